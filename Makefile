@@ -1,0 +1,86 @@
+# Each target first makes what it needs: an environment in .venv, then the packages of a
+# lock file, again only when the lock file is newer than what is installed.
+
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+INSTALL := $(PYTHON) -m pip --disable-pip-version-check install
+RUNTIME := $(VENV)/runtime.stamp
+DEV := $(VENV)/dev.stamp
+TEACHER := $(VENV)/teacher.stamp
+DEMO := runs/demo
+
+# One version of each package for all Pythons; no index of this machine in the files.
+LOCK := $(PYTHON) -m uv --no-config pip compile pyproject.toml --quiet --upgrade \
+    --group pyproject.toml:build --universal --python-version 3.11 \
+    --fork-strategy fewest --generate-hashes --no-emit-index-url \
+    --default-index https://pypi.org/simple --custom-compile-command "make lock"
+
+# TensorFlow reports the processor's features on every start; its warnings stay.
+export TF_CPP_MIN_LOG_LEVEL ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lock
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
+	while IFS='|' read -r name text; do printf 'make %-6s %s\n' "$$name" "$$text"; done
+
+demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minutes
+	@$(VENV)/bin/keras-msd demo --out $(DEMO); status=$$?; \
+	if [ -f $(DEMO)/report.html ]; then \
+	    echo "Report: $(CURDIR)/$(DEMO)/report.html"; \
+	    if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
+	        $(PYTHON) -m webbrowser "file://$(CURDIR)/$(DEMO)/report.html"; \
+	    fi; \
+	fi; \
+	exit $$status
+
+test: $(DEV) $(TEACHER)  ## Run the tests
+	$(PYTHON) -m pytest
+
+lint: $(DEV)  ## Check style and types
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+
+bench: $(DEV) $(TEACHER)  ## Measure speed and memory
+	@for script in benchmarks/bench_*.py; do \
+	    echo "$$script"; $(PYTHON) "$$script" || exit; \
+	done
+
+lock: $(DEV)  ## Write the lock files again, with the newest versions allowed
+	$(LOCK) --output-file requirements.txt
+	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
+
+$(PYTHON):
+	@case "$$(uname -s) $$(uname -m)" in \
+	    "Linux x86_64" | "Darwin arm64") ;; \
+	    *) echo "keras-msd needs Linux x86-64 or macOS arm64: tensorflow-text" \
+	           "has no wheel that is tested here for $$(uname -s) $$(uname -m)." >&2; \
+	       exit 1 ;; \
+	esac
+	@for python in python3.13 python3.12 python3.11; do \
+	    if "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	        echo "$$python makes $(VENV)"; \
+	        exec "$$python" -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo "keras-msd needs Python 3.13, 3.12 or 3.11 with its venv module, and none" \
+	    "runs here. Install one: \`apt install python3.11 python3.11-venv\`," \
+	    "\`brew install python@3.13\` or https://www.python.org/downloads." >&2; \
+	exit 1
+
+# setuptools is in the lock, so the package itself builds without a download.
+$(RUNTIME): requirements.txt pyproject.toml | $(PYTHON)
+	$(INSTALL) --require-hashes -r requirements.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt pyproject.toml | $(PYTHON)
+	$(INSTALL) --require-hashes -r requirements-dev.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The teacher's package declares torch and does not need it: hence --no-deps.
+$(TEACHER): requirements-teacher.txt | $(PYTHON)
+	$(INSTALL) --no-deps --require-hashes -r requirements-teacher.txt
+	@touch $@

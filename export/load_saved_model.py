@@ -1,0 +1,77 @@
+"""Find the sentences nearest to a query, with an exported SavedModel.
+
+Needs only tensorflow and tensorflow-text:
+
+    python load_saved_model.py ARTEFACT --query "Wo ist die Katze?" \
+        --sentences sentences.txt --top 5
+
+The sentences file is UTF-8, one sentence a line. A SavedModel is a program: load only
+one from a source you trust.
+"""
+
+import argparse
+import os
+import sys
+import types
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# tensorflow_text brings a layer for Keras. Nothing here uses it, and an empty module in
+# its place keeps Keras from being imported.
+sys.modules.setdefault(
+    "tensorflow_text.python.keras", types.ModuleType("tensorflow_text.python.keras")
+)
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tensorflow_text  # noqa: E402, F401  (registers the tokenizer's operations)
+
+BATCH = 64
+
+
+class SavedEncoder:
+    """A loaded SavedModel as a function from sentences to vectors of length one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load the SavedModel in `folder`."""
+        self.model = tf.saved_model.load(str(folder))
+        self.serve = self.model.signatures["serving_default"]
+
+    def __call__(self, sentences: list[str]) -> np.ndarray:
+        """Return float32 `(n, dim)`."""
+        parts = [
+            self.serve(text=tf.constant(sentences[start : start + BATCH]))["embedding"]
+            for start in range(0, len(sentences), BATCH)
+        ]
+        vectors = np.concatenate(parts)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.maximum(norms, 1e-12)
+
+
+def main() -> None:
+    """Print `cosine TAB sentence`, nearest first."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("artefact", type=Path, help="folder of the SavedModel")
+    parser.add_argument("--query", required=True, help="text to look for")
+    parser.add_argument("--sentences", type=Path, required=True, help="UTF-8 file")
+    parser.add_argument("--top", type=int, default=5, help="sentences to print")
+    options = parser.parse_args()
+    if not (options.artefact / "saved_model.pb").is_file():
+        parser.error(f"{options.artefact} holds no SavedModel (no saved_model.pb)")
+    if not options.sentences.is_file():
+        parser.error(f"{options.sentences} does not exist")
+    if options.top < 1:
+        parser.error(f"--top must be at least 1, not {options.top}")
+    lines = options.sentences.read_text(encoding="utf-8").split("\n")
+    sentences = [line.strip() for line in lines if line.strip()]
+    if not sentences:
+        parser.error(f"{options.sentences} holds no sentence")
+
+    encode = SavedEncoder(options.artefact)
+    similarity = encode(sentences) @ encode([options.query])[0]
+    for row in np.argsort(-similarity, kind="stable")[: options.top]:
+        print(f"{similarity[row]:.4f}\t{sentences[row]}")
+
+
+if __name__ == "__main__":
+    main()

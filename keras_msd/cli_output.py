@@ -1,0 +1,171 @@
+"""What the command line prints: tables for people, JSON for machines."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from keras_msd.checks import InputError, existing_file
+from keras_msd.files import atomic_path
+
+SCORES = ("cross_lingual", "monolingual", "retrieval")
+
+
+def complain(error: Exception) -> None:
+    """Print an error on stderr, unwrapped so that paths stay whole."""
+    print(f"Error: {error}", file=sys.stderr)
+
+
+def show(value: Any, as_json: bool, human: Callable[[Any], Any]) -> None:
+    """Print a result on stdout, as JSON or as `human` makes it for people."""
+    if as_json:
+        print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for part in human(value):
+        console.print(part, markup=False, highlight=False, soft_wrap=True)
+
+
+def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterable[Any]:
+    """Yield one table of recipes."""
+    table = _table("name", "table", "row", "scales", "cross-lingual", "monolingual")
+    for one in recipes:
+        expected = one["expected"]
+        table.add_row(
+            one["name"],
+            one["table"],
+            one["row"],
+            ", ".join(one["scales"]),
+            _number(expected.get("cross_lingual")),
+            _number(expected.get("monolingual")),
+        )
+    yield table
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the score rows of a run as a table."""
+    table = _table("", "parameters", "bytes", "table bytes", *SCORES)
+    for row in rows:
+        sizes = [row.get(key) for key in ("parameters", "bytes", "table_bytes")]
+        table.add_row(
+            row["name"],
+            *("" if size is None else f"{size:,}" for size in sizes),
+            *(_number(row.get(key)) for key in SCORES),
+        )
+    return table
+
+
+def run_text(result: dict[str, Any]) -> Iterable[Any]:
+    """Yield what one run gave."""
+    yield f"{result['recipe']} at scale {result['scale']}"
+    yield rows_table(result["rows"])
+    if result["published"]:
+        shown = ", ".join(f"{k} {v:g}" for k, v in result["published"].items())
+        yield f"Published (x100): {shown}"
+    spent = ", ".join(_minutes(*item) for item in result["timings"]["parts"].items())
+    yield f"Minutes: {spent}"
+    yield f"Report: {result['report']}"
+
+
+def runs_text(results: Sequence[dict[str, Any]]) -> Iterable[Any]:
+    """Yield one table of runs and the errors of those that failed."""
+    table = _table("recipe", "scale", "cross-lingual", "seconds", "folder")
+    for one in results:
+        rows = [row for row in one.get("rows", []) if "cross_lingual" in row]
+        table.add_row(
+            one["recipe"],
+            one["scale"],
+            _number(rows[-1]["cross_lingual"]) if rows else "failed",
+            _number(one.get("timings", {}).get("seconds")),
+            one["folder"],
+        )
+    yield table
+    for one in results:
+        if "error" in one:
+            yield f"{one['recipe']} failed: {one['error']}"
+
+
+def demo_text(result: dict[str, Any]) -> Iterable[Any]:
+    """Yield the demo: scores, the search, what should have held and did not."""
+    yield from run_text(result)
+    yield f"Query: {result['query']}"
+    for match in result["matches"]:
+        yield f"  {match['cosine']:.3f}  {match['sentence']}"
+    for rule in result["broken"]:
+        yield f"Does not hold: {rule}"
+
+
+def scores_table(scores: dict[str, Any]) -> Iterable[Any]:
+    """Yield one table of scores and tracks."""
+    table = _table("score", "x100")
+    for key in SCORES:
+        if key in scores:
+            table.add_row(key, _number(scores[key]))
+    for track, value in scores["tracks"].items():
+        table.add_row(track, _number(value))
+    yield table
+
+
+def matches_table(matches: Sequence[dict[str, Any]]) -> Iterable[Any]:
+    """Yield one table of matches."""
+    table = _table("cosine", "line", "sentence")
+    for one in matches:
+        table.add_row(f"{one['cosine']:.4f}", str(one["index"] + 1), one["sentence"])
+    yield table
+
+
+def vectors_text(result: dict[str, Any]) -> Iterable[str]:
+    """Yield the vectors, one line each, or the file that holds them."""
+    if "file" in result:
+        yield f"{result['sentences']} x {result['dim']} numbers in {result['file']}"
+        return
+    for vector in result["vectors"]:
+        yield " ".join(f"{number:.6f}" for number in vector)
+
+
+def lines_text(result: dict[str, Any]) -> Iterable[str]:
+    """Yield one line for each entry."""
+    for key, value in result.items():
+        yield f"{key}: {value}"
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read a UTF-8 file, a sentence a line; raise `InputError` if it is not UTF-8."""
+    lines = []
+    with open(existing_file(path, "text file"), "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                lines.append(line.decode("utf-8").rstrip("\r\n"))
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number}: not UTF-8 at byte {error.start} of the "
+                    "line. Convert the file to UTF-8."
+                ) from error
+    return lines
+
+
+def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> None:
+    """Write `sentences` and `vectors` to a .npz file, complete or not at all."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, sentences=np.array(sentences), vectors=vectors)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _minutes(part: str, times: dict[str, float]) -> str:
+    spent = f"{part.replace('_', ' ')} {times['seconds'] / 60:.1f}"
+    return f"{spent} of {times['budget']:g}" if "budget" in times else spent

@@ -1,0 +1,74 @@
+"""Unicode normalisation of texts and filters that drop doubtful pairs."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from keras_msd import checks
+from keras_msd.checks import InputError
+
+# Control characters end words; marks without width or meaning vanish. The joiners
+# U+200C and U+200D stay: Persian, Indic scripts and emoji are spelt with them.
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+
+
+def normalise(text: str) -> str:
+    """Return `text` in Unicode NFC, with one space between words and none around.
+
+    Control characters count as spaces; soft hyphens, zero-width spaces, word joiners
+    and byte order marks are removed. The result normalised again is the same.
+    """
+    text = INVISIBLE.sub("", CONTROLS.sub(" ", text))
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """Which pairs are kept. A pair must pass every filter; both texts are normalised.
+
+    Attributes:
+        min_chars: Fewest characters of either text.
+        max_chars: Most characters of either text.
+        max_words: Most words, split at spaces, of either text.
+        max_ratio: Most times that one text may be as long as the other, in UTF-8
+            bytes: a Chinese character has three of them and says about as much as
+            three Latin letters, so that one limit serves all scripts.
+        ratio_from: The ratio counts only where the longer text has so many bytes.
+    """
+
+    min_chars: int = 1
+    max_chars: int = 2000
+    max_words: int = 250
+    max_ratio: float = 5.0
+    ratio_from: int = 60
+
+    def __post_init__(self) -> None:
+        checks.at_least(1, min_chars=self.min_chars, max_words=self.max_words)
+        checks.at_least(1, max_ratio=self.max_ratio)
+        checks.at_least(0, ratio_from=self.ratio_from)
+        if self.max_chars < self.min_chars:
+            raise InputError(
+                "`max_chars` must be at least `min_chars`. Received: "
+                f"max_chars={self.max_chars}, min_chars={self.min_chars}."
+            )
+
+    def reason(self, source: str, target: str) -> str | None:
+        """Return why a pair of normalised texts is dropped, None if it is kept.
+
+        Returns:
+            `empty`, `short`, `long`, `ratio` or None.
+        """
+        chars = len(source), len(target)
+        if min(chars) == 0:
+            return "empty"
+        if min(chars) < self.min_chars:
+            return "short"
+        if max(chars) > self.max_chars:
+            return "long"
+        if max(source.count(" "), target.count(" ")) >= self.max_words:
+            return "long"
+        short, long = sorted((len(source.encode()), len(target.encode())))
+        if long >= self.ratio_from and long > self.max_ratio * short:
+            return "ratio"
+        return None

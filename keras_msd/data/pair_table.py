@@ -1,0 +1,187 @@
+"""Token ids of a corpus on disk, read by offset, beside its texts."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checks import InputError
+from keras_msd.data.collect import CHUNK, SIDES
+from keras_msd.data.deduplicate import text_hash
+from keras_msd.data.pair import Pairs
+from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
+from keras_msd.data.text_table import FileRange, TextTable
+from keras_msd.files import atomic_path, digest, read_json, write_json
+from keras_msd.progress import track
+
+VERSION = 1
+
+
+class TextTokenizer(Protocol):
+    """What a table needs of a tokenizer."""
+
+    pad_id: int
+    vocabulary_size: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the vocabulary and the settings."""
+
+    def encode(self, texts: list[str], max_length: int) -> list[list[int]]:
+        """Return token ids, at most `max_length` of them for a text."""
+
+
+class PairTable:
+    """Token ids, English groups and texts of a corpus for one tokenizer.
+
+    Make one with `PairTable.build`. All content stays on disk; memory holds what a
+    call returns.
+
+    Attributes:
+        texts: The `TextTable` that the ids were made from, row by row.
+        files: `FileRange`s: name, language and rows of each file.
+        pad_id: Id that fills up a row of a batch.
+        max_length: Most token ids of a text.
+        key: Hash of everything the content depends on.
+    """
+
+    def __init__(self, folder: Path, texts: TextTable) -> None:
+        meta = read_json(folder / "tokens" / "tokens.json")
+        self.folder, self.texts, self.key = folder, texts, meta["key"]
+        self.pad_id: int = meta["pad_id"]
+        self.max_length: int = meta["max_length"]
+        self.tokenizer_fingerprint: str = meta["tokenizer"]
+        self._tokens = {
+            side: Ragged(folder / "tokens" / side, meta["dtype"]) for side in SIDES
+        }
+        self._groups = read_flat(folder / "tokens" / "groups", np.uint64)
+
+    @property
+    def files(self) -> list[FileRange]:
+        """Name, language and rows of each file, in order."""
+        return self.texts.files
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
+        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
+        return self._tokens[side].lengths(rows)
+
+    def padded(
+        self, side: str, rows: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
+        ids, mask = self._tokens[side].padded(rows, length, self.pad_id)
+        return ids, mask.astype(np.int32)
+
+    def groups(self, rows: np.ndarray) -> np.ndarray:
+        """Return a 64-bit hash of each row's English text, uint64 `(n,)`."""
+        return np.asarray(self._groups[rows])
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "PairTable":
+        """Open a table that `build` made.
+
+        Raises:
+            InputError: No table is there, one of another version, or its texts are
+                gone or were replaced.
+        """
+        folder = Path(folder)
+        meta = read_json(folder / "tokens" / "tokens.json")
+        if meta.get("version") != VERSION:
+            raise InputError(
+                f"`{folder}` holds token ids in format {meta.get('version')}; this "
+                f"library reads format {VERSION}. Delete the folder; it is built again."
+            )
+        texts = TextTable.open(Path(os.path.normpath(folder / meta["texts"])))
+        if texts.key != meta["texts_key"]:
+            raise InputError(
+                f"The texts in `{texts.folder}` are not those that `{folder}` was made "
+                "from. Delete the second folder; it is built again."
+            )
+        return cls(folder, texts)
+
+    @classmethod
+    def build(
+        cls,
+        pairs: Pairs | TextTable,
+        tokenizer: TextTokenizer,
+        folder: str | Path,
+        *,
+        max_length: int = 128,
+        **options: Any,
+    ) -> "PairTable":
+        """Clean and tokenise a corpus, and keep the result in `folder`.
+
+        A table that is already there and was made of the same content with the same
+        tokenizer and settings is opened instead.
+
+        Args:
+            pairs: The corpus; or its texts already on disk, which are not cleaned
+                again and stay where they are.
+            tokenizer: Gives the token ids.
+            folder: Where the table lives; each half appears when complete.
+            max_length: Most token ids of a text, at least 2.
+            **options: `cleaning`, `limit_per_file`, `limit_per_language`, `seed` of
+                `TextTable.build`, for a corpus.
+
+        Raises:
+            InputError: As `TextTable.build`; or `folder` holds a table of another
+                corpus, tokenizer or setting.
+        """
+        checks.at_least(2, max_length=max_length)
+        folder = Path(folder)
+        if isinstance(pairs, TextTable):
+            if options:
+                raise InputError(
+                    "Texts on disk are already cleaned and limited. Received: "
+                    f"{', '.join(options)}. Give them to `TextTable.build`."
+                )
+            texts = pairs
+        else:
+            texts = TextTable.build(pairs, folder / "texts", **options)
+        meta = {
+            "version": VERSION,
+            "key": table_key(texts, tokenizer, max_length),
+            "texts": os.path.relpath(texts.folder, folder),
+            "texts_key": texts.key,
+            "tokenizer": tokenizer.fingerprint,
+            "max_length": max_length,
+            "pad_id": tokenizer.pad_id,
+            "dtype": "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32",
+        }
+        if (folder / "tokens").exists():
+            table = cls.open(folder)
+            if table.key != meta["key"]:
+                raise InputError(
+                    f"`{folder}` holds token ids of another corpus, tokenizer or "
+                    "`max_length`. Give another folder, or delete this one to have it "
+                    "built anew."
+                )
+            return table
+        with atomic_path(folder / "tokens") as temporary:
+            temporary.mkdir()
+            for side in SIDES:
+                with RaggedWriter(temporary / side, meta["dtype"]) as writer:
+                    for chunk in _chunks(texts, side):
+                        writer.extend(tokenizer.encode(chunk, max_length))
+            with open(temporary / "groups", "wb") as handle:
+                for chunk in texts.chunks("source"):
+                    hashes = [text_hash(text.encode())[:8] for text in chunk]
+                    handle.write(b"".join(hashes))
+            write_json(temporary / "tokens.json", meta)
+        return cls(folder, texts)
+
+
+def table_key(texts: TextTable, tokenizer: TextTokenizer, max_length: int) -> str:
+    """Return the hash of what token ids depend on."""
+    return digest(str(VERSION), texts.key, tokenizer.fingerprint, str(max_length))
+
+
+def _chunks(texts: TextTable, side: str) -> Iterator[list[str]]:
+    total = -(-len(texts) // CHUNK)
+    return track(texts.chunks(side), total=total, what=f"Tokenising the {side} texts")

@@ -1,0 +1,83 @@
+"""JSON Lines: one object a line, under the keys that are in use for translations."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.names import is_english
+
+KEYS = ("source", "target")
+
+
+def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
+    """Yield (English, other language) of every line.
+
+    A line is `{"source": ..., "target": ...}`, `{"en": ..., "<language>": ...}`, or
+    `{"translation": {...}}` around either; other keys are passed over.
+
+    Args:
+        path: A `.jsonl` or `.jsonl.gz` file.
+        language: Code of the language beside English.
+
+    Raises:
+        InputError: A line is no such object, or the file cannot be read.
+    """
+    for number, line in read_lines(path):
+        item = _object(path, number, line)
+        english = next((key for key in item if is_english(key)), None)
+        # Some corpora say under `source` where a line is from: language keys go first.
+        keys = (english, language) if english and language in item else KEYS
+        pair = [item.get(key) for key in keys]
+        if not all(isinstance(text, str) for text in pair):
+            raise InputError(
+                f"`{path}`, line {number}: an object must have texts under `source` "
+                f"and `target`, or under `en` and `{language}`. Received the keys: "
+                f"{', '.join(map(repr, item)) or 'none'}. Rename them."
+            )
+        for text in pair:
+            _encodable(path, number, text)
+        yield pair[0], pair[1]
+
+
+def first_language(path: Path) -> str | None:
+    """Return the one key of the first line that can be a language beside English."""
+    number, line = next(read_lines(path))
+    item = _object(path, number, line)
+    if "target" in item or not any(is_english(key) for key in item):
+        return None
+    others = [
+        key for key, text in item.items() if isinstance(text, str) and len(key) < 8
+    ]
+    others = [key for key in others if key != "id" and not is_english(key)]
+    return others[0] if len(others) == 1 else None
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(
+            f"`{path}`, line {number}: a line must be a JSON object. Received: "
+            f"{line!r:.80} ({error})."
+        ) from error
+    if isinstance(item, dict) and isinstance(item.get("translation"), dict):
+        item = item["translation"]
+    if not isinstance(item, dict):
+        raise InputError(
+            f"`{path}`, line {number}: a line must be a JSON object. Received: "
+            f'{line!r:.80}. Write it as {{"source": ..., "target": ...}}.'
+        )
+    return item
+
+
+def _encodable(path: Path, number: int, text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"`{path}`, line {number}: text must be Unicode. Received: half of a "
+            f"surrogate pair at character {error.start + 1} of {text!r:.60}. Remove it."
+        ) from error

@@ -1,0 +1,29 @@
+"""TSV: one pair a line, English, a tab, the other language; no header, no quoting."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import read_lines
+
+
+def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
+    """Yield (English, other language) of every line.
+
+    Args:
+        path: A `.tsv` or `.tsv.gz` file.
+        language: Code of the second column.
+
+    Raises:
+        InputError: A line has not exactly two columns, or the file cannot be read.
+    """
+    for number, line in read_lines(path):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise InputError(
+                f"`{path}`, line {number}: a line must have 2 columns, English TAB "
+                f"`{language}`. Received: {len(columns)} "
+                f"column{'s' * (len(columns) > 1)}, {line!r:.80}. Remove the line or "
+                "the tabs inside its sentences."
+            )
+        yield columns[0], columns[1]

@@ -1,0 +1,93 @@
+"""Files that appear complete or not at all, and hashes of what they hold."""
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError, existing_file
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that takes its name on success.
+
+    The caller writes a file or a folder there. On an error nothing stays; a finished
+    folder replaces an older one of that name.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        yield temporary
+        _sync(temporary)
+        if path.is_dir():
+            old = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+            os.replace(path, old)
+            os.replace(temporary, path)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, path)
+    finally:
+        remove(temporary)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder; do nothing if it is not there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    for file in files:
+        with open(file, "rb") as handle:
+            os.fsync(handle.fileno())
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` with sorted keys, atomically."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; raise `InputError` naming the line if it is not JSON."""
+    path = existing_file(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"`{path}` is not UTF-8 at byte {error.start}. Write the file anew."
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"`{path}` is not valid JSON: {error.msg} at line {error.lineno}. "
+            "Write the file anew, or take a whole copy of it."
+        ) from error
+
+
+def digest(*parts: bytes | str) -> str:
+    """Return a 128-bit BLAKE2b hash of `parts` in hex; the split into parts counts."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the 128-bit BLAKE2b hash of a file's bytes in hex."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(
+            handle, lambda: hashlib.blake2b(digest_size=16)
+        ).hexdigest()

@@ -1,0 +1,130 @@
+"""Word table through a narrow bottleneck, positions and types at full width."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd import checks
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class BottleneckEmbedding(keras.layers.Layer):
+    """Embed token ids: `LayerNorm(E[ids] P + positions + types)`, then dropout.
+
+    Only the word table is factorised, into `E` `(vocabulary_size, bottleneck_dim)` and
+    the projection `P` `(bottleneck_dim, hidden_dim)` without a bias. With
+    `bottleneck_dim=None` the table has the full width and there is no projection.
+
+    Shapes: `token_ids` `(batch, length)` int; returns `(batch, length, hidden_dim)`.
+
+    Args:
+        vocabulary_size: Rows of the word table.
+        bottleneck_dim: Width of the word table, or None for `hidden_dim`.
+        hidden_dim: Width of the output.
+        max_length: Longest sentence, in tokens; the position table has
+            `max_length + position_offset` rows.
+        num_types: Rows of the token-type table; every token has type 0.
+        pad_id: Token whose row is held at zero and gets no gradient, or None.
+        position_offset: Row of the position table that the first token takes.
+        layer_norm: Whether the sum is layer-normalised.
+        layer_norm_epsilon: Epsilon of that normalisation.
+        dropout: Share of values dropped in training.
+        **kwargs: As for every Keras layer.
+
+    Source: Ding et al. 2022, bottleneck embedding layer.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        bottleneck_dim: int | None,
+        hidden_dim: int,
+        max_length: int,
+        num_types: int = 1,
+        pad_id: int | None = None,
+        position_offset: int = 0,
+        layer_norm: bool = True,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        checks.at_least(
+            1,
+            vocabulary_size=vocabulary_size,
+            hidden_dim=hidden_dim,
+            max_length=max_length,
+            num_types=num_types,
+            bottleneck_dim=1 if bottleneck_dim is None else bottleneck_dim,
+        )
+        checks.at_least(0, position_offset=position_offset, dropout=dropout)
+        self.vocabulary_size, self.bottleneck_dim = vocabulary_size, bottleneck_dim
+        self.hidden_dim, self.max_length = hidden_dim, max_length
+        self.num_types, self.pad_id = num_types, pad_id
+        self.position_offset, self.layer_norm = position_offset, layer_norm
+        self.dropout, self.layer_norm_epsilon = dropout, layer_norm_epsilon
+        self.normalization = (
+            keras.layers.LayerNormalization(
+                epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+            )
+            if layer_norm
+            else None
+        )
+        self.dropout_layer = keras.layers.Dropout(
+            dropout, dtype=self.dtype_policy, name="dropout"
+        )
+
+    def build(self, token_ids_shape: Any) -> None:
+        """Make the tables."""
+        normal = keras.initializers.TruncatedNormal(stddev=0.02)
+        width = self.bottleneck_dim or self.hidden_dim
+        rows = self.max_length + self.position_offset
+
+        def table(name: str, shape: tuple[int, int]) -> Any:
+            return self.add_weight(name=name, shape=shape, initializer=normal)
+
+        self.word = table("word", (self.vocabulary_size, width))
+        if self.bottleneck_dim is not None:
+            self.projection = self.add_weight(
+                name="projection",
+                shape=(width, self.hidden_dim),
+                initializer="glorot_uniform",
+            )
+        self.position = table("position", (rows, self.hidden_dim))
+        self.type = table("type", (self.num_types, self.hidden_dim))
+        if self.normalization is not None:
+            self.normalization.build((*token_ids_shape, self.hidden_dim))
+
+    def call(self, token_ids: Any, training: bool | None = None) -> Any:
+        """Return the embedded tokens."""
+        hidden = self.word_rows(token_ids)
+        if self.bottleneck_dim is not None:
+            hidden = ops.matmul(hidden, self.projection)
+        length = ops.shape(token_ids)[1]
+        start = self.position_offset
+        hidden = hidden + ops.expand_dims(self.position[start : start + length], 0)
+        hidden = hidden + self.type[0]
+        if self.normalization is not None:
+            hidden = self.normalization(hidden)
+        return self.dropout_layer(hidden, training=training)
+
+    def word_rows(self, token_ids: Any) -> Any:
+        """Return rows of the word table, zero for `pad_id`: `(batch, length, B)`."""
+        rows = ops.take(self.word, token_ids, axis=0)
+        if self.pad_id is None:
+            return rows
+        real = ops.cast(ops.not_equal(token_ids, self.pad_id), rows.dtype)
+        return rows * ops.expand_dims(real, -1)
+
+    def compute_output_shape(self, token_ids_shape: Any) -> tuple[Any, ...]:
+        """Return `(batch, length, hidden_dim)`."""
+        return (*token_ids_shape, self.hidden_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        own = (
+            "vocabulary_size bottleneck_dim hidden_dim max_length num_types pad_id "
+            "position_offset layer_norm dropout layer_norm_epsilon"
+        ).split()
+        return super().get_config() | {key: getattr(self, key) for key in own}

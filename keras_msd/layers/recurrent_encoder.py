@@ -1,0 +1,113 @@
+"""A unit of transformer blocks that is run several times with one set of weights."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_msd import checks
+from keras_msd.layers.gelu_erf import gelu_erf, gelu_tanh
+
+ACTIVATIONS = {"gelu_erf": gelu_erf, "gelu_tanh": gelu_tanh, "relu": "relu"}
+RESIDUAL_OUTPUTS = ("attention_output", "feedforward_output_dense")
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class RecurrentEncoder(keras.layers.Layer):
+    """Run `num_blocks` transformer blocks `repeats` times, the whole unit each time.
+
+    Depth is `num_blocks * repeats`; the parameters are those of `num_blocks`. Order of
+    a unit of three: 1 2 3 1 2 3. Dropout is drawn anew on every pass.
+
+    Shapes: `hidden` `(batch, length, hidden_dim)`; `padding_mask` `(batch, length)`,
+    non-zero on real tokens; returns the shape of `hidden`.
+
+    Args:
+        num_blocks: Blocks that own weights, at least 1.
+        repeats: Passes over those blocks, at least 1.
+        num_heads: Attention heads; must divide `hidden_dim`.
+        intermediate_dim: Width of the feed-forward layer.
+        activation: "gelu_erf" (exact), "gelu_tanh" or "relu".
+        layer_norm_epsilon: Epsilon of every layer normalisation.
+        normalize_first: Normalise before a sublayer (pre-norm), not after the sum.
+        zero_residuals: Start with the output kernels of every sublayer at zero; with
+            `normalize_first` the untrained unit is then the identity.
+        dropout: Share of values dropped in training.
+        **kwargs: As for every Keras layer.
+
+    Source: Ding et al. 2022, parameter recurrence.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        repeats: int,
+        num_heads: int,
+        intermediate_dim: int,
+        activation: str = "gelu_erf",
+        layer_norm_epsilon: float = 1e-12,
+        normalize_first: bool = False,
+        zero_residuals: bool = False,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        checks.at_least(1, num_blocks=num_blocks, repeats=repeats, num_heads=num_heads)
+        checks.at_least(1, intermediate_dim=intermediate_dim)
+        checks.one_of(ACTIVATIONS, activation=activation)
+        self.num_blocks, self.repeats, self.num_heads = num_blocks, repeats, num_heads
+        self.intermediate_dim, self.activation = intermediate_dim, activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first, self.zero_residuals = normalize_first, zero_residuals
+        self.dropout = dropout
+        self.blocks = [
+            keras_hub.layers.TransformerEncoder(
+                intermediate_dim,
+                num_heads,
+                dropout=dropout,
+                activation=ACTIVATIONS[activation],
+                layer_norm_epsilon=layer_norm_epsilon,
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02),
+                normalize_first=normalize_first,
+                dtype=self.dtype_policy,
+                name=f"block_{index}",
+            )
+            for index in range(num_blocks)
+        ]
+
+    def build(self, hidden_shape: Any, padding_mask_shape: Any = None) -> None:
+        """Make the weights of the unit, once."""
+        checks.divides(
+            {"num_heads": self.num_heads}, {"hidden_dim": int(hidden_shape[-1])}
+        )
+        for block in self.blocks:
+            block.build(hidden_shape)
+            if self.zero_residuals:
+                for weight in block.weights:
+                    if weight.path.split("/")[-2] in RESIDUAL_OUTPUTS:
+                        weight.assign(keras.ops.zeros_like(weight))
+
+    def call(
+        self, hidden: Any, padding_mask: Any = None, training: bool | None = None
+    ) -> Any:
+        """Return the token vectors after `num_blocks * repeats` layers."""
+        if padding_mask is not None:
+            padding_mask = keras.ops.cast(padding_mask, "bool")
+        for _ in range(self.repeats):
+            for block in self.blocks:
+                hidden = block(hidden, padding_mask=padding_mask, training=training)
+        return hidden
+
+    def compute_output_shape(
+        self, hidden_shape: Any, padding_mask_shape: Any = None
+    ) -> Any:
+        """Return the shape of `hidden`."""
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        own = (
+            "num_blocks repeats num_heads intermediate_dim activation "
+            "layer_norm_epsilon normalize_first zero_residuals dropout"
+        ).split()
+        return super().get_config() | {key: getattr(self, key) for key in own}

@@ -1,0 +1,108 @@
+"""Similarities across languages imitate the guide's similarities in English."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd import checks
+from keras_msd.losses.cosine import cosine_matrix
+
+TARGETS = ("soft", "bool", "ce_soft", "ce_hard")
+EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class MultilingualContrastive(keras.losses.Loss):
+    """Multilingual contrastive learning over the n x n similarities of a batch.
+
+    `S[i, j]` is the cosine of source i and target j, `T[i, j]` that of guide vectors i
+    and j. The default reduction averages what stands here per row i:
+
+    | `target` | row i | equation |
+    |---|---|---|
+    | "soft" | `mean_j (T[i, j] - S[i, j])^2` | 5 |
+    | "bool" | `mean_j (same[i, j] - S[i, j])^2` | 8 |
+    | "ce_soft" | `-sum_j T[i, j] log softmax_j(S[i, :] / temperature)[j]` | 9 |
+    | "ce_hard" | `-log softmax_j(S[i, :] / temperature)[i]` | the authors' code |
+
+    `same[i, j]` is 1 where i and j have the same English line. Such rows are never
+    negatives: "soft" and "ce_soft" find them equal in T, "bool" by `group`, "ce_hard"
+    leaves them out of the softmax of i. Equation 9 as printed is the sum over i, not
+    the mean: `reduction="sum"`. A zero vector has cosine 0 with everything. Computed in
+    float32 whatever the dtype policy.
+
+    Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
+    numbers where the English line is the same (without it every row is its own);
+    `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
+    `(n,)`.
+
+    Args:
+        target: What the similarities imitate, as in the table.
+        temperature: Divides the cosines of both cross-entropies, above 0.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Source: Ding et al. 2022, eq. 5, 8 and 9.
+    """
+
+    def __init__(
+        self,
+        target: str = "soft",
+        temperature: float = 0.05,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "multilingual_contrastive",
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype="float32")
+        checks.one_of(TARGETS, target=target)
+        if not temperature > 0:
+            raise checks.InputError(
+                f"`temperature` must be above 0. Received: temperature={temperature}."
+            )
+        self.target, self.temperature = target, temperature
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: `y_pred` is not a pair.
+        """
+        if not isinstance(y_pred, tuple | list) or len(y_pred) != 2:
+            raise checks.InputError(
+                "`y_pred` must be a pair: source and target embeddings. Received: "
+                f"{type(y_pred).__name__}."
+            )
+        guide, group = y_true if isinstance(y_true, tuple | list) else (y_true, None)
+        return self.pairwise(guide, *y_pred, group=group)
+
+    def pairwise(self, guide: Any, source: Any, target: Any, group: Any = None) -> Any:
+        """Return the row values from float32 tensors; arguments as in the class."""
+        similarity = cosine_matrix(source, target)
+        if self.target == "soft":
+            wanted = cosine_matrix(guide, guide)
+            return ops.mean(ops.square(wanted - similarity), axis=-1)
+        if self.target == "bool":
+            wanted = ops.cast(_same(guide, group), similarity.dtype)
+            return ops.mean(ops.square(wanted - similarity), axis=-1)
+        logits = similarity / self.temperature
+        if self.target == "ce_soft":
+            wanted = cosine_matrix(guide, guide)
+            return -ops.sum(wanted * ops.log_softmax(logits, axis=-1), axis=-1)
+        # Differences from the row's own logit first: the others cancel in float32.
+        behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
+        duplicate = ops.logical_and(
+            _same(guide, group), ops.logical_not(_same(guide, None))
+        )
+        return ops.logsumexp(ops.where(duplicate, EXCLUDED, behind), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this loss again."""
+        own = {"target": self.target, "temperature": self.temperature}
+        return super().get_config() | own
+
+
+def _same(guide: Any, group: Any) -> Any:
+    """Return bool `(n, n)`: the same English line; the diagonal without `group`."""
+    if group is None:
+        group = ops.arange(ops.shape(guide)[0])
+    return ops.equal(ops.expand_dims(group, 1), ops.expand_dims(group, 0))

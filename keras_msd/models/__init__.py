@@ -1,0 +1,1 @@
+"""Encoders, students, teachers and the reading of their weights."""

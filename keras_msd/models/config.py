@@ -1,0 +1,106 @@
+"""Everything that decides the shape of an encoder, as one checked record."""
+
+from typing import Any, Literal
+
+import pydantic
+
+from keras_msd.checks import InputError, nearest
+
+
+class EncoderConfig(pydantic.BaseModel):
+    """Fields of an encoder: `embedding` -> `body` -> pooling -> projection -> norm.
+
+    `num_layers` counts layers that own weights; depth is `num_layers * repeats`.
+    With `num_layers=0` there is no body: the vector is the pooled embedding.
+    `bottleneck_dim` is the width of the word table, None for `hidden_dim`.
+    `max_length` is the longest sentence in tokens, start and end included;
+    `max_positions` the tokens that the position table has room for, None for
+    `max_length` (a published checkpoint often has more rows than it uses).
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    vocabulary_size: int = pydantic.Field(ge=1)
+    hidden_dim: int = pydantic.Field(ge=1)
+    num_layers: int = pydantic.Field(ge=0)
+    num_heads: int = pydantic.Field(ge=1)
+    intermediate_dim: int = pydantic.Field(ge=1)
+    repeats: int = pydantic.Field(default=1, ge=1)
+    bottleneck_dim: int | None = pydantic.Field(default=None, ge=1)
+    max_length: int = pydantic.Field(default=128, ge=2)
+    max_positions: int | None = pydantic.Field(default=None, ge=2)
+    num_types: int = pydantic.Field(default=1, ge=1)
+    pad_id: int = pydantic.Field(ge=0)
+    position_offset: int = pydantic.Field(default=0, ge=0)
+    layer_norm_epsilon: float = pydantic.Field(default=1e-12, gt=0)
+    activation: Literal["gelu_erf", "gelu_tanh", "relu"] = "gelu_erf"
+    normalize_first: bool = False
+    zero_residuals: bool = False
+    embedding_layer_norm: bool = True
+    dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    pooling: Literal["mean", "cls", "max"] = "mean"
+    projection_dim: int | None = pydantic.Field(default=None, ge=1)
+    projection_bias: bool = True
+    projection_activation: Literal["linear", "tanh"] = "linear"
+    normalize: bool = True
+    word_branch: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _fits_together(self) -> "EncoderConfig":
+        if self.hidden_dim % self.num_heads:
+            raise ValueError(
+                f"`num_heads` must divide `hidden_dim`. Received: "
+                f"num_heads={self.num_heads}, hidden_dim={self.hidden_dim}."
+            )
+        if (self.max_positions or self.max_length) < self.max_length:
+            raise ValueError(
+                "`max_positions` must be at least `max_length`. Received: "
+                f"max_positions={self.max_positions}, max_length={self.max_length}."
+            )
+        if self.word_branch and self.bottleneck_dim is None:
+            raise ValueError(
+                "`word_branch` shares the bottleneck table. Received: "
+                "bottleneck_dim=None. Give `bottleneck_dim`."
+            )
+        return self
+
+    @property
+    def dim(self) -> int:
+        """Width of the sentence vector."""
+        return self.projection_dim or self.hidden_dim
+
+    @property
+    def depth(self) -> int:
+        """Layers that a sentence passes through."""
+        return self.num_layers * self.repeats
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], origin: str = "encoder") -> Any:
+        """Make a config from plain values.
+
+        Args:
+            values: Field names and values.
+            origin: Where they come from, named in the error.
+
+        Raises:
+            InputError: A key is unknown or missing, or a value does not fit.
+        """
+        try:
+            return cls(**values)
+        except pydantic.ValidationError as error:
+            lines = []
+            for problem in error.errors():
+                key = ".".join(map(str, problem["loc"]))
+                if problem["type"] == "extra_forbidden":
+                    lines.append(
+                        f"Unknown key `{key}`. {nearest(key, cls.model_fields)}".strip()
+                    )
+                elif problem["type"] == "missing":
+                    lines.append(f"The key `{key}` is missing.")
+                elif key:
+                    lines.append(
+                        f"`{key}`: {problem['msg']}. Received: {problem['input']!r}."
+                    )
+                else:
+                    lines.append(problem["msg"].removeprefix("Value error, "))
+            raise InputError(f"{origin}: " + " ".join(lines)) from error

@@ -1,0 +1,58 @@
+"""Stage 2's guide: what an assistant's embedding block makes of a sentence."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_msd.files import digest
+from keras_msd.layers.masked_mean import masked_mean
+
+
+class EmbeddingGuide:
+    """The embedding block of an encoder, without a transformer layer.
+
+    Pooled, `encode` gives the masked mean, `(n, hidden_dim)`, as the authors' code
+    does. Per token it gives `(n, max_length * hidden_dim)`: the token vectors in a row,
+    zeros after the last one.
+
+    Args:
+        encoder: The assistant.
+        per_token: Whether token vectors are kept apart.
+
+    Source: Ding et al. 2022, eq. 3.
+    """
+
+    def __init__(self, encoder: Any, per_token: bool = False) -> None:
+        config = encoder.config
+        self.encoder, self.per_token = encoder, per_token
+        self.dim = config.hidden_dim * (config.max_length if per_token else 1)
+        block = encoder.model.get_layer("embedding")
+        inputs = encoder.model.input
+        hidden = block(inputs["token_ids"])
+        mask = inputs["padding_mask"]
+        if per_token:
+            hidden = hidden * keras.ops.cast(mask, hidden.dtype)[..., None]
+        else:
+            hidden = _Mean(name="mean")(hidden, mask)
+        self.model = keras.Model(inputs, hidden)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the encoder and of the way it is pooled."""
+        kind = "per token" if self.per_token else "pooled"
+        return digest("embedding guide", kind, self.encoder.fingerprint)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return one row per sentence, float32 `(n, dim)`."""
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for rows, batch in self.encoder._batches(texts, 256):
+            made = self.model.predict_on_batch(batch)
+            made = made.reshape(len(rows), -1)
+            vectors[rows, : made.shape[1]] = made
+        return vectors
+
+
+class _Mean(keras.layers.Layer):
+    def call(self, hidden: Any, mask: Any) -> Any:
+        return masked_mean(hidden, mask)

@@ -1,0 +1,43 @@
+"""Encoders from folders, hub names and artefacts."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError, existing_folder
+
+
+def load_encoder(source: str | Path) -> Any:
+    """Load an encoder.
+
+    Args:
+        source: A folder of ours, a folder in sentence-transformers layout,
+            "hf://org/name", or an artefact.
+
+    Returns:
+        An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
+
+    Raises:
+        InputError: Nothing of these kinds is there, or it is damaged.
+    """
+    from keras_msd.models.storage import is_saved_encoder, load_saved
+
+    if str(source).startswith("hf://"):
+        from keras_msd.models.hub import fetch
+
+        source = fetch(str(source))
+    folder = existing_folder(source, "encoder")
+    if is_saved_encoder(folder):
+        return load_saved(folder)
+    if (folder / "saved_model.pb").is_file() or (folder / "card.json").is_file():
+        from keras_msd.export import load_artefact
+
+        return load_artefact(folder)
+    if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
+        from keras_msd.models.checkpoint import load_checkpoint
+
+        return load_checkpoint(folder)
+    raise InputError(
+        f"`{folder}` holds no encoder: neither encoder.json (ours), modules.json or "
+        "config.json (a checkpoint) nor saved_model.pb (an artefact). "
+        "Give one of these folders."
+    )

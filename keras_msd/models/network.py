@@ -1,0 +1,65 @@
+"""The functional Keras model that an `EncoderConfig` describes."""
+
+import keras
+
+from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
+from keras_msd.layers.l2_normalize import L2Normalize
+from keras_msd.layers.pooling import Pooling
+from keras_msd.layers.recurrent_encoder import RecurrentEncoder
+from keras_msd.layers.word_branch import WordBranch
+from keras_msd.models.config import EncoderConfig
+
+
+def build_model(config: EncoderConfig) -> keras.Model:
+    """Build an encoder's network with random weights.
+
+    Inputs `token_ids` and `padding_mask`, int32 `(batch, length)`; output float32
+    `(batch, config.dim)`. Layers are found by name: `embedding`, `body`, `pooling`,
+    `projection`, `word_branch`, `normalize`.
+    """
+    token_ids = keras.Input((None,), dtype="int32", name="token_ids")
+    padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
+
+    embedding = BottleneckEmbedding(
+        config.vocabulary_size,
+        config.bottleneck_dim,
+        config.hidden_dim,
+        config.max_positions or config.max_length,
+        num_types=config.num_types,
+        pad_id=config.pad_id,
+        position_offset=config.position_offset,
+        layer_norm=config.embedding_layer_norm,
+        layer_norm_epsilon=config.layer_norm_epsilon,
+        dropout=config.dropout,
+        name="embedding",
+    )
+    hidden = embedding(token_ids)
+    if config.num_layers:
+        hidden = RecurrentEncoder(
+            config.num_layers,
+            config.repeats,
+            config.num_heads,
+            config.intermediate_dim,
+            activation=config.activation,
+            layer_norm_epsilon=config.layer_norm_epsilon,
+            normalize_first=config.normalize_first,
+            zero_residuals=config.zero_residuals,
+            dropout=config.dropout,
+            name="body",
+        )(hidden, padding_mask)
+    vector = Pooling(config.pooling, name="pooling")(hidden, padding_mask)
+    if config.projection_dim is not None:
+        vector = keras.layers.Dense(
+            config.projection_dim,
+            use_bias=config.projection_bias,
+            activation=config.projection_activation,
+            dtype="float32",
+            name="projection",
+        )(vector)
+    if config.word_branch:
+        branch = WordBranch(embedding, name="word_branch")
+        vector = branch(token_ids, padding_mask, vector)
+    if config.normalize:
+        vector = L2Normalize(name="normalize")(vector)
+    inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+    return keras.Model(inputs, vector, name="encoder")

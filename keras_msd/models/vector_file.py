@@ -1,0 +1,103 @@
+"""Sentence vectors on disk, and the check that every teacher's vectors pass."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError, existing_file
+from keras_msd.files import file_digest
+
+RECIPE = (
+    "Write it with numpy.savez(path, sentences=numpy.array(list_of_str), vectors=...)."
+)
+
+
+class VectorFile:
+    """Vectors that were computed elsewhere, looked up by their sentence.
+
+    Args:
+        path: An `.npz` file with `sentences` `(n,)`, an array of strings, and `vectors`
+            `(n, dim)`. The last row counts where a sentence occurs twice.
+
+    Raises:
+        InputError: The file is missing, damaged, or holds something else.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Read the file."""
+        self.path = existing_file(path, "file of vectors")
+        sentences, vectors = _read(self.path)
+        self._table = checked(str(path), vectors, sentences)
+        self._rows = {sentence: row for row, sentence in enumerate(sentences)}
+        self.dim = self._table.shape[1]
+        self.normalized = unit_length(self._table)
+        self.fingerprint = file_digest(self.path)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return the vectors of `texts`; `InputError` names the first unknown one."""
+        for text in texts:
+            if text not in self._rows:
+                raise InputError(
+                    f"`{self.path}` has no vector for {text!r:.80}. Add the sentence "
+                    "to the file, or use a teacher that can encode."
+                )
+        return self._table[[self._rows[text] for text in texts]]
+
+
+def _read(path: Path) -> tuple[list[str], np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
+        ) from error
+    sentences, vectors = arrays.get("sentences"), arrays.get("vectors")
+    if (
+        sentences is None
+        or vectors is None
+        or sentences.dtype.kind != "U"
+        or sentences.ndim != 1
+        or not len(sentences)
+    ):
+        found = ", ".join(f"{key} {a.dtype} {a.shape}" for key, a in arrays.items())
+        raise InputError(
+            f"`{path}` must hold `sentences` (n,), strings, and `vectors` (n, dim). "
+            f"Received: {found}. {RECIPE}"
+        )
+    return [str(sentence) for sentence in sentences], vectors
+
+
+def unit_length(vectors: np.ndarray) -> bool:
+    """Tell whether every row of `vectors` has length one, to a thousandth."""
+    return bool(np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3))
+
+
+def checked(name: str, vectors: Any, texts: list[str]) -> np.ndarray:
+    """Return a teacher's `vectors` for `texts` as float32 `(n, dim)`.
+
+    Raises:
+        InputError: They are not numbers, not one row per text, or not all finite.
+    """
+    try:
+        array = np.asarray(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The teacher `{name}` must give an array of numbers (n, dim). Received: "
+            f"{type(vectors).__name__} ({error}). Return a NumPy array."
+        ) from error
+    if array.ndim != 2 or len(array) != len(texts) or not array.shape[1]:
+        raise InputError(
+            f"The teacher `{name}` must give one vector per sentence, (n, dim). "
+            f"Received: the shape {array.shape} for {len(texts)} sentences. Return one "
+            "row for each."
+        )
+    wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(wrong):
+        raise InputError(
+            f"The teacher `{name}` must give finite vectors. Received: NaN or infinity "
+            f"for {texts[wrong[0]]!r:.80}. Repair the model or leave the sentence out."
+        )
+    return array

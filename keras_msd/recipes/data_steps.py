@@ -1,0 +1,102 @@
+"""First steps of a run: data, teacher vectors, tokenizer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.recipes.state import Run, corpus_of
+
+SUFFIX = ".tsv.gz"
+
+
+def training_files(run: Run) -> list[Path]:
+    """Return the recipe's parallel files.
+
+    Raises:
+        InputError: The folder, a language or a corpus is not there.
+    """
+    ours = run.recipe.data
+    folder = existing_folder(run.data_dir / "parallel" / "train", "training folder")
+    files = []
+    for language in ours.languages:
+        found = sorted(folder.glob(f"*.en-{language}{SUFFIX}"))
+        if ours.corpora:
+            found = [f for f in found if corpus_of(f.name) in ours.corpora]
+        if not found:
+            names = ours.corpora or ("<corpus>",)
+            wanted = ", ".join(f"{name}.en-{language}{SUFFIX}" for name in names)
+            raise InputError(
+                f"The recipe `{run.recipe.recipe.name}` at scale {run.recipe.scale} "
+                f"needs parallel files for `{language}`, and there are none. Looked "
+                f"for: {wanted} in `{folder}`. Put one there, or change "
+                "`data.languages` or `data.corpora`."
+            )
+        files += found
+    return files
+
+
+def make_data(run: Run, folder: Path) -> None:
+    """Write the made corpus in the layout of a data folder."""
+    from keras_msd.data.made import write_made_data
+
+    ours = run.recipe.data
+    write_made_data(
+        folder / "data",
+        languages=ours.languages,
+        pairs=ours.pairs_per_language or 1000,
+        seed=ours.seed,
+    )
+
+
+def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
+    """Filter, deduplicate and limit the pairs that the run trains on."""
+    from keras_msd.data import read_pairs
+    from keras_msd.data.text_table import TextTable
+
+    ours = run.recipe.data
+    table = TextTable.build(
+        read_pairs(training_files(run)),
+        folder / "texts",
+        cleaning=run.cleaning,
+        limit_per_file=ours.pairs_per_file,
+        limit_per_language=ours.pairs_per_language,
+        seed=ours.seed,
+    )
+    return {"pairs": len(table), "counts": table.counts, "key": table.key}
+
+
+def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
+    """Store the teacher's vector of every English line."""
+    store = run.store(run.teacher)
+    english = (text for chunk in run.texts.chunks("source") for text in chunk)
+    store.build(english, total=len(run.texts))
+    return {"fingerprint": run.teacher.fingerprint, "dim": run.teacher.dim}
+
+
+def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
+    """Train a vocabulary on both sides of the pairs, or take the assistant's."""
+    from keras_msd.starts.svd import token_frequencies
+
+    ours = run.recipe.tokenizer
+    if run.given_assistant is not None:
+        tokenizer = run.given_assistant.tokenizer
+        tokenizer.save(folder / "tokenizer")
+    else:
+        from keras_msd.data.train_tokenizer import train_unigram
+
+        texts = (text for chunk in both_sides(run) for text in chunk)
+        size = ours.vocabulary_size or 0  # the schema asks for one
+        tokenizer = train_unigram(texts, size, folder / "tokenizer")
+    lists = (ids for chunk in both_sides(run) for ids in tokenizer.encode_plain(chunk))
+    counts = token_frequencies(lists, tokenizer.vocabulary_size)
+    np.save(folder / "frequencies.npy", counts)
+    return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}
+
+
+def both_sides(run: Run) -> Iterator[list[str]]:
+    """Yield all English lines, then all translations, in chunks."""
+    for side in ("source", "target"):
+        yield from run.texts.chunks(side)

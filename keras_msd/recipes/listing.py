@@ -1,0 +1,19 @@
+"""What recipes there are."""
+
+from typing import Any
+
+from keras_msd.recipes.folders import recipe_files
+from keras_msd.recipes.loading import describe
+
+
+def list_recipes() -> list[dict[str, Any]]:
+    """Return every recipe, by name.
+
+    Returns:
+        For each `{"name", "title", "paper", "table", "row", "cost", "scales",
+        "default_scale", "expected"}`; `expected` holds published scores x100.
+
+    Raises:
+        InputError: A recipe file is broken.
+    """
+    return [describe(path).model_dump(mode="json") for path in recipe_files().values()]

@@ -1,0 +1,148 @@
+"""The steps of a run in order, each with the part of the budget it belongs to."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_msd.recipes import data_steps, end_steps, start_steps
+from keras_msd.recipes.schema import StudentSettings
+from keras_msd.recipes.stage_steps import train
+from keras_msd.recipes.state import Run
+
+SCORE = "score_"
+STUDENT_STAGES = ("align_embedding", "teach_student", "contrastive_learning")
+
+
+class Step(NamedTuple):
+    """One resumable piece of a run.
+
+    Attributes:
+        name: Folder under `stages/`.
+        part: Part of the budget.
+        action: Called with that folder, empty.
+        row: Name of the score row that the step's result is, if it is one.
+    """
+
+    name: str
+    part: str
+    action: Callable[[Path], Mapping[str, Any] | None]
+    row: str | None = None
+
+
+def plan(run: Run) -> list[Step]:
+    """Return every step of a run; those that are done are skipped when it runs."""
+    steps = [*_data(run), *_closed_forms(run)]
+    assistant, own = _assistant(run)
+    steps += own
+    for name, settings in run.recipe.student.each().items():
+        steps += _student(run, name, settings, assistant)
+    return steps
+
+
+def table_widths(run: Run) -> list[int]:
+    """Return the widths of the students' word tables below the teacher's width."""
+    hidden = run.recipe.assistant.hidden_dim or run.teacher.dim
+    students = run.recipe.student.each().values()
+    widths = {student.bottleneck_dim or hidden for student in students}
+    return sorted((w for w in widths if w < run.teacher.dim), reverse=True)
+
+
+def _data(run: Run) -> Iterator[Step]:
+    if run.recipe.data.kind == "made":
+        yield Step("made_data", "tokens", partial(data_steps.make_data, run))
+    yield Step("pairs", "tokens", partial(data_steps.take_pairs, run))
+    yield Step(
+        "teacher_vectors", "teacher", partial(data_steps.take_teacher_vectors, run)
+    )
+    yield Step(
+        f"{SCORE}teacher", "evaluation", partial(end_steps.score_teacher, run), "teacher"
+    )
+    yield Step("tokenizer", "tokens", partial(data_steps.take_tokenizer, run))
+
+
+def _closed_forms(run: Run) -> Iterator[Step]:
+    ours = run.recipe
+    wanted = ours.starts.closed_form
+    started = ours.assistant.source == "new" and (
+        ours.assistant.start == "ridge" or ours.assistant.word_branch
+    )
+    if wanted or started:
+        yield Step("ridge", "closed_forms", partial(start_steps.fit_table, run))
+    if wanted:
+        for width in (None, *table_widths(run)):
+            name = "closed_form" if width is None else f"closed_form_b{width}"
+            make = partial(start_steps.closed_form, run, width=width)
+            yield Step(name, "closed_forms", make)
+            yield _score(run, name, name.replace("_b", ", B ").replace("_", " "))
+
+
+def _assistant(run: Run) -> tuple[str, list[Step]]:
+    steps = [
+        Step(
+            "assistant_start",
+            "closed_forms",
+            partial(start_steps.start_assistant, run),
+        )
+    ]
+    last = "assistant_start"
+    if not run.recipe.stages.teach_assistant.skip:
+        steps.append(_score(run, last, "assistant before stage 1", full=False))
+        steps.append(_stage(run, "teach_assistant", "", last, None))
+        last = "teach_assistant"
+    steps.append(_score(run, last, "assistant"))
+    steps.append(_keep(run, last, "assistant"))
+    return last, steps
+
+
+def _student(
+    run: Run, name: str, settings: StudentSettings, assistant: str
+) -> Iterator[Step]:
+    suffix = name.removeprefix("student")
+    last = f"untrained{suffix}"
+    make = partial(
+        start_steps.untrained_student, run, settings=settings, assistant=assistant
+    )
+    yield Step(last, "closed_forms", make)
+    yield _score(run, last, f"{name}, untrained", full=False)
+    if settings.start == "svd" and settings.bottleneck_dim is not None:
+        make = partial(
+            start_steps.start_student, run, student=last, assistant=assistant
+        )
+        last = f"student_start{suffix}"
+        yield Step(last, "closed_forms", make)
+        yield _score(run, last, f"{name}, SVD start", full=False)
+    stages = [s for s in STUDENT_STAGES if not getattr(run.recipe.stages, s).skip]
+    for stage in stages:
+        step = _stage(run, stage, suffix, last, assistant)
+        yield step
+        last = step.name
+        yield _score(run, last, f"{name}, {stage}", full=stage == stages[-1])
+    yield _keep(run, last, name)
+    yield Step(f"speed{suffix}", "evaluation", partial(end_steps.speed, run, step=last))
+    if not suffix:
+        neighbours = partial(end_steps.neighbours, run, step=last)
+        yield Step("neighbours", "evaluation", neighbours)
+    if end_steps.can_export():
+        export = partial(end_steps.export, run, step=last, name=name)
+        yield Step(f"export{suffix}", "evaluation", export)
+
+
+def _stage(
+    run: Run, name: str, suffix: str, start: str, assistant: str | None
+) -> Step:
+    step = name + suffix
+    action = partial(
+        train, run, step=step, name=name, start=start, assistant=assistant
+    )
+    return Step(step, "stages", action)
+
+
+def _score(run: Run, step: str, row: str, full: bool = True) -> Step:
+    full = full or run.recipe.evaluate.intermediate == "full"
+    action = partial(end_steps.score, run, step=step, full=full)
+    return Step(SCORE + step, "evaluation", action, row)
+
+
+def _keep(run: Run, step: str, name: str) -> Step:
+    return Step(f"keep_{name}", "stages", partial(end_steps.keep, run, step, name))

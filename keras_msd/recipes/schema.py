@@ -1,0 +1,268 @@
+"""What a recipe may say: frozen pydantic models, one per section of the TOML file."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Words = Annotated[tuple[str, ...], Field(strict=False)]
+Scale = Literal["smoke", "demo", "lab", "paper"]
+Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
+Layers = Annotated[
+    tuple[Literal["embedding", "body", "pooling", "projection"], ...],
+    Field(strict=False),
+]
+
+
+class Settings(BaseModel):
+    """A section: nothing changes after reading, unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class About(Settings):
+    """`[recipe]`: which experiment this is. `expected` holds published scores x100."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    title: str
+    paper: str = ""
+    table: str = ""
+    row: str = ""
+    cost: str = ""
+    scales: Scales = ("smoke",)
+    default_scale: Scale = "smoke"
+    expected: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _default_is_offered(self) -> "About":
+        if self.default_scale not in self.scales:
+            raise ValueError("`default_scale` must be one of `scales`")
+        return self
+
+
+class TeacherSettings(Settings):
+    """`[teacher]`: `source` as for `load_teacher`, or "hashed-words" of width `dim`."""
+
+    source: str = "default"
+    dim: Count | None = None
+    batch_size: Count = 64
+
+
+class DataSettings(Settings):
+    """`[data]`: the pairs to train on and the sets to score on.
+
+    `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
+    Limits count pairs after cleaning; an absent limit takes everything.
+    """
+
+    kind: Literal["made", "folder"]
+    languages: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    corpora: Words = ()
+    pairs_per_language: Count | None = None
+    pairs_per_file: Count | None = None
+    max_characters: Count = 250
+    max_length: Annotated[int, Field(ge=4)] = 128
+    temperature: Positive = float("inf")
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class TokenizerSettings(Settings):
+    """`[tokenizer]`: "train" on the pairs, or "assistant": the one it comes with."""
+
+    source: Literal["train", "assistant"] = "train"
+    vocabulary_size: Annotated[int, Field(ge=64)] | None = None
+
+    @model_validator(mode="after")
+    def _size_belongs_to_training(self) -> "TokenizerSettings":
+        if (self.source == "train") != (self.vocabulary_size is not None):
+            raise ValueError(
+                '`vocabulary_size` goes with `source = "train"`, and only with it'
+            )
+        return self
+
+
+class AssistantSettings(Settings):
+    """`[assistant]`: "new" with a shape and a start, or an encoder that exists.
+
+    `start` of a new one: "random"; "ridge": closed-form word rows under a pre-norm body
+    whose residuals begin at zero; "grow": the teacher's body with closed-form rows.
+    """
+
+    source: str = "new"
+    start: Literal["random", "ridge", "grow"] = "random"
+    num_layers: Count | None = None
+    hidden_dim: Count | None = None
+    num_heads: Count | None = None
+    intermediate_dim: Count | None = None
+    bottleneck_dim: Count | None = None
+    projection_dim: Count | None = None
+    normalize_first: bool = False
+    zero_residuals: bool = False
+    embedding_layer_norm: bool = True
+    layer_norm_epsilon: Positive = 1e-12
+    dropout: Fraction = 0.1
+    pooling: Literal["mean", "cls", "max"] = "mean"
+    normalize: bool = True
+    word_branch: bool = False
+
+    @model_validator(mode="after")
+    def _shape_is_complete(self) -> "AssistantSettings":
+        shape = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+        absent = [key for key in shape if getattr(self, key) is None]
+        if self.source == "new" and self.start != "grow" and absent:
+            raise ValueError(f"a new assistant needs {', '.join(absent)}")
+        return self
+
+
+class VariantSettings(Settings):
+    """`[student.variants.<name>]`: a further student; what it leaves out is shared."""
+
+    unit_layers: Count | None = None
+    repeats: Count | None = None
+    bottleneck_dim: Count | None = None
+    start: Literal["random", "svd"] | None = None
+
+
+class StudentSettings(Settings):
+    """`[student]`: bottleneck and recurrent unit; no `bottleneck_dim`: the full table.
+
+    `hidden_dim` may state the width that the student is meant to have; its layers are
+    the assistant's, so any other width is an error before work begins.
+    """
+
+    unit_layers: Count = 3
+    repeats: Count | None = None
+    bottleneck_dim: Count | None = None
+    hidden_dim: Count | None = None
+    start: Literal["random", "svd"] = "random"
+    variants: dict[
+        Annotated[str, Field(pattern=r"^[a-z0-9]+$")], VariantSettings
+    ] = Field(default_factory=dict)
+
+    def each(self) -> dict[str, "StudentSettings"]:
+        """Return every student by the name of its folder: `student`, `student_x`."""
+        shared = self.model_copy(update={"variants": {}})
+        others = {
+            f"student_{name}": shared.model_copy(
+                update=variant.model_dump(exclude_none=True)
+            )
+            for name, variant in self.variants.items()
+        }
+        return {"student": shared} | others
+
+
+class StageSettings(Settings):
+    """`[stages.<name>]`: length, optimizer and terms of one stage.
+
+    The stage ends after `epochs` or `steps`, whichever comes first. `corpora` limits it
+    to those corpora; `frozen` names layers that keep their weights.
+    """
+
+    skip: bool = False
+    epochs: Count | None = None
+    steps: Count | None = None
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    learning_rate: Positive = 2e-5
+    warmup: Fraction = 0.1
+    weight_decay: NotNegative = 0.01
+    clip_norm: Positive = 1.0
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    dims: Literal["mean", "sum"] = "mean"
+    corpora: Words = ()
+    frozen: Layers = ()
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> "StageSettings":
+        if not self.skip and self.epochs is None and self.steps is None:
+            raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
+        return self
+
+
+class AlignSettings(StageSettings):
+    """`[stages.align_embedding]`: `per_token` is the variant that is not the paper's."""
+
+    per_token: bool = False
+
+
+class ContrastiveSettings(StageSettings):
+    """`[stages.contrastive_learning]`: target and weights of the terms.
+
+    `target` "none" leaves the contrastive term out (the paper's "w/o CL").
+    """
+
+    kd_weight: NotNegative = 1.0
+    contrastive_weight: NotNegative | None = None
+    target: Literal["soft", "bool", "ce_soft", "ce_hard", "none"] = "soft"
+    temperature: Positive = 0.05
+
+
+class StagesSettings(Settings):
+    """`[stages]`: the four stages, in the order in which they run."""
+
+    teach_assistant: StageSettings
+    align_embedding: AlignSettings
+    teach_student: StageSettings
+    contrastive_learning: ContrastiveSettings
+
+    def items(self) -> list[tuple[str, StageSettings]]:
+        """Return (name, settings) of the four stages in order."""
+        return [(name, getattr(self, name)) for name in type(self).model_fields]
+
+
+class StartsSettings(Settings):
+    """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows."""
+
+    closed_form: bool = False
+    ridge: Positive = 0.3
+
+
+class EvaluateSettings(Settings):
+    """`[evaluate]`: what is scored, from the files of the data folder.
+
+    `languages` of the STS set `sts` (by default those of the pairs), three-letter codes
+    for `retrieval` (none: no such score). `intermediate` is what rows before the last
+    of a model get: all scores, or only the cross-lingual one.
+    """
+
+    sts: str = "stsb"
+    split: str = "dev"
+    languages: Words = ()
+    retrieval: Words = ()
+    intermediate: Literal["full", "cross_lingual"] = "full"
+    neighbours: Annotated[int, Field(ge=0)] = 5
+
+
+class Recipe(Settings):
+    """One experiment at one scale, as `load_recipe` gives it."""
+
+    recipe: About
+    teacher: TeacherSettings
+    data: DataSettings
+    tokenizer: TokenizerSettings
+    assistant: AssistantSettings
+    student: StudentSettings
+    stages: StagesSettings
+    starts: StartsSettings = StartsSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    budget: dict[
+        Literal["teacher", "tokens", "closed_forms", "stages", "evaluation"], Positive
+    ] = Field(default_factory=dict)
+    scale: Scale
+
+    @model_validator(mode="after")
+    def _tokenizer_has_an_owner(self) -> "Recipe":
+        new = self.assistant.source == "new"
+        if new == (self.tokenizer.source == "assistant"):
+            wanted = '"train"' if new else '"assistant"'
+            raise ValueError(
+                f"`tokenizer.source` must be {wanted} when `assistant.source` is "
+                f'"{self.assistant.source}"'
+            )
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that was set or defaulted, without what is absent."""
+        return self.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,186 @@
+"""Starts of a run: closed-form tables, the assistant before stage 1, the student."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError
+from keras_msd.recipes.data_steps import both_sides
+from keras_msd.recipes.schema import StudentSettings
+from keras_msd.recipes.state import Run
+from keras_msd.recipes.widths import new_hidden
+
+
+class Goals:
+    """One goal vector per training sentence, read as it is needed.
+
+    Both languages of a pair have the goal of the English line, so rows come twice.
+
+    Args:
+        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the English lines.
+        count: Number of pairs.
+        dim: Width of a goal.
+    """
+
+    def __init__(self, rows: Any, count: int, dim: int) -> None:
+        self._rows, self._count = rows, count
+        self.shape = (2 * count, dim)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        start, stop, _ = part.indices(len(self))
+        middle = self._count
+        parts = []
+        if start < middle:
+            parts.append(self._rows(start, min(stop, middle)))
+        if stop > middle:
+            parts.append(self._rows(max(start - middle, 0), stop - middle))
+        return np.concatenate(parts)
+
+
+def fit_table(run: Run, folder: Path) -> None:
+    """Fit the word table whose rows add up to the teacher's vectors."""
+    from keras_msd.starts.ridge import fit_ridge
+
+    store = run.store(run.teacher)
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        return store.targets(run.texts.texts("source", start, stop))
+
+    goals = Goals(rows, len(run.texts), run.teacher.dim)
+    ridge = run.recipe.starts.ridge
+    size = run.tokenizer.vocabulary_size
+    np.save(folder / "table.npy", fit_ridge(_token_lists(run), goals, size, ridge))
+
+
+def closed_form(run: Run, folder: Path, width: int | None) -> None:
+    """Keep the closed form, at full width or through a bottleneck."""
+    from keras_msd.starts.closed_form import closed_form_encoder
+    from keras_msd.starts.svd import bottleneck
+
+    word, projection = _table(run), None
+    if width is not None:
+        word, projection = bottleneck(word, width, run.frequencies)
+    encoder = closed_form_encoder(
+        run.tokenizer, word, projection, max_length=run.recipe.data.max_length
+    )
+    encoder.save(folder / "encoder")
+
+
+def start_assistant(run: Run, folder: Path) -> None:
+    """Make the assistant that stage 1 trains, or take the one the recipe names."""
+    if run.given_assistant is not None:
+        run.given_assistant.save(folder / "encoder")
+        return
+    makers = {"random": _random, "ridge": _ridge, "grow": _grown}
+    assistant = makers[run.recipe.assistant.start](run)
+    assistant.save(folder / "encoder")
+
+
+def untrained_student(
+    run: Run, folder: Path, settings: StudentSettings, assistant: str
+) -> None:
+    """Build a student from the assistant that the step `assistant` left."""
+    from keras_msd.models.student import build_student
+
+    student = build_student(
+        run.encoder(assistant),
+        unit_layers=settings.unit_layers,
+        bottleneck_dim=settings.bottleneck_dim,
+        repeats=settings.repeats,
+    )
+    student.save(folder / "encoder")
+
+
+def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
+    """Give a student the nearest embedding block to its assistant's."""
+    from keras_msd.starts.student import start_student as start
+
+    encoder = run.encoder(student)
+    start(encoder, run.encoder(assistant), run.frequencies)
+    encoder.save(folder / "encoder")
+
+
+def _table(run: Run) -> np.ndarray:
+    return np.load(run.folder.stage("ridge") / "table.npy")
+
+
+def _token_lists(run: Run) -> Iterator[list[int]]:
+    for chunk in both_sides(run):
+        yield from run.tokenizer.encode_plain(chunk)
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    ours = run.recipe.assistant.model_dump(exclude={"source", "start"})
+    fields = {key: value for key, value in ours.items() if value is not None}
+    return fields | {"max_length": run.recipe.data.max_length}
+
+
+def _random(run: Run) -> Any:
+    from keras_msd.models.encoder import new_encoder
+
+    return new_encoder(run.tokenizer, **_fields(run))
+
+
+def _ridge(run: Run) -> Any:
+    """Return the closed form under a body that begins as the identity.
+
+    A body narrower than the vectors takes the table's SVD: its rows under the body, the
+    projection after it.
+    """
+    from keras_msd.starts.closed_form import closed_form_encoder
+    from keras_msd.starts.svd import bottleneck
+
+    fields = _fields(run)
+    table, hidden = _table(run), new_hidden(run.recipe.assistant, run.teacher)
+    width = fields.pop("bottleneck_dim", None)
+    fields.pop("hidden_dim", None)
+    if hidden == table.shape[1]:
+        if width is None:
+            return closed_form_encoder(run.tokenizer, table, **fields)
+        parts = bottleneck(table, width, run.frequencies)
+        return closed_form_encoder(run.tokenizer, *parts, **fields)
+    if width is not None:
+        raise InputError(
+            'An assistant with `start = "ridge"` has a bottleneck or a body narrower '
+            f"than the teacher, not both. Received: bottleneck_dim={width}, "
+            f"hidden_dim={hidden}, teacher {table.shape[1]}. Leave `bottleneck_dim` out."
+        )
+    word, projection = bottleneck(table, hidden, run.frequencies)
+    encoder = closed_form_encoder(
+        run.tokenizer, word, **fields | {"projection_bias": False}
+    )
+    values = encoder.weights() | {"projection/kernel": projection}
+    encoder.set_weights(values, origin="the ridge start")
+    return encoder
+
+
+def _grown(run: Run) -> Any:
+    from keras_msd.starts.grow import grow_assistant, input_sums
+    from keras_msd.starts.ridge import fit_ridge
+
+    ours, teacher = run.recipe.assistant, run.teacher_encoder
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        return input_sums(teacher, run.texts.texts("source", start, stop))
+
+    table = fit_ridge(
+        _token_lists(run),
+        Goals(rows, len(run.texts), teacher.config.hidden_dim),
+        run.tokenizer.vocabulary_size,
+        run.recipe.starts.ridge,
+    )
+    return grow_assistant(
+        teacher,
+        run.tokenizer,
+        table,
+        run.recipe.data.max_length,
+        branch_table=_table(run) if ours.word_branch else None,
+        bottleneck_dim=ours.bottleneck_dim,
+        frequencies=run.frequencies,
+        dropout=ours.dropout,
+    )

@@ -1,0 +1,174 @@
+"""What the steps of one run share; each part is loaded when it is first asked for."""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError
+from keras_msd.files import digest
+from keras_msd.models.teacher import default_folder, load_teacher
+from keras_msd.recipes import hashed_words
+from keras_msd.recipes.resume import RunFolder
+from keras_msd.recipes.schema import Recipe, TeacherSettings
+
+
+def corpus_of(name: str) -> str:
+    """Return the corpus in `<corpus>.en-<xx>.tsv.gz`."""
+    return name.rpartition(".en-")[0]
+
+
+def default_store_dir() -> Path:
+    """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
+    own = os.environ.get("KERAS_MSD_CACHE")
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(cache or "~/.cache").expanduser() / "keras_msd"
+
+
+def open_teacher(settings: TeacherSettings) -> Any:
+    """Return the teacher that a recipe names; it has `encode`, `dim`, `fingerprint`."""
+    if settings.source == hashed_words.SOURCE:
+        if settings.dim is None:
+            raise InputError(
+                f'`teacher.source = "{hashed_words.SOURCE}"` needs a width. '
+                "Received: none. Set `teacher.dim`."
+            )
+        return hashed_words.HashedWords(settings.dim)
+    teacher = load_teacher(settings.source)
+    if settings.dim not in (None, teacher.dim):
+        raise InputError(
+            f"`teacher.dim` must be the teacher's width. Received: {settings.dim}, "
+            f"teacher `{settings.source}` {teacher.dim}. Leave it out."
+        )
+    return teacher
+
+
+class Run:
+    """A recipe at work in a folder.
+
+    Args:
+        recipe: What to do.
+        folder: Where its steps leave their files.
+        data_dir: The data folder, for recipes that read one.
+        store_dir: Parent of the guide stores.
+    """
+
+    def __init__(
+        self, recipe: Recipe, folder: RunFolder, data_dir: Path | None, store_dir: Path
+    ) -> None:
+        self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
+        self._given_data = data_dir
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with `parallel/`, `sts/`, `tatoeba/`."""
+        if self.recipe.data.kind == "made":
+            return self.folder.stage("made_data") / "data"
+        if self._given_data is None:
+            raise InputError(
+                f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
+                "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
+                "folder with parallel/train/<corpus>.en-<xx>.tsv.gz, sts/ and tatoeba/."
+            )
+        return self._given_data
+
+    @cached_property
+    def teacher_encoder(self) -> Any | None:
+        """The teacher as an `Encoder` of ours, None where it is no such model."""
+        from keras_msd.models.loading import load_encoder
+
+        source = self.recipe.teacher.source
+        if source == hashed_words.SOURCE or source.endswith(".npz"):
+            return None
+        if source == "default":
+            source = default_folder()
+        encoder = load_encoder(source)
+        return encoder if hasattr(encoder, "model") else None
+
+    def seed(self, name: str) -> int:
+        """Return the seed of a step: a hash of the recipe's seed and the step's name."""
+        return int(digest(str(self.recipe.data.seed), name)[:8], 16) % 2**31
+
+    @cached_property
+    def teacher(self) -> Any:
+        """The teacher."""
+        return open_teacher(self.recipe.teacher)
+
+    @cached_property
+    def given_assistant(self) -> Any | None:
+        """The assistant that the recipe names, None if it makes a new one."""
+        if self.recipe.assistant.source == "new":
+            return None
+        from keras_msd.models.loading import load_encoder
+
+        return load_encoder(self.recipe.assistant.source)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the assistant and of all students."""
+        from keras_msd.data.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.folder.stage("tokenizer") / "tokenizer")
+
+    @cached_property
+    def texts(self) -> Any:
+        """All training pairs: a `TextTable`."""
+        from keras_msd.data.text_table import TextTable
+
+        return TextTable.open(self.folder.stage("pairs") / "texts")
+
+    def texts_of(self, corpora: tuple[str, ...]) -> Any:
+        """Return the training pairs of some corpora, or of all if none is named."""
+        from keras_msd.data.pair import Pairs
+        from keras_msd.data.text_table import TextTable
+
+        if not corpora:
+            return self.texts
+        files = self.texts.pairs().files
+        files = tuple(one for one in files if corpus_of(one.name) in corpora)
+        if not files:
+            raise InputError(
+                "A stage's `corpora` must be among those of the data. Received: "
+                f"{', '.join(corpora)}. Add them to `data.corpora`."
+            )
+        name = "-".join(sorted(corpora))
+        folder = self.folder.stage("pairs") / f"texts-{name}"
+        return TextTable.build(Pairs(files), folder, cleaning=self.cleaning)
+
+    def table(self, corpora: tuple[str, ...] = ()) -> Any:
+        """Return the token ids of `texts_of(corpora)`: a `PairTable`."""
+        from keras_msd.data.pair_table import PairTable
+
+        texts = self.texts_of(corpora)
+        return PairTable.build(
+            texts,
+            self.tokenizer,
+            self.folder.stage("tokenizer") / f"tokens-{texts.folder.name}",
+            max_length=self.recipe.data.max_length,
+        )
+
+    @cached_property
+    def cleaning(self) -> Any:
+        """The filters that pairs pass."""
+        from keras_msd.data.cleaning import Cleaning
+
+        return Cleaning(max_chars=self.recipe.data.max_characters)
+
+    def store(self, guide: Any) -> Any:
+        """Return the store of a guide's vectors."""
+        from keras_msd.data.store import GuideStore
+
+        return GuideStore(guide, self.store_dir / guide.fingerprint)
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """How often each piece occurs in the pairs: int64 `(vocabulary_size,)`."""
+        return np.load(self.folder.stage("tokenizer") / "frequencies.npy")
+
+    def encoder(self, step: str) -> Any:
+        """Load the encoder that a step left."""
+        from keras_msd.models.storage import load_saved
+
+        return load_saved(self.folder.stage(step) / "encoder")

@@ -1,0 +1,103 @@
+"""What a report reads: the files of a run's folder."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError, existing_file, existing_folder
+from keras_msd.files import read_json
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The contents of a run's folder.
+
+    Attributes:
+        recipe: `recipe.toml`.
+        scores: `scores.json`: `recipe`, `scale`, `rows`, `published`, and `measured`
+            where a published number has no column in `rows`.
+        timings: `timings.json`: `parts`, seconds by name; `speed`, sentences a second
+            by row name, where it was measured.
+        histories: `stages/<name>/history.json` by name, in the recipe's order.
+        neighbours: `neighbours.json`, or an empty list if the run has none.
+    """
+
+    recipe: dict[str, Any]
+    scores: dict[str, Any]
+    timings: dict[str, Any]
+    histories: dict[str, dict[str, Any]]
+    neighbours: list[dict[str, Any]]
+
+
+def read_run(folder: str | Path) -> RunFiles:
+    """Read the files of a finished run.
+
+    Raises:
+        InputError: The folder or one of its files is missing or broken.
+    """
+    folder = existing_folder(folder, "run folder")
+    recipe = _toml(folder / "recipe.toml")
+    scores = _mapping(folder / "scores.json", {"recipe": str, "scale": str, "rows": list})
+    for number, row in enumerate(scores["rows"], 1):
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise InputError(
+                f"`{folder / 'scores.json'}`: row {number} must have a `name`. "
+                f"Received: {row!r:.60}. Run the recipe again."
+            )
+    order = list(recipe.get("stages", {}))
+    histories = {
+        path.parent.name: _history(path)
+        for path in sorted(
+            (folder / "stages").glob("*/history.json"),
+            key=lambda path: (_place(path.parent.name, order), path.parent.name),
+        )
+    }
+    neighbours = folder / "neighbours.json"
+    return RunFiles(
+        recipe,
+        scores,
+        _mapping(folder / "timings.json", {"parts": dict}),
+        histories,
+        read_json(neighbours) if neighbours.is_file() else [],
+    )
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    existing_file(path, "recipe of the run")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(
+            f"`{path}` is not valid TOML: {error}. Run the recipe again."
+        ) from error
+
+
+def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
+    value = read_json(path)
+    for key, kind in keys.items():
+        found = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(found, kind):
+            raise InputError(
+                f"`{path}` must have the key `{key}`, a {kind.__name__}. "
+                f"Received: {found!r:.60}. Run the recipe again."
+            )
+    return value
+
+
+def _history(path: Path) -> dict[str, Any]:
+    history = _mapping(path, {"steps": list, "terms": dict})
+    for term, values in history["terms"].items():
+        if len(values) != len(history["steps"]):
+            raise InputError(
+                f"`{path}`: `{term}` must have a value for each of "
+                f"{len(history['steps'])} steps. Received: {len(values)} values. "
+                "Run the recipe again."
+            )
+    return history
+
+
+def _place(name: str, order: list[str]) -> int:
+    # A further student's stage has that student's name behind the stage's.
+    places = [place for place, stage in enumerate(order) if name.startswith(stage)]
+    return places[0] if places else len(order)

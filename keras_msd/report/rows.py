@@ -1,0 +1,61 @@
+"""What the score rows of a run are: which model, after which stage."""
+
+from typing import Any
+
+SCORES = ("cross_lingual", "monolingual", "retrieval")
+SIZES = ("parameters", "bytes", "table_bytes")
+BIG = ("teacher", "assistant")
+
+
+def columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the keys that hold a number in some row: sizes, scores, then others."""
+    found = {
+        key: None
+        for row in rows
+        for key, value in row.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    first = [key for key in (*SIZES, *SCORES) if key in found]
+    return first + [key for key in found if key not in first]
+
+
+def best(rows: list[dict[str, Any]], key: str) -> float | None:
+    """Return the highest value of `key` among the small models; None for sizes."""
+    if key in SIZES:
+        return None
+    small = [row for row in rows if row.get("kind") not in BIG]
+    values = [row[key] for row in small or rows if row.get(key) is not None]
+    return max(values, default=None)
+
+
+def by_student(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return each student's rows, untrained first, then after each stage."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row.get("kind") in ("untrained", "stage"):
+            found.setdefault(row.get("student", "student"), []).append(row)
+    return found
+
+
+def final_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows without those of a student before its last stage."""
+    unfinished = [id(row) for own in by_student(rows).values() for row in own[:-1]]
+    return [row for row in rows if id(row) not in unfinished]
+
+
+def measured(scores: dict[str, Any], key: str) -> float | None:
+    """Return what the run measured where a paper prints `key`.
+
+    A key is a column of the last row of the first student, or one of its tracks:
+    `en_de` is the track `en-de`, `de_de` the track `de`.
+    """
+    if key in scores.get("measured", {}):
+        return scores["measured"][key]
+    students = by_student(scores["rows"])
+    if not students:
+        return None
+    row = next(iter(students.values()))[-1]
+    tracks = row.get("tracks", {})
+    left, _, right = key.partition("_")
+    name = left if left == right else f"{left}-{right}"
+    return row.get(key, tracks.get(name))

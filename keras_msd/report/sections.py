@@ -1,0 +1,192 @@
+"""The parts of the page, each with the name of the file it comes from."""
+
+from html import escape
+from typing import Any
+
+from keras_msd.report.files import RunFiles
+from keras_msd.report.plots import loss_curves, size_against, stage_scores
+from keras_msd.report.rows import best, by_student, columns, measured
+from keras_msd.report.words import settings_in_words
+
+
+def settings(run: RunFiles) -> str:
+    """Return the recipe in words."""
+    items = "".join(
+        f"<dt>{escape(part)}</dt><dd>{escape(text)}</dd>"
+        for part, text in settings_in_words(run.recipe)
+    )
+    return section("Settings", f"<dl>{items}</dl>", "recipe.toml")
+
+
+def scores(run: RunFiles) -> str:
+    """Return the table of sizes and scores."""
+    rows = run.scores["rows"]
+    keys = columns(rows)
+    top = {key: best(rows, key) for key in keys}
+    body = [
+        [escape(row["name"])]
+        + [_cell(key, row.get(key), row.get("kind"), top[key]) for key in keys]
+        for row in rows
+    ]
+    note = "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
+    if any(row.get("note") for row in rows):
+        note += "".join(
+            f"<br>{escape(row['name'])}: {escape(row['note'])}"
+            for row in rows
+            if row.get("note")
+        )
+    heads = ["model", *map(_label, keys)]
+    return section("Scores", _table(heads, body) + f"<p>{note}</p>", "scores.json")
+
+
+def figures(run: RunFiles) -> str:
+    """Return the score after each stage and size against quality."""
+    rows = run.scores["rows"]
+    shown = []
+    for key in ("cross_lingual", "retrieval"):
+        if any(row.get(key) is not None for own in by_student(rows).values()
+               for row in own):
+            shown.append(_figure(f"{_label(key)} after each stage",
+                                 stage_scores(rows, key)))
+        if any(row.get(key) is not None and row.get("bytes") for row in rows):
+            shown.append(_figure(f"{_label(key)} against size", size_against(rows, key)))
+    if not shown:
+        return ""
+    return section("Quality", f"<div class=grid>{''.join(shown)}</div>", "scores.json")
+
+
+def losses(run: RunFiles) -> str:
+    """Return the loss curves of each stage."""
+    shown = [
+        _figure(f"{name.replace('_', ' ')} ({name}/history.json)", loss_curves(name, own))
+        for name, own in run.histories.items()
+        if own["steps"]
+    ]
+    if not shown:
+        return ""
+    grid = f"<div class=grid>{''.join(shown)}</div>"
+    return section("Losses", grid, "stages/<stage>/history.json")
+
+
+def published(run: RunFiles) -> str:
+    """Return published numbers beside measured ones, where the recipe has a row."""
+    printed = run.scores.get("published") or {}
+    if not printed:
+        return ""
+    body = []
+    for key, value in printed.items():
+        own = measured(run.scores, key)
+        gap = "" if own is None else f"{own - value:+.2f}"
+        body.append([escape(_label(key)), _number(value), _number(own), gap])
+    about = run.recipe.get("recipe", {})
+    where = ", ".join(
+        f"{word}{about[key]}"
+        for key, word in (("paper", ""), ("table", "table "), ("row", "row "))
+        if about.get(key)
+    )
+    own = run.recipe.get("evaluate", {})
+    note = (
+        f"Published: {where or 'the recipe'}. Measured: this run, scale "
+        f"{run.scores['scale']}, on {own.get('sts', 'its own set')} "
+        f"{own.get('split', '')}: other data and another scale give other numbers."
+    )
+    table = _table(["score", "published", "measured", "difference"], body)
+    return section(
+        "Published and measured", table + f"<p>{escape(note)}</p>",
+        "scores.json, recipe.toml",
+    )  # fmt: skip
+
+
+def neighbours(run: RunFiles) -> str:
+    """Return nearest neighbours across languages."""
+    body = []
+    for item in run.neighbours:
+        code = escape(item["language"])
+        found = "".join(
+            f"<li>{escape(one['sentence'])} <small>{one['cosine']:.3f}</small></li>"
+            for one in item["neighbours"]
+        )
+        query = f"<span lang='{code}' dir=auto>{escape(item['query'])}</span>"
+        body.append([code, query, f"<ol>{found}</ol>"])
+    if not body:
+        return ""
+    heads = ["language", "query", "nearest English sentences, cosine"]
+    table = f"<div class=text>{_table(heads, body)}</div>"
+    return section("Nearest neighbours across languages", table, "neighbours.json")
+
+
+def timings(run: RunFiles) -> str:
+    """Return the time of each part, against its budget where the recipe has one."""
+    parts, budget = run.timings["parts"], run.recipe.get("budget", {})
+    names = [*parts, *(name for name in budget if name not in parts)]
+    body = []
+    for name in names:
+        cells = [escape(_label(name)), _minutes(parts.get(name))]
+        if budget:
+            limit = None if name not in budget else 60 * budget[name]
+            over = limit is not None and parts.get(name, 0) > limit
+            cells += [_minutes(limit), "<b>over</b>" if over else ""]
+        body.append(cells)
+    total = ["all", _minutes(sum(parts.values()))]
+    if budget:
+        total += [_minutes(60 * sum(budget.values())), ""]
+    heads = ["part", "minutes"] + (["budget, minutes", ""] if budget else [])
+    text = _table(heads, [*body, total])
+    if run.timings.get("speed"):
+        speeds = [[escape(k), f"{v:,.0f}"] for k, v in run.timings["speed"].items()]
+        text += _table(["model", "sentences a second"], speeds)
+    return section("Time", text, "timings.json, recipe.toml")
+
+
+def section(title: str, content: str, source: str) -> str:
+    """Return a section that names the file its numbers come from."""
+    return (
+        f"<section><h2>{escape(title)}</h2>{content}"
+        f"<p class=source>From {escape(source)}</p></section>\n"
+    )
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    top = "".join(f"<th scope=col>{head}</th>" for head in heads)
+    body = "".join(
+        "<tr><th scope=row>" + row[0] + "</th>"
+        + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>"
+        for row in rows
+    )
+    return (
+        f"<div class=scroll tabindex=0><table><thead><tr>{top}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _figure(caption: str, svg: str) -> str:
+    text = escape(caption)
+    return (
+        f"<figure role=img aria-label='{text}'><figcaption>{text}</figcaption>"
+        f"{svg}</figure>"
+    )
+
+
+def _cell(key: str, value: Any, kind: str | None, top: float | None) -> str:
+    if value is None or isinstance(value, str | bool):
+        return ""
+    if key == "parameters":
+        return f"{value:,}"
+    if key.endswith("bytes"):
+        return f"{value / 1e6:,.2f}"
+    text = f"{value:.2f}"
+    bold = top is not None and value == top and kind not in ("teacher", "assistant")
+    return f"<b>{text}</b>" if bold else text
+
+
+def _label(key: str) -> str:
+    words = key.replace("_", " ")
+    return escape(words.replace("bytes", "MB"))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _minutes(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds / 60:.1f}"

@@ -1,0 +1,100 @@
+"""The optimizer of a stage: AdamW with warm-up."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd import checks
+
+SCHEDULES = ("linear", "cosine", "constant")
+UNDECAYED = ("^bias$", "^gamma$", "^beta$")  # biases and LayerNorm, by variable name
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear rise to `peak`, then a decay to 0 at the last of `steps` updates.
+
+    Update t, counted from 0, of which the first `w = int(warmup * steps)` warm up, has
+    the rate `peak (t + 1) / w` while `t < w`; after that, with `left = (steps - t) /
+    (steps - w)`, "linear" gives `peak left`, "cosine" `peak (1 - cos(pi left)) / 2` and
+    "constant" `peak`. So no update has rate 0.
+
+    Args:
+        peak: Largest rate.
+        steps: Updates in all.
+        warmup: Share of the updates that warm up, in [0, 1).
+        schedule: "linear", "cosine" or "constant".
+
+    Source: Devlin et al. 2019, appendix A.2, which starts at rate 0.
+    """
+
+    def __init__(
+        self, peak: float, steps: int, warmup: float = 0.1, schedule: str = "linear"
+    ) -> None:
+        checks.at_least(1, steps=steps)
+        checks.one_of(SCHEDULES, schedule=schedule)
+        if not 0 <= warmup < 1:
+            raise checks.InputError(
+                f"`warmup` is a share of the updates, in [0, 1). Received: {warmup}."
+            )
+        self.peak, self.steps = peak, steps
+        self.warmup, self.schedule = warmup, schedule
+
+    def __call__(self, step: Any) -> Any:
+        """Return the rate of update `step`, float32."""
+        step = ops.cast(step, "float32")
+        rising = int(self.warmup * self.steps)
+        left = ops.maximum((self.steps - step) / (self.steps - rising), 0.0)
+        if self.schedule == "cosine":
+            share = 0.5 * (1.0 - ops.cos(math.pi * left))
+        else:
+            share = left if self.schedule == "linear" else ops.ones_like(left)
+        share = ops.where(step < rising, (step + 1.0) / max(rising, 1), share)
+        return self.peak * share
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this schedule again."""
+        own = ("peak", "steps", "warmup", "schedule")
+        return {key: getattr(self, key) for key in own}
+
+
+def make_optimizer(
+    learning_rate: float,
+    steps: int,
+    warmup: float = 0.1,
+    weight_decay: float = 0.01,
+    clip_norm: float | None = 1.0,
+    schedule: str = "linear",
+) -> keras.optimizers.Optimizer:
+    """Make AdamW with the settings of the paper's code.
+
+    Betas 0.9 and 0.999, epsilon 1e-6; biases and LayerNorm weights are not decayed.
+    Keras corrects the bias of the moments, the authors' code does not: the first
+    updates here are smaller than theirs at the same rate.
+
+    Args:
+        learning_rate: Rate at the end of the warm-up.
+        steps: Updates in all.
+        warmup: Share of them in which the rate rises, in [0, 1).
+        weight_decay: Decoupled decay; 0 for none.
+        clip_norm: Largest norm of all gradients together, or None.
+        schedule: What follows the warm-up: "linear" to 0, "cosine" to 0, "constant".
+
+    Raises:
+        InputError: A value is out of its range.
+
+    Source: Ding et al. 2022, section 4, and the authors' code.
+    """
+    checks.at_least(0, learning_rate=learning_rate, weight_decay=weight_decay)
+    optimizer = keras.optimizers.AdamW(
+        learning_rate=WarmUp(learning_rate, steps, warmup, schedule),
+        weight_decay=weight_decay,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        global_clipnorm=clip_norm,
+    )
+    optimizer.exclude_from_weight_decay(var_names=list(UNDECAYED))
+    return optimizer

@@ -1,0 +1,245 @@
+"""Encoders from checkpoints, against what `transformers` and its kin answered."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_msd.checks import InputError
+from keras_msd.models.checkpoint import load_checkpoint
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.encoder import Encoder
+from keras_msd.models.loading import load_encoder
+from keras_msd.models.network import build_model
+from keras_msd.models.weights import read_checkpoint
+
+GOLDEN = Path(__file__).parent / "golden"
+TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))
+FAMILIES = ["bert", "distilbert", "roberta", "xlm-roberta", "minilm"]
+STACKS = ["mean_normalize", "cls_tanh", "max_identity", "max_plain"]
+TOLERANCE = 1e-5
+
+
+def assemble(folder, *sources):
+    for source in sources:
+        shutil.copytree(GOLDEN / source, folder, dirs_exist_ok=True)
+    return folder, load_file(folder / "expected.safetensors")
+
+
+def variant(folder, family, column):
+    folder, expected = assemble(
+        folder, f"{family}/tokenizer", f"{family}/variant_{column}"
+    )
+    (folder / "expected.safetensors").unlink()
+    return folder, expected
+
+
+def hidden_of(model, batch):
+    hidden = model.get_layer("embedding")(batch["token_ids"])
+    hidden = model.get_layer("body")(hidden, batch["padding_mask"])
+    return np.asarray(hidden) * batch["padding_mask"][..., None]
+
+
+def distance(model, expected):
+    wanted = expected["hidden"] * expected["padding_mask"][..., None]
+    inputs = {key: expected[key] for key in ("token_ids", "padding_mask")}
+    pooled = np.abs(np.asarray(model(inputs)) - expected["pooled"]).max()
+    return max(np.abs(hidden_of(model, inputs) - wanted).max(), pooled)
+
+
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ids_and_vectors_are_those_of_transformers(family, column, tmp_path):
+    folder, expected = variant(tmp_path, family, column)
+    encoder = load_checkpoint(folder)
+    ids = encoder.tokenizer.encode(TEXTS, encoder.max_length)
+    real = expected["padding_mask"].astype(bool)
+    assert ids == [
+        list(row[mask]) for row, mask in zip(expected["token_ids"], real, strict=True)
+    ]
+    assert len({len(row) for row in ids}) > 3  # so that padding is tested
+    assert distance(encoder.model, expected) < TOLERANCE
+
+    other = "gelu_erf" if column > 1 else "gelu_tanh"
+    changed = [{"activation": other}]
+    if family != "distilbert":
+        changed.append({"layer_norm_epsilon": 1e-12 if column % 2 else 1e-5})
+    for change in changed:
+        model = build_model(encoder.config.model_copy(update=change))
+        twin = Encoder(model, encoder.tokenizer, encoder.config)
+        twin.set_weights(encoder.weights())
+        assert distance(model, expected) > TOLERANCE, change
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_tensor_is_ignored(family, tmp_path):
+    column = {"distilbert": 3, "xlm-roberta": 1, "roberta": 2}.get(family, 0)
+    folder, expected = variant(tmp_path, family, column)
+    encoder = load_checkpoint(folder)
+    path = folder / "model.safetensors"
+    tensors, arrays = load_file(path), read_checkpoint(folder)[1]
+    body = [key for key in tensors if "embeddings." in key or ".layer." in key]
+    assert len(body) == (36 if family == "distilbert" else 37)
+    for key in body:
+        save_file(tensors | {key: np.zeros_like(tensors[key])}, path)
+        changed = read_checkpoint(folder)[1]
+        paths = [name for name in arrays if (changed[name] != arrays[name]).any()]
+        assert len(paths) == 1, key
+        encoder.set_weights(changed)
+        # A key bias adds the same number to every score of a query, which the softmax
+        # takes away: it can be seen in the weights alone.
+        if not paths[0].endswith("/key/bias"):
+            assert distance(encoder.model, expected) > 1000 * TOLERANCE, key
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_vectors_are_those_of_sentence_transformers(stack, tmp_path):
+    sources = ("bert/tokenizer", "bert/variant_0", f"sentence/{stack}")
+    folder, expected = assemble(tmp_path, *sources)
+    (folder / "expected.safetensors").unlink()
+    encoder = load_encoder(folder)
+    assert encoder.max_length == 12 and encoder.config.max_positions == 40
+    vectors = encoder.encode(TEXTS, batch_size=3)
+    np.testing.assert_allclose(vectors, expected["vectors"], atol=TOLERANCE, rtol=0)
+
+    encoder.save(tmp_path / "saved")
+    again = load_encoder(tmp_path / "saved")
+    np.testing.assert_array_equal(again.encode(TEXTS, batch_size=3), vectors)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Return a checkpoint in the layout of older sentence-transformers versions."""
+    folder = tmp_path / "old"
+    body = folder / "0_Transformer"
+    shutil.copytree(GOLDEN / "bert" / "variant_0", body)
+    shutil.copytree(GOLDEN / "bert" / "tokenizer", body, dirs_exist_ok=True)
+    write(body, "sentence_bert_config.json", {"max_seq_length": 9})
+    kinds = {"0_Transformer": "Transformer", "1_Pooling": "Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{PACKAGE}.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    write(folder, "modules.json", modules)
+    (folder / "1_Pooling").mkdir()
+    modes = dict.fromkeys(["cls_token", "mean_tokens", "max_tokens"], False)
+    modes = {f"pooling_mode_{key}": value for key, value in modes.items()}
+    modes |= {"word_embedding_dimension": 12, "pooling_mode_cls_token": True}
+    write(folder / "1_Pooling", "config.json", modes)
+    return folder
+
+
+PACKAGE = "sentence_transformers.models"
+PLACES = {
+    "modules": "modules.json",
+    "pooling": "1_Pooling/config.json",
+    "limit": "0_Transformer/sentence_bert_config.json",
+    "prompts": "config_sentence_transformers.json",
+}
+
+
+def write(folder, name, value):
+    (folder / name).write_text(json.dumps(value))
+
+
+def test_the_older_layout_is_read(checkpoint):
+    encoder = load_checkpoint(checkpoint)
+    config = encoder.config
+    assert (config.pooling, config.normalize, config.projection_dim) == (
+        *("cls", False),
+        None,
+    )
+    assert (config.max_length, config.max_positions) == (9, 40)
+    assert len(encoder.tokenizer.encode(TEXTS, encoder.max_length)[1]) == 9
+    write(checkpoint, PLACES["limit"], {"max_seq_length": None, "do_lower_case": True})
+    assert load_checkpoint(checkpoint).max_length == 40
+
+
+def test_a_plain_transformer_is_pooled_by_the_mean_and_says_so(tmp_path, caplog):
+    folder, _ = variant(tmp_path, "distilbert", 1)
+    config = load_checkpoint(folder).config
+    assert (config.pooling, config.normalize) == ("mean", False)
+    assert "no modules.json" in caplog.text
+
+
+def with_module(kind, path="", package=PACKAGE):
+    return lambda modules: [*modules, {"path": path, "type": f"{package}.{kind}"}]
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "words"),
+    [
+        ("modules", with_module("WordEmbeddings"), "sentence_transformers.models.Word"),
+        ("modules", with_module("Dense", package="evil.models"), "evil.models.Dense"),
+        ("modules", with_module("Pooling"), "Transformer, Pooling, Pooling"),
+        ("modules", lambda modules: modules[::-1], "Received: Pooling, Transformer"),
+        ("modules", lambda modules: modules[:1], "Received: Transformer"),
+        ("modules", lambda modules: [], "Received: nothing"),
+        ("modules", lambda modules: {"a": 1}, "list of modules"),
+        ("modules", with_module("Normalize", "../../etc"), r"'\.\./\.\./etc'"),
+        ("modules", with_module("Normalize", "/etc"), "'/etc'"),
+        ("modules", with_module("Dense", "2_Dense"), "2_Dense/config.json` does not"),
+        ("pooling", lambda old: old | {"pooling_mode_max_tokens": True}, "cls.*max"),
+        ("pooling", lambda old: {"pooling_mode": "lasttoken"}, "lasttoken"),
+        ("pooling", lambda old: {"pooling_mode": ["mean", "cls"]}, "'mean', 'cls'"),
+        ("pooling", lambda old: [], "table of settings"),
+        (
+            "prompts",
+            lambda old: {"default_prompt_name": "q", "prompts": {"q": "query: "}},
+            "default_prompt_name.*'q'",
+        ),
+    ],
+)
+def test_what_cannot_be_built_is_refused(place, change, words, checkpoint):
+    path = checkpoint / PLACES[place]
+    old = json.loads(path.read_text()) if path.is_file() else {}
+    write(checkpoint, PLACES[place], change(old))
+    with pytest.raises(InputError, match=words):
+        load_checkpoint(checkpoint)
+
+
+TANH = {
+    "in_features": 12,
+    "out_features": 7,
+    "activation_function": "torch.nn.modules.activation.Tanh",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"activation_function": "torch.nn.modules.activation.GELU"}, "GELU"),
+        ({"in_features": 13}, "`in_features`.*12.*13"),
+        ({"use_residual": True}, "use_residual"),
+        ({"module_input_name": "token_embeddings"}, "token_embeddings"),
+        ({"out_features": 8}, r"\(8, 12\).*\(7, 12\)"),
+        ({"bias": False}, "linear.bias"),
+    ],
+)
+def test_a_dense_layer_that_cannot_be_built_is_refused(settings, words, checkpoint):
+    modules = json.loads((checkpoint / "modules.json").read_text())
+    write(checkpoint, "modules.json", with_module("Dense", "2_Dense")(modules))
+    dense = checkpoint / "2_Dense"
+    shutil.copytree(GOLDEN / "sentence" / "cls_tanh" / "2_Dense", dense)
+    write(dense, "config.json", TANH)
+    assert load_checkpoint(checkpoint).dim == 7
+    write(dense, "config.json", TANH | settings)
+    with pytest.raises(InputError, match=words):
+        load_checkpoint(checkpoint)
+
+
+def test_lower_casing_that_the_tokenizer_does_not_do_is_refused(tmp_path):
+    folder, _ = variant(tmp_path, "distilbert", 1)
+    write(folder, "sentence_distilbert_config.json", {"do_lower_case": True})
+    with pytest.raises(InputError, match="do_lower_case"):
+        load_checkpoint(folder)
+
+
+def test_positions_hold_the_longest_sentence():
+    fields = dict(vocabulary_size=9, hidden_dim=4, num_layers=1, num_heads=1, pad_id=0)
+    fields |= {"intermediate_dim": 4, "max_length": 8, "max_positions": 7}
+    with pytest.raises(InputError, match="max_positions=7, max_length=8"):
+        EncoderConfig.from_dict(fields)

@@ -1,0 +1,139 @@
+"""Parameter counts of the paper's encoders, counted on built models."""
+
+import csv
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import build_model
+
+XLMR = {
+    "vocabulary_size": 250_002,
+    "hidden_dim": 768,
+    "num_heads": 12,
+    "intermediate_dim": 3072,
+    "max_length": 512,
+    "position_offset": 2,
+    "pad_id": 1,
+}
+MINILM = {
+    "vocabulary_size": 250_037,
+    "hidden_dim": 384,
+    "num_heads": 12,
+    "intermediate_dim": 1536,
+    "max_length": 512,
+    "pad_id": 1,
+}
+ROWS = [
+    (XLMR, 128, 3, 1, 53_759_232),
+    (XLMR, 128, 6, 1, 75_022_848),
+    (XLMR, 128, 12, 1, 117_550_080),
+    (XLMR, 256, 3, 1, 85_857_792),
+    (XLMR, 256, 6, 1, 107_121_408),
+    (XLMR, 256, 12, 1, 149_648_640),
+    (XLMR, None, 3, 1, 213_662_208),
+    (XLMR, None, 6, 1, 234_925_824),
+    (XLMR, None, 12, 1, 277_453_056),
+    (MINILM, 128, 3, 1, 37_575_040),
+    (MINILM, 128, 6, 1, 42_898_432),
+    (MINILM, 128, 12, 1, 53_545_216),
+    (MINILM, 256, 3, 1, 69_628_928),
+    (MINILM, 256, 6, 1, 74_952_320),
+    (MINILM, 256, 12, 1, 85_599_104),
+    (MINILM, None, 3, 2, 101_535_744),
+    (MINILM, None, 6, 2, 106_859_136),
+    (MINILM, None, 12, 2, 117_505_920),
+]
+
+
+@pytest.fixture(autouse=True)
+def empty_tables(monkeypatch):
+    """Fill weights with zeros: drawing 192 million numbers would take minutes."""
+    zeros = keras.initializers.Zeros
+    monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda **_: zeros())
+
+
+@pytest.mark.parametrize(("family", "width", "unit", "types", "total"), ROWS)
+def test_totals_of_the_paper(family, width, unit, types, total):
+    config = EncoderConfig(
+        **family,
+        bottleneck_dim=width,
+        num_layers=unit,
+        repeats=12 // unit,
+        num_types=types,
+    )
+    assert build_model(config).count_params() == total
+
+
+SIZES = list(
+    csv.DictReader(
+        (Path(__file__).parent / "golden" / "msd_sizes.tsv").open(), delimiter="\t"
+    )
+)
+
+
+def _counts(weights):
+    """Add up the parameters below each layer name, and of each embedding weight."""
+    counts = {}
+    for weight in weights:
+        for name in (weight.path.split("/")[0], "/".join(weight.path.split("/")[:2])):
+            counts[name] = counts.get(name, 0) + int(np.prod(weight.shape))
+    return counts
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in SIZES if r["part"] == "embedding" and r["counted"][-2:] == "LN"],
+    ids=lambda r: r["row"],
+)
+def test_embedding_sizes_of_the_paper(row):
+    number = {key: int(row[key] or 0) for key in "VHPTB"}
+    model = build_model(
+        EncoderConfig(
+            vocabulary_size=number["V"],
+            hidden_dim=number["H"],
+            num_layers=0,
+            num_heads=1,
+            intermediate_dim=1,
+            max_length=number["P"],
+            num_types=max(number["T"], 1),
+            bottleneck_dim=number["B"] or None,
+            pad_id=0,
+        )
+    )
+    parts = _counts(model.weights)
+    words = parts["embedding/word"] + parts.get("embedding/projection", 0)
+    types = parts["embedding/type"] if number["T"] else 0
+    sums = np.cumsum(
+        [words, parts["embedding/position"], types, parts["embedding/layer_norm"]]
+    )
+    same = [r for r in SIZES if r["row"] == row["row"] and r["part"] == "embedding"]
+    assert [int(r["exact"]) for r in same] == sums.tolist()
+    # The paper's cells for MiniLM's bottleneck leave positions out.
+    printed_for = sums[0] if row["row"].startswith("MiniLM bs") else sums[-1]
+    assert abs(printed_for / 1e6 - float(row["printed_m"])) < 0.01
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in SIZES if r["part"] == "encoder"], ids=lambda r: r["row"]
+)
+def test_encoder_sizes_of_the_paper(row):
+    unit, hidden = int(row["layers"]), int(row["H"])
+    model = build_model(
+        EncoderConfig(
+            vocabulary_size=2,
+            hidden_dim=hidden,
+            num_layers=unit,
+            repeats=12 // unit,
+            num_heads=12,
+            intermediate_dim=int(row["F"]),
+            pad_id=0,
+        )
+    )
+    exact = _counts(model.weights)["body"]
+    assert exact == int(row["exact"])
+    if row["row"] != "DistilmBERT 6 layers":  # its printed 46.10 is not derivable
+        assert abs(exact / 1e6 - float(row["printed_m"])) < 0.01

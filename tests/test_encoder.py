@@ -1,0 +1,119 @@
+"""Encoders: encode, save, load, count."""
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.encoder import new_encoder
+from keras_msd.models.loading import load_encoder
+from keras_msd.testing import tiny_encoder
+
+TEXTS = ["the cat", "", "a dog runs in the park", "la casa " * 40, "é ü", "the cat"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return tiny_encoder(tokenizer)
+
+
+def test_order_and_batching_do_not_matter(encoder):
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (6, 16)
+    assert vectors.dtype == np.float32
+    one_by_one = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(vectors, one_by_one, atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.encode(iter(TEXTS), batch_size=2), vectors, atol=1e-6
+    )
+    np.testing.assert_array_equal(vectors[0], vectors[5])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert encoder.encode([]).shape == (0, 16)
+
+
+def test_normalize_makes_unit_vectors(tokenizer):
+    encoder = tiny_encoder(tokenizer, normalize=False)
+    raw = encoder.encode(TEXTS)
+    assert np.abs(np.linalg.norm(raw, axis=1) - 1).max() > 0.01
+    unit = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode(TEXTS, normalize=True), unit, atol=1e-6)
+
+
+@pytest.mark.parametrize("texts", ["one text", ["a", None], [b"bytes"]])
+def test_texts_must_be_strings(encoder, texts):
+    with pytest.raises(InputError, match="`texts` must"):
+        encoder.encode(texts)
+
+
+def test_saved_encoder_comes_back(encoder, tmp_path):
+    encoder.save(tmp_path / "encoder")
+    again = load_encoder(tmp_path / "encoder")
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    assert again.config == encoder.config
+    assert again.fingerprint == encoder.fingerprint
+    assert sorted(p.name for p in (tmp_path / "encoder").iterdir()) == [
+        "encoder.json",
+        "tokenizer",
+        "weights.safetensors",
+    ]
+    first = (tmp_path / "encoder" / "weights.safetensors").read_bytes()
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again" / "weights.safetensors").read_bytes() == first
+
+
+def _damage(folder, name, how):
+    path = folder / name
+    if how == "delete":
+        path.unlink()
+    elif how == "truncate":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        path.write_text(path.read_text().replace(*how))
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "words"),
+    [
+        ("weights.safetensors", "truncate", "not a whole safetensors"),
+        ("weights.safetensors", "delete", "does not exist"),
+        ("encoder.json", "truncate", "not valid JSON"),
+        ("encoder.json", ('"dropout"', '"drop_out"'), "Did you mean `dropout`"),
+        ("encoder.json", ('"hidden_dim": 16', '"hidden_dim": 24'), "must have the sha"),
+        ("encoder.json", ('"num_heads": 2', '"num_heads": 3'), "must divide"),
+        ("encoder.json", ('"num_layers": 2', '"num_layers": 1'), "unknown weight"),
+        ("encoder.json", ('"format": 1', '"format": 9'), "format 1"),
+    ],
+)
+def test_a_damaged_folder_says_what_is_wrong(encoder, tmp_path, name, how, words):
+    encoder.save(tmp_path / "e")
+    _damage(tmp_path / "e", name, how)
+    with pytest.raises(InputError, match=words):
+        load_encoder(tmp_path / "e")
+
+
+def test_an_unknown_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="holds no encoder"):
+        load_encoder(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        load_encoder(tmp_path / "nothing")
+
+
+def test_an_unknown_field_is_named(tokenizer):
+    with pytest.raises(InputError, match="Did you mean `num_layers`"):
+        new_encoder(tokenizer, num_layer=2)
+
+
+def test_embedding_guide_is_the_pooled_block(encoder):
+    guide = encoder.embedding_guide()
+    assert guide.dim == 16
+    weights = encoder.weights()
+    ids = encoder.tokenizer.encode([TEXTS[2]], 32)[0]
+    total = weights["embedding/word"][ids] + weights["embedding/type"][0]
+    total += weights["embedding/position"][: len(ids)]
+    centred = total - total.mean(-1, keepdims=True)
+    normal = centred / np.sqrt(total.var(-1, keepdims=True) + 1e-12)
+    np.testing.assert_allclose(guide.encode(TEXTS)[2], normal.mean(axis=0), atol=1e-4)
+    tokens = encoder.embedding_guide(per_token=True)
+    row = tokens.encode(TEXTS)[2].reshape(32, 16)
+    np.testing.assert_allclose(row[: len(ids)], normal, atol=1e-4)
+    assert not row[len(ids) :].any()
+    assert tokens.fingerprint != guide.fingerprint

@@ -1,0 +1,132 @@
+import gzip
+import sys
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import retrieval, retrieval_folder, retrieval_languages
+
+
+class Table:
+    """Gives each sentence a vector made by hand or drawn once; counts what it sees."""
+
+    def __init__(self, vectors=None, dim=4, seed=0):
+        self.vectors, self.dim, self.seen = dict(vectors or {}), dim, []
+        self.random = np.random.default_rng(seed)
+
+    def encode(self, texts):
+        self.seen += texts
+        for text in texts:
+            if text not in self.vectors:
+                self.vectors[text] = self.random.normal(size=self.dim)
+        return np.array([self.vectors[text] for text in texts], np.float32)
+
+
+def brute_force(encoder, queries, sentences):
+    hits = 0
+    for row, query in enumerate(queries):
+        best, place = -2.0, -1
+        for column, sentence in enumerate(sentences):
+            a, b = encoder.vectors[query], encoder.vectors[sentence]
+            a, b = np.asarray(a, float), np.asarray(b, float)
+            cosine = round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 6)
+            if cosine > best:  # the first maximum stays
+                best, place = cosine, column
+        hits += place == row
+    return 100 * hits / len(queries)
+
+
+def check(scores, encoder, pairs):
+    sources, targets = [p[0] for p in pairs], [p[1] for p in pairs]
+    forward = brute_force(encoder, sources, targets)
+    backward = brute_force(encoder, targets, sources)
+    assert scores["source_to_target"] == pytest.approx(forward, abs=1e-4)
+    assert scores["target_to_source"] == pytest.approx(backward, abs=1e-4)
+    assert scores["precision"] == pytest.approx((forward + backward) / 2, abs=1e-4)
+    assert scores["pairs"] == len(pairs) and scores["primary"] == "precision"
+    return forward, backward
+
+
+def test_hand_made_directions_differ():
+    # Both queries are nearest to y0; each target has its own nearest query.
+    encoder = Table({"x0": [1, 0], "x1": [1, 1], "y0": [2, 1], "y1": [-1, 3]})
+    scores = retrieval(encoder, [("x0", "y0"), ("x1", "y1")])
+    assert scores["source_to_target"] == 50.0
+    assert scores["precision"] == (50.0 + scores["target_to_source"]) / 2
+    check(scores, encoder, [("x0", "y0"), ("x1", "y1")])
+
+
+def test_first_of_equal_maxima_wins():
+    encoder = Table({"x0": [1, 0], "x1": [1, 0], "y0": [3, 0], "y1": [5, 0]})
+    scores = retrieval(encoder, [("x0", "y0"), ("x1", "y1")])
+    assert scores["precision"] == 50.0
+
+
+def test_duplicates_count_as_errors():
+    vectors = {"x0": [1, 0, 0], "x1": [0, 1, 0], "y": [1, 1, 0], "x2": [0, 0, 1]}
+    encoder = Table(vectors | {"z": [0, 0, 1]})
+    pairs = [("x0", "y"), ("x1", "y"), ("x2", "z")]
+    scores = retrieval(encoder, pairs)
+    # x1's translation is found, but at its first place; y looks like x0 and x1 alike.
+    assert scores["source_to_target"] == pytest.approx(200 / 3, abs=1e-4)
+    assert scores["target_to_source"] == pytest.approx(200 / 3, abs=1e-4)
+    check(scores, encoder, pairs)
+
+
+def test_random_vectors_over_several_blocks_equal_brute_force(monkeypatch):
+    monkeypatch.setattr(sys.modules["keras_msd.evaluate.retrieval"], "BLOCK", 7)
+    random = np.random.default_rng(3)
+    pairs = [(f"s{i % 27}", f"t{i % 29}", "de") for i in range(30)]
+    encoder = Table()
+    for i in range(27):
+        base = random.normal(size=4)
+        encoder.vectors[f"s{i}"] = base
+        encoder.vectors[f"t{i}"] = base + 0.4 * random.normal(size=4)
+    scores = retrieval(encoder, pairs)
+    forward, backward = check(scores, encoder, pairs)
+    assert 20 < forward < 95 and 20 < backward < 95 and forward != backward
+    assert len(encoder.seen) == len(set(encoder.seen)) == 56
+
+
+def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
+    files = {
+        "deu": [("hello", "hallo"), ("cat", "Katze"), ("dog", "Hund")],
+        "nld": [("hello", "hallo"), ("dog", "hond")],
+    }
+    for code, rows in files.items():
+        text = "".join(f"{a}\t{b}\n" for a, b in rows)
+        (tmp_path / f"tatoeba.{code}-eng.tsv.gz").write_bytes(
+            gzip.compress(text.encode())
+        )
+    encoder = Table(dim=2, seed=5)
+    scores = retrieval_folder(encoder, tmp_path, ["nld", "deu"])
+    assert len(encoder.seen) == len(set(encoder.seen)) == 7
+    single = {code: retrieval(encoder, rows) for code, rows in files.items()}
+    assert scores["tracks"] == {c: s["precision"] for c, s in single.items()}
+    for key in ("precision", "source_to_target", "target_to_source"):
+        mean = (single["deu"][key] + single["nld"][key]) / 2
+        assert scores[key] == pytest.approx(mean, abs=1e-4)
+    assert scores["pairs"] == 5
+    assert scores == retrieval_languages(encoder, files)
+
+
+def test_missing_and_three_column_files(tmp_path):
+    with pytest.raises(InputError, match=r"tatoeba\.deu-eng\.tsv\.gz` does not exist"):
+        retrieval_folder(Table(), tmp_path, ["deu"])
+    path = tmp_path / "tatoeba.deu-eng.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\na\tb\tc\n"))
+    with pytest.raises(InputError, match=r"line 2: .* 2 tab.*Received: 3"):
+        retrieval_folder(Table(), tmp_path, ["deu"])
+    with pytest.raises(InputError, match="does not exist. Give the path of a folder"):
+        retrieval_folder(Table(), tmp_path / "absent", ["deu"])
+
+
+def test_nothing_to_score_is_an_error():
+    with pytest.raises(InputError, match="at least one pair"):
+        retrieval(Table(), [])
+    with pytest.raises(InputError, match="at least one language"):
+        retrieval_languages(Table(), {})
+    broken = Table({"a": [np.nan, 1], "b": [1, 1]})
+    with pytest.raises(InputError, match="must be finite"):
+        retrieval(broken, [("a", "b")])

@@ -1,0 +1,192 @@
+import gzip
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import sts, sts_aligned, sts_folder
+
+
+class Table:
+    """Gives each sentence a vector made by hand or drawn once; counts what it sees."""
+
+    def __init__(self, vectors=None, dim=8, seed=0):
+        self.vectors, self.dim, self.seen = dict(vectors or {}), dim, []
+        self.random = np.random.default_rng(seed)
+
+    def encode(self, texts):
+        self.seen += texts
+        for text in texts:
+            if text not in self.vectors:
+                self.vectors[text] = self.random.normal(size=self.dim)
+        return np.array([self.vectors[text] for text in texts], np.float32)
+
+
+def average_ranks(values):
+    # Rank = how many are smaller, plus the middle of those that are equal.
+    return np.array(
+        [sum(b < a for b in values) + (sum(b == a for b in values) - 1) / 2
+         for a in values]
+    )
+
+
+def brute_force(encoder, rows):
+    cosine = []
+    for _, first, second in rows:
+        a, b = encoder.vectors[first], encoder.vectors[second]
+        cosine.append(round(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), 6))
+    ranks = average_ranks(cosine), average_ranks([row[0] for row in rows])
+    return 100 * np.corrcoef(*ranks)[0, 1]
+
+
+def test_hand_made_cosines_with_ties():
+    # Cosines with a: 1, 0.8, 0.8, 0; gold 5, 3, 4, 1. Ranks 4, 2.5, 2.5, 1 against
+    # 4, 2, 3, 1: the rank correlation is 4.5 / sqrt(4.5 * 5).
+    encoder = Table({"a": [2, 0], "b": [1, 0], "c": [4, 3], "d": [4, -3], "e": [0, 1]})
+    rows = [(5, "a", "b"), (3, "a", "c"), (4, "a", "d"), (1, "a", "e")]
+    scores = sts(encoder, rows)
+    assert scores["spearman"] == pytest.approx(100 * 4.5 / np.sqrt(22.5), abs=1e-4)
+    assert scores["pairs"] == 4 and scores[scores["primary"]] == scores["spearman"]
+    assert type(scores["spearman"]) is float
+
+
+def test_random_vectors_with_ties_equal_brute_force_and_scipy():
+    random = np.random.default_rng(1)
+    rows = [
+        (float(random.integers(0, 6)), f"s{i % 17}", f"t{i % 13}") for i in range(120)
+    ]
+    encoder = Table()
+    score = sts(encoder, rows)["spearman"]
+    assert score == pytest.approx(brute_force(encoder, rows), abs=2e-4)
+    vectors = {k: v / np.linalg.norm(v) for k, v in encoder.vectors.items()}
+    cosine = [round(float(vectors[a] @ vectors[b]), 6) for _, a, b in rows]
+    expected = spearmanr(cosine, [row[0] for row in rows]).statistic
+    assert score == pytest.approx(100 * expected, abs=2e-4)
+    assert len(encoder.seen) == len(set(encoder.seen)) == 30
+
+
+def test_equal_cosines_everywhere_score_nothing():
+    assert sts(Table({"a": [1, 0], "b": [1, 0]}), [(1, "a", "b"), (2, "b", "a")])[
+        "spearman"
+    ] == 0.0
+
+
+def test_a_zero_vector_has_cosine_zero():
+    encoder = Table({"a": [1, 0], "zero": [0, 0], "b": [1, 1], "c": [-1, 0]})
+    rows = [(2, "a", "zero"), (3, "a", "b"), (1, "a", "c")]
+    assert sts(encoder, rows)["spearman"] == 100.0
+
+
+def aligned_rows():
+    random = np.random.default_rng(2)
+    gold = random.integers(0, 11, 40) / 2
+    return {
+        code: [(g, f"{code} one {i % 31}", f"{code} two {i % 37}")
+               for i, g in enumerate(gold)]
+        for code in ("en", "de", "tr")
+    }
+
+
+def check_aligned(scores, encoder, rows):
+    one = {code: brute_force(encoder, rows[code]) for code in rows}
+    across = {
+        code: brute_force(
+            encoder,
+            [(g, first, second) for (g, first, _), (_, _, second)
+             in zip(rows["en"], rows[code], strict=True)],
+        )
+        for code in ("de", "tr")
+    }
+    expected = one | {f"en-{code}": value for code, value in across.items()}
+    assert scores["tracks"] == pytest.approx(expected, abs=2e-4)
+    assert scores["monolingual"] == pytest.approx(np.mean(list(one.values())), abs=2e-4)
+    assert scores["cross_lingual"] == pytest.approx(
+        np.mean(list(across.values())), abs=2e-4
+    )
+    assert scores["primary"] == "cross_lingual" and scores["pairs"] == 40
+
+
+def test_aligned_means_and_each_sentence_once():
+    encoder, rows = Table(), aligned_rows()
+    check_aligned(sts_aligned(encoder, rows), encoder, rows)
+    assert len(encoder.seen) == len(set(encoder.seen)) == 3 * (31 + 37)
+
+
+def write(path, lines, compress=gzip.compress):
+    path.write_bytes(compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def write_folder(folder, rows):
+    for code, own in rows.items():
+        write(folder / f"stsb.dev.{code}.tsv.gz", [f"{g}\t{a}\t{b}" for g, a, b in own])
+
+
+def test_folder_reads_what_aligned_scores(tmp_path):
+    encoder, rows = Table(), aligned_rows()
+    write_folder(tmp_path, rows)
+    check_aligned(sts_folder(encoder, tmp_path, ["de", "tr"]), encoder, rows)
+
+
+def test_english_alone_has_no_cross_lingual_score(tmp_path):
+    write_folder(tmp_path, aligned_rows())
+    scores = sts_folder(Table(), tmp_path, ["en"])
+    assert "cross_lingual" not in scores and scores["primary"] == "monolingual"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (["1\ta\tb", "2\ta"], r"de\.tsv\.gz, line 2: .* 3 tab.*Received: 2"),
+        (["1\ta\tb", "x\ta\tb"], r"line 2: .*finite number. Received: 'x'"),
+        (["1\ta\tb", "nan\ta\tb"], r"line 2: .*finite number. Received: 'nan'"),
+        (["1\ta\tb"], r"row-aligned. Received: 2 rows for en, 1 for de"),
+        (["1\ta\tb", "3\ta\tb"], r"score 2 for en and 3 for de in line 2"),
+        ([], "is empty"),
+    ],
+)
+def test_bad_files_name_file_and_line(tmp_path, content, message):
+    write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
+    write(tmp_path / "stsb.dev.de.tsv.gz", content)
+    with pytest.raises(InputError, match=message):
+        sts_folder(Table(), tmp_path, ["de"])
+
+
+def test_missing_broken_and_mis_encoded_files(tmp_path):
+    write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
+    with pytest.raises(InputError, match=r"stsb\.dev\.de\.tsv\.gz` does not exist"):
+        sts_folder(Table(), tmp_path, ["de"])
+    path = tmp_path / "stsb.dev.de.tsv.gz"
+    path.write_bytes(b"1\ta\tb\n")
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        sts_folder(Table(), tmp_path, ["de"])
+    path.write_bytes(gzip.compress(b"1\ta\tb\n2\t\xff\tb\n"))
+    with pytest.raises(InputError, match="line 2: not UTF-8 at byte 2"):
+        sts_folder(Table(), tmp_path, ["de"])
+    path.write_bytes(gzip.compress(b"1\ta\tb\n2\tc\td\n" * 99)[:-9])
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        sts_folder(Table(), tmp_path, ["de"])
+
+
+@pytest.mark.parametrize(("row", "value"), [(0, np.nan), (3, np.inf)])
+def test_vectors_that_are_not_finite_are_refused(row, value):
+    rows = [(float(i), f"a{i}", f"b{i}") for i in range(4)]
+    encoder = Table()
+    encoder.vectors[f"b{row}"] = [value] * 8
+    with pytest.raises(InputError, match=f"NaN or infinity for 1 of 8 .*'b{row}'"):
+        sts(encoder, rows)
+
+
+def test_wrong_shapes_and_useless_gold_are_refused():
+    class Flat:
+        def encode(self, texts):
+            return np.zeros(len(texts))
+
+    with pytest.raises(InputError, match=r"one vector a sentence.*\(2,\)"):
+        sts(Flat(), [(1, "a", "b"), (2, "b", "a")])
+    with pytest.raises(InputError, match="1 distinct scores"):
+        sts(Table(), [(1, "a", "b"), (1, "b", "a")])
+    with pytest.raises(InputError, match="0 rows"):
+        sts(Table(), [])
+    with pytest.raises(InputError, match="English rows are needed"):
+        sts_aligned(Table(), {"de": [(1, "a", "b")]})

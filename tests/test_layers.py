@@ -1,0 +1,129 @@
+"""Layers against formulas written out in NumPy."""
+
+import keras
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from keras_msd.checks import InputError
+from keras_msd.layers import (
+    BottleneckEmbedding,
+    L2Normalize,
+    Pooling,
+    RecurrentEncoder,
+    gelu_erf,
+    gelu_tanh,
+    masked_mean,
+)
+from keras_msd.testing import run_layer_test
+
+RNG = np.random.default_rng(0)
+HIDDEN = RNG.normal(size=(2, 4, 8)).astype("float32")
+MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")
+IDS = np.array([[5, 3, 2, 1], [4, 4, 6, 2]], "int32")
+
+
+def test_layers_keep_the_rules_of_a_layer():
+    run_layer_test(BottleneckEmbedding(9, 3, 8, 6, pad_id=1), IDS, weights=6)
+    run_layer_test(BottleneckEmbedding(9, None, 8, 6, layer_norm=False), IDS, weights=3)
+    run_layer_test(RecurrentEncoder(2, 3, 2, 16), HIDDEN, MASK, weights=32)
+    run_layer_test(Pooling("cls"), HIDDEN, MASK, weights=0)
+    run_layer_test(L2Normalize(), HIDDEN[:, 0], weights=0)
+
+
+def test_gelu_is_the_formula():
+    x = np.linspace(-4, 4, 101).astype("float32")
+    exact = 0.5 * x * (1 + erf(x / np.sqrt(2)))
+    np.testing.assert_allclose(gelu_erf(x), exact, atol=1e-6)
+    tanh = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    np.testing.assert_allclose(gelu_tanh(x), tanh, atol=1e-6)
+    assert np.abs(exact - tanh).max() > 1e-4
+
+
+def test_pooling_is_blind_to_padding():
+    changed = HIDDEN.copy()
+    changed[0, 3] = 1e6
+    for mode in ("mean", "cls", "max"):
+        once = np.array(Pooling(mode)(HIDDEN, MASK))
+        np.testing.assert_allclose(once, Pooling(mode)(changed, MASK), rtol=1e-6)
+    np.testing.assert_allclose(
+        masked_mean(HIDDEN, MASK)[0], HIDDEN[0, :3].mean(axis=0), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        Pooling("max")(HIDDEN, MASK)[0], HIDDEN[0, :3].max(axis=0), rtol=1e-6
+    )
+
+
+def test_a_sentence_without_tokens_is_zero_not_nan():
+    nothing = np.zeros_like(MASK)
+    assert not np.array(masked_mean(HIDDEN, nothing)).any()
+    assert not np.array(L2Normalize()(np.zeros((1, 3), "float32"))).any()
+
+
+def test_mean_pooling_is_float32_under_float16():
+    policy = keras.dtype_policies.DTypePolicy("mixed_float16")
+    long = np.full((1, 4096, 2), 20.0, "float16")
+    pooled = Pooling("mean", dtype=policy)(long, np.ones((1, 4096), "int32"))
+    np.testing.assert_allclose(pooled, 20.0)
+
+
+def test_bottleneck_embedding_is_the_formula():
+    layer = BottleneckEmbedding(
+        9, 3, 8, 6, num_types=2, pad_id=1, position_offset=2, layer_norm_epsilon=1e-5
+    )
+    layer.build(IDS.shape)
+    for weight in layer.weights:
+        weight.assign(RNG.normal(size=weight.shape))
+    word, projection, position, kind, gamma, beta = layer.get_weights()
+    rows = word[IDS] * (IDS != 1)[..., None]
+    total = rows @ projection + position[2:6] + kind[0]
+    centred = total - total.mean(-1, keepdims=True)
+    normal = centred / np.sqrt(total.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(layer(IDS), normal * gamma + beta, atol=1e-5)
+    assert projection.shape == (3, 8)
+    assert position.shape == (8, 8)
+
+
+def test_the_whole_unit_is_repeated():
+    layer = RecurrentEncoder(2, 2, 2, 16, dropout=0.0)
+    layer.build(HIDDEN.shape)
+    layer.set_weights([RNG.normal(0, 0.3, w.shape) for w in layer.weights])
+    out = np.array(layer(HIDDEN, MASK))
+    by_hand = HIDDEN
+    for index in (0, 1, 0, 1):
+        by_hand = layer.blocks[index](by_hand, padding_mask=MASK.astype(bool))
+    np.testing.assert_allclose(out, by_hand, atol=1e-5)
+    wrong = HIDDEN
+    for index in (0, 0, 1, 1):
+        wrong = layer.blocks[index](wrong, padding_mask=MASK.astype(bool))
+    assert np.abs(out - np.array(wrong)).max() > 1e-3
+
+
+def test_dropout_differs_from_pass_to_pass():
+    layer = RecurrentEncoder(1, 2, 2, 16, dropout=0.5)
+    layer(HIDDEN, MASK)
+    first = np.array(layer.blocks[0](HIDDEN, training=True))
+    second = np.array(layer.blocks[0](HIDDEN, training=True))
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_zero_residuals_make_a_prenorm_unit_the_identity():
+    layer = RecurrentEncoder(2, 3, 2, 16, normalize_first=True, zero_residuals=True)
+    np.testing.assert_array_equal(layer(HIDDEN, MASK), HIDDEN)
+    random = RecurrentEncoder(2, 3, 2, 16, normalize_first=True)
+    assert np.abs(np.array(random(HIDDEN, MASK)) - HIDDEN).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RecurrentEncoder(0, 1, 2, 16), "num_blocks=0"),
+        (lambda: RecurrentEncoder(1, 1, 3, 16)(HIDDEN), "num_heads=3, hidden_dim=8"),
+        (lambda: RecurrentEncoder(1, 1, 2, 16, activation="gelu"), "gelu_erf"),
+        (lambda: BottleneckEmbedding(9, 0, 8, 6), "bottleneck_dim=0"),
+        (lambda: Pooling("median"), "mean"),
+    ],
+)
+def test_wrong_arguments_are_named(make, words):
+    with pytest.raises(InputError, match=words):
+        make()

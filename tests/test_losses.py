@@ -1,0 +1,154 @@
+"""Every loss against its formula in NumPy, on vectors made by hand."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd import losses
+from keras_msd.checks import InputError
+from keras_msd.losses.cosine import cosine_matrix
+from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.losses.multilingual_contrastive import MultilingualContrastive
+from keras_msd.testing_losses import run_loss_test
+
+# Rows 0 and 2 are the same English line.
+GUIDE = np.array([[1, 0, 0], [0, 2, 0], [1, 0, 0], [1, 1, -1]], "float32")
+GROUP = np.array([0, 1, 0, 3], "int32")
+SOURCE = np.array([[3, 0, 1], [0, 1, 1], [2, 1, 0], [-1, 0, 1]], "float32")
+TARGET = np.array([[1, 1, 0], [0, 3, 1], [1, 0, 2], [0, 2, -1]], "float32")
+ROWS = range(4)
+
+
+def cosine(a, b):
+    return a @ b / np.sqrt((a @ a) * (b @ b))
+
+
+T = [[cosine(GUIDE[i], GUIDE[j]) for j in ROWS] for i in ROWS]
+S = [[cosine(SOURCE[i], TARGET[j]) for j in ROWS] for i in ROWS]
+SAME = [[float(GROUP[i] == GROUP[j]) for j in ROWS] for i in ROWS]
+
+
+def squares(wanted):
+    return [sum((wanted[i][j] - S[i][j]) ** 2 for j in ROWS) / 4 for i in ROWS]
+
+
+def log_softmax(i, j, temperature, among=ROWS):
+    below = sum(np.exp(S[i][k] / temperature) for k in among)
+    return S[i][j] / temperature - np.log(below)
+
+
+def ce_soft(temperature):
+    return [-sum(T[i][j] * log_softmax(i, j, temperature) for j in ROWS) for i in ROWS]
+
+
+def ce_hard(temperature):
+    others = {0: (0, 1, 3), 1: (0, 1, 2, 3), 2: (1, 2, 3), 3: (0, 1, 2, 3)}
+    return [-log_softmax(i, i, temperature, others[i]) for i in ROWS]
+
+
+def test_hand_computed_corner():
+    assert T[0][2] == 1 and T[0][1] == 0
+    assert S[0][0] == pytest.approx(3 / np.sqrt(20))
+    assert S[3][2] == pytest.approx(1 / np.sqrt(10))
+
+
+def test_mse_is_the_mean_over_batch_and_dims():
+    goals = np.array([[1, 2, 3], [0, 0, 0]], "float32")
+    made = np.array([[1, 4, 3], [3, 0, 3]], "float32")
+    run_loss_test(EmbeddingMSE(), goals, made, [4 / 3, 18 / 3])
+    run_loss_test(EmbeddingMSE(dims="sum"), goals, made, [4, 18])
+
+
+def test_mse_over_tokens_averages_the_real_ones():
+    goals = np.zeros((1, 3, 2), "float32")
+    made = np.array([[[1, 1], [3, 1], [9, 9]]], "float32")
+    loss = EmbeddingMSE(reduction="mean_with_sample_weight")
+    mask = np.array([[1, 1, 0]])
+    assert float(loss(goals, made, sample_weight=mask)) == pytest.approx((1 + 5) / 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"target": "soft"}, squares(T)),
+        ({"target": "bool"}, squares(SAME)),
+        ({"target": "ce_soft"}, ce_soft(0.05)),
+        ({"target": "ce_soft", "temperature": 0.5}, ce_soft(0.5)),
+        ({"target": "ce_hard"}, ce_hard(0.05)),
+        ({"target": "ce_hard", "temperature": 0.5}, ce_hard(0.5)),
+    ],
+)
+def test_contrastive_equals_its_formula(options, rows):
+    loss = MultilingualContrastive(**options)
+    run_loss_test(loss, (GUIDE, GROUP), (SOURCE, TARGET), rows)
+
+
+def test_soft_mean_is_the_mean_over_all_pairs():
+    wanted = np.mean((np.array(T) - np.array(S)) ** 2)
+    made = MultilingualContrastive()(GUIDE, (SOURCE, TARGET))
+    assert float(made) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("target", ["bool", "ce_hard"])
+def test_without_group_only_the_index_counts(target):
+    loss = MultilingualContrastive(target)
+    alone = float(loss((GUIDE, np.arange(4)), (SOURCE, TARGET)))
+    assert float(loss(GUIDE, (SOURCE, TARGET))) == pytest.approx(alone, rel=1e-6)
+    grouped = float(loss((GUIDE, GROUP), (SOURCE, TARGET)))
+    assert abs(grouped - alone) > 1e-3
+
+
+def test_a_duplicate_line_is_never_a_negative():
+    import tensorflow as tf
+
+    loss = MultilingualContrastive("ce_hard")
+    target = tf.constant(TARGET)
+    with tf.GradientTape() as tape:
+        tape.watch(target)
+        row = loss.pairwise(GUIDE, tf.constant(SOURCE), target, tf.constant(GROUP))[0]
+    moved = np.abs(tape.gradient(row, target)).max(axis=1)
+    assert moved[2] == 0 and moved[0] > 0 and moved[1] > 0
+
+
+@pytest.mark.parametrize("target", ["soft", "bool", "ce_soft", "ce_hard"])
+def test_zero_vectors_have_cosine_zero_and_finite_gradients(target):
+    import tensorflow as tf
+
+    source = tf.Variable(np.zeros_like(SOURCE))
+    assert not np.array(cosine_matrix(source, TARGET)).any()
+    loss = MultilingualContrastive(target)
+    with tf.GradientTape() as tape:
+        value = loss((GUIDE, GROUP), (source, tf.constant(TARGET)))
+    assert np.isfinite(value)
+    np.testing.assert_array_equal(tape.gradient(value, source), 0)
+
+
+def test_cosine_ignores_length():
+    tiny, huge = SOURCE * 1e-10, TARGET * 1e10
+    np.testing.assert_allclose(cosine_matrix(tiny, huge), S, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EmbeddingMSE(dims="max"), "`dims` must be one of"),
+        (lambda: MultilingualContrastive("sof"), "Did you mean `soft`"),
+        (lambda: MultilingualContrastive(temperature=0), "above 0"),
+        (lambda: MultilingualContrastive()(GUIDE, SOURCE), "must be a pair"),
+        (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same width"),
+    ],
+)
+def test_mistakes_are_named(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_every_loss_of_the_table_loads():
+    for name, path in losses.LOSSES.items():
+        made = losses.loss_class(name)
+        assert issubclass(made, keras.losses.Loss)
+        assert getattr(losses, path.rpartition(".")[2]) is made
+    with pytest.raises(InputError, match="embedding_mse"):
+        losses.loss_class("embeding_mse")
+    with pytest.raises(AttributeError):
+        losses.EmbeddingMAE  # noqa: B018

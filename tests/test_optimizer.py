@@ -1,0 +1,115 @@
+"""The optimizer of a stage: its rates, what it decays, what it clips."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import build_model
+from keras_msd.stages.optimizer import WarmUp, make_optimizer
+
+
+def rates(*arguments):
+    schedule = WarmUp(*arguments)
+    return [float(schedule(step)) for step in range(schedule.steps + 2)]
+
+
+def test_linear_rises_to_the_peak_and_falls_to_zero():
+    made = rates(2.0, 10, 0.4, "linear")
+    wanted = [0.5, 1.0, 1.5, 2.0, *(2 * k / 6 for k in (6, 5, 4, 3, 2, 1)), 0, 0]
+    np.testing.assert_allclose(made, wanted, rtol=1e-6)
+
+
+def test_cosine_and_constant():
+    half = [0.5 * (1 + np.cos(np.pi * k / 4)) for k in range(5)]
+    made = rates(1.0, 5, 0.2, "cosine")
+    np.testing.assert_allclose(made, [1, *half, 0], atol=1e-6)
+    assert rates(3.0, 4, 0.5, "constant") == [1.5, 3, 3, 3, 3, 3]
+
+
+def test_without_warm_up_the_first_update_has_the_peak():
+    assert rates(1.0, 4, 0.0, "linear") == [1, 0.75, 0.5, 0.25, 0, 0]
+    assert rates(1.0, 3, 0.1, "constant")[0] == 1
+
+
+def test_the_rate_steps_per_update_and_survives_a_round_trip():
+    optimizer = make_optimizer(1.0, steps=4, warmup=0, clip_norm=None)
+    weight = keras.Variable([1.0], name="kernel")
+    for wanted in (1, 0.75, 0.5):
+        assert float(optimizer.learning_rate) == wanted
+        optimizer.apply([keras.ops.ones((1,))], [weight])
+    twin = WarmUp.from_config(optimizer._learning_rate.get_config())
+    assert float(twin(1)) == 0.75
+
+
+def test_biases_and_layer_norms_of_an_encoder_are_not_decayed():
+    model = build_model(
+        EncoderConfig(
+            vocabulary_size=20,
+            hidden_dim=8,
+            num_layers=1,
+            num_heads=2,
+            intermediate_dim=16,
+            max_length=6,
+            pad_id=1,
+            bottleneck_dim=4,
+            projection_dim=6,
+        )
+    )
+    for weight in model.weights:
+        weight.assign(np.full(weight.shape, 2.0))
+    optimizer = make_optimizer(
+        0.5, steps=1, warmup=0, weight_decay=0.1, schedule="constant"
+    )
+    zeros = [keras.ops.zeros_like(weight) for weight in model.weights]
+    optimizer.apply(zeros, model.weights)
+    after = {w.path: np.unique(w.numpy()).tolist() for w in model.weights}
+    decayed = {path for path, values in after.items() if values == [2.0 - 0.5 * 0.2]}
+    kept = {path for path, values in after.items() if values == [2.0]}
+    assert decayed | kept == set(after)
+    block = "body/block_0"
+    attention = [f"{block}/self_attention_layer/{n}" for n in ("query", "key", "value")]
+    attention.append(f"{block}/self_attention_layer/attention_output")
+    dense = [f"{block}/feedforward_{n}_dense" for n in ("intermediate", "output")]
+    tables = {f"embedding/{n}" for n in ("word", "projection", "position", "type")}
+    kernels = {f"{path}/kernel" for path in (*attention, *dense, "projection")}
+    assert decayed == tables | kernels
+    assert {path.rpartition("/")[2] for path in kept} == {"bias", "gamma", "beta"}
+
+
+def test_gradients_are_clipped_by_their_common_norm():
+    def moments(clip):
+        optimizer = make_optimizer(1.0, steps=1, clip_norm=clip)
+        weights = [keras.Variable([0.0]), keras.Variable([0.0])]
+        optimizer.apply([keras.ops.array([3.0]), keras.ops.array([4.0])], weights)
+        return [
+            float(v.numpy()[0])
+            for v in optimizer.variables
+            if v.path.endswith("momentum")
+        ]
+
+    assert moments(None) == pytest.approx([0.3, 0.4])
+    assert moments(1.0) == pytest.approx([0.06, 0.08])
+
+
+def test_published_settings_are_the_defaults():
+    config = make_optimizer(2e-5, steps=100).get_config()
+    wanted = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
+    assert wanted | {"global_clipnorm": 1.0} == {
+        key: config[key] for key in (*wanted, "global_clipnorm")
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "`steps` must be at least 1"),
+        ({"schedule": "linaer"}, "Did you mean `linear`"),
+        ({"warmup": 1.0}, r"\[0, 1\)"),
+        ({"weight_decay": -1}, "`weight_decay` must be at least 0"),
+    ],
+)
+def test_mistakes_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        make_optimizer(**{"learning_rate": 1e-3, "steps": 10} | options)

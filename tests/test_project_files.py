@@ -1,0 +1,156 @@
+"""The project's own files keep to the rules that CONTRIBUTING.md gives."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CODE = ("keras_msd", "recipes", "export", "benchmarks", "tests", "tools")
+PYTHON = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
+LIBRARY = [path for path in PYTHON if path.is_relative_to(ROOT / "keras_msd")]
+LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-teacher.txt")
+
+TEXT = {"", ".html", ".ipynb", ".json", ".md", ".py", ".toml", ".tsv", ".txt", ".yaml"}
+
+MAY_IMPORT_TENSORFLOW = (
+    "keras_msd/data/graph_tokenizer.py",
+    "keras_msd/data/pipeline.py",
+    "keras_msd/export/",
+    "keras_msd/stages/_tensorflow.py",
+)
+HEAVY = {
+    "huggingface_hub", "jax", "keras", "keras_hub", "matplotlib", "numpy", "pydantic",
+    "rich", "safetensors", "scipy", "sentencepiece", "tensorflow", "tensorflow_text",
+    "tokenizers", "torch", "typer",
+}  # fmt: skip
+RUNS_CODE_FROM_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(source: str) -> Iterator[str]:
+    """Yield the dotted name of everything imported, at any depth of the code."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def importers(packages: set[str], files: list[Path]) -> set[str]:
+    def hit(path: Path) -> bool:
+        return any(
+            module == package or module.startswith(f"{package}.")
+            for module in imported(path.read_text())
+            for package in packages
+        )
+
+    return {name(path) for path in files if hit(path)}
+
+
+def test_python_files_are_short():
+    assert len(PYTHON) > 40
+    lengths = {name(path): len(path.read_text().splitlines()) for path in PYTHON}
+    assert {path: n for path, n in lengths.items() if n > 300} == {}
+
+
+def test_tensorflow_stays_behind_its_boundary():
+    found = importers({"tensorflow", "tensorflow_text"}, LIBRARY)
+    assert "keras_msd/stages/_tensorflow.py" in found  # so the search finds something
+    assert [path for path in found if not path.startswith(MAY_IMPORT_TENSORFLOW)] == []
+
+
+def test_no_private_keras_and_nothing_that_unpickles():
+    assert importers({"keras.src", "keras_hub.src"}, PYTHON) == set()
+    assert importers(RUNS_CODE_FROM_FILES, LIBRARY) == set()
+    allowing = [path for path in LIBRARY if "allow_pickle=True" in path.read_text()]
+    assert allowing == []
+
+
+def test_import_search_sees_every_form():
+    source = "import a.b\nfrom c import d\ndef f():\n    from e.f import g\n"
+    assert sorted(imported(source)) == ["a.b", "c.d", "e.f.g"]
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, keras_msd; print(*{m.partition('.')[0] for m in sys.modules})"
+    command = [sys.executable, "-c", code]
+    output = subprocess.check_output(command, cwd=ROOT, text=True)
+    modules = set(output.split())
+    assert "keras_msd" in modules
+    assert modules & HEAVY == set()
+
+
+def test_no_path_of_one_machine():
+    places = re.compile(r"(?<![\w.])/(work|tmp|home|root|Users|opt)/")
+    files = [path for path in ROOT.glob("*") if path.suffix in TEXT]
+    for folder in (*CODE, "docs", "notebooks", ".ci"):
+        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
+    found = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if places.search(line)
+    ]
+    assert len(files) > len(PYTHON)
+    assert found == []
+
+
+def test_version_stands_in_the_changelog():
+    version = PROJECT["project"]["version"]
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == version
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_pages_name_commands_and_files_that_exist(page):
+    text = (ROOT / page).read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    named = re.findall(r"(?:^|`)make ([a-z]+)", text, re.M)
+    assert {"demo", "test"} <= set(named) <= set(targets)
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_package_folder_is_listed():
+    tool = PROJECT["tool"]["setuptools"]
+    mapped = set(tool["package-dir"]) - {"keras_msd"}
+    folders = {name(path.parent).replace("/", ".") for path in LIBRARY}
+    assert set(tool["packages"]) == folders | mapped
+    assert all((ROOT / tool["package-dir"][package]).is_dir() for package in mapped)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_locks_are_hashed_and_hold_neither_torch_nor_an_index(lock):
+    text = (ROOT / lock).read_text()
+    blocks = re.split(r"^(?=[a-z])", text, flags=re.M)[1:]
+    assert blocks
+    for block in blocks:
+        requirement = block.splitlines()[0]
+        assert re.match(r"[\w.-]+==[\w.]+ ", requirement), requirement
+        assert "--hash=sha256:" in block, requirement
+        assert not re.match(r"(torch|sentence-transformers|nvidia)\b", requirement)
+    options = re.findall(r"^\s*-(?!-hash)\S+", text, re.M)
+    assert options == []
+    assert "file:" not in text
+
+
+def test_developers_lock_holds_the_users_versions():
+    def pins(lock: str) -> dict[str, str]:
+        return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / lock).read_text(), re.M))
+
+    users, developers = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert users.items() <= developers.items()
+    assert {"tensorflow", "keras", "setuptools"} <= set(users)
+    assert {"pytest", "mypy", "jax"} <= set(developers) - set(users)

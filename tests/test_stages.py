@@ -1,0 +1,268 @@
+"""Every stage: its equation, its training step, its errors."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd import stages
+from keras_msd.checks import InputError
+from keras_msd.losses.multilingual_contrastive import MultilingualContrastive
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import build_model
+from keras_msd.stages.align_embedding import AlignEmbedding
+from keras_msd.stages.base import Stage
+from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.teach_assistant import TeachAssistant
+from keras_msd.stages.teach_student import TeachStudent
+from keras_msd.testing_stages import run_stage_test
+
+HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6
+SIZES = {"vocabulary_size": 30, "hidden_dim": HIDDEN, "num_layers": 1, "num_heads": 2}
+SIZES |= {"intermediate_dim": 16, "max_length": 10, "pad_id": 1}
+SIZES |= {"bottleneck_dim": 4, "projection_dim": DIM, "normalize": False}
+
+
+def network(seed=3, **fields):
+    keras.utils.set_random_seed(seed)
+    return build_model(EncoderConfig(**SIZES | {"dropout": 0.0} | fields))
+
+
+def batch(seed=0):
+    """Return one batch; rows 0 and 4 share their English line."""
+    draw = np.random.default_rng(seed)
+    x = {"group": np.array([0, 1, 2, 3, 0, 5], "int32")}
+    for side in ("source", "target"):
+        lengths = draw.integers(2, LENGTH + 1, ROWS)
+        lengths[0] = LENGTH
+        mask = (np.arange(LENGTH) < lengths[:, None]).astype("int32")
+        ids = draw.integers(2, 30, (ROWS, LENGTH)).astype("int32")
+        x |= {f"{side}_token_ids": np.where(mask, ids, 1).astype("int32")}
+        x |= {f"{side}_padding_mask": mask}
+    for part in (0, 1):
+        for name in ("source_token_ids", "source_padding_mask"):
+            x[name][4 * part] = x[name][0]
+    wide = {"teacher": DIM, "assistant_source": DIM, "assistant_target": DIM}
+    wide |= {"embedding_source": HIDDEN, "embedding_target": HIDDEN}
+    y = {key: draw.normal(size=(ROWS, dim)) for key, dim in wide.items()}
+    y["teacher"][4] = y["teacher"][0]
+    return x, {key: value.astype("float32") for key, value in y.items()}
+
+
+def per_token_goals(seed=5):
+    guide = network(seed).get_layer("embedding")
+    x, _ = batch()
+    goals = {}
+    for side in ("source", "target"):
+        rows = np.zeros((ROWS, 10, HIDDEN), "float32")
+        mask = x[f"{side}_padding_mask"][..., None]
+        rows[:, :LENGTH] = np.array(guide(x[f"{side}_token_ids"])) * mask
+        goals[f"embedding_{side}"] = rows.reshape(ROWS, -1)
+    return goals
+
+
+def terms_of(stage, x, y):
+    values = stage.loss_terms(x, y, stage(x, training=False))
+    return {name: float(value) for name, value in values.items()}
+
+
+def vectors(model, x):
+    names = ("token_ids", "padding_mask")
+    sides = ("source", "target")
+    return [np.array(model({n: x[f"{s}_{n}"] for n in names})) for s in sides]
+
+
+@pytest.mark.parametrize("kind", [TeachAssistant, AlignEmbedding, TeachStudent])
+def test_stage(kind):
+    run_stage_test(lambda: kind(network(), source_mse=0.5), *batch())
+
+
+def test_contrastive_learning():
+    run_stage_test(lambda: ContrastiveLearning(network(), kd_weight=3), *batch())
+
+
+def test_align_embedding_per_token():
+    x, _ = batch()
+    y = per_token_goals()
+    run_stage_test(lambda: AlignEmbedding(network(), per_token=True), x, y)
+
+
+def test_equation_2_takes_the_teacher_for_both_sides():
+    (x, y), model = batch(), network()
+    source, target = vectors(model, x)
+    goal = y["teacher"]
+    made = terms_of(TeachAssistant(model), x, y)
+    assert made["source_mse"] == pytest.approx(np.mean((source - goal) ** 2), rel=1e-5)
+    assert made["target_mse"] == pytest.approx(np.mean((target - goal) ** 2), rel=1e-5)
+    summed = terms_of(TeachAssistant(model, dims="sum"), x, y)
+    assert summed["target_mse"] == pytest.approx(DIM * made["target_mse"], rel=1e-5)
+
+
+def test_equation_3_compares_masked_means_of_the_embedding_block():
+    (x, y), model = batch(), network()
+    made = terms_of(AlignEmbedding(model), x, y)
+    for side in ("source", "target"):
+        tokens = np.array(model.get_layer("embedding")(x[f"{side}_token_ids"]))
+        mask = x[f"{side}_padding_mask"]
+        rows = [t[m == 1].mean(axis=0) for t, m in zip(tokens, mask, strict=True)]
+        wanted = np.mean((rows - y[f"embedding_{side}"]) ** 2)
+        assert made[f"{side}_mse"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_equation_3_per_token_averages_real_tokens_of_the_batch():
+    (x, _), y, model = batch(), per_token_goals(), network()
+    made = terms_of(AlignEmbedding(model, per_token=True), x, y)
+    tokens = np.array(model.get_layer("embedding")(x["target_token_ids"]))
+    goal = y["embedding_target"].reshape(ROWS, 10, HIDDEN)[:, :LENGTH]
+    real = x["target_padding_mask"] == 1
+    wanted = np.mean((tokens[real] - goal[real]) ** 2)
+    assert made["target_mse"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_equation_4_gives_each_side_its_own_goal():
+    (x, y), model = batch(), network()
+    made = terms_of(TeachStudent(model), x, y)
+    for side, vector in zip(("source", "target"), vectors(model, x), strict=True):
+        wanted = np.mean((vector - y[f"assistant_{side}"]) ** 2)
+        assert made[f"{side}_mse"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_equation_7_adds_the_contrastive_term():
+    (x, y), model = batch(), network()
+    made = terms_of(ContrastiveLearning(model), x, y)
+    unit = [v / np.linalg.norm(v, axis=1)[:, None] for v in vectors(model, x)]
+    goal = y["teacher"] / np.linalg.norm(y["teacher"], axis=1)[:, None]
+    wanted = np.mean((goal @ goal.T - unit[0] @ unit[1].T) ** 2)
+    assert made["contrastive"] == pytest.approx(wanted, rel=1e-5)
+    assert made["source_mse"] == terms_of(TeachAssistant(model), x, y)["source_mse"]
+
+
+def test_contrastive_options():
+    model = network()
+    assert ContrastiveLearning(model).term_weights["contrastive"] == 1
+    hard = ContrastiveLearning(model, "ce_hard", kd_weight=2)
+    assert hard.term_weights == {"source_mse": 2, "target_mse": 2, "contrastive": 0.01}
+    assert ContrastiveLearning(model, contrastive=None).terms == TeachAssistant.terms
+    x, y = batch()
+    summed = MultilingualContrastive("ce_soft", reduction="sum")
+    printed = terms_of(ContrastiveLearning(model, contrastive=summed), x, y)
+    mean = terms_of(ContrastiveLearning(model, "ce_soft"), x, y)
+    assert printed["contrastive"] == pytest.approx(ROWS * mean["contrastive"], 1e-5)
+    lines = MultilingualContrastive("bool")(x["group"], vectors(model, x))
+    grouped = terms_of(ContrastiveLearning(model, "bool"), x, y)["contrastive"]
+    assert abs(grouped - float(lines)) > 1e-3
+
+
+def test_without_contrastive_no_group_is_needed():
+    x, y = batch()
+    del x["group"]
+    stage = ContrastiveLearning(network(), contrastive=None)
+    assert set(terms_of(stage, x, y)) == {"source_mse", "target_mse"}
+    with pytest.raises(InputError, match="`group`"):
+        terms_of(ContrastiveLearning(network()), x, y)
+
+
+def test_stage_2_touches_the_embedding_block_only():
+    model, (x, y) = network(), batch()
+    before = {w.path: np.array(w) for w in model.weights}
+    stage = AlignEmbedding(model)
+    stage.compile(stages.make_optimizer(1e-2, steps=1))
+    stage.fit(x, y, batch_size=ROWS, verbose=0)
+    changed = {w.path for w in model.weights if (np.array(w) != before[w.path]).any()}
+    block = {w.path for w in model.get_layer("embedding").weights}
+    assert changed == block and len(block) == 6 < len(model.weights)
+
+
+def test_the_encoder_is_trained_in_place_and_saved_without_a_guide(tmp_path):
+    model, (x, y) = network(), batch()
+    stage = TeachStudent(model)
+    stage.compile(keras.optimizers.SGD(0.1))
+    stage.fit(x, y, batch_size=ROWS, verbose=0)
+    np.testing.assert_array_equal(stage(x)["source"], vectors(model, x)[0])
+    stage.save_weights(tmp_path / "stage.weights.h5")
+    other = TeachStudent(network(seed=9))
+    other.load_weights(tmp_path / "stage.weights.h5", skip_mismatch=False)
+    np.testing.assert_array_equal(other(x)["source"], stage(x)["source"])
+    assert stage.count_params() == model.count_params()
+
+
+def test_logs_weigh_batches_by_their_rows():
+    model, (x, y) = network(), batch()
+    stage = TeachAssistant(model)
+    stage.compile(optimizer=None)
+    whole = stage.evaluate(x, y, batch_size=ROWS, verbose=0, return_dict=True)
+    uneven = stage.evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
+    assert uneven["loss"] == pytest.approx(whole["loss"], rel=1e-5)
+    assert uneven["target_mse"] == pytest.approx(whole["target_mse"], rel=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision(policy):
+    x, y = batch()
+    wanted = terms_of(ContrastiveLearning(network()), x, y)
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = network()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    stage = ContrastiveLearning(model)
+    stage.compile(keras.optimizers.SGD(0.01))
+    scaled = isinstance(stage.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (policy == "mixed_float16")
+    logs = stage.fit(x, y, batch_size=ROWS, verbose=0, epochs=9).history
+    for name, value in wanted.items():
+        assert logs[name][0] == pytest.approx(value, rel=0.05)
+    assert logs["loss"][-1] < logs["loss"][0]
+
+
+def test_a_users_own_model_keeps_its_regularisers():
+    def loss(model):
+        stage = TeachAssistant(model)
+        stage.compile(optimizer=None)
+        return stage.evaluate(x, y, batch_size=ROWS, verbose=0)[0]
+
+    x, y = batch()
+    plain, regular = network(), network()
+    kernel = regular.get_layer("projection").kernel
+    kernel.regularizer = keras.regularizers.L2(1.0)
+    penalty = float(np.square(kernel.numpy()).sum())
+    assert loss(regular) == pytest.approx(loss(plain) + penalty, rel=1e-5)
+
+
+def test_a_missing_target_is_an_error_at_the_first_batch():
+    x, y = batch()
+    stage = TeachStudent(network())
+    stage.compile("sgd")
+    message = "(?s)`assistant_source`.*Received: teacher.*assistant_source.: .store"
+    with pytest.raises(InputError, match=message):
+        stage.fit(x, {"teacher": y["teacher"]}, verbose=0)
+
+
+def test_mistakes_are_named():
+    model, (x, y) = network(), batch()
+    stage = TeachAssistant(model)
+    with pytest.raises(InputError, match="has its own loss"):
+        stage.compile("sgd", loss="mse")
+    with pytest.raises(InputError, match="Did you mean `source_mse`"):
+        TeachAssistant(model, sorce_mse=2)
+    with pytest.raises(InputError, match=r"`teacher` \(n, 5\), encoder \(n, 6\)"):
+        stage.compute_loss(x, {"teacher": y["teacher"][:, :5]}, stage(x))
+    with pytest.raises(InputError, match="no sample weights"):
+        stage.compute_loss(x, y, stage(x), np.ones(ROWS))
+    with pytest.raises(InputError, match="`target_token_ids`"):
+        stage({name: x[name] for name in ("source_token_ids", "source_padding_mask")})
+    with pytest.raises(InputError, match="layer named `embedding`"):
+        AlignEmbedding(keras.Sequential([keras.layers.Dense(2, name="other")]))
+    with pytest.raises(NotImplementedError, match="must define `loss_terms`"):
+        Stage(model).loss_terms(x, y, {})
+
+
+def test_every_stage_of_the_table_loads():
+    for name, path in stages.STAGES.items():
+        made = stages.stage_class(name)
+        assert issubclass(made, Stage) and made.train_step is Stage.train_step
+        assert getattr(stages, path.rpartition(".")[2]) is made
+    assert stages.Stage is Stage
+    with pytest.raises(InputError, match="Did you mean `teach_student`"):
+        stages.stage_class("teach_studnet")
+    with pytest.raises(AttributeError):
+        stages.Nothing  # noqa: B018

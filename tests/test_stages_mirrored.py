@@ -1,0 +1,55 @@
+"""A stage under `tf.distribute.MirroredStrategy`, on two logical processors."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+from test_stages import ROWS, batch, network
+
+from keras_msd.stages.contrastive_learning import ContrastiveLearning
+
+
+def one_step(x, y, rows):
+    """Return the logs of one SGD step on a batch, and the weights after it."""
+    stage = ContrastiveLearning(network(), "bool")
+    stage.compile(keras.optimizers.SGD(0.1))
+    history = stage.fit(x, y, batch_size=rows, shuffle=False, verbose=0).history
+    logs = {name: values[0] for name, values in history.items()}
+    later = stage.evaluate(x, y, batch_size=rows, verbose=0, return_dict=True)
+    logs |= {f"later_{name}": value for name, value in later.items()}
+    return logs | {w.path: keras.ops.convert_to_numpy(w.value) for w in stage.weights}
+
+
+def test_two_replicas_see_their_own_rows_and_add_to_the_whole_batch(tmp_path):
+    path = tmp_path / "mirrored.npz"
+    subprocess.run([sys.executable, __file__, str(path)], check=True, timeout=300)
+    made = dict(np.load(path))
+    x, y = batch()
+    half = ROWS // 2
+    parts = [
+        one_step(*({k: v[rows] for k, v in d.items()} for d in (x, y)), half)
+        for rows in (slice(0, half), slice(half, ROWS))
+    ]
+    for name in ("loss", "source_mse", "target_mse", "contrastive"):
+        mean = np.mean([part[name] for part in parts])
+        np.testing.assert_allclose(made[name], mean, rtol=1e-5)
+        assert np.isfinite(made[f"later_{name}"]) and made[f"later_{name}"] > 0
+    whole = one_step(x, y, ROWS)
+    assert abs(whole["contrastive"] - made["contrastive"]) > 1e-3
+    np.testing.assert_allclose(whole["target_mse"], made["target_mse"], rtol=1e-5)
+    weights = [w.path for w in network().weights]
+    for name in weights:
+        mean = np.mean([part[name] for part in parts], axis=0)
+        np.testing.assert_allclose(made[name], mean, atol=1e-5, err_msg=name)
+
+
+if __name__ == "__main__":
+    import tensorflow as tf
+
+    processor = tf.config.list_physical_devices("CPU")[0]
+    halves = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(processor, halves)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        np.savez(sys.argv[1], **one_step(*batch(), ROWS))

@@ -1,0 +1,132 @@
+"""Closed-form and grown starts against linear algebra written out."""
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.student import build_student
+from keras_msd.starts import (
+    bottleneck,
+    closed_form_encoder,
+    fit_ridge,
+    grow_assistant,
+    input_sums,
+    join_tables,
+    start_student,
+    token_frequencies,
+)
+from keras_msd.testing import tiny_encoder
+
+RNG = np.random.default_rng(3)
+LISTS = [[1, 2, 2], [3], [0, 1, 3, 4], [2, 4], [], [0]]
+GOALS = RNG.normal(size=(6, 3)).astype("float32")
+TEXTS = ["the cat sleeps", "a dog", "ein Hund läuft im Park"]
+
+
+def test_ridge_is_the_normal_equation():
+    table = fit_ridge(iter(LISTS), GOALS, vocabulary_size=6, ridge=0.5)
+    counts = np.zeros((6, 6))
+    for row, tokens in enumerate(LISTS):
+        for token in tokens:
+            counts[row, token] += 1 / np.sqrt(len(tokens))
+    wanted = np.linalg.solve(counts.T @ counts + 0.5 * np.eye(6), counts.T @ GOALS)
+    np.testing.assert_allclose(table, wanted, atol=1e-5)
+    assert not table[5].any()
+
+
+@pytest.mark.parametrize("goals", [GOALS[:5], np.concatenate([GOALS, GOALS])])
+def test_ridge_wants_one_goal_per_sentence(goals):
+    with pytest.raises(InputError, match="as long as"):
+        fit_ridge(LISTS, goals, 6)
+
+
+def test_bottleneck_is_the_best_weighted_pair():
+    table = RNG.normal(size=(20, 6)).astype("float32")
+    frequencies = RNG.integers(0, 50, 20)
+    word, projection = bottleneck(table, 2, frequencies)
+    weights = np.sqrt(np.sqrt(frequencies + 1.0))[:, None]
+    left, values, right = np.linalg.svd(weights * table, full_matrices=False)
+    best = (left[:, :2] * values[:2]) @ right[:2]
+    np.testing.assert_allclose(weights * (word @ projection), best, atol=1e-4)
+    np.testing.assert_allclose(projection @ projection.T, np.eye(2), atol=1e-5)
+    whole, square = bottleneck(table, 6, frequencies)
+    np.testing.assert_allclose(whole @ square, table, atol=1e-5)
+
+
+def test_bottleneck_cannot_be_wider_than_the_table():
+    with pytest.raises(InputError, match="between 1 and"):
+        bottleneck(np.ones((4, 3), "float32"), 4, np.ones(4))
+
+
+def test_frequencies_are_counts():
+    np.testing.assert_array_equal(token_frequencies(LISTS, 6), [2, 2, 3, 2, 2, 0])
+
+
+def test_closed_form_is_the_direction_of_the_mean_row(tokenizer):
+    word = RNG.normal(size=(tokenizer.vocabulary_size, 8)).astype("float32")
+    encoder = closed_form_encoder(tokenizer, word, max_length=32)
+    for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
+        mean = word[tokenizer.encode([text])[0]].mean(axis=0)
+        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+    layered = closed_form_encoder(
+        tokenizer, word, num_layers=2, num_heads=2, intermediate_dim=16, max_length=32
+    )
+    np.testing.assert_allclose(layered.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
+
+
+def test_grown_assistant_is_the_teacher_when_the_table_is(tokenizer):
+    teacher = tiny_encoder(tokenizer, num_types=2)
+    same = teacher.weights()["embedding/word"]
+    grown = grow_assistant(teacher, tokenizer, same, max_length=32)
+    np.testing.assert_allclose(grown.encode(TEXTS), teacher.encode(TEXTS), atol=1e-6)
+    other = RNG.normal(size=same.shape).astype("float32")
+    grown = grow_assistant(teacher, tokenizer, other, max_length=16)
+    assert grown.weights()["embedding/position"].shape == (16, 16)
+    np.testing.assert_array_equal(
+        grown.weights()["embedding/word"][tokenizer.start_id],
+        same[tokenizer.start_id],
+    )
+    with pytest.raises(InputError, match="teacher 32"):
+        grow_assistant(teacher, tokenizer, same, max_length=33)
+
+
+def test_input_sums_are_sums_of_rows_over_root_length(tokenizer):
+    teacher = tiny_encoder(tokenizer)
+    rows = teacher.weights()["embedding/word"]
+    ids = tokenizer.encode_plain(TEXTS)
+    wanted = [rows[one].sum(axis=0) / np.sqrt(len(one)) for one in ids]
+    np.testing.assert_allclose(input_sums(teacher, TEXTS), wanted, atol=1e-5)
+
+
+def test_word_branch_adds_two_directions(tokenizer):
+    teacher = tiny_encoder(tokenizer)
+    table = teacher.weights()["embedding/word"]
+    branch = RNG.normal(size=table.shape).astype("float32")
+    frequencies = np.ones(len(table))
+    grown = grow_assistant(teacher, tokenizer, table, 32, branch, 32, frequencies)
+    ids = [tokenizer.encode([text], 32)[0] for text in TEXTS]
+    bag = np.array([branch[one].mean(axis=0) for one in ids])
+    bag /= np.linalg.norm(bag, axis=1, keepdims=True)
+    total = bag + teacher.encode(TEXTS)
+    total /= np.linalg.norm(total, axis=1, keepdims=True)
+    np.testing.assert_allclose(grown.encode(TEXTS), total, atol=1e-4)
+
+
+def test_joined_tables_give_both_back():
+    table, branch = RNG.normal(size=(2, 30, 4)).astype("float32")
+    values = join_tables(table, branch, 8, np.ones(30))
+    word = values["embedding/word"]
+    np.testing.assert_allclose(word @ values["embedding/projection"], table, atol=1e-5)
+    np.testing.assert_allclose(
+        word @ values["word_branch/projection"], branch, atol=1e-5
+    )
+
+
+def test_svd_start_of_full_width_is_the_assistant(tokenizer):
+    assistant = tiny_encoder(tokenizer)
+    student = build_student(assistant, unit_layers=2, bottleneck_dim=16)
+    before = np.abs(student.encode(TEXTS) - assistant.encode(TEXTS)).max()
+    start_student(student, assistant, np.ones(tokenizer.vocabulary_size))
+    after = np.abs(student.encode(TEXTS) - assistant.encode(TEXTS)).max()
+    assert before > 1e-2
+    assert after < 1e-5

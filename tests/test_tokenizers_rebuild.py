@@ -1,0 +1,130 @@
+import json
+
+import pytest
+import tokenizers
+from tokenizer_texts import CORPUS, has_combining, made_texts
+from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
+
+from keras_msd.checks import InputError
+from keras_msd.data.rebuild_tokenizer import parse
+from keras_msd.data.tokenizer import read_checkpoint_tokenizer
+from keras_msd.data.train_tokenizer import train_unigram
+
+FRAME = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+@pytest.fixture(scope="module")
+def unigram():
+    return train_unigram(CORPUS, 500)
+
+
+def published(unigram, style="words", mask="in vocabulary"):
+    """Return the tokenizer.json that an XLM-RoBERTa checkpoint would be published with.
+
+    The two styles are those of older and newer conversions.
+    """
+    proto = parse(unigram.definition)
+    rows = [(name, 0.0) for name in FRAME[:4]]
+    rows += [(piece.piece, piece.score) for piece in proto.pieces[3:]]
+    rows += [("<mask>", 0.0)] if mask == "in vocabulary" else []
+    own = tokenizers.Tokenizer(models.Unigram(rows, unk_id=3, byte_fallback=False))
+    table = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+    spaces = pre_tokenizers.Metaspace(prepend_scheme="always")
+    if style == "words":
+        own.normalizer = table
+        own.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), spaces]
+        )
+    else:
+        blanks = normalizers.Replace(Regex(" {2,}"), "▁")
+        right = normalizers.Strip(left=False, right=True)
+        own.normalizer = normalizers.Sequence([table, right, blanks])
+        own.pre_tokenizer = spaces
+    names = FRAME[:4] if mask is None else FRAME
+    own.add_special_tokens([AddedToken(n, normalized=False) for n in names])
+    return own
+
+
+@pytest.mark.parametrize("style", ["words", "blanks"])
+@pytest.mark.parametrize("mask", ["in vocabulary", "added", None])
+def test_rebuilt_model_is_the_model(unigram, tmp_path, style, mask):
+    own = published(unigram, style, mask)
+    own.save(str(tmp_path / "tokenizer.json"))
+    rebuilt = read_checkpoint_tokenizer(tmp_path, "bert")
+    extra = [] if mask is None else ["<mask>"]
+    assert rebuilt.kind == "unigram"
+    assert rebuilt.pieces() == unigram.pieces() + extra
+    assert rebuilt.vocabulary_size == own.get_vocab_size()
+    old, new = parse(unigram.definition), parse(rebuilt.definition)
+    assert [p.score for p in new.pieces[: len(old.pieces)]] == [
+        p.score for p in old.pieces
+    ]
+    table = old.normalizer_spec.precompiled_charsmap
+    assert new.normalizer_spec.precompiled_charsmap == table
+    texts = made_texts(2000)
+    assert rebuilt.encode(texts) == unigram.encode(texts)
+
+
+def test_ids_equal_those_of_the_tokenizers_library(unigram):
+    own = published(unigram)
+    own.encode_special_tokens = True
+    # Where the library and SentencePiece differ: it takes names of special tokens in a
+    # text for those tokens, normalises by grapheme, and counts U+0085 as a blank.
+    texts = [
+        text
+        for text in made_texts(2000)
+        if not (any(name in text for name in FRAME) or has_combining(text))
+    ]
+    assert len(texts) > 600
+    theirs = [row.ids for row in own.encode_batch(texts, add_special_tokens=False)]
+    assert unigram.encode_plain(texts) == theirs
+    assert own.encode("a </s>", add_special_tokens=False).ids[-1] == 2
+    assert 2 not in unigram.encode_plain(["a </s>"])[0]
+
+
+def test_model_file_beside_any_body_gets_the_mask_row(unigram, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(unigram.definition)
+    read = read_checkpoint_tokenizer(tmp_path, "bert")
+    assert read.pieces() == [*unigram.pieces(), "<mask>"]
+    texts = made_texts()
+    assert read.encode(texts) == unigram.encode(texts)
+    published(unigram, mask=None).save(str(tmp_path / "tokenizer.json"))
+    assert read_checkpoint_tokenizer(tmp_path).pieces() == unigram.pieces()
+
+
+def test_files_of_two_vocabularies_are_refused(unigram, tmp_path):
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(unigram.definition)
+    other = train_unigram(CORPUS, 450)
+    published(other).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="must hold the same vocabulary"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["model"]["vocab"].reverse(), "must be those of XLM-RoBERTa"),
+        (lambda c: c["model"].update(unk_id=2), "must be those of XLM-RoBERTa"),
+        (lambda c: c.update(normalizer={"type": "Lowercase"}), "by Lowercase"),
+        (lambda c: c["added_tokens"][0].update(special=False), "Received: <s>"),
+    ],
+)
+def test_what_sentencepiece_cannot_do_is_refused(unigram, tmp_path, change, message):
+    content = json.loads(published(unigram).to_str())
+    change(content)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=message):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_bytes_of_unknown_characters_survive(unigram, tmp_path):
+    content = json.loads(published(unigram, mask=None).to_str())
+    count = len(content["model"]["vocab"])
+    content["model"]["vocab"] += [[f"<0x{byte:02X}>", -9.0] for byte in range(256)]
+    content["model"]["byte_fallback"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.byte_fallback
+    ids = read.encode_plain(["\U0001f9ff"])[0]
+    assert ids[1:] == [count + byte for byte in "\U0001f9ff".encode()]

@@ -1,0 +1,217 @@
+"""Reading checkpoint files: names, shapes, types, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_msd.checks import InputError
+from keras_msd.models.tensor_files import TensorFiles
+from keras_msd.models.weights import read_checkpoint
+
+GOLDEN = Path(__file__).parent / "golden"
+SINGLE = {"bert": 0, "distilbert": 1, "roberta": 0, "xlm-roberta": 1, "minilm": 0}
+BERT = GOLDEN / "bert" / "variant_0"
+SHARDED = GOLDEN / "bert" / "variant_1"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Return a function that copies a golden folder, settings and tensors changed."""
+
+    def make(source=BERT, settings=(), tensors=None):
+        folder = tmp_path / "copy"
+        shutil.copytree(source, folder)
+        (folder / "expected.safetensors").unlink()
+        if settings:
+            old = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(old | settings))
+        if tensors:
+            path = folder / "model.safetensors"
+            save_file(tensors(load_file(path)), path)
+        return folder
+
+    return make
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[key], other[key]) for key in one
+    )
+
+
+@pytest.mark.parametrize("family", SINGLE)
+def test_any_prefix_and_old_names_give_the_same_weights(family, copy):
+    source = GOLDEN / family / f"variant_{SINGLE[family]}"
+    word = "embeddings.word_embeddings.weight"
+    prefix = next(
+        key.removesuffix(word)
+        for key in load_file(source / "model.safetensors")
+        if key.endswith(word)
+    )
+
+    def rename(tensors):
+        def new(key):
+            old = key.replace("LayerNorm.weight", "LayerNorm.gamma")
+            old = old.replace("LayerNorm.bias", "LayerNorm.beta")
+            if key.startswith(prefix):
+                return f"encoder_q.0.{old.removeprefix(prefix)}"
+            return key
+
+        return {new(key): value for key, value in tensors.items()}
+
+    fields, arrays = read_checkpoint(source)
+    assert fields["num_layers"] == 2 and len(arrays) == 3 + 2 + 2 * 16
+    other_fields, other = read_checkpoint(copy(source, tensors=rename))
+    assert other_fields == fields and same(other, arrays)
+
+
+def test_shards_give_what_one_file_gives(tmp_path):
+    joined = {}
+    for path in SHARDED.glob("model-*.safetensors"):
+        joined |= load_file(path)
+    save_file(joined, tmp_path / "model.safetensors")
+    shutil.copy(SHARDED / "config.json", tmp_path)
+    assert same(read_checkpoint(tmp_path)[1], read_checkpoint(SHARDED)[1])
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_floats_become_float32(kind, copy):
+    folder = copy(tensors=lambda old: {k: v.astype(kind) for k, v in old.items()})
+    expected = read_checkpoint(BERT)[1]
+    arrays = read_checkpoint(folder)[1]
+    assert {value.dtype for value in arrays.values()} == {np.dtype("float32")}
+    wanted = {k: v.astype(kind).astype("float32") for k, v in expected.items()}
+    assert same(arrays, wanted)
+
+
+def test_all_position_rows_and_types_are_kept():
+    fields, arrays = read_checkpoint(BERT)
+    assert arrays["embedding/position"].shape == (40, 12)
+    assert arrays["embedding/type"].shape == (2, 12)
+    assert (fields["max_length"], fields["position_offset"]) == (40, 0)
+    fields, arrays = read_checkpoint(GOLDEN / "xlm-roberta" / "variant_0")
+    assert arrays["embedding/position"].shape == (40, 12)
+    assert (fields["max_length"], fields["position_offset"]) == (38, 2)
+
+
+def test_attention_kernels_keep_the_heads_apart():
+    stored = load_file(BERT / "model.safetensors")
+    arrays = read_checkpoint(BERT)[1]
+    inputs = np.random.default_rng(0).normal(size=(5, 12)).astype("float32")
+    heads = np.random.default_rng(1).normal(size=(5, 3, 4)).astype("float32")
+    attention = "encoder.layer.1.attention."
+    ours = "body/block_1/self_attention_layer/"
+    made = np.einsum("nd,dhk->nhk", inputs, arrays[ours + "query/kernel"])
+    wanted = inputs @ stored[attention + "self.query.weight"].T
+    np.testing.assert_allclose(made.reshape(5, 12), wanted, rtol=1e-5, atol=1e-6)
+    made = np.einsum("nhk,hkd->nd", heads, arrays[ours + "attention_output/kernel"])
+    wanted = heads.reshape(5, 12) @ stored[attention + "output.dense.weight"].T
+    np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_buffers_are_passed_over_and_unused_heads_are_named(copy, caplog):
+    position_ids = {"embeddings.position_ids": np.arange(40)[None]}
+    read_checkpoint(copy(tensors=lambda old: old | position_ids))
+    assert "pooler.dense.weight" in caplog.text
+    assert "position_ids" not in caplog.text
+    caplog.clear()
+    read_checkpoint(GOLDEN / "distilbert" / "variant_3")
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model_type": "t5"}, "`model_type`.*t5"),
+        ({"model_type": ["bert"]}, "`model_type`"),
+        ({"hidden_act": "silu"}, "hidden_act.*silu"),
+        ({"position_embedding_type": "relative_key"}, "absolute.*relative_key"),
+        ({"is_decoder": True}, "is_decoder"),
+        ({"num_attention_heads": 5}, "`num_attention_heads` must divide"),
+        ({"hidden_size": "12"}, "`hidden_size`.*'12'"),
+        ({"vocab_size": None}, "`vocab_size`.*None"),
+        ({"num_hidden_layers": 3}, "lacks the tensor `encoder.layer.2"),
+        ({"num_hidden_layers": 1}, "16 tensors.*encoder.layer.1"),
+        ({"intermediate_size": 21}, r"\(21, 12\).*\(20, 12\)"),
+        ({"max_position_embeddings": 41}, r"position_embeddings.*\(41, 12\)"),
+        ({"type_vocab_size": 1}, r"token_type_embeddings.*\(1, 12\)"),
+        ({"model_type": "distilbert"}, "`dim`"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, words, copy):
+    with pytest.raises(InputError, match=words):
+        read_checkpoint(copy(settings=settings))
+
+
+WORD = "embeddings.word_embeddings.weight"
+QUERY = "encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda old: old | {"encoder.extra.weight": old[QUERY]}, "encoder.extra"),
+        (lambda old: old | {"extra": old[QUERY]}, "`extra`"),
+        (lambda old: {k: v for k, v in old.items() if k != QUERY}, f"lacks.*{QUERY}"),
+        (lambda old: {k: v for k, v in old.items() if k != WORD}, "Received: 0"),
+        (lambda old: old | {"b." + WORD: old[WORD]}, "Received: 2"),
+        (lambda old: old | {QUERY: old[QUERY].astype(np.int8)}, "I8"),
+        (lambda old: old | {QUERY: old[QUERY].reshape(-1)}, r"\(144,\)"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(change, words, copy, monkeypatch):
+    def read(*_):
+        raise RuntimeError("a tensor was read before all were checked")
+
+    monkeypatch.setattr(TensorFiles, "read", read)
+    with pytest.raises(InputError, match=words):
+        read_checkpoint(copy(tensors=change))
+
+
+@pytest.mark.parametrize("keep", [0, 5, 300, -1])
+def test_truncated_files_are_refused(keep, copy):
+    folder = copy()
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match="cut short or damaged"):
+        read_checkpoint(folder)
+
+
+def test_pickled_weights_are_refused(copy):
+    folder = copy()
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="pytorch_model.bin.*save_pretrained"):
+        read_checkpoint(folder)
+    (folder / "pytorch_model.bin").unlink()
+    with pytest.raises(InputError, match="has no `model.safetensors`"):
+        read_checkpoint(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError, match="config.json` does not exist"):
+        read_checkpoint(folder)
+    with pytest.raises(InputError, match="does not exist"):
+        read_checkpoint(folder / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: {}, "Received: 0"),
+        (lambda table: table | {QUERY: "gone.safetensors"}, "gone.safetensors"),
+        (lambda table: table | {QUERY: "../model.safetensors"}, "of that folder"),
+        (lambda table: table | {"more": next(iter(table.values()))}, "`more`"),
+        (lambda table: dict(list(table.items())[1:]), "must hold the same"),
+        (lambda table: list(table), "weight_map"),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(change, words, copy):
+    folder = copy(SHARDED)
+    path = folder / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    path.write_text(json.dumps(index | {"weight_map": change(index["weight_map"])}))
+    with pytest.raises(InputError, match=words):
+        read_checkpoint(folder)

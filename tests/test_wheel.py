@@ -1,0 +1,136 @@
+"""The built wheel works outside the checkout: recipes, presets and the command line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPE = "msd_minilm_b128_ru3"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Build the wheel from a copy, so that no old build folder gets into it."""
+    pytest.importorskip("build")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("keras_msd", "recipes", "export"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, ignore=ignore)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (source / "dist").glob("keras_msd-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory) -> Path:
+    """Install the wheel in an environment of its own, and return its programs' folder.
+
+    The packages it needs come from the running environment through a .pth file; .pth
+    files over there are not read, so an editable install of the checkout stays unseen.
+    """
+    folder = tmp_path_factory.mktemp("installed") / "env"
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([*pip, *options, str(wheel)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    borrowed = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
+    (site / "borrowed.pth").write_text("\n".join(sorted(borrowed)) + "\n")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+def run(program: Path, *arguments: str, folder: Path) -> str:
+    """Return what a program prints, run in a folder outside the checkout."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    settings = {**kept, "KERAS_MSD_CACHE": str(folder / "cache"), "MPLBACKEND": "Agg"}
+    command = [str(program), *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=settings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def files_below(folder: Path, *suffixes: str) -> set[str]:
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.suffix in suffixes
+    }
+
+
+def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    travels = {
+        "keras_msd": "keras_msd",
+        "recipes": "keras_msd/recipes/configs",
+        "export": "keras_msd/export/presets",
+    }
+    expected = {"keras_msd/py.typed"}
+    for folder, place in travels.items():
+        names = files_below(ROOT / folder, ".py", ".toml", ".md")
+        expected |= {f"{place}/{name}" for name in names}
+    assert expected - held == set()
+    assert {name.split("/")[0].partition("-")[0] for name in held} == {"keras_msd"}
+    assert any(name.endswith("licenses/LICENSE") for name in held)
+
+
+def test_recipes_and_presets_are_found_in_the_wheel(environment, elsewhere):
+    code = """
+import json, keras_msd
+from importlib import resources
+def names(package):
+    return sorted(item.name for item in resources.files(package).iterdir())
+print(json.dumps({
+    "package": keras_msd.__file__,
+    "recipes": names("keras_msd.recipes.configs"),
+    "presets": names("keras_msd.export.presets"),
+}))
+"""
+    found = json.loads(run(environment / "python", "-c", code, folder=elsewhere))
+    assert Path(found["package"]).is_relative_to(environment.parent)
+    for kind, folder in (("recipes", "recipes"), ("presets", "export")):
+        expected = files_below(ROOT / folder, ".toml", ".md", ".py")
+        assert expected
+        assert expected - set(found[kind]) == set()
+
+
+def test_a_recipe_runs_from_the_wheel(environment, elsewhere):
+    code = (
+        "import keras_msd\n"
+        f"keras_msd.recipes.run({RECIPE!r}, out_dir='run', scale='smoke')\n"
+    )
+    run(environment / "python", "-c", code, folder=elsewhere)
+    scores = json.loads((elsewhere / "run" / "scores.json").read_text())
+    assert (scores["recipe"], scores["scale"]) == (RECIPE, "smoke")
+    assert all(row["parameters"] > 0 for row in scores["rows"])
+    assert (elsewhere / "run" / "student" / "weights.safetensors").is_file()
+    assert (elsewhere / "run" / "report.html").is_file()
+
+
+def test_the_command_is_installed(environment, elsewhere):
+    help_text = run(environment / "keras-msd", "--help", folder=elsewhere)
+    assert {"demo", "list", "run", "evaluate"} <= set(help_text.split())
+    listed = run(environment / "keras-msd", "list", "--json", folder=elsewhere)
+    assert RECIPE in {recipe["name"] for recipe in json.loads(listed)}

@@ -42,7 +42,7 @@ lint: $(DEV)  ## Check style and types
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 
-bench: $(DEV) $(TEACHER)  ## Measure speed and memory
+bench: $(DEV) $(TEACHER)  ## Measure size and speed
 	@for script in benchmarks/bench_*.py; do \
 	    echo "$$script"; $(PYTHON) "$$script" || exit; \
 	done

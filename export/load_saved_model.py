@@ -13,39 +13,38 @@ import argparse
 import os
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# tensorflow_text brings a layer for Keras. Nothing here uses it, and an empty module in
-# its place keeps Keras from being imported.
-sys.modules.setdefault(
-    "tensorflow_text.python.keras", types.ModuleType("tensorflow_text.python.keras")
-)
-
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-import tensorflow_text  # noqa: E402, F401  (registers the tokenizer's operations)
+import numpy as np
 
 BATCH = 64
 
 
-class SavedEncoder:
-    """A loaded SavedModel as a function from sentences to vectors of length one."""
+def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
+    """Return a function from sentences to vectors of length one, `(n, dim)`."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # tensorflow_text brings a layer for Keras. Nothing here uses it, and an empty
+    # module in its place keeps Keras from being imported.
+    unused = "tensorflow_text.python.keras"
+    sys.modules.setdefault(unused, types.ModuleType(unused))
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
-    def __init__(self, folder: Path) -> None:
-        """Load the SavedModel in `folder`."""
-        self.model = tf.saved_model.load(str(folder))
-        self.serve = self.model.signatures["serving_default"]
+    model = tf.saved_model.load(str(folder))
+    serve = model.signatures["serving_default"]
 
-    def __call__(self, sentences: list[str]) -> np.ndarray:
-        """Return float32 `(n, dim)`."""
+    def encode(sentences: list[str]) -> np.ndarray:
+        _ = model  # owns the variables that `serve` reads, so it must stay alive
         parts = [
-            self.serve(text=tf.constant(sentences[start : start + BATCH]))["embedding"]
+            serve(text=tf.constant(sentences[start : start + BATCH]))["embedding"]
             for start in range(0, len(sentences), BATCH)
         ]
         vectors = np.concatenate(parts)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.maximum(norms, 1e-12)
+
+    return encode
 
 
 def main() -> None:
@@ -67,7 +66,7 @@ def main() -> None:
     if not sentences:
         parser.error(f"{options.sentences} holds no sentence")
 
-    encode = SavedEncoder(options.artefact)
+    encode = load(options.artefact)
     similarity = encode(sentences) @ encode([options.query])[0]
     for row in np.argsort(-similarity, kind="stable")[: options.top]:
         print(f"{similarity[row]:.4f}\t{sentences[row]}")

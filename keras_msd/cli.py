@@ -189,19 +189,25 @@ def search(
 
 @app.command(
     epilog="Example: keras-msd export runs/demo/student artefacts/student "
-    "--format saved_model"
+    "--preset saved_model"
 )
 def export(
     encoder: Source,
     path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
-    format_: Annotated[str, typer.Option("--format", help="Format.")] = "saved_model",
+    preset: Annotated[
+        str, typer.Option(help="Export settings: a name or a .toml file.")
+    ] = "saved_model",
     json: Json = False,
 ) -> None:
     """Write an artefact that runs without keras_msd."""
     from keras_msd import load_encoder
+    from keras_msd.export import export as export_encoder
+    from keras_msd.export import read_preset
 
-    written = load_encoder(encoder).export(path, format=format_)
-    result = {"artefact": str(written or path), "format": format_}
+    settings = read_preset(preset)
+    settings.pop("description", None)
+    written = export_encoder(load_encoder(encoder), path, **settings)
+    result = {"artefact": str(written), "format": settings["format"]}
     output.show(result, json, output.lines_text)
 
 
@@ -235,3 +241,7 @@ def data_made(
 
 def _codes(text: str) -> list[str]:
     return [code.strip() for code in text.split(",") if code.strip()]
+
+
+if __name__ == "__main__":
+    main()

@@ -67,8 +67,11 @@ def run_text(result: dict[str, Any]) -> Iterable[Any]:
     if result["published"]:
         shown = ", ".join(f"{k} {v:g}" for k, v in result["published"].items())
         yield f"Published (x100): {shown}"
-    spent = ", ".join(_minutes(*item) for item in result["timings"]["parts"].items())
+    parts, budget = result["timings"]["parts"], result["budget"]
+    spent = ", ".join(_minutes(part, s, budget.get(part)) for part, s in parts.items())
     yield f"Minutes: {spent}"
+    for name, share in result["measured"].items():
+        yield f"{name.replace('_', ' ')}: {share:.1f} % of the assistant"
     yield f"Report: {result['report']}"
 
 
@@ -115,7 +118,7 @@ def matches_table(matches: Sequence[dict[str, Any]]) -> Iterable[Any]:
     """Yield one table of matches."""
     table = _table("cosine", "line", "sentence")
     for one in matches:
-        table.add_row(f"{one['cosine']:.4f}", str(one["index"] + 1), one["sentence"])
+        table.add_row(f"{one['cosine']:.4f}", str(one["place"] + 1), one["sentence"])
     yield table
 
 
@@ -166,6 +169,6 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _minutes(part: str, times: dict[str, float]) -> str:
-    spent = f"{part.replace('_', ' ')} {times['seconds'] / 60:.1f}"
-    return f"{spent} of {times['budget']:g}" if "budget" in times else spent
+def _minutes(part: str, seconds: float, budget: float | None) -> str:
+    spent = f"{part.replace('_', ' ')} {seconds / 60:.1f}"
+    return spent if budget is None else f"{spent} of {budget:g}"

@@ -14,14 +14,14 @@ from keras_msd.stages.teach_assistant import TeachAssistant
 def fit(goal, caplog, **options):
     x, y = batch()
     stage = TeachAssistant(network())
-    stage.compile(keras.optimizers.Adam(0.01))
-    monitor = CollapseMonitor(x, every=10, **options)
+    stage.compile(keras.optimizers.Adam(0.03))
+    monitor = CollapseMonitor(x, every=8, **options)
     with caplog.at_level(logging.WARNING, "keras_msd"):
         stage.fit(
             x,
             {"teacher": goal},
             batch_size=ROWS,
-            epochs=60,
+            epochs=24,
             verbose=0,
             callbacks=[monitor],
         )
@@ -46,4 +46,4 @@ def test_a_good_guide_is_not(caplog):
 
 def test_it_looks_early_only(caplog):
     goal = np.ones((ROWS, 6), "float32")
-    assert fit(goal, caplog, until=9)[2] == []
+    assert fit(goal, caplog, until=7)[2] == []

@@ -33,7 +33,9 @@ def test_a_full_table_has_no_projection(tokenizer):
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 2), ("bfloat16", 2)])
 def test_bytes_follow_the_dtype_of_the_weights(dtype, size):
     class Holder:
-        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(5, dtype=dtype)])
+        model = keras.Sequential(
+            [keras.Input((3,)), keras.layers.Dense(5, dtype=dtype)]
+        )
 
     assert cost(Holder) == {"parameters": 20, "bytes": 20 * size, "table_bytes": 0}
 

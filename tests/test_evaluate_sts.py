@@ -26,8 +26,10 @@ class Table:
 def average_ranks(values):
     # Rank = how many are smaller, plus the middle of those that are equal.
     return np.array(
-        [sum(b < a for b in values) + (sum(b == a for b in values) - 1) / 2
-         for a in values]
+        [
+            sum(b < a for b in values) + (sum(b == a for b in values) - 1) / 2
+            for a in values
+        ]
     )
 
 
@@ -67,9 +69,12 @@ def test_random_vectors_with_ties_equal_brute_force_and_scipy():
 
 
 def test_equal_cosines_everywhere_score_nothing():
-    assert sts(Table({"a": [1, 0], "b": [1, 0]}), [(1, "a", "b"), (2, "b", "a")])[
-        "spearman"
-    ] == 0.0
+    assert (
+        sts(Table({"a": [1, 0], "b": [1, 0]}), [(1, "a", "b"), (2, "b", "a")])[
+            "spearman"
+        ]
+        == 0.0
+    )
 
 
 def test_a_zero_vector_has_cosine_zero():
@@ -82,8 +87,10 @@ def aligned_rows():
     random = np.random.default_rng(2)
     gold = random.integers(0, 11, 40) / 2
     return {
-        code: [(g, f"{code} one {i % 31}", f"{code} two {i % 37}")
-               for i, g in enumerate(gold)]
+        code: [
+            (g, f"{code} one {i % 31}", f"{code} two {i % 37}")
+            for i, g in enumerate(gold)
+        ]
         for code in ("en", "de", "tr")
     }
 
@@ -93,8 +100,12 @@ def check_aligned(scores, encoder, rows):
     across = {
         code: brute_force(
             encoder,
-            [(g, first, second) for (g, first, _), (_, _, second)
-             in zip(rows["en"], rows[code], strict=True)],
+            [
+                (g, first, second)
+                for (g, first, _), (_, _, second) in zip(
+                    rows["en"], rows[code], strict=True
+                )
+            ],
         )
         for code in ("de", "tr")
     }
@@ -190,3 +201,11 @@ def test_wrong_shapes_and_useless_gold_are_refused():
         sts(Table(), [])
     with pytest.raises(InputError, match="English rows are needed"):
         sts_aligned(Table(), {"de": [(1, "a", "b")]})
+
+
+def test_real_files_are_row_aligned(shared_data):
+    languages = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+    scores = sts_folder(Table(dim=2), shared_data / "sts", languages)
+    assert scores["pairs"] == 1500 and len(scores["tracks"]) == 11 + 10
+    # Random vectors rank only those pairs right whose sentences are the same.
+    assert abs(scores["cross_lingual"]) < 20

@@ -1,12 +1,15 @@
 """A stage under `tf.distribute.MirroredStrategy`, on two logical processors."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
 from test_stages import ROWS, batch, network
 
+import keras_msd
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 
 
@@ -23,7 +26,9 @@ def one_step(x, y, rows):
 
 def test_two_replicas_see_their_own_rows_and_add_to_the_whole_batch(tmp_path):
     path = tmp_path / "mirrored.npz"
-    subprocess.run([sys.executable, __file__, str(path)], check=True, timeout=300)
+    command = [sys.executable, __file__, str(path)]
+    root = str(Path(keras_msd.__path__[0]).parent)
+    subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": root})
     made = dict(np.load(path))
     x, y = batch()
     half = ROWS // 2

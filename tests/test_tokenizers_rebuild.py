@@ -73,7 +73,8 @@ def test_ids_equal_those_of_the_tokenizers_library(unigram):
     texts = [
         text
         for text in made_texts(2000)
-        if not (any(name in text for name in FRAME) or has_combining(text))
+        if not any(name in text for name in [*FRAME, "\x85"])
+        and not has_combining(text)
     ]
     assert len(texts) > 600
     theirs = [row.ids for row in own.encode_batch(texts, add_special_tokens=False)]

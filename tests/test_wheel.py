@@ -99,21 +99,18 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
 def test_recipes_and_presets_are_found_in_the_wheel(environment, elsewhere):
     code = """
 import json, keras_msd
-from importlib import resources
-def names(package):
-    return sorted(item.name for item in resources.files(package).iterdir())
-print(json.dumps({
-    "package": keras_msd.__file__,
-    "recipes": names("keras_msd.recipes.configs"),
-    "presets": names("keras_msd.export.presets"),
-}))
+from keras_msd.export import presets_folder
+from keras_msd.recipes.folders import recipe_files
+recipes = [str(path) for path in recipe_files().values()]
+presets = [str(path) for path in presets_folder().iterdir()]
+print(json.dumps({"recipes": recipes, "export": presets}))
 """
     found = json.loads(run(environment / "python", "-c", code, folder=elsewhere))
-    assert Path(found["package"]).is_relative_to(environment.parent)
-    for kind, folder in (("recipes", "recipes"), ("presets", "export")):
-        expected = files_below(ROOT / folder, ".toml", ".md", ".py")
+    for folder, paths in found.items():
+        assert all(Path(p).is_relative_to(environment.parent) for p in paths), paths
+        expected = files_below(ROOT / folder, ".toml") - {"base.toml"}
         assert expected
-        assert expected - set(found[kind]) == set()
+        assert expected - {Path(path).name for path in paths} == set()
 
 
 def test_a_recipe_runs_from_the_wheel(environment, elsewhere):

@@ -61,6 +61,8 @@ TRICKY = [
     "[SEP] [CLS] [PAD] [MASK] [UNK] [unused5]",
     "</s> <s> <pad> <unk> <mask>",
     "a</s>b[SEP]c",
+    "next\x85line",
+    "ﬁ\u0301 ①\u20e3 Ǳ\u0327 ½\ufe0f",
     "▁under ▁ score▁ _ __",
     "##ing ## #hash @user http://a.b/c?d=e&f=g",
     "a" * 100,

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_msd import checks
 
-ROUNDS = 6  # four make a Feistel network pseudo-random; small domains like some more
+ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN, FIRST, SECOND = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xBF58476D1CE4E5B9),

@@ -180,12 +180,12 @@ class GuideStore:
                 "A guide must give one vector of `dim` numbers per sentence. Received: "
                 f"shape {vectors.shape} for {len(texts)} sentences, dim={self.dim}."
             )
-        finite = np.isfinite(vectors).all(axis=1)
+        finite = [bool(one) for one in np.isfinite(vectors).all(axis=1)]
         self._append(list(compress(missing, finite)), vectors[finite])
-        if not finite.all():
+        if not all(finite):
             raise InputError(
                 "A guide's vectors must be finite. Received: NaN or infinity for the "
-                f"sentence {texts[int(np.argmin(finite))]!r:.200}. Repair the guide or "
+                f"sentence {texts[finite.index(False)]!r:.200}. Repair the guide or "
                 "remove the sentence."
             )
 

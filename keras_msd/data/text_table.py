@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ class TextTable:
             PairFile(
                 file.name,
                 file.language,
-                lambda file=file: self._rows(file.start, file.stop),
+                partial(self._rows, file.start, file.stop),
                 fingerprint=digest(self.key, str(file.start)),
             )
             for file in self.files

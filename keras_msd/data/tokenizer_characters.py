@@ -1,9 +1,12 @@
 """What BERT's text preparation does to each character, as a table."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from tokenizers import Tokenizer as Backend
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from keras_msd.checks import InputError
 
@@ -31,8 +34,8 @@ def character_rules(backend: Backend) -> list[Rule]:
     Cleaning, spacing of Chinese characters, removal of accents, lower-casing and the
     split at punctuation each look at one character at a time, so a table over all
     characters is the whole preparation. It is measured, not written down, because the
-    library's Unicode tables are its own: with those of another library, hundreds of
-    characters come out differently.
+    Unicode tables of the `tokenizers` library are its own: those of another library
+    treat some characters differently.
 
     Args:
         backend: A tokenizer with BERT's normaliser and pre-tokeniser.
@@ -40,14 +43,30 @@ def character_rules(backend: Backend) -> list[Rule]:
     Raises:
         InputError: The tokenizer prepares text in another way.
     """
-    parts = (type(backend.normalizer).__name__, type(backend.pre_tokenizer).__name__)
-    if parts != ("BertNormalizer", "BertPreTokenizer"):
+    normalizer, splitter = backend.normalizer, backend.pre_tokenizer
+    if not (
+        isinstance(normalizer, BertNormalizer)
+        and isinstance(splitter, BertPreTokenizer)
+    ):
         raise InputError(
             "A WordPiece tokenizer in a graph needs BertNormalizer and "
-            f"BertPreTokenizer. Received: {parts[0]} and {parts[1]}. Run it in Python."
+            f"BertPreTokenizer. Received: {type(normalizer).__name__} and "
+            f"{type(splitter).__name__}. Run it in Python."
         )
+    return _measured(
+        normalizer.clean_text,
+        normalizer.handle_chinese_chars,
+        normalizer.strip_accents,
+        normalizer.lowercase,
+    )
+
+
+@cache  # seconds of work, and at most a handful of settings in a process
+def _measured(
+    clean: bool, chinese: bool, accents: bool | None, lower: bool
+) -> list[Rule]:
     rules: list[Rule] = []
-    for code, result in _results(backend):
+    for code, result in _results(BertNormalizer(clean, chinese, accents, lower)):
         before, character, after = result.partition(chr(code))
         rule = Rule(code, before, bool(character), after)
         if not rules or rule[1:] != rules[-1][1:]:
@@ -55,13 +74,12 @@ def character_rules(backend: Backend) -> list[Rule]:
     return rules
 
 
-def _results(backend: Backend) -> Iterator[tuple[int, str]]:
+def _results(normalizer: BertNormalizer) -> Iterator[tuple[int, str]]:
+    splitter = BertPreTokenizer()
     for first in range(0, _LAST, _BLOCK):
         codes = [c for c in range(first, first + _BLOCK) if c not in _SURROGATES]
-        # Between two letters no character can combine with its neighbours' results.
+        # Between two letters a character has no neighbour to combine with.
         text = " ".join(f"x{chr(code)}y" for code in codes)
-        words = backend.pre_tokenizer.pre_tokenize_str(
-            backend.normalizer.normalize_str(text)
-        )
+        words = splitter.pre_tokenize_str(normalizer.normalize_str(text))
         joined = " ".join(word for word, _ in words)
         yield from zip(codes, joined[1:-1].split("y x") if codes else [], strict=True)

@@ -13,7 +13,7 @@ class Match(NamedTuple):
     """A sentence that was found: its cosine to the query, place and text."""
 
     cosine: float
-    index: int
+    place: int
     sentence: str
 
 
@@ -29,7 +29,7 @@ def search(
         top: Matches to return, at least 1; all sentences if there are fewer.
 
     Returns:
-        `Match(cosine, index, sentence)` with falling cosine, to six decimals; equal
+        `Match(cosine, place, sentence)` with falling cosine, to six decimals; equal
         ones in the order given.
 
     Raises:
@@ -44,7 +44,7 @@ def search_many(
     sentences: Iterable[str],
     top: int = 5,
 ) -> list[list[Match]]:
-    """Return the matches of each query, as `search`; each distinct text is encoded once.
+    """Return the matches of each query; each distinct text is encoded once.
 
     Raises:
         InputError: As `search`, or a list is a single text.

@@ -59,8 +59,8 @@ class Artefact:
         """
         if isinstance(texts, str):
             raise InputError(
-                f"`texts` must be a list of sentences. Received: the text {texts!r:.60}."
-                " Put it in a list."
+                f"`texts` must be a list of sentences. Received: the text "
+                f"{texts!r:.60}. Put it in a list."
             )
         texts = list(texts)
         # Sentences of like length share a batch, so that little padding is computed.

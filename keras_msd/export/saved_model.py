@@ -27,7 +27,7 @@ vectors = encode(text=tf.constant(["A sentence."]))["embedding"]  # float32 (n, 
 
 
 def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
-    """Write an encoder as a SavedModel; the folder needs neither Keras nor this package.
+    """Write an encoder as a SavedModel, which needs neither Keras nor this package.
 
     Signatures: `serving_default`: `text` string `(n,)` -> `embedding` float32
     `(n, dim)`; `token_ids`: `token_ids`, `padding_mask` int32 `(n, length)` -> the

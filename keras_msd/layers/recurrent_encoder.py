@@ -85,7 +85,7 @@ class RecurrentEncoder(keras.layers.Layer):
             if self.zero_residuals:
                 for weight in block.weights:
                     if weight.path.split("/")[-2] in RESIDUAL_OUTPUTS:
-                        weight.assign(keras.ops.zeros_like(weight))
+                        weight.assign(keras.ops.zeros(weight.shape))
 
     def call(
         self, hidden: Any, padding_mask: Any = None, training: bool | None = None

@@ -57,7 +57,10 @@ class Encoder:
     @property
     def fingerprint(self) -> str:
         """Hash of the weights, the tokenizer and the settings."""
-        parts = [self.config.model_dump_json(), self.tokenizer.fingerprint]
+        parts: list[str | bytes] = [
+            self.config.model_dump_json(),
+            self.tokenizer.fingerprint,
+        ]
         for path, value in sorted(self.weights().items()):
             parts += [path, np.ascontiguousarray(value).tobytes()]
         return digest(*parts)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from keras_msd.checks import InputError, require
 
-SCHEME = "hf://"
 # Weights, settings and vocabularies only: nothing that can run.
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
@@ -20,7 +19,7 @@ def fetch(name: str) -> Path:
         InputError: The name has another form, `huggingface_hub` is not installed, or
             the hub cannot be reached or has no such model.
     """
-    found = re.fullmatch(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", name)
+    found = re.fullmatch(r"hf://(\w[\w.-]*/\w[\w.-]*)(?:@([\w./-]+))?", name)
     if not found:
         raise InputError(
             f"A hub name must read hf://organisation/model. Received: {name!r}. "

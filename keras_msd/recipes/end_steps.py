@@ -20,9 +20,7 @@ def score(run: Run, folder: Path, step: str, full: bool) -> dict[str, Any]:
 
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
-    return score_teacher_row(
-        run.recipe, run.data_dir, run.teacher, run.teacher_encoder
-    )
+    return score_teacher_row(run.recipe, run.data_dir, run.teacher, run.teacher_encoder)
 
 
 def keep(run: Run, step: str, name: str, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Find recipe files: in the installed package first, in a checkout beside it."""
 
-from importlib import resources
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_file, nearest
@@ -8,28 +7,20 @@ from keras_msd.checks import InputError, existing_file, nearest
 BASE = "base"
 
 
-def recipe_folders() -> list[Path]:
-    """Return the folders that hold recipe files, the installed one first."""
-    folders = [Path(__file__).resolve().parents[2] / "recipes"]
-    try:
-        packaged = resources.files("keras_msd.recipes.configs")
-    except ModuleNotFoundError:
-        packaged = None
-    if packaged is not None:
-        # A folder without __init__.py may lie at several places of the path.
-        found = {Path(str(item)).parent for item in packaged.iterdir()}
-        folders = sorted(found) + folders
-    return [folder for folder in folders if folder.is_dir()]
+def recipe_folder() -> Path:
+    """Return the folder that holds the recipe files."""
+    # A wheel carries the folder inside this package, a checkout beside keras_msd.
+    inside = Path(__file__).parent / "configs"
+    return (
+        inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "recipes"
+    )
 
 
 def recipe_files() -> dict[str, Path]:
     """Return the path of every recipe by name, without the shared base."""
-    files: dict[str, Path] = {}
-    for folder in recipe_folders():
-        for path in sorted(folder.glob("*.toml")):
-            files.setdefault(path.stem, path)
+    files = {path.stem: path for path in sorted(recipe_folder().glob("*.toml"))}
     files.pop(BASE, None)
-    return dict(sorted(files.items()))
+    return files
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -53,7 +44,7 @@ def find_recipe(name: str | Path) -> Path:
 
 def find_base(recipe: Path, base: str) -> Path:
     """Return the file that `recipe` extends: beside it, else among the recipes."""
-    places = [recipe.parent, *recipe_folders()]
+    places = list(dict.fromkeys([recipe.parent, recipe_folder()]))
     for folder in places:
         if (folder / f"{base}.toml").is_file():
             return folder / f"{base}.toml"

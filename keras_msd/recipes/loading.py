@@ -1,4 +1,4 @@
-"""Read a recipe: its file over the one it extends, a scale over both, `--set` on top."""
+"""Read a recipe: its base, its file, a scale, `--set`, each laid over the last."""
 
 import tomllib
 from collections.abc import Mapping

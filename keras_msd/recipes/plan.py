@@ -10,7 +10,7 @@ from keras_msd.recipes.schema import StudentSettings
 from keras_msd.recipes.stage_steps import train
 from keras_msd.recipes.state import Run
 
-SCORE = "score_"
+SCORE, SPEED, EXPORT = "score_", "speed_", "export_"
 STUDENT_STAGES = ("align_embedding", "teach_student", "contrastive_learning")
 
 
@@ -21,13 +21,15 @@ class Step(NamedTuple):
         name: Folder under `stages/`.
         part: Part of the budget.
         action: Called with that folder, empty.
-        row: Name of the score row that the step's result is, if it is one.
+        row: What the step's result is a score row of, if it is one: `name`, `kind`
+            ("teacher", "assistant", "closed_form", "untrained" or "stage"), `student`
+            and `stage`.
     """
 
     name: str
     part: str
     action: Callable[[Path], Mapping[str, Any] | None]
-    row: str | None = None
+    row: Mapping[str, str] | None = None
 
 
 def plan(run: Run) -> list[Step]:
@@ -38,6 +40,24 @@ def plan(run: Run) -> list[Step]:
     for name, settings in run.recipe.student.each().items():
         steps += _student(run, name, settings, assistant)
     return steps
+
+
+def perform(run: Run, step: Step) -> dict[str, Any]:
+    """Do a step unless it is done, from a seed of its own; return its record."""
+    import keras
+
+    keras.utils.set_random_seed(run.seed(step.name))
+    return run.folder.perform(step.name, step.action)
+
+
+def make_deterministic() -> None:
+    """Have TensorFlow choose kernels whose sums do not depend on timing."""
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        from keras_msd.stages._tensorflow import make_deterministic as switch_on
+
+        switch_on()
 
 
 def table_widths(run: Run) -> list[int]:
@@ -56,7 +76,10 @@ def _data(run: Run) -> Iterator[Step]:
         "teacher_vectors", "teacher", partial(data_steps.take_teacher_vectors, run)
     )
     yield Step(
-        f"{SCORE}teacher", "evaluation", partial(end_steps.score_teacher, run), "teacher"
+        f"{SCORE}teacher",
+        "evaluation",
+        partial(end_steps.score_teacher, run),
+        {"name": "teacher", "kind": "teacher"},
     )
     yield Step("tokenizer", "tokens", partial(data_steps.take_tokenizer, run))
 
@@ -74,7 +97,8 @@ def _closed_forms(run: Run) -> Iterator[Step]:
             name = "closed_form" if width is None else f"closed_form_b{width}"
             make = partial(start_steps.closed_form, run, width=width)
             yield Step(name, "closed_forms", make)
-            yield _score(run, name, name.replace("_b", ", B ").replace("_", " "))
+            row = "closed form" if width is None else f"closed form, B {width}"
+            yield _score(run, name, {"name": row, "kind": "closed_form"})
 
 
 def _assistant(run: Run) -> tuple[str, list[Step]]:
@@ -87,10 +111,12 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
     ]
     last = "assistant_start"
     if not run.recipe.stages.teach_assistant.skip:
-        steps.append(_score(run, last, "assistant before stage 1", full=False))
+        row = {"name": "assistant before stage 1", "kind": "assistant"}
+        steps.append(_score(run, last, row, full=False))
         steps.append(_stage(run, "teach_assistant", "", last, None))
         last = "teach_assistant"
-    steps.append(_score(run, last, "assistant"))
+    row = {"name": "assistant", "kind": "assistant"}
+    steps.append(_score(run, last, row))
     steps.append(_keep(run, last, "assistant"))
     return last, steps
 
@@ -104,44 +130,43 @@ def _student(
         start_steps.untrained_student, run, settings=settings, assistant=assistant
     )
     yield Step(last, "closed_forms", make)
-    yield _score(run, last, f"{name}, untrained", full=False)
+    row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
+    yield _score(run, last, row, full=False)
     if settings.start == "svd" and settings.bottleneck_dim is not None:
         make = partial(
             start_steps.start_student, run, student=last, assistant=assistant
         )
         last = f"student_start{suffix}"
         yield Step(last, "closed_forms", make)
-        yield _score(run, last, f"{name}, SVD start", full=False)
+        row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
+        yield _score(run, last, row, full=False)
     stages = [s for s in STUDENT_STAGES if not getattr(run.recipe.stages, s).skip]
     for stage in stages:
         step = _stage(run, stage, suffix, last, assistant)
         yield step
         last = step.name
-        yield _score(run, last, f"{name}, {stage}", full=stage == stages[-1])
+        row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
+        yield _score(run, last, row, full=stage == stages[-1])
     yield _keep(run, last, name)
-    yield Step(f"speed{suffix}", "evaluation", partial(end_steps.speed, run, step=last))
+    yield Step(f"{SPEED}{name}", "evaluation", partial(end_steps.speed, run, step=last))
     if not suffix:
         neighbours = partial(end_steps.neighbours, run, step=last)
         yield Step("neighbours", "evaluation", neighbours)
     if end_steps.can_export():
         export = partial(end_steps.export, run, step=last, name=name)
-        yield Step(f"export{suffix}", "evaluation", export)
+        yield Step(EXPORT + name, "evaluation", export)
 
 
-def _stage(
-    run: Run, name: str, suffix: str, start: str, assistant: str | None
-) -> Step:
+def _stage(run: Run, name: str, suffix: str, start: str, assistant: str | None) -> Step:
     step = name + suffix
-    action = partial(
-        train, run, step=step, name=name, start=start, assistant=assistant
-    )
+    action = partial(train, run, step=step, name=name, start=start, assistant=assistant)
     return Step(step, "stages", action)
 
 
-def _score(run: Run, step: str, row: str, full: bool = True) -> Step:
+def _score(run: Run, step: str, row: Mapping[str, str], full: bool = True) -> Step:
     full = full or run.recipe.evaluate.intermediate == "full"
     action = partial(end_steps.score, run, step=step, full=full)
-    return Step(SCORE + step, "evaluation", action, row)
+    return Step(SCORE + step, "evaluation", action, dict(row))
 
 
 def _keep(run: Run, step: str, name: str) -> Step:

@@ -26,18 +26,25 @@ class RunFolder:
 
     def __init__(self, path: str | Path, recipe: Recipe) -> None:
         self.path = Path(path)
-        text = to_toml(recipe.settings())
+        self._text = to_toml(recipe.settings())
         own = self.path / RECIPE
         if own.is_file():
-            _check_same(own, text, recipe)
+            if self._begun():
+                _check_same(own, self._text, recipe)
         elif self.path.is_file() or _used(self.path):
             raise InputError(
                 f"The run's folder must be new, empty, or hold a run. Received: "
                 f"`{self.path}`, which holds something else. Give another `out_dir`."
             )
-        else:
-            with atomic_path(own) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+
+    def claim(self) -> None:
+        """Write the recipe: from now on the folder is that of this run."""
+        if not self._begun():
+            with atomic_path(self.path / RECIPE) as temporary:
+                temporary.write_text(self._text, encoding="utf-8")
+
+    def _begun(self) -> bool:
+        return any((self.path / STAGES).glob(f"*/{DONE}"))
 
     def stage(self, name: str) -> Path:
         """Return the folder of a step."""

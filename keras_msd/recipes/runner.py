@@ -1,16 +1,15 @@
 """Run recipes: every step that is not done yet, then the files of the whole run."""
 
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
+from keras_msd.recipes import summary
 from keras_msd.recipes.folders import recipe_files
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resume import RunFolder
-from keras_msd.recipes.schema import Recipe
 
 
 def run(
@@ -23,9 +22,13 @@ def run(
 ) -> dict[str, Any]:
     """Run a recipe, or go on with its run at the first step that is not done.
 
+    The same recipe on the same machine leaves the same bytes, however often the run was
+    stopped. For that, TensorFlow's kernels are deterministic from here on, and every
+    step sets Keras' random state.
+
     Args:
         name_or_path: A recipe's name, or the path of a TOML file.
-        out_dir: The run's own folder; by default `runs/<name>-<scale>`.
+        out_dir: The run's own folder; by default `runs/<name>`.
         scale: "smoke", "demo", "lab" or "paper"; `None` takes the recipe's default.
         data_dir: Folder with `parallel/`, `sts/` and `tatoeba/`, for recipes that read
             one.
@@ -34,62 +37,43 @@ def run(
         overrides: Values by dotted key over those of the recipe.
 
     Returns:
-        `recipe`, `scale`, `folder`, `rows` and `published` (as in scores.json),
-        `timings` (as in timings.json), `artefacts` and `report`.
+        What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`),
+        and `folder`, `timings` (as in timings.json), `budget` in minutes, the paths
+        of `artefacts` and of the `report`.
 
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
             be. Steps that are done stay done.
     """
-    from keras_msd.recipes.plan import plan
-    from keras_msd.recipes.scores import check_evaluation_files
+    from keras_msd.recipes.before import check
+    from keras_msd.recipes.plan import make_deterministic, perform, plan
     from keras_msd.recipes.state import Run, default_store_dir
-    from keras_msd.recipes.widths import check_widths
 
     recipe = load_recipe(name_or_path, scale, overrides)
-    where = Path(out_dir or Path("runs") / f"{recipe.recipe.name}-{recipe.scale}")
-    stores = Path(store_dir) if store_dir else default_store_dir()
-    data = Path(data_dir) if data_dir else None
-    grown = recipe.assistant.source == "new" and recipe.assistant.start == "grow"
+    where = Path(out_dir or Path("runs") / recipe.recipe.name)
     folder = RunFolder(where, recipe)
-    ours = Run(recipe, folder, data, stores)
-    if recipe.data.kind == "folder":
-        from keras_msd.recipes.data_steps import training_files
-
-        training_files(ours)
-        check_evaluation_files(recipe, ours.data_dir)
-    body = ours.teacher_encoder if grown else None
-    check_widths(recipe, ours.teacher, body, ours.given_assistant)
+    ours = Run(
+        recipe,
+        folder,
+        Path(data_dir) if data_dir else None,
+        Path(store_dir) if store_dir else default_store_dir(),
+    )
+    check(ours)
+    folder.claim()
+    make_deterministic()
     steps = plan(ours)
-    records = {step.name: folder.perform(step.name, step.action) for step in steps}
-    rows = [
-        {"name": step.row} | records[step.name]["result"] for step in steps if step.row
-    ]
-    scores = {
-        "recipe": recipe.recipe.name,
-        "scale": recipe.scale,
-        "rows": rows,
-        "published": recipe.recipe.expected,
-    }
+    records = {step.name: perform(ours, step) for step in steps}
+    scores = summary.scores(recipe, steps, records)
+    timings = summary.timings(steps, records)
     write_json(where / "scores.json", scores)
-    spent = {step.name: (step.part, records[step.name]["seconds"]) for step in steps}
-    timings = _timings(recipe, spent)
-    timings["speed"] = {
-        step.name: records[step.name]["result"]
-        for step in steps
-        if step.name.startswith("speed")
-    }
     write_json(where / "timings.json", timings)
     from keras_msd.report import write_report
 
     return scores | {
         "folder": str(where),
         "timings": timings,
-        "artefacts": [
-            str(where / records[step.name]["result"]["path"])
-            for step in steps
-            if step.name.startswith("export")
-        ],
+        "budget": dict(recipe.budget),
+        "artefacts": [str(where / path) for path in summary.artefacts(steps, records)],
         "report": str(write_report(where)),
     }
 
@@ -117,7 +101,7 @@ def run_all(
     results = []
     for name in recipe_files() if names is None else names:
         own = Path(name).name.removesuffix(".toml")
-        where = Path(out_dir) / f"{own}-{scale or 'default'}"
+        where = Path(out_dir) / own
         try:
             result = run(name, where, scale, data_dir, store_dir)
         except (InputError, RuntimeError, OSError) as error:
@@ -126,19 +110,3 @@ def run_all(
         results.append(result)
     write_json(Path(out_dir) / "results.json", results)
     return results
-
-
-def _timings(recipe: Recipe, spent: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    parts: dict[str, dict[str, float]] = {}
-    for part, seconds in spent.values():
-        entry = parts.setdefault(part, {"seconds": 0.0})
-        entry["seconds"] = round(entry["seconds"] + seconds, 3)
-    if recipe.scale == "lab":
-        for part, minutes in recipe.budget.items():
-            parts.setdefault(part, {"seconds": 0.0})["budget"] = minutes
-    return {
-        "seconds": round(sum(seconds for _, seconds in spent.values()), 3),
-        "parts": parts,
-        "steps": {name: seconds for name, (_, seconds) in spent.items()},
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%S"),
-    }

@@ -138,9 +138,9 @@ class StudentSettings(Settings):
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
     start: Literal["random", "svd"] = "random"
-    variants: dict[
-        Annotated[str, Field(pattern=r"^[a-z0-9]+$")], VariantSettings
-    ] = Field(default_factory=dict)
+    variants: dict[Annotated[str, Field(pattern=r"^[a-z0-9]+$")], VariantSettings] = (
+        Field(default_factory=dict)
+    )
 
     def each(self) -> dict[str, "StudentSettings"]:
         """Return every student by the name of its folder: `student`, `student_x`."""
@@ -158,7 +158,8 @@ class StageSettings(Settings):
     """`[stages.<name>]`: length, optimizer and terms of one stage.
 
     The stage ends after `epochs` or `steps`, whichever comes first. `corpora` limits it
-    to those corpora; `frozen` names layers that keep their weights.
+    to those corpora, `pairs_per_language` to so many pairs, as a guide sees every
+    sentence of its stage; `frozen` names layers that keep their weights.
     """
 
     skip: bool = False
@@ -172,6 +173,7 @@ class StageSettings(Settings):
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     dims: Literal["mean", "sum"] = "mean"
     corpora: Words = ()
+    pairs_per_language: Count | None = None
     frozen: Layers = ()
 
     @model_validator(mode="after")
@@ -182,7 +184,7 @@ class StageSettings(Settings):
 
 
 class AlignSettings(StageSettings):
-    """`[stages.align_embedding]`: `per_token` is the variant that is not the paper's."""
+    """`[stages.align_embedding]`: `per_token` is the variant of `AlignEmbedding`."""
 
     per_token: bool = False
 

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from keras_msd.checks import InputError
 from keras_msd.files import write_json
 from keras_msd.recipes.schema import (
     AlignSettings,
@@ -28,21 +29,16 @@ def train(
         start: Step that left the encoder to train.
         assistant: Step that left the assistant, for stages that imitate it.
     """
-    import keras
-
     from keras_msd.stages import stage_class
     from keras_msd.stages.optimizer import make_optimizer
 
     settings: StageSettings = getattr(run.recipe.stages, name)
-    seed = run.seed(step)
-    keras.utils.set_random_seed(seed)
-    make_deterministic()
-    table = run.table(settings.corpora)
+    table = run.table(settings)
     encoder = run.encoder(start)
     for layer in settings.frozen:
         encoder.model.get_layer(layer).trainable = False
     stage = stage_class(name)(encoder, dims=settings.dims, **_terms(settings))
-    steps = _steps(settings, len(table))
+    steps = _steps(settings, table)
     stage.compile(
         optimizer=make_optimizer(
             settings.learning_rate,
@@ -54,7 +50,16 @@ def train(
         ),
         jit_compile=False,  # every padded length would be compiled anew
     )
-    batches = _batches(run, settings, name, table, encoder, assistant, seed)
+    batches = _dataset(
+        table,
+        encoder,
+        guides=_guides(run, settings, name, assistant),
+        batch_size=settings.batch_size,
+        max_length=run.recipe.data.max_length,
+        epochs=math.ceil(steps / _steps_per_epoch(settings, table)),
+        seed=run.seed(step),
+        temperature=run.recipe.data.temperature,
+    )
     history = _history(steps, step)
     stage.fit(
         batches,
@@ -66,16 +71,6 @@ def train(
     encoder.save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     return {"steps": steps, "pairs": steps * settings.batch_size}
-
-
-def make_deterministic() -> None:
-    """Have TensorFlow choose kernels whose sums do not depend on timing."""
-    import keras
-
-    if keras.backend.backend() == "tensorflow":
-        from keras_msd.stages._tensorflow import make_deterministic as switch_on
-
-        switch_on()
 
 
 def _terms(settings: StageSettings) -> dict[str, Any]:
@@ -93,50 +88,48 @@ def _terms(settings: StageSettings) -> dict[str, Any]:
     return terms | {"target": settings.target}
 
 
-def _steps(settings: StageSettings, pairs: int) -> int:
+def _steps_per_epoch(settings: StageSettings, table: Any) -> int:
+    if len(table) < settings.batch_size:
+        raise InputError(
+            "A batch must not be larger than the corpus. Received: batch_size="
+            f"{settings.batch_size}, {len(table)} pairs. Lower it, or give more pairs."
+        )
+    return len(table) // settings.batch_size
+
+
+def _steps(settings: StageSettings, table: Any) -> int:
     limits = []
     if settings.epochs is not None:
         # The last batch of an epoch is dropped where it is not full.
-        limits.append(settings.epochs * max(1, pairs // settings.batch_size))
+        limits.append(settings.epochs * _steps_per_epoch(settings, table))
     if settings.steps is not None:
         limits.append(settings.steps)
     return min(limits)
 
 
-def _batches(
-    run: Run,
-    settings: StageSettings,
-    name: str,
-    table: Any,
-    encoder: Any,
-    assistant: str | None,
-    seed: int,
-) -> Any:
+def _guides(
+    run: Run, settings: StageSettings, name: str, assistant: str | None
+) -> dict[str, Any]:
+    if name in ("teach_assistant", "contrastive_learning"):
+        return {"teacher": (run.store(run.teacher), "source")}
+    guide, kind = run.encoder(assistant or ""), "assistant"
+    if isinstance(settings, AlignSettings):
+        guide = guide.embedding_guide(per_token=settings.per_token)
+        kind = "embedding"
+    store = run.store(guide)
+    return {f"{kind}_{side}": (store, side) for side in ("source", "target")}
+
+
+def _dataset(*args: Any, **kwargs: Any) -> Any:
     import keras
 
-    if name in ("teach_assistant", "contrastive_learning"):
-        guides = {"teacher": (run.store(run.teacher), "source")}
-    else:
-        guide = run.encoder(assistant or "")
-        if isinstance(settings, AlignSettings):
-            guide = guide.embedding_guide(per_token=settings.per_token)
-        store = run.store(guide)
-        kind = "embedding" if isinstance(settings, AlignSettings) else "assistant"
-        guides = {f"{kind}_{side}": (store, side) for side in ("source", "target")}
-    options = {
-        "guides": guides,
-        "batch_size": settings.batch_size,
-        "max_length": run.recipe.data.max_length,
-        "seed": seed,
-        "temperature": run.recipe.data.temperature,
-    }
     if keras.backend.backend() == "tensorflow":
         from keras_msd.data.pipeline import pair_dataset
 
-        return pair_dataset(table, encoder, **options)
+        return pair_dataset(*args, **kwargs)
     from keras_msd.data.batches import PairBatches
 
-    return PairBatches(table, encoder, **options)
+    return PairBatches(*args, **kwargs)
 
 
 def _history(steps: int, what: str) -> Any:
@@ -163,6 +156,6 @@ def _history(steps: int, what: str) -> Any:
                 self.model.reset_metrics()
 
         def on_train_end(self, logs: Any = None) -> None:
-            self.bar.close()
+            next(self.bar, None)  # past the last step, which ends the bar
 
     return History()

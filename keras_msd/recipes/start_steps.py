@@ -10,7 +10,6 @@ from keras_msd.checks import InputError
 from keras_msd.recipes.data_steps import both_sides
 from keras_msd.recipes.schema import StudentSettings
 from keras_msd.recipes.state import Run
-from keras_msd.recipes.widths import new_hidden
 
 
 class Goals:
@@ -51,7 +50,7 @@ def fit_table(run: Run, folder: Path) -> None:
     def rows(start: int, stop: int) -> np.ndarray:
         return store.targets(run.texts.texts("source", start, stop))
 
-    goals = Goals(rows, len(run.texts), run.teacher.dim)
+    goals: Any = Goals(rows, len(run.texts), run.teacher.dim)
     ridge = run.recipe.starts.ridge
     size = run.tokenizer.vocabulary_size
     np.save(folder / "table.npy", fit_ridge(_token_lists(run), goals, size, ridge))
@@ -136,7 +135,8 @@ def _ridge(run: Run) -> Any:
     from keras_msd.starts.svd import bottleneck
 
     fields = _fields(run)
-    table, hidden = _table(run), new_hidden(run.recipe.assistant, run.teacher)
+    table = _table(run)
+    hidden = run.recipe.assistant.hidden_dim or table.shape[1]
     width = fields.pop("bottleneck_dim", None)
     fields.pop("hidden_dim", None)
     if hidden == table.shape[1]:
@@ -148,7 +148,7 @@ def _ridge(run: Run) -> Any:
         raise InputError(
             'An assistant with `start = "ridge"` has a bottleneck or a body narrower '
             f"than the teacher, not both. Received: bottleneck_dim={width}, "
-            f"hidden_dim={hidden}, teacher {table.shape[1]}. Leave `bottleneck_dim` out."
+            f"hidden_dim={hidden}, teacher {table.shape[1]}. Leave the first out."
         )
     word, projection = bottleneck(table, hidden, run.frequencies)
     encoder = closed_form_encoder(
@@ -163,17 +163,15 @@ def _grown(run: Run) -> Any:
     from keras_msd.starts.grow import grow_assistant, input_sums
     from keras_msd.starts.ridge import fit_ridge
 
-    ours, teacher = run.recipe.assistant, run.teacher_encoder
+    ours = run.recipe.assistant
+    teacher: Any = run.teacher_encoder  # there, as the run's widths were checked
 
     def rows(start: int, stop: int) -> np.ndarray:
         return input_sums(teacher, run.texts.texts("source", start, stop))
 
-    table = fit_ridge(
-        _token_lists(run),
-        Goals(rows, len(run.texts), teacher.config.hidden_dim),
-        run.tokenizer.vocabulary_size,
-        run.recipe.starts.ridge,
-    )
+    goals: Any = Goals(rows, len(run.texts), teacher.config.hidden_dim)
+    size, ridge = run.tokenizer.vocabulary_size, run.recipe.starts.ridge
+    table = fit_ridge(_token_lists(run), goals, size, ridge)
     return grow_assistant(
         teacher,
         run.tokenizer,

@@ -12,7 +12,7 @@ from keras_msd.files import digest
 from keras_msd.models.teacher import default_folder, load_teacher
 from keras_msd.recipes import hashed_words
 from keras_msd.recipes.resume import RunFolder
-from keras_msd.recipes.schema import Recipe, TeacherSettings
+from keras_msd.recipes.schema import Recipe, StageSettings, TeacherSettings
 
 
 def corpus_of(name: str) -> str:
@@ -88,7 +88,7 @@ class Run:
         return encoder if hasattr(encoder, "model") else None
 
     def seed(self, name: str) -> int:
-        """Return the seed of a step: a hash of the recipe's seed and the step's name."""
+        """Return a step's seed: a hash of the recipe's seed and the step's name."""
         return int(digest(str(self.recipe.data.seed), name)[:8], 16) % 2**31
 
     @cached_property
@@ -119,29 +119,36 @@ class Run:
 
         return TextTable.open(self.folder.stage("pairs") / "texts")
 
-    def texts_of(self, corpora: tuple[str, ...]) -> Any:
-        """Return the training pairs of some corpora, or of all if none is named."""
+    def texts_of(self, stage: StageSettings) -> Any:
+        """Return the training pairs of a stage: all, or those it limits itself to."""
         from keras_msd.data.pair import Pairs
         from keras_msd.data.text_table import TextTable
 
-        if not corpora:
+        corpora, limit = stage.corpora, stage.pairs_per_language
+        if not corpora and limit is None:
             return self.texts
         files = self.texts.pairs().files
-        files = tuple(one for one in files if corpus_of(one.name) in corpora)
+        if corpora:
+            files = tuple(one for one in files if corpus_of(one.name) in corpora)
         if not files:
             raise InputError(
                 "A stage's `corpora` must be among those of the data. Received: "
                 f"{', '.join(corpora)}. Add them to `data.corpora`."
             )
-        name = "-".join(sorted(corpora))
-        folder = self.folder.stage("pairs") / f"texts-{name}"
-        return TextTable.build(Pairs(files), folder, cleaning=self.cleaning)
+        name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
+        return TextTable.build(
+            Pairs(files),
+            self.folder.stage("pairs") / name,
+            cleaning=self.cleaning,
+            limit_per_language=limit,
+            seed=self.recipe.data.seed,
+        )
 
-    def table(self, corpora: tuple[str, ...] = ()) -> Any:
-        """Return the token ids of `texts_of(corpora)`: a `PairTable`."""
+    def table(self, stage: StageSettings) -> Any:
+        """Return the token ids of a stage's pairs: a `PairTable`."""
         from keras_msd.data.pair_table import PairTable
 
-        texts = self.texts_of(corpora)
+        texts = self.texts_of(stage)
         return PairTable.build(
             texts,
             self.tokenizer,

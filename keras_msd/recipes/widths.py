@@ -3,7 +3,7 @@
 from typing import Any
 
 from keras_msd.checks import InputError, divides
-from keras_msd.recipes.schema import AssistantSettings, Recipe, StudentSettings
+from keras_msd.recipes.schema import Recipe, StudentSettings
 
 
 def check_widths(
@@ -67,7 +67,7 @@ def _grown_from(recipe: Recipe, body: Any | None) -> Any:
             '`assistant.start = "grow"` needs a teacher whose weights can be read: '
             '"default", a folder or hf://. Received: '
             f'teacher.source="{recipe.teacher.source}". Take such a teacher, or '
-            'another `start`.'
+            "another `start`."
         )
     for key in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
         wanted, own = getattr(recipe.assistant, key), getattr(body.config, key)

@@ -38,7 +38,9 @@ def read_run(folder: str | Path) -> RunFiles:
     """
     folder = existing_folder(folder, "run folder")
     recipe = _toml(folder / "recipe.toml")
-    scores = _mapping(folder / "scores.json", {"recipe": str, "scale": str, "rows": list})
+    scores = _mapping(
+        folder / "scores.json", {"recipe": str, "scale": str, "rows": list}
+    )
     for number, row in enumerate(scores["rows"], 1):
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise InputError(

@@ -18,8 +18,8 @@ h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
 .scroll { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
-th, td { padding: .35rem .75rem; text-align: right; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
+th, td { padding: .35rem .75rem; text-align: right; vertical-align: top;
+  border-bottom: 1px solid var(--line); }
 th:first-child, .text th, .text td { text-align: left; }
 tbody th { font-weight: normal; }
 tbody tr:nth-child(odd) { background: var(--soft); }
@@ -30,7 +30,8 @@ dt { font-weight: 600; }
 dd { margin: 0; }
 .grid { display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-figure { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .75rem; }
+figure { margin: 0; padding: .75rem;
+  border: 1px solid var(--line); border-radius: .5rem; }
 figcaption { font-weight: 600; }
 figure svg { width: 100%; height: auto; }
 .source, small { opacity: .7; font-size: .85rem; }

@@ -6,18 +6,20 @@ from io import StringIO
 from typing import Any
 
 import matplotlib as mpl
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from keras_msd.report.rows import by_student, final_rows
+from keras_msd.report.rows import by_student, final_rows, plain
 
 INK = "#010203"  # stands for the colour of the page's text
 # Okabe and Ito's colours: told apart with any colour vision, on white and on black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#888888")
 MARKERS = "osD^vP*X"
-STYLE = {
+LEVELS = ("assistant", "closed_form")  # kinds of rows that no stage of a student moves
+STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 9,
@@ -29,7 +31,7 @@ STYLE = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.facecolor": "none",
-    "axes.prop_cycle": mpl.cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLOURS),
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": INK,
@@ -44,9 +46,15 @@ def loss_curves(stage: str, history: dict[str, Any]) -> str:
     terms = history["terms"]
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"loss {stage}"}):
         figure, axes = _figure("step", "loss term")
-        for marker, (term, values) in zip(_cycle(MARKERS, terms), terms.items()):
-            alone = marker if len(values) == 1 else None
-            axes.plot(history["steps"], values, label=term, marker=alone, linewidth=1.4)
+        for term, values in terms.items():
+            marker = "o" if len(values) == 1 else None
+            axes.plot(
+                history["steps"],
+                values,
+                label=plain(term),
+                marker=marker,
+                linewidth=1.4,
+            )
         if all(value > 0 for values in terms.values() for value in values):
             axes.set_yscale("log")
             _plain_ticks(axes.yaxis)
@@ -57,22 +65,22 @@ def loss_curves(stage: str, history: dict[str, Any]) -> str:
 def stage_scores(rows: list[dict[str, Any]], key: str) -> str:
     """Return `key` after each stage, a line a student; other models are level lines."""
     students = by_student(rows)
-    names = list(
-        dict.fromkeys(_step(row) for own in students.values() for row in own)
-    )
+    names = list(dict.fromkeys(_step(row) for own in students.values() for row in own))
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"stages {key}"}):
-        figure, axes = _figure("", f"{_plain(key)}, x100")
+        figure, axes = _figure("", f"{plain(key)}, x100")
         for name, own in students.items():
             points = [(names.index(_step(r)), r[key]) for r in own if _has(r, key)]
-            axes.plot(*zip(*points, strict=True), marker="o", label=name)
-        levels = [row for row in rows if "kind" not in row or row["kind"] in LEVELS]
+            axes.plot(*zip(*points, strict=True), marker="o", label=plain(name))
+        levels = [row for row in rows if row.get("kind") in LEVELS and _has(row, key)]
         colours = _cycle(COLOURS[len(students) :] + COLOURS, levels)
         for row, colour in zip(levels, colours, strict=True):
-            if _has(row, key):
-                axes.axhline(
-                    row[key], color=colour, linestyle="--", linewidth=1.2,
-                    label=row["name"],
-                )  # fmt: skip
+            axes.axhline(
+                row[key],
+                color=colour,
+                linestyle="--",
+                linewidth=1.2,
+                label=plain(row["name"]),
+            )
         axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
         axes.margins(x=0.1)
         _legend(axes)
@@ -83,22 +91,23 @@ def size_against(rows: list[dict[str, Any]], key: str) -> str:
     """Return `key` over the bytes of the weights, a point a finished model."""
     rows = [row for row in final_rows(rows) if _has(row, key) and row.get("bytes")]
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"size {key}"}):
-        figure, axes = _figure("weights, MB", f"{_plain(key)}, x100")
+        figure, axes = _figure("weights, MB", f"{plain(key)}, x100")
         for row, marker, colour in zip(
             rows, _cycle(MARKERS, rows), _cycle(COLOURS, rows), strict=True
         ):
             axes.plot(
-                row["bytes"] / 1e6, row[key], marker, color=colour, markersize=8,
-                label=row["name"],
-            )  # fmt: skip
+                row["bytes"] / 1e6,
+                row[key],
+                marker,
+                color=colour,
+                markersize=8,
+                label=plain(row["name"]),
+            )
         axes.set_xscale("log")
         _plain_ticks(axes.xaxis)
         axes.margins(0.15)
         _legend(axes)
         return _svg(figure)
-
-
-LEVELS = ("assistant", "closed form")
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:
@@ -141,8 +150,4 @@ def _has(row: dict[str, Any], key: str) -> bool:
 
 
 def _step(row: dict[str, Any]) -> str:
-    return _plain(row.get("stage", "untrained"))
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
+    return plain(row.get("stage", "untrained"))

@@ -59,3 +59,8 @@ def measured(scores: dict[str, Any], key: str) -> float | None:
     left, _, right = key.partition("_")
     name = left if left == right else f"{left}-{right}"
     return row.get(key, tracks.get(name))
+
+
+def plain(name: str) -> str:
+    """Return a name of a file as words: `teach_student` is "teach student"."""
+    return name.replace("cross_lingual", "cross-lingual").replace("_", " ")

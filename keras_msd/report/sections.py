@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_msd.report.files import RunFiles
 from keras_msd.report.plots import loss_curves, size_against, stage_scores
-from keras_msd.report.rows import best, by_student, columns, measured
+from keras_msd.report.rows import BIG, best, by_student, columns, measured, plain
 from keras_msd.report.words import settings_in_words
 
 
@@ -24,17 +24,11 @@ def scores(run: RunFiles) -> str:
     keys = columns(rows)
     top = {key: best(rows, key) for key in keys}
     body = [
-        [escape(row["name"])]
+        [escape(plain(row["name"]))]
         + [_cell(key, row.get(key), row.get("kind"), top[key]) for key in keys]
         for row in rows
     ]
     note = "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
-    if any(row.get("note") for row in rows):
-        note += "".join(
-            f"<br>{escape(row['name'])}: {escape(row['note'])}"
-            for row in rows
-            if row.get("note")
-        )
     heads = ["model", *map(_label, keys)]
     return section("Scores", _table(heads, body) + f"<p>{note}</p>", "scores.json")
 
@@ -43,13 +37,14 @@ def figures(run: RunFiles) -> str:
     """Return the score after each stage and size against quality."""
     rows = run.scores["rows"]
     shown = []
+    students = [row for own in by_student(rows).values() for row in own]
     for key in ("cross_lingual", "retrieval"):
-        if any(row.get(key) is not None for own in by_student(rows).values()
-               for row in own):
-            shown.append(_figure(f"{_label(key)} after each stage",
-                                 stage_scores(rows, key)))
+        if any(row.get(key) is not None for row in students):
+            svg = stage_scores(rows, key)
+            shown.append(_figure(f"{plain(key)} after each stage", svg))
         if any(row.get(key) is not None and row.get("bytes") for row in rows):
-            shown.append(_figure(f"{_label(key)} against size", size_against(rows, key)))
+            svg = size_against(rows, key)
+            shown.append(_figure(f"{plain(key)} against size", svg))
     if not shown:
         return ""
     return section("Quality", f"<div class=grid>{''.join(shown)}</div>", "scores.json")
@@ -58,7 +53,7 @@ def figures(run: RunFiles) -> str:
 def losses(run: RunFiles) -> str:
     """Return the loss curves of each stage."""
     shown = [
-        _figure(f"{name.replace('_', ' ')} ({name}/history.json)", loss_curves(name, own))
+        _figure(f"{plain(name)} ({name}/history.json)", loss_curves(name, own))
         for name, own in run.histories.items()
         if own["steps"]
     ]
@@ -77,7 +72,7 @@ def published(run: RunFiles) -> str:
     for key, value in printed.items():
         own = measured(run.scores, key)
         gap = "" if own is None else f"{own - value:+.2f}"
-        body.append([escape(_label(key)), _number(value), _number(own), gap])
+        body.append([_label(key), _number(value), _number(own), gap])
     about = run.recipe.get("recipe", {})
     where = ", ".join(
         f"{word}{about[key]}"
@@ -121,7 +116,7 @@ def timings(run: RunFiles) -> str:
     names = [*parts, *(name for name in budget if name not in parts)]
     body = []
     for name in names:
-        cells = [escape(_label(name)), _minutes(parts.get(name))]
+        cells = [_label(name), _minutes(parts.get(name))]
         if budget:
             limit = None if name not in budget else 60 * budget[name]
             over = limit is not None and parts.get(name, 0) > limit
@@ -133,7 +128,10 @@ def timings(run: RunFiles) -> str:
     heads = ["part", "minutes"] + (["budget, minutes", ""] if budget else [])
     text = _table(heads, [*body, total])
     if run.timings.get("speed"):
-        speeds = [[escape(k), f"{v:,.0f}"] for k, v in run.timings["speed"].items()]
+        speeds = [
+            [_label(name), f"{value:,.0f}"]
+            for name, value in run.timings["speed"].items()
+        ]
         text += _table(["model", "sentences a second"], speeds)
     return section("Time", text, "timings.json, recipe.toml")
 
@@ -149,8 +147,11 @@ def section(title: str, content: str, source: str) -> str:
 def _table(heads: list[str], rows: list[list[str]]) -> str:
     top = "".join(f"<th scope=col>{head}</th>" for head in heads)
     body = "".join(
-        "<tr><th scope=row>" + row[0] + "</th>"
-        + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>"
+        "<tr><th scope=row>"
+        + row[0]
+        + "</th>"
+        + "".join(f"<td>{cell}</td>" for cell in row[1:])
+        + "</tr>"
         for row in rows
     )
     return (
@@ -175,13 +176,12 @@ def _cell(key: str, value: Any, kind: str | None, top: float | None) -> str:
     if key.endswith("bytes"):
         return f"{value / 1e6:,.2f}"
     text = f"{value:.2f}"
-    bold = top is not None and value == top and kind not in ("teacher", "assistant")
+    bold = top is not None and value == top and kind not in BIG
     return f"<b>{text}</b>" if bold else text
 
 
 def _label(key: str) -> str:
-    words = key.replace("_", " ")
-    return escape(words.replace("bytes", "MB"))
+    return escape(plain(key).replace("bytes", "MB"))
 
 
 def _number(value: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from keras_msd.report.rows import plain
+
 
 def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
     """Return `(part, sentence)` for each part of a recipe that says something."""
@@ -17,7 +19,7 @@ def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
         shared = {k: v for k, v in recipe["student"].items() if k != "variants"}
         parts.append((f"Student {name}", _student(shared | own)))
     stages = recipe.get("stages", {})
-    parts += [(f"Stage {_plain(name)}", _stage(own)) for name, own in stages.items()]
+    parts += [(f"Stage {plain(name)}", _stage(own)) for name, own in stages.items()]
     parts += [("Losses", _losses(stages)), ("Scores", _scores(recipe))]
     return [(part, text) for part, text in parts if text]
 
@@ -48,21 +50,26 @@ def _data(own: dict[str, Any]) -> str:
 
 def _tokenizer(own: dict[str, Any]) -> str:
     source = {"train": "trained on the pairs", "assistant": "the assistant's own"}
-    return _join(source.get(own.get("source", ""), ""), own, vocabulary_size="{} pieces")
+    return _join(
+        source.get(own.get("source", ""), ""), own, vocabulary_size="{} pieces"
+    )
 
 
 def _assistant(own: dict[str, Any]) -> str:
     source = own.get("source", "new")
-    start = f"new, start: {own.get('start')}" if source == "new" else source
+    if source != "new":
+        return f"{source}."
     return _join(
-        start,
+        "new" if own else "",
         own,
+        start="start: {}",
         num_layers="{} layers",
         hidden_dim="width {}",
         num_heads="{} heads",
         intermediate_dim="feed-forward width {}",
         bottleneck_dim="word table of width {}",
         projection_dim="projected to {}",
+        normalize_first="layer normalisation in front of each block: {}",
         dropout="dropout {}",
         pooling="{} pooling",
     )
@@ -72,13 +79,14 @@ def _student(own: dict[str, Any]) -> str:
     if not own:
         return ""
     repeats = own.get("repeats")
-    unit = f"a unit of {own.get('unit_layers')} layers of the assistant, run "
+    layers = own.get("unit_layers")
+    unit = (
+        f"a unit of {layers} layer{'' if layers == 1 else 's'} of the assistant, run "
+    )
     unit += f"{repeats} times" if repeats else "until its depth is the assistant's"
     if "bottleneck_dim" not in own:
         unit += "; the assistant's whole word table"
-    return _join(
-        unit, own, bottleneck_dim="word table of width {}", start="start: {}"
-    )
+    return _join(unit, own, bottleneck_dim="word table of width {}", start="start: {}")
 
 
 def _stage(own: dict[str, Any]) -> str:
@@ -90,7 +98,8 @@ def _stage(own: dict[str, Any]) -> str:
         own,
         batch_size="batches of {}",
         learning_rate="learning rate {}",
-        warmup="warm-up {} of the steps",
+        warmup="warm-up over {} of the steps",
+        schedule="{} schedule",
         weight_decay="weight decay {}",
         clip_norm="gradient norm at most {}",
         target="contrastive target: {}",
@@ -105,11 +114,13 @@ def _stage(own: dict[str, Any]) -> str:
 def _losses(stages: dict[str, Any]) -> str:
     if not stages:
         return ""
-    summed = [_plain(name) for name, own in stages.items() if own.get("dims") == "sum"]
+    summed = [plain(name) for name, own in stages.items() if own.get("dims") == "sum"]
     text = "squared errors are means over the batch and over the dimensions"
     if summed:
         text += f", but sums over the dimensions in {', '.join(summed)}"
-    return text + "; the contrastive term is a mean over the batch; computed in float32."
+    return (
+        text + "; the contrastive term is a mean over the batch; computed in float32."
+    )
 
 
 def _scores(recipe: dict[str, Any]) -> str:
@@ -132,7 +143,8 @@ def _join(first: str, own: dict[str, Any], /, **phrases: str) -> str:
         return ""
     found = [first] if first else []
     for key, phrase in phrases.items():
-        if key in own and own[key] not in ([], False):
+        # Not `in ([], False)`, because 0.0 equals False.
+        if key in own and own[key] is not False and own[key] != []:
             found.append(phrase.format(_value(own[key])))
     return "; ".join(found) + "."
 
@@ -143,7 +155,3 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")

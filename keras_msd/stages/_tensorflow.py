@@ -6,6 +6,11 @@ import keras
 import tensorflow as tf
 
 
+def make_deterministic() -> None:
+    """Choose kernels whose results do not depend on timing, for the whole process."""
+    tf.config.experimental.enable_op_determinism()
+
+
 class TensorFlowStep:
     """Mix-in with the steps that `fit` and `evaluate` run under TensorFlow.
 

@@ -9,7 +9,8 @@ from keras import ops
 from keras_msd import checks
 
 SCHEDULES = ("linear", "cosine", "constant")
-UNDECAYED = ("^bias$", "^gamma$", "^beta$")  # biases and LayerNorm, by variable name
+# Biases and LayerNorm, by variable name: "bias", under TensorFlow "bias:0".
+UNDECAYED = r"(^|/)(bias|gamma|beta)(:\d+)?$"
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -96,5 +97,5 @@ def make_optimizer(
         epsilon=1e-6,
         global_clipnorm=clip_norm,
     )
-    optimizer.exclude_from_weight_decay(var_names=list(UNDECAYED))
+    optimizer.exclude_from_weight_decay(var_names=[UNDECAYED])
     return optimizer

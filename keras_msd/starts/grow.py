@@ -85,6 +85,7 @@ def grow_assistant(
         "vocabulary_size": tokenizer.vocabulary_size,
         "pad_id": tokenizer.pad_id,
         "max_length": max_length,
+        "max_positions": None,
         "bottleneck_dim": None,
     }
     if branch_table is not None:

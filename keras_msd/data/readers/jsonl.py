@@ -30,16 +30,15 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
         english = next((key for key in item if is_english(key)), None)
         # Some corpora say under `source` where a line is from: language keys go first.
         keys = (english, language) if english and language in item else KEYS
-        pair = [item.get(key) for key in keys]
-        if not all(isinstance(text, str) for text in pair):
+        source, target = (item.get(key) for key in keys)
+        if not (isinstance(source, str) and isinstance(target, str)):
             raise InputError(
                 f"`{path}`, line {number}: an object must have texts under `source` "
                 f"and `target`, or under `en` and `{language}`. Received the keys: "
                 f"{', '.join(map(repr, item)) or 'none'}. Rename them."
             )
-        for text in pair:
-            _encodable(path, number, text)
-        yield pair[0], pair[1]
+        _check_unicode(path, number, source + target)
+        yield source, target
 
 
 def first_language(path: Path) -> str | None:
@@ -73,11 +72,11 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     return item
 
 
-def _encodable(path: Path, number: int, text: str) -> None:
+def _check_unicode(path: Path, number: int, text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
             f"`{path}`, line {number}: text must be Unicode. Received: half of a "
-            f"surrogate pair at character {error.start + 1} of {text!r:.60}. Remove it."
+            f"surrogate pair in {text!r:.80}. Remove it."
         ) from error

@@ -1,0 +1,79 @@
+"""The same batches as a `tf.data.Dataset`, read ahead while a step runs."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_msd.data.batch_sources import Corpus
+from keras_msd.data.batches import PairBatches
+from keras_msd.data.store import GuideStore
+
+AHEAD = 2  # batches; the work for one is short against a training step
+
+
+def pair_dataset(
+    pairs: Corpus,
+    encoder: Any,
+    guides: Mapping[str, tuple[GuideStore, str]],
+    batch_size: int = 64,
+    token_budget: int | None = None,
+    max_length: int | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    temperature: float = float("inf"),
+    folder: str | Path | None = None,
+    drop_remainder: bool = True,
+    start: int = 0,
+    multiple: int = 8,
+) -> tf.data.Dataset:
+    """Return batches `(x, y)` of pairs with guide vectors.
+
+    Every argument, and what a batch holds, is as in `PairBatches`: each pass of the
+    dataset is the next epoch, or with `epochs=k` one pass has k epochs. The number of
+    batches is known to `fit`. A pass counts once its last batch was read.
+
+    Returns:
+        A dataset of `(x, y)`; the first axis is static where every batch is full.
+
+    Raises:
+        InputError: As `PairBatches`.
+    """
+    batches = PairBatches(
+        pairs,
+        encoder,
+        guides,
+        batch_size=batch_size,
+        token_budget=token_budget,
+        max_length=max_length,
+        epochs=epochs,
+        seed=seed,
+        temperature=temperature,
+        folder=folder,
+        drop_remainder=drop_remainder,
+        start=start,
+        multiple=multiple,
+    )
+    full = token_budget is None and batches.stream.draws % batch_size == 0
+    rows = batch_size if full else None
+    ids = tf.TensorSpec((rows, None), tf.int32)
+    x = {
+        f"{side}_{part}": ids
+        for side in ("source", "target")
+        for part in ("token_ids", "padding_mask")
+    }
+    x["group"] = tf.TensorSpec((rows,), tf.int32)
+    y = {
+        name: tf.TensorSpec((rows, dim), tf.float32)
+        for name, dim in batches.dims.items()
+    }
+
+    def one_pass() -> Iterator[Any]:
+        for index in range(len(batches)):
+            yield batches[index]
+        batches.on_epoch_end()
+
+    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=(x, y))
+    known = tf.data.experimental.assert_cardinality(len(batches))
+    return dataset.apply(known).prefetch(AHEAD)

@@ -1,0 +1,145 @@
+"""Every loss and every stage's step give the same numbers under TensorFlow and JAX.
+
+This file is also the program that each backend runs: it writes what it computed.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from test_stages import ROWS, batch, network
+
+import keras_msd
+from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
+from keras_msd.stages.align_embedding import AlignEmbedding
+from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.stages.teach_assistant import TeachAssistant
+from keras_msd.stages.teach_student import TeachStudent
+
+STAGES = {
+    "teach_assistant": TeachAssistant,
+    "align_embedding": AlignEmbedding,
+    "teach_student": TeachStudent,
+    "contrastive_learning": lambda model: ContrastiveLearning(model, kd_weight=3),
+}
+BODILESS = {"per_token": lambda model: AlignEmbedding(model, per_token=True)}
+BODILESS |= {
+    target: lambda model, target=target: ContrastiveLearning(model, target)
+    for target in TARGETS[1:]
+}
+FULL = {"bottleneck_dim": 4, "normalize": True}
+
+
+def redrawn_network(num_layers=1):
+    """Return the network with every weight drawn by NumPy, so that backends agree."""
+    model = network(**FULL, num_layers=num_layers)
+    draw = np.random.default_rng(11)
+    for weight in sorted(model.weights, key=lambda weight: weight.path):
+        centre = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(centre + 0.3 * draw.normal(size=weight.shape))
+    return model
+
+
+def values(model):
+    return {w.path: keras.ops.convert_to_numpy(w.value) for w in model.weights}
+
+
+def per_token(y):
+    draw = np.random.default_rng(4)
+    wide = {key: (ROWS, 10 * y[key].shape[1]) for key in y if "embedding" in key}
+    return {
+        key: draw.normal(size=shape).astype("float32") for key, shape in wide.items()
+    }
+
+
+def compute():
+    """Return everything that must agree, by name."""
+    made = {}
+    x, y = batch()
+    draw = np.random.default_rng(2)
+    pair = tuple(draw.normal(size=(2, ROWS, 5)).astype("float32"))
+    goal = (y["teacher"], x["group"])
+    for dims in ("mean", "sum"):
+        made[f"loss/mse_{dims}"] = EmbeddingMSE(dims)(*pair)
+    for target in TARGETS:
+        made[f"loss/{target}"] = MultilingualContrastive(target)(goal, pair)
+    for name, make in (STAGES | BODILESS).items():
+        model = redrawn_network(num_layers=int(name in STAGES))
+        before = values(model)
+        stage = make(model)
+        stage.compile(keras.optimizers.SGD(1.0))
+        goals = per_token(y) if "per_token" in name else y
+        history = stage.fit(x, goals, batch_size=ROWS, shuffle=False, verbose=0).history
+        made |= {f"loss/{name}/{term}": v[0] for term, v in history.items()}
+        after = values(model)
+        made |= {f"step/{name}/{k}": after[k] - before[k] for k in before}
+    model = redrawn_network()
+    before = values(model)
+    optimizer = make_optimizer(0.5, steps=1, warmup=0, weight_decay=0.1)
+    optimizer.apply([keras.ops.zeros(w.shape) for w in model.weights], model.weights)
+    made |= {f"decay/{k}": v - before[k] for k, v in values(model).items()}
+    return {name: np.asarray(value) for name, value in made.items()}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    path = tmp_path_factory.mktemp("parity") / "jax.npz"
+    root = str(Path(keras_msd.__path__[0]).parent)
+    own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
+    pytest.importorskip("jax")
+    command = [sys.executable, __file__, str(path)]
+    subprocess.run(command, check=True, env=os.environ | own)
+    return compute(), dict(np.load(path))
+
+
+def test_both_backends_ran(both):
+    here, there = both
+    assert keras.backend.backend() == "tensorflow"
+    assert str(there.pop("backend")) == "jax"
+    assert here.keys() == there.keys()
+    assert sum(name.startswith("loss/") for name in here) == 6 + 4 * 3 + 4 * 4
+
+
+def test_losses_and_terms_agree(both):
+    here, there = both
+    for name in here:
+        if name.startswith("loss/"):
+            assert here[name] != 0
+            np.testing.assert_allclose(here[name], there[name], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("stage", STAGES | BODILESS)
+def test_one_step_changes_every_variable_alike(both, stage):
+    here, there = both
+    trained = [name for name in here if name.startswith(f"step/{stage}/")]
+    assert len(trained) == (24 if stage in STAGES else 8)
+    for name in trained:
+        change, largest = here[name], np.abs(here[name]).max()
+        if stage in ("align_embedding", "per_token") and "/embedding/" not in name:
+            assert largest == 0 and not there[name].any(), name
+        elif name.endswith("key/bias"):
+            # Softmax ignores what all keys share, so only rounding moves this bias.
+            assert largest < 1e-6 and np.abs(there[name]).max() < 1e-6, name
+        else:
+            assert largest > 1e-6, name
+            worst = np.abs(change - there[name]).max()
+            assert worst <= 1e-4 * largest, (name, worst, largest)
+
+
+def test_the_same_variables_decay(both):
+    here, there = both
+    decay = [name for name in here if name.startswith("decay/")]
+    for name in decay:
+        np.testing.assert_allclose(here[name], there[name], rtol=1e-6, err_msg=name)
+        kept = name.rpartition("/")[2] in ("bias", "gamma", "beta")
+        assert here[name].any() != kept, name
+
+
+if __name__ == "__main__":
+    np.savez(sys.argv[1], backend=keras.backend.backend(), **compute())

@@ -1,0 +1,225 @@
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_msd import cli, cli_output
+from keras_msd.checks import InputError
+from keras_msd.testing import tiny_encoder
+
+COMMANDS = [
+    "demo", "list", "run", "run-all", "evaluate", "embed", "search", "export", "report",
+    "data made",
+]  # fmt: skip
+RECIPE = """
+extends = "base"
+[recipe]
+name = "small"
+title = "Small"
+scales = ["smoke"]
+[student]
+unit_layers = 1
+bottleneck_dim = 8
+[smoke.data]
+kind = "folder"
+languages = ["de"]
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder") / "saved"
+    tiny_encoder().save(folder)
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def write_rows(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wb") as file:
+        file.write(b"\n".join(lines) + b"\n")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write a data folder that a run accepts until it reads the pairs."""
+    folder = tmp_path / "data"
+    rows = [f"The cat number {i}\tDie Katze Nummer {i}".encode() for i in range(40)]
+    for split in ("train", "dev"):
+        write_rows(folder / "parallel" / split / "small.en-de.tsv.gz", rows)
+    for language in ("en", "de"):
+        rows = [f"{i}\tone {i}\ttwo {i}".encode() for i in range(5)]
+        write_rows(folder / "sts" / f"made.dev.{language}.tsv.gz", rows)
+    return folder
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr) of the command line."""
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return end.value.code or 0, captured.out, captured.err
+
+
+def fails(capsys, *arguments):
+    """Return the message of a command that must end with exit code 2."""
+    code, out, error = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert error.startswith("Error: ") and error.count("Error") == 1
+    assert "Traceback" not in error
+    return error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(capsys, command):
+    code, out, _ = run(capsys, *command.split(), "--help")
+    assert code == 0
+    assert f"Example: keras-msd {command}" in " ".join(out.split())
+
+
+def test_list(capsys):
+    code, out, _ = run(capsys, "list", "--json")
+    recipes = {one["name"]: one for one in json.loads(out)}
+    assert code == 0
+    assert recipes["msd_xlmr_b128_ru3"]["expected"]["cross_lingual"] == 79.4
+    assert "lab" in recipes["msd_lab"]["scales"]
+    _, out, _ = run(capsys, "list")
+    assert all(name in out for name in recipes)
+
+
+def test_missing_recipe_file(capsys, tmp_path):
+    assert "does not exist" in fails(capsys, "run", tmp_path / "none.toml")
+    assert "no recipe `nothing`" in fails(capsys, "run", "nothing")
+
+
+def test_missing_data(capsys, recipe, data, tmp_path):
+    out = tmp_path / "run"
+    assert "`data_dir` (`--data`)" in fails(capsys, "run", recipe, "--out", out)
+    error = fails(capsys, "run", recipe, "--out", out, "--data", tmp_path / "none")
+    assert "none" in error and "does not exist" in error
+    command = ("run", recipe, "--out", out, "--data", data)
+    error = fails(capsys, *command, "--set", 'data.languages=["fr"]')
+    assert "<corpus>.en-fr.tsv.gz" in error and "parallel/train" in error
+    (data / "sts" / "made.dev.de.tsv.gz").unlink()
+    assert "made.dev.de.tsv.gz" in fails(capsys, *command)
+    assert not out.exists()  # nothing was begun
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        (b"one\ttwo\tthree", ["line 41", "small.en-de.tsv.gz"]),
+        (b"one\t\xff\xfe", ["line 41", "UTF-8"]),
+    ],
+)
+def test_broken_lines(capsys, recipe, data, tmp_path, line, parts):
+    path = data / "parallel" / "train" / "small.en-de.tsv.gz"
+    with gzip.open(path, "ab") as file:
+        file.write(line + b"\n")
+    store = tmp_path / "store"
+    command = ("run", recipe, "--data", data, "--store", store)
+    error = fails(capsys, *command, "--out", tmp_path / "run")
+    for part in parts:
+        assert part in error
+
+
+def test_unknown_keys(capsys, recipe, tmp_path):
+    command = ("run", recipe, "--out", tmp_path / "run")
+    error = fails(capsys, *command, "--set", "stages.teach_student.batchsize=16")
+    assert "`stages.teach_student.batchsize` in `--set`" in error
+    assert "Did you mean `batch_size`?" in error
+    recipe.write_text(RECIPE + "pairs_per_lang = 3\n")
+    error = fails(capsys, *command)
+    assert f"`data.pairs_per_lang` in `{recipe}, [smoke]`" in error
+    assert "`pairs_per_language`" in error
+
+
+def test_widths_that_differ(capsys, recipe, data, tmp_path):
+    command = ("run", recipe, "--out", tmp_path / "run", "--data", data)
+    error = fails(capsys, *command, "--set", "student.hidden_dim=48")
+    assert "assistant 32, student 48" in error
+    error = fails(capsys, *command, "--set", "teacher.dim=48")
+    assert "teacher `hashed-words` 48, assistant `new` 32" in error
+    assert "`assistant.projection_dim = 48`" in error
+    error = fails(capsys, *command, "--set", "student.unit_layers=3")
+    assert "must divide `num_layers`" in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_traceback_from_the_program(tmp_path):
+    command = [sys.executable, "-m", "keras_msd.cli", "run", str(tmp_path / "x.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "x.toml" in done.stderr
+
+
+def test_embed(capsys, encoder_folder, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("The cat sleeps.\n", encoding="utf-8")
+    command = ("embed", encoder_folder, "A dog.", "--input", lines)
+    _, out, _ = run(capsys, *command, "--json")
+    vectors = np.array(json.loads(out)["vectors"])
+    assert vectors.shape == (2, 16)
+    run(capsys, *command, "--out", tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as file:
+        assert file["sentences"].tolist() == ["A dog.", "The cat sleeps."]
+        np.testing.assert_allclose(file["vectors"], vectors, atol=1e-6)
+    assert "nothing to embed" in fails(capsys, "embed", encoder_folder)
+    lines.write_bytes(b"good\nbad \xff\n")
+    assert "line 2: not UTF-8 at byte 4" in fails(capsys, *command)
+
+
+def test_search(capsys, encoder_folder, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A dog runs.\nThe house is old.\n", encoding="utf-8")
+    command = ("search", encoder_folder, "The house is old.", lines, "--top", 1)
+    _, out, _ = run(capsys, *command, "--json")
+    assert json.loads(out) == [
+        {"cosine": 1.0, "place": 1, "sentence": "The house is old."}
+    ]
+    _, out, _ = run(capsys, *command)
+    assert "The house is old." in out
+
+
+def test_evaluate(capsys, encoder_folder, data):
+    command = ("evaluate", encoder_folder, "--data", data, "--languages", "de")
+    _, out, _ = run(capsys, *command, "--sts", "made", "--json")
+    assert set(json.loads(out)["tracks"]) == {"de", "en", "en-de"}
+    assert "stsb.dev.en.tsv.gz" in fails(capsys, *command)
+
+
+def test_results_for_people(capsys):
+    row = {"name": "student", "parameters": 1234, "cross_lingual": 56.78}
+    result = {
+        "recipe": "small", "scale": "lab", "rows": [row], "published": {"x": 1.5},
+        "measured": {"kept_student": 98.0}, "timings": {"parts": {"stages": 90.0}},
+        "budget": {"stages": 35.0}, "report": "r.html", "query": "Wo?",
+        "matches": [{"cosine": 0.5, "sentence": "Where?"}], "broken": ["a > b"],
+    }  # fmt: skip
+    cli_output.show(result, False, cli_output.demo_text)
+    text = capsys.readouterr().out
+    for shown in ("1,234", "56.8", "x 1.5", "stages 1.5 of 35", "Where?", "a > b"):
+        assert shown in text
+    failed = {"recipe": "x", "scale": "smoke", "folder": "f", "error": "E: why"}
+    assert "E: why" in list(cli_output.runs_text([failed]))[-1]
+
+
+def test_input_error_is_the_only_one_that_is_caught(monkeypatch, capsys):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "app", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main([])
+    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(InputError("a")))
+    assert fails(capsys) == "Error: a\n"

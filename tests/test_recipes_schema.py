@@ -1,0 +1,180 @@
+import tomllib
+
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.recipes.folders import find_recipe, recipe_files, recipe_folder
+from keras_msd.recipes.listing import list_recipes
+from keras_msd.recipes.loading import load_recipe, merge, parse_override
+from keras_msd.recipes.schema import Recipe
+from keras_msd.recipes.toml_text import to_toml
+
+ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
+MSD = [f"msd_{line}_{row}" for line in ("xlmr", "minilm") for row in ROWS]
+# Averages as printed in tables 1, 2, 7 and 8: (monolingual, cross-lingual).
+PRINTED = {
+    "msd_xlmr_b128_ru3": (82.6, 79.4),
+    "msd_xlmr_b128_ru12": (84.3, 82.8),
+    "msd_xlmr_ru3": (85.0, 83.2),
+    "msd_xlmr_b256_ru3": (82.8, 80.6),
+    "msd_minilm_b128_ru3": (78.8, 71.8),
+    "msd_minilm_b128_ru12": (82.9, 79.8),
+    "msd_minilm_ru3": (83.6, 81.3),
+    "msd_minilm_b256_ru3": (79.5, 72.8),
+}
+SMALL = """
+extends = "base"
+[recipe]
+name = "mine"
+title = "Mine"
+[student]
+bottleneck_dim = 8
+unit_layers = 1
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    def write(text=SMALL, name="mine.toml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_every_recipe_is_valid_at_every_scale():
+    assert set(MSD) | {"demo", "msd_lab"} <= set(recipe_files())
+    for name, path in recipe_files().items():
+        about = load_recipe(path).recipe
+        assert about.name == name
+        for scale in about.scales:
+            assert load_recipe(name, scale).scale == scale
+        header = path.read_text(encoding="utf-8").split("\n\n")[0]
+        assert f"# Command: keras-msd {'demo' if name == 'demo' else 'run'}" in header
+        assert "# Cost: " in header
+
+
+@pytest.mark.parametrize("name", MSD)
+def test_paper_scale_has_the_papers_values(name):
+    ours = load_recipe(name, "paper")
+    assert ours.recipe.expected["monolingual"] == PRINTED[name][0]
+    assert ours.recipe.expected["cross_lingual"] == PRINTED[name][1]
+    columns = [v for k, v in ours.recipe.expected.items() if k.startswith("en_")]
+    columns.remove(ours.recipe.expected["en_en"])
+    # Some printed averages are truncated.
+    assert abs(sum(columns) / 7 - PRINTED[name][1]) < 0.1
+    assert ours.data.languages == ("ar", "de", "es", "fr", "it", "nl", "tr")
+    stages = dict(ours.stages.items())
+    assert [one.epochs for one in stages.values()] == [20, 20, 20, 60]
+    for one in stages.values():
+        assert (one.learning_rate, one.warmup, one.batch_size) == (2e-5, 0.1, 64)
+    assert stages["align_embedding"].skip == (ours.student.bottleneck_dim is None)
+    assert ours.student.start == "random" and not ours.starts.closed_form
+    assert ours.student.unit_layers == int(name.rpartition("ru")[2])
+    _, _, row = name.split("_", 2)
+    width = int(row[1:4]) if row.startswith("b") else None
+    assert ours.student.bottleneck_dim == width
+
+
+def test_list_has_what_the_contract_names():
+    keys = {"name", "paper", "table", "row", "scales", "expected"}
+    assert all(keys <= one.keys() for one in list_recipes())
+
+
+def test_layers_of_values(recipe):
+    text = SMALL + "[stages.teach_student]\nbatch_size = 8\n[smoke.data]\nseed = 3\n"
+    ours = load_recipe(recipe(text), "smoke", {"data.seed": 4, "teacher.dim": 16})
+    base = tomllib.loads((recipe_folder() / "base.toml").read_text(encoding="utf-8"))
+    assert (
+        ours.stages.teach_student.batch_size
+        == (base["smoke"]["stages"]["teach_student"]["batch_size"])
+    )  # a scale stands above the recipe's common values
+    assert ours.stages.teach_student.warmup == 0.1  # base, untouched
+    assert (ours.data.seed, ours.teacher.dim) == (4, 16)
+    assert load_recipe(recipe(text)).data.seed == 3
+    assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
+
+
+def test_resolved_recipe_is_toml_of_equal_values():
+    for name in ("msd_lab", "msd_xlmr_ru3"):
+        ours = load_recipe(name)
+        values = tomllib.loads(to_toml(ours.settings()))
+        assert Recipe.model_validate(values) == ours
+    odd = {"a b": {"x": 'q"\\\n\x7fü', "y": [1.5, 1e-12, float("inf")], "z": {}}}
+    assert tomllib.loads(to_toml(odd)) == odd
+
+
+def test_variants_share_what_they_leave_out():
+    students = load_recipe("msd_lab", "lab").student.each()
+    assert list(students) == ["student", "student_small"]
+    assert students["student"].unit_layers == 3
+    assert students["student_small"].unit_layers == 1
+    assert students["student_small"].start == students["student"].start == "svd"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "parts"),
+    [
+        ("stages.teach_student.batchsize", 3, ["Unknown key", "`batch_size`", "3"]),
+        ("student.variants.x.unit_layer", 1, ["`unit_layers`", "Allowed here"]),
+        ("stage", 1, ["`stages`", "teacher, tokenizer"]),
+        ("teacher.source", 3, ["`teacher.source`", "valid string", "3"]),
+        (
+            "student.start",
+            "svdd",
+            ["'random' or 'svd'", "'svdd'", "Did you mean `svd`"],
+        ),
+        ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
+        ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
+        ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
+        ("tokenizer.source", "assistant", ["vocabulary_size"]),
+        ("assistant.source", "hf://a/b", ["tokenizer.source", "hf://a/b"]),
+    ],
+)
+def test_wrong_values_are_named(recipe, key, value, parts):
+    with pytest.raises(InputError) as error:
+        load_recipe(recipe(), "smoke", {key: value})
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_errors_name_the_file_or_the_option(recipe):
+    path = recipe(SMALL + "[stages.teach_student]\nbatchsize = 8\n")
+    with pytest.raises(InputError, match="batchsize` in `.*mine.toml`"):
+        load_recipe(path)
+    path = recipe(SMALL + "[smoke.stages.teach_student]\nbatchsize = 8\n")
+    with pytest.raises(InputError, match=r"in `.*mine.toml, \[smoke\]`"):
+        load_recipe(path)
+    with pytest.raises(InputError, match="in `--set`"):
+        load_recipe(recipe(), overrides={"student.x": 1})
+    with pytest.raises(InputError, match="Key `recipe.title` is missing in `.*mine"):
+        load_recipe(recipe(SMALL.replace('title = "Mine"', "")))
+
+
+def test_wrong_files(recipe, tmp_path):
+    with pytest.raises(InputError, match="Did you mean `msd_minilm_ru3`"):
+        find_recipe("msd_minilm_ru33")
+    with pytest.raises(InputError, match="does not exist"):
+        find_recipe(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="not valid TOML"):
+        load_recipe(recipe("a = = 1"))
+    (tmp_path / "bytes.toml").write_bytes(b'a = "\xff"')
+    with pytest.raises(InputError, match="not UTF-8 at byte 5"):
+        load_recipe(tmp_path / "bytes.toml")
+    with pytest.raises(InputError, match="no `bse.toml`"):
+        load_recipe(recipe(SMALL.replace('"base"', '"bse"')))
+    recipe(name="other.toml")
+    with pytest.raises(InputError, match="one level"):
+        load_recipe(recipe(SMALL.replace('"base"', '"other"')))
+    with pytest.raises(InputError, match="`scale` must be one of 'smoke'"):
+        load_recipe(recipe(), "paper")
+
+
+def test_set_takes_toml_values_and_bare_words():
+    assert parse_override("a.b=16") == ("a.b", 16)
+    assert parse_override("a=true") == ("a", True)
+    assert parse_override('a=["x", "y"]') == ("a", ["x", "y"])
+    assert parse_override("teacher.source=hf://a/b") == ("teacher.source", "hf://a/b")
+    with pytest.raises(InputError, match="KEY=VALUE"):
+        parse_override("a")

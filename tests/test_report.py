@@ -1,0 +1,320 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.report import write_report
+
+RECIPE = """
+scale = "lab"
+[recipe]
+name = "two_students"
+title = "Two students <script>alert(1)</script> & more"
+paper = "Somebody 2022"
+table = "2"
+row = "B 128"
+[teacher]
+source = "default"
+[data]
+kind = "made"
+languages = ["ar", "de"]
+pairs_per_language = 25000
+[tokenizer]
+source = "train"
+vocabulary_size = 24000
+[assistant]
+source = "new"
+start = "grow"
+num_layers = 6
+dropout = 0.0
+[student]
+unit_layers = 3
+bottleneck_dim = 120
+[student.variants.small]
+unit_layers = 1
+repeats = 6
+[stages.teach_assistant]
+skip = true
+[stages.align_embedding]
+steps = 1300
+dims = "sum"
+batch_size = 128
+[stages.contrastive_learning]
+epochs = 2
+steps = 250
+dims = "mean"
+[evaluate]
+sts = "stsb"
+split = "dev"
+[budget]
+stages = 2.0
+teacher = 9.0
+"""
+
+ROWS = [
+    {"name": "teacher", "kind": "teacher", "bytes": 90_000_000, "monolingual": 86.74},
+    {"name": "assistant", "kind": "assistant", "bytes": 80_150_000,
+     "table_bytes": 36_860_000, "parameters": 20_037_120, "cross_lingual": 61.03},
+    {"name": "closed form, B 120", "kind": "closed_form", "cross_lingual": 51.4},
+    {"name": "student, untrained", "kind": "untrained", "student": "student",
+     "bytes": 33_210_000, "parameters": 8_300_001, "cross_lingual": 12.25},
+    {"name": "student, align_embedding", "kind": "stage", "stage": "align_embedding",
+     "student": "student", "bytes": 33_210_000, "parameters": 8_300_001,
+     "cross_lingual": 49.5, "tracks": {"de": 1.0}},
+    {"name": "student, contrastive_learning", "kind": "stage", "student": "student",
+     "stage": "contrastive_learning", "bytes": 33_210_000, "parameters": 8_300_001,
+     "cross_lingual": 58.71, "retrieval": 66.66, "custom_score": 3.25,
+     "tracks": {"en-de": 60.5, "de": 70.25}},
+]  # fmt: skip
+
+NEIGHBOURS = [
+    {
+        "query": "电车 <b>zwölf</b>",
+        "language": "zh",
+        "neighbours": [{"sentence": "The tram & the bus", "cosine": 0.8765}],
+    }
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "stages" / "align_embedding").mkdir(parents=True)
+    (folder / "stages" / "contrastive_learning").mkdir()
+    (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    scores = {
+        "recipe": "two_students",
+        "scale": "lab",
+        "rows": ROWS,
+        "published": {"cross_lingual": 71.8, "en_de": 76.0, "de_de": 80.0, "kept": 95.0,
+                      "en_tr": 63.7},
+        "measured": {"kept": 96.2},
+    }  # fmt: skip
+    write(folder / "scores.json", scores)
+    timings = {
+        "parts": {"stages": 150.0, "evaluation": 30.0},
+        "speed": {"student": 812},
+    }
+    write(folder / "timings.json", timings)
+    history = {
+        "steps": [10, 20, 30],
+        "terms": {"source_mse": [0.5, 0.2, 0.1], "soft_contrastive": [-1.0, 0.0, 1.5]},
+    }
+    write(folder / "stages" / "align_embedding" / "history.json", history)
+    write(
+        folder / "stages" / "contrastive_learning" / "history.json",
+        {"steps": [7], "terms": {"target_mse": [0.25]}},
+    )
+    write(folder / "neighbours.json", NEIGHBOURS)
+    return folder
+
+
+def write(path, value):
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes, table rows and the text of headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.rows, self.text = [], [], [], ""
+        self.open = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.text += data
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data
+
+
+def table_row(page, first):
+    return next(row for row in page.rows if row[0] == first)
+
+
+def test_tables_show_what_the_files_say(run):
+    path = write_report(run)
+    assert path == run / "report.html"
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.rows[0] == ["model", "parameters", "MB", "table MB", "cross-lingual",
+                            "monolingual", "retrieval", "custom score"]  # fmt: skip
+    assert table_row(page, "teacher")[1:] == ["", "90.00", "", "", "86.74", "", ""]
+    assert table_row(page, "assistant")[1:5] == [
+        "20,037,120",
+        "80.15",
+        "36.86",
+        "61.03",
+    ]
+    last = table_row(page, "student, contrastive learning")
+    assert last[1:] == ["8,300,001", "33.21", "", "58.71", "", "66.66", "3.25"]
+    # Best of the small models, though the assistant's score is higher.
+    bold = re.findall("<b>([^<]*)</b>", text)
+    assert "58.71" in bold and "61.03" not in bold and "49.50" not in bold
+
+
+def test_published_stands_beside_measured(run):
+    page = Page(write_report(run).read_text(encoding="utf-8"))
+    at = page.rows.index(["score", "published", "measured", "difference"])
+    assert page.rows[at + 1 : at + 6] == [
+        ["cross-lingual", "71.80", "58.71", "-13.09"],
+        ["en de", "76.00", "60.50", "-15.50"],
+        ["de de", "80.00", "70.25", "-9.75"],
+        ["kept", "95.00", "96.20", "+1.20"],
+        ["en tr", "63.70", "", ""],
+    ]
+    assert "Somebody 2022, table 2, row B 128" in page.text
+
+
+def test_time_against_budget(run):
+    page = Page(write_report(run).read_text(encoding="utf-8"))
+    assert table_row(page, "stages") == ["stages", "2.5", "2.0", "over"]
+    assert table_row(page, "evaluation") == ["evaluation", "0.5", "", ""]
+    assert table_row(page, "teacher")[-1] == ""  # the first such row is a score
+    assert ["teacher", "", "9.0", ""] in page.rows
+    assert ["all", "3.0", "11.0", ""] in page.rows
+    assert ["student", "812"] in page.rows
+
+
+def test_every_number_follows_its_file(run):
+    before = write_report(run).read_text(encoding="utf-8")
+    paths = [*run.glob("*.json"), run / "stages" / "align_embedding" / "history.json"]
+    for path in sorted(paths):
+        text = path.read_text()
+        changed = re.sub(r"\d\.\d+", lambda m: f"{float(m[0]) / 2 + 0.1:.4f}", text)
+        changed = re.sub(r": (\d+)([,}])", lambda m: f": {int(m[1]) + 777777}{m[2]}",
+                         changed)  # fmt: skip
+        assert changed != text
+        path.write_text(changed)
+        after = write_report(run).read_text(encoding="utf-8")
+        assert after != before, path
+        before = after
+
+
+def test_without_rows_the_score_tables_have_no_number(run):
+    numbers = re.compile(r">([+-]?[\d,]*\.?\d+)<")
+    assert len(numbers.findall(table(run))) > 20
+    scores = json.loads((run / "scores.json").read_text())
+    write(run / "scores.json", scores | {"rows": [], "published": {}})
+    assert numbers.findall(table(run)) == []
+
+
+def table(run):
+    """Return the page down to the neighbours: scores and published numbers."""
+    text = write_report(run).read_text(encoding="utf-8")
+    return re.sub("<svg.*?</svg>", "", text, flags=re.S).partition("Nearest neigh")[0]
+
+
+def test_text_is_escaped_and_nothing_is_fetched(run):
+    text = write_report(run).read_text(encoding="utf-8")
+    page = Page(text)
+    assert "script" not in page.tags and "b>zwölf" in page.text
+    assert "<b>zwölf" not in text and "The tram &amp; the bus" in text
+    assert not {"img", "link", "iframe", "object", "image", "use href"} & set(page.tags)
+    for name, value in page.attributes:
+        if name in ("href", "src", "xlink:href"):
+            assert value.startswith("#")
+    # Name spaces are names, not addresses that are fetched.
+    rest = re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+    assert "http:" not in rest and "https:" not in rest and "@import" not in rest
+    assert re.findall(r"url\((?!#)", rest) == []
+    assert "default-src 'none'" in text
+
+
+def test_pictures_have_every_stage_term_and_model(run):
+    text = write_report(run).read_text(encoding="utf-8")
+    pictures = dict(
+        re.findall(r"<figure [^>]*aria-label='([^']*)'>.*?(<svg.*?</svg>)", text, re.S)
+    )
+    assert list(pictures) == [
+        "cross-lingual after each stage",
+        "cross-lingual against size",
+        "retrieval after each stage",
+        "retrieval against size",
+        "align embedding (align_embedding/history.json)",
+        "contrastive learning (contrastive_learning/history.json)",
+    ]
+    words = {
+        name: re.findall(r">([^<>]+)</text>", svg) for name, svg in pictures.items()
+    }
+    assert {"source mse", "soft contrastive"} <= set(
+        words["align embedding (align_embedding/history.json)"]
+    )
+    stages = words["cross-lingual after each stage"]
+    assert {"untrained", "student", "assistant", "closed form, B 120"} <= set(stages)
+    sizes = words["cross-lingual against size"]
+    assert "student, contrastive learning" in sizes and "assistant" in sizes
+    assert "student, align embedding" not in sizes  # only a finished student
+    assert all(
+        "currentColor" in svg and "#010203" not in svg for svg in pictures.values()
+    )
+
+
+def test_settings_in_words(run):
+    text = Page(write_report(run).read_text(encoding="utf-8")).text
+    for words in (
+        "English with 2 languages: ar, de; at most 25,000 pairs a language",
+        "trained on the pairs; 24,000 pieces",
+        "a unit of 3 layers of the assistant, run until its depth is the assistant's; "
+        "word table of width 120",
+        "a unit of 1 layer of the assistant, run 6 times; word table of width 120",
+        "1,300 steps; batches of 128",
+        "2 epochs or 250 steps, whichever ends first",
+        "dropout 0.0",
+        "means over the batch and over the dimensions, but sums over the dimensions in "
+        "align embedding",
+    ):
+        assert words in text
+
+
+def test_same_files_same_bytes_and_optional_parts(run):
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+    (run / "neighbours.json").unlink()
+    for history in run.glob("stages/*/history.json"):
+        history.unlink()
+    text = write_report(run).read_text(encoding="utf-8")
+    assert "Nearest neighbours" not in text and "Losses</h2>" not in text
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "scores.json", "timings.json"])
+def test_a_missing_file_is_named(run, name):
+    (run / name).unlink()
+    with pytest.raises(InputError, match=f"{name}` does not exist"):
+        write_report(run)
+    assert not (run / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("recipe.toml", "[a", "not valid TOML"),
+        ("scores.json", "{", "not valid JSON"),
+        ("scores.json", "[]", "must have the key `recipe`"),
+        ("scores.json", '{"recipe": "a", "scale": "lab", "rows": 3}', "`rows`, a l"),
+        ("scores.json", '{"recipe": "a", "scale": "l", "rows": [{}]}', "row 1 must"),
+        ("timings.json", "{}", "key `parts`"),
+        ("stages/align_embedding/history.json", '{"steps": [1], "terms": {"a": []}}',
+         "`a` must have a value for each of 1 steps. Received: 0"),
+    ],
+)  # fmt: skip
+def test_broken_files_are_named(run, name, content, message):
+    (run / name).write_text(content)
+    with pytest.raises(InputError, match=message) as error:
+        write_report(run)
+    assert name.rpartition("/")[2] in str(error.value)

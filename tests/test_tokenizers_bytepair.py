@@ -1,0 +1,91 @@
+import json
+
+import pytest
+import tokenizers
+from tokenizer_texts import CORPUS, made_texts
+from tokenizers import decoders, pre_tokenizers, processors, trainers
+
+from keras_msd.checks import InputError
+from keras_msd.data.tokenizer import load_tokenizer, read_checkpoint_tokenizer
+
+FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
+LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]
+MERGES = ["h e", "l l", "Ġ he"]
+PIECES = FRAME + LETTERS + ["he", "ll", "Ġhe"]
+
+
+def write_vocabulary(folder, **fields):
+    table = {piece: number for number, piece in enumerate(PIECES)}
+    (folder / "vocab.json").write_text(json.dumps(table))
+    lines = ["#version: 0.2", *MERGES]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
+
+
+def named(tokenizer, text):
+    pieces = tokenizer.pieces()
+    return [pieces[number] for number in tokenizer.encode([text])[0]]
+
+
+def test_merges_by_hand(tmp_path):
+    write_vocabulary(tmp_path)
+    tokenizer = read_checkpoint_tokenizer(tmp_path, "roberta")
+    assert (tokenizer.kind, tokenizer.pieces()) == ("bytepair", PIECES)
+    special = (tokenizer.start_id, tokenizer.pad_id, tokenizer.end_id)
+    assert special + (tokenizer.unknown_id,) == (0, 1, 2, 3)
+    for text, result in {
+        "hello hell": ["he", "ll", "o", "Ġhe", "ll"],
+        "": [],
+        "</s>": ["<", "/", "s", ">"],
+        "lll": ["ll", "l"],
+    }.items():
+        assert named(tokenizer, text) == ["<s>", *result, "</s>"]
+
+
+def test_prefix_space_comes_from_the_configuration(tmp_path):
+    write_vocabulary(tmp_path, add_prefix_space=True)
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
+    assert named(tokenizer, "hell") == ["<s>", "Ġhe", "ll", "</s>"]
+    tokenizer.backend.save(str(tmp_path / "tokenizer.json"))
+    assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "Ġhe", "</s>"]
+    write_vocabulary(tmp_path, add_prefix_space=False)
+    assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "he", "</s>"]
+
+
+def test_vocabulary_and_merges_must_fit(tmp_path):
+    write_vocabulary(tmp_path)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nz z\n")
+    with pytest.raises(InputError, match="must hold one BPE vocabulary"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_published_tokenizer_json_keeps_its_ids(tmp_path):
+    own = tokenizers.Tokenizer(tokenizers.models.BPE())
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=[*FRAME, "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    own.train_from_iterator(CORPUS, trainer)
+    own.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    own.enable_truncation(16)
+    own.enable_padding(length=16, pad_id=1, pad_token="<pad>")
+    own.save(str(tmp_path / "tokenizer.json"))
+    own.no_truncation()
+    own.no_padding()
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
+    texts = made_texts()
+    ours = tokenizer.encode(texts)
+    theirs = [row.ids for row in own.encode_batch(texts)]
+    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
+    names = [*FRAME, "<mask>"]
+    assert differ == {text for text in texts if any(name in text for name in names)}
+    for text, ids in zip(texts, tokenizer.encode_plain(texts), strict=True):
+        assert own.decode(ids) == text
+    tokenizer.save(tmp_path / "saved")
+    again = load_tokenizer(tmp_path / "saved")
+    assert again.encode(texts) == ours
+    assert again.fingerprint == tokenizer.fingerprint

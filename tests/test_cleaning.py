@@ -45,9 +45,7 @@ def test_normalise(text, expected):
     ],
 )
 def test_reasons(source, target, reason):
-    rules = Cleaning(
-        min_chars=3, max_chars=50, max_words=5, max_ratio=3, ratio_from=20
-    )
+    rules = Cleaning(min_chars=3, max_chars=50, max_words=5, max_ratio=3, ratio_from=20)
     assert rules.reason(source, target) == reason
 
 

@@ -10,7 +10,7 @@ from keras_msd.data import Pair, Pairs, read_pairs
 
 ROWS = [
     ("A house.", "Ein Haus."),
-    ("Tea, \"please\"", "Tee, \"bitte\""),
+    ('Tea, "please"', 'Tee, "bitte"'),
     ("Naïve café ☕", "Ägypten 👩‍🚀"),
     ("line\u2028separator", "zwei\x85 Zeilen"),
 ]
@@ -84,7 +84,9 @@ def test_tmx(tmp_path, packed):
     german = [("A house.", "Ein Haus.", "de"), ("Tea & milk", "Tee & Milch", "de")]
     assert list(read_pairs(path)) == german
     assert list(read_pairs(path, language="fr")) == [("Tea & milk", "Thé", "fr")]
-    assert list(read_pairs(path, language="de-DE")) == [("A house.", "Ein Haus.", "de-DE")]
+    assert list(read_pairs(path, language="de-DE")) == [
+        ("A house.", "Ein Haus.", "de-DE")
+    ]
 
 
 def test_tmx_longer_than_a_block(tmp_path):
@@ -154,11 +156,15 @@ def test_format_and_language_as_arguments(tmp_path):
 def test_list_in_memory():
     pairs = Pairs.from_list([("a", "b", "de"), ("c", "d", "fr"), ("e", "f", "de")])
     assert [file.language for file in pairs.files] == ["de", "fr"]
-    assert list(pairs) == list(pairs) == [
-        ("a", "b", "de"),
-        ("e", "f", "de"),
-        ("c", "d", "fr"),
-    ]
+    assert (
+        list(pairs)
+        == list(pairs)
+        == [
+            ("a", "b", "de"),
+            ("e", "f", "de"),
+            ("c", "d", "fr"),
+        ]
+    )
 
 
 def test_digest_follows_the_content(tmp_path):

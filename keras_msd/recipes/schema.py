@@ -73,7 +73,7 @@ class TokenizerSettings(Settings):
     """`[tokenizer]`: "train" on the pairs, or "assistant": the one it comes with."""
 
     source: Literal["train", "assistant"] = "train"
-    vocabulary_size: Annotated[int, Field(ge=64)] | None = None
+    vocabulary_size: Annotated[int, Field(ge=8)] | None = None
 
     @model_validator(mode="after")
     def _size_belongs_to_training(self) -> "TokenizerSettings":

@@ -67,7 +67,8 @@ def _object(meaning: Meaning, draw: Draw) -> Meaning:
 def _place(meaning: Meaning, draw: Draw) -> Meaning:
     if meaning.event.place is None:
         return meaning
-    return _with(meaning, place=draw.pick(draw.places(meaning.event.verb)))
+    fitting = draw.places(meaning.event.verb, meaning.event.subject)
+    return _with(meaning, place=draw.pick(fitting))
 
 
 def _weather(meaning: Meaning, draw: Draw) -> Meaning:
@@ -79,7 +80,7 @@ def _weather(meaning: Meaning, draw: Draw) -> Meaning:
 def _negated(meaning: Meaning, draw: Draw) -> Meaning:
     if meaning.tense == "i":
         return meaning
-    return _with(meaning, negated=not meaning.event.negated)
+    return _with(meaning, negated=not meaning.event.negated, place=None)
 
 
 def _meets(verb: Entry, place: Entry) -> bool:

@@ -1,5 +1,46 @@
-"""What the demo searches: a German question over English sentences."""
+"""What the demo searches: English sentences, asked for in German."""
 
-DEMO_QUERY = "Die Krankenschwester spielt im Garten Gitarre."
-DEMO_ANSWER = "The nurse is playing the guitar in the garden."
-DEMO_SENTENCES = (DEMO_ANSWER,)
+DEMO_QUERY = "Das Mädchen spielt im Park Gitarre."
+DEMO_ANSWER = "The girl is playing the guitar in the park."
+DEMO_SENTENCES = (
+    "The boy is playing tennis at school.",
+    "My grandmother is drinking coffee on the balcony.",
+    "Maybe the doctor is waiting for the bus at the station.",
+    "The musician sold the trumpet at the market.",
+    "Look, the panda is sleeping under the tree!",
+    "The nurse is reading a novel in the café.",
+    "The tourist has to find the passport at the airport.",
+    "Why is the mechanic repairing the motorcycle in the street?",
+    "My brother is travelling to Japan with his camera.",
+    "The cook is cutting tomatoes in the kitchen.",
+    "The pilot is eating a pizza in the restaurant.",
+    "When it rains, the princess listens to the radio.",
+    "The secretary is writing an email in the office.",
+    "The elephant is drinking water by the river.",
+    "My uncle lost the telephone on the train.",
+    "I know that the lawyer is learning Italian at the university.",
+    "The farmer is feeding the giraffe at the zoo.",
+    "The clown is dancing in front of the church.",
+    "The queen is travelling to Paris.",
+    "The engineer has to repair the robot.",
+    "My sister is drawing a dinosaur at the table.",
+    "The captain is watching the dolphin in the sea.",
+    DEMO_ANSWER,
+    "The ballerina is buying a banana in the supermarket.",
+    "As you can see, the gardener is planting a cactus.",
+    "The journalist is photographing the president in Berlin.",
+    "It is likely that the singer is sleeping at the hotel.",
+    "My father is watching the film at home.",
+    "The baker is selling the lamp in the village.",
+    "The worker is cleaning the garage because it is raining.",
+    "The crocodile is swimming in the canal.",
+    "The teacher is going to the museum this morning.",
+    "My aunt is reading the newspaper by the window.",
+    "The waiter is ordering lemonade for the guest.",
+    "The soldier is meditating on the beach.",
+    "The king is building a hotel on the island.",
+    "The schoolgirl does not like mathematics.",
+    "The thief opened the box with a microphone in it.",
+    "The actress is learning Japanese at school.",
+    "It is cold, but the kangaroo is jumping in the meadow.",
+)

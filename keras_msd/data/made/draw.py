@@ -1,7 +1,7 @@
 """Random meanings: which words go together, and which split they belong to."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -69,19 +69,18 @@ class Draw:
             place: Whether it may have a place.
             framed: Whether the template adds words to it; an event that stands alone
                 and has no object gets a place, so that no sentence is bare.
-            beside: An event of the same sentence, which must have another subject.
+            beside: An event of the same sentence, of another subject and verb.
         """
-        verb = self.pick(self.verbs(tense))
-        fitting = self.subjects(verb)
-        subject = self.pick(
-            [s for s in fitting if beside is None or s is not beside.subject]
-        )
+        used = (beside.verb, beside.subject) if beside else ()
+        verb = self.pick([v for v in self.verbs(tense) if v not in used])
+        subject = self.pick([s for s in self.subjects(verb) if s not in used])
         thing = where = adjective = None
         if verb.listed("objects"):
             thing = self.pick(self.objects(verb, subject))
         bare = thing is None and not framed
-        if place and verb.listed("places") and (bare or self.uniform() < PLACE_RATE):
-            where = self.pick(self.places(verb))
+        place = place and not negated and bool(verb.listed("places"))
+        if place and (bare or self.uniform() < PLACE_RATE):
+            where = self.pick(self.places(verb, subject))
         if subject.facts["kind"] == "p" and self.uniform() < ADJECTIVE_RATE:
             adjective = self.pick(self.allowed("adjectives"))
         return Event(subject, verb, adjective, thing, where, negated)
@@ -99,14 +98,35 @@ class Draw:
         return _subjects(verb.facts["who"].replace("p", "pf"), self.held_out)
 
     def objects(self, verb: Entry, subject: Entry) -> list[Entry]:
-        """Return what it can be done to, other than the subject itself."""
+        """Return what it can be done to, other than the subject itself.
+
+        Animals eat and drink what is `raw`.
+        """
         name = subject.cells["en"].split()[-1]
         fitting = _listed("objects", "classes", verb.facts["objects"], self.held_out)
-        return [one for one in fitting if one.cells["en"].split()[-1] != name]
+        return _prefer(
+            [one for one in fitting if one.cells["en"].split()[-1] != name],
+            lambda one: is_animal(subject) and "raw" in one.listed("classes"),
+        )
 
-    def places(self, verb: Entry) -> tuple[Entry, ...]:
-        """Return where it can be done."""
-        return _listed("places", "kinds", verb.facts["places"], self.held_out)
+    def places(self, verb: Entry, subject: Entry) -> list[Entry]:
+        """Return where it can be done; animals stay `out` of buildings."""
+        fitting = _listed("places", "kinds", verb.facts["places"], self.held_out)
+        return _prefer(
+            fitting, lambda one: is_animal(subject) and "out" in one.listed("kinds")
+        )
+
+
+def is_animal(subject: Entry) -> bool:
+    """Whether a subject is an animal."""
+    return subject.facts["kind"] == "a"
+
+
+def _prefer(
+    entries: Sequence[Entry], wanted: Callable[[Entry], bool]
+) -> list[Entry]:
+    """Return the entries that are wanted, all of them if none is."""
+    return [entry for entry in entries if wanted(entry)] or list(entries)
 
 
 @cache

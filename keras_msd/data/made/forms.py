@@ -20,7 +20,7 @@ class Forms(NamedTuple):
         object: Noun phrase in the case that the verb wants, may be empty.
         negative_object: The object after a negation as the table has it, may be empty.
         object_class: First class of the object, empty without one.
-        place: May be empty; always so under a negation, where it would be negated too.
+        place: May be empty.
     """
 
     subject: str
@@ -50,9 +50,7 @@ def forms(event: Event, language: str) -> Forms:
     if event.object is not None:
         plain, _, negative = event.object.cells[language].partition("/")
         kind = event.object.listed("classes")[0]
-    place = ""
-    if event.place is not None and not event.negated:
-        place = event.place.cells[language]
+    place = event.place.cells[language] if event.place else ""
     return Forms(
         subject, gender, verb, preposition, prefix, plain, negative, kind, place
     )

@@ -21,7 +21,10 @@ SAME_TOPIC = 1.0
 
 @dataclass(frozen=True)
 class Event:
-    """Who does what, and where."""
+    """Who does what, and where.
+
+    A negated event has no place: "not reading in the garden" may deny either.
+    """
 
     subject: Entry
     verb: Entry

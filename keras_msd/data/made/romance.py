@@ -5,7 +5,12 @@ import re
 from keras_msd.data.made.forms import BOUND, Forms
 from keras_msd.data.made.spelling import elide, join
 
-PARTITIVE = re.compile(r"^(?:un |une |du |des |de la |de l')")
+# Under a negation French puts "de" for these articles, and Italian nothing.
+ARTICLES = {
+    "es": (re.compile(r"^$"), ""),
+    "fr": (re.compile(r"^(?:un |une |du |des |de la |de l')"), "de "),
+    "it": (re.compile(r"^(?:del |dello |della |dell'|dei |degli |delle )"), ""),
+}
 
 
 def clauses(
@@ -24,8 +29,9 @@ def clauses(
     """
     present, infinitive, *past = words.verb
     noun = words.object
-    if language == "fr" and negated and words.object_class not in BOUND:
-        noun = PARTITIVE.sub("de ", noun)
+    if negated and words.object_class not in BOUND:
+        article, instead = ARTICLES[language]
+        noun = article.sub(instead, noun)
     rest = join(words.preposition, noun, words.place, time)
     endings = {"es": ("", ""), "fr": ("", "e"), "it": ("o", "a")}[language]
     past = [word.replace("~", endings[words.gender == "f"]) for word in past]

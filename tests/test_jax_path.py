@@ -1,0 +1,111 @@
+"""From a TSV file to a trained student under JAX, where TensorFlow cannot be imported.
+
+This file is also the program that runs there.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_msd
+
+BLOCKED = ("tensorflow", "tensorflow_text")
+ORDER = ("teach_assistant", "align_embedding", "teach_student", "contrastive_learning")
+TEXTS = ["The cat sleeps.", "Die Katze schläft.", ""]
+
+
+def path_through_everything(folder):
+    from keras_msd import stages
+    from keras_msd.data.batches import PairBatches
+    from keras_msd.data.readers.discover import read_pairs
+    from keras_msd.data.store import GuideStore
+    from keras_msd.models.loading import load_encoder
+    from keras_msd.models.student import build_student
+    from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
+
+    lines = [f"{p.source}\t{p.target}\n" for p in tiny_pairs() if p.language == "de"]
+    (folder / "tiny.en-de.tsv").write_text("".join(lines), encoding="utf-8")
+    pairs = read_pairs(folder / "tiny.en-de.tsv")
+    tokenizer = tiny_tokenizer()
+    teacher = tiny_encoder(tokenizer)
+    assistant = tiny_encoder(tokenizer, dropout=0.0)
+    student = build_student(assistant, unit_layers=1, bottleneck_dim=4, repeats=2)
+
+    def guides(stage):
+        if stage == "align_embedding":
+            store = GuideStore(assistant.embedding_guide(), folder / "block")
+            return {f"embedding_{side}": (store, side) for side in ("source", "target")}
+        if stage == "teach_student":
+            store = GuideStore(assistant, folder / "assistant")
+            return {f"assistant_{side}": (store, side) for side in ("source", "target")}
+        return {"teacher": (GuideStore(teacher, folder / "teacher"), "source")}
+
+    histories = {}
+    for name in ORDER:
+        encoder = assistant if name == "teach_assistant" else student
+        batches = PairBatches(
+            pairs, encoder, guides(name), batch_size=4, folder=folder / "tokens"
+        )
+        stage = stages.stage_class(name)(encoder)
+        stage.compile(stages.make_optimizer(0.01, steps=8, warmup=0))
+        done = stage.fit(batches, epochs=8, shuffle=False, verbose=0)
+        histories[name] = done.history
+    student.save(folder / "student")
+    vectors = student.encode(TEXTS)
+    again = load_encoder(folder / "student").encode(TEXTS)
+    np.savez(folder / "vectors.npz", vectors=vectors, again=again)
+    (folder / "histories.json").write_text(json.dumps(histories))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pytest.importorskip("jax")
+    path = tmp_path_factory.mktemp("jax")
+    root = str(Path(keras_msd.__path__[0]).parent)
+    own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
+    command = [sys.executable, __file__, str(path)]
+    subprocess.run(command, check=True, env=os.environ | own)
+    return path
+
+
+def test_every_stage_learns(folder):
+    histories = json.loads((folder / "histories.json").read_text())
+    assert list(histories) == list(ORDER)
+    for history in histories.values():
+        assert history["loss"][-1] < history["loss"][0]
+    assert set(histories["contrastive_learning"]) == {
+        "loss",
+        "source_mse",
+        "target_mse",
+        "contrastive",
+    }
+
+
+def test_the_student_encodes_and_loads_back(folder):
+    made = np.load(folder / "vectors.npz")
+    assert made["vectors"].shape == (len(TEXTS), 16)
+    norms = np.linalg.norm(made["vectors"], axis=1)
+    np.testing.assert_allclose(norms, 1, rtol=1e-5)
+    np.testing.assert_allclose(made["vectors"], made["again"], atol=1e-6)
+
+
+def test_tensorflow_gives_the_same_vectors_for_the_saved_student(folder):
+    from keras_msd.models.loading import load_encoder
+
+    made = load_encoder(folder / "student").encode(TEXTS)
+    np.testing.assert_allclose(
+        made, np.load(folder / "vectors.npz")["vectors"], atol=1e-5
+    )
+
+
+if __name__ == "__main__":
+    for module in BLOCKED:
+        sys.modules[module] = None  # any import of it fails
+    path_through_everything(Path(sys.argv[1]))
+    if any(sys.modules[module] is not None for module in BLOCKED):
+        sys.exit("TensorFlow was imported")

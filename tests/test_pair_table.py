@@ -1,0 +1,199 @@
+import json
+
+import numpy as np
+import pytest
+from tiny_data import WordTokenizer, sentences, triples
+
+from keras_msd.checks import InputError
+from keras_msd.data import Cleaning, Pair, Pairs, PairTable, TextTable, read_pairs
+from keras_msd.data.collect import share_out
+from keras_msd.data.deduplicate import text_hash
+
+
+@pytest.fixture
+def pairs():
+    return Pairs.from_list(triples({"de": 40, "fr": 25}))
+
+
+def test_tokens_texts_groups(pairs, tmp_path):
+    table = PairTable.build(pairs, WordTokenizer(), tmp_path / "t", max_length=8)
+    rows = np.arange(65)
+    assert len(table) == len(table.texts) == 65
+    assert [tuple(vars(one).values()) for one in table.files] == [
+        ("memory.en-de", "de", 0, 40),
+        ("memory.en-fr", "fr", 40, 65),
+    ]
+    assert list(table.texts) == list(pairs)
+    for side in ("source", "target"):
+        texts = [getattr(pair, side) for pair in pairs]
+        expected = WordTokenizer().encode(texts, 8)
+        assert table.texts.texts(side, 10, 13) == texts[10:13]
+        lengths = [len(ids) for ids in expected]
+        assert table.lengths(side, rows).tolist() == lengths
+        mixed = np.array([64, 3, 40, 3])
+        ids, mask = table.padded(side, mixed, 9)
+        assert ids.dtype == mask.dtype == np.int32
+        assert ids.shape == mask.shape == (4, 9)
+        for row, one, real in zip(mixed, ids, mask, strict=True):
+            fill = [0] * (9 - lengths[row])
+            assert one.tolist() == expected[row] + fill
+            assert real.tolist() == [1] * lengths[row] + fill
+    english = [pair.source for pair in pairs]
+    for a, b in ((0, 40), (3, 43), (3, 44), (7, 7)):
+        same = table.groups(np.array([a]))[0] == table.groups(np.array([b]))[0]
+        assert same == (english[a] == english[b])
+    first = np.frombuffer(text_hash(english[0].encode())[:8], np.uint64)
+    assert table.groups(np.array([0])) == first
+
+
+def test_filters_and_duplicates_are_counted(tmp_path):
+    rows = [
+        ("a  house", "ein Haus", "de"),
+        ("a house", "ein\tHaus", "de"),  # the same once normalised
+        ("a house", "ein Haus", "nl"),  # another language
+        ("", "leer", "de"),
+        ("x" * 99, "y", "de"),
+        ("a house", "das Haus", "de"),
+    ]
+    table = TextTable.build(
+        Pairs.from_list(rows), tmp_path / "t", Cleaning(max_ratio=2)
+    )
+    assert list(table) == [
+        ("a house", "ein Haus", "de"),
+        ("a house", "das Haus", "de"),
+        ("a house", "ein Haus", "nl"),
+    ]
+    german, dutch = table.counts
+    assert german == {
+        "name": "memory.en-de",
+        "language": "de",
+        "read": 5,
+        "empty": 1,
+        "ratio": 1,
+        "duplicate": 1,
+        "limit": 0,
+        "kept": 2,
+    }
+    assert dutch["read"] == dutch["kept"] == 1
+
+
+def corpus(folder, sizes):
+    folder.mkdir()
+    for name, size in sizes.items():
+        lines = [f"{name} {text}\tx {text}\n" for text in sentences(size)]
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    return read_pairs(folder)
+
+
+def test_limit_per_language(tmp_path):
+    sizes = {"a.en-de": 300, "b.en-de": 20, "c.en-de": 200, "d.en-fr": 50}
+    pairs = corpus(tmp_path / "in", sizes)
+    build = TextTable.build
+    table = build(pairs, tmp_path / "t", limit_per_language=120, seed=3)
+    kept = [(one["language"], one["kept"], one["limit"]) for one in table.counts]
+    assert kept == [("de", 50, 250), ("de", 20, 0), ("de", 50, 150), ("fr", 50, 0)]
+    everything = list(pairs)
+    places = [everything.index(pair) for pair in table]
+    assert places == sorted(places) and len(set(places)) == 170
+    drawn = np.array([place for place in places if place < 300])
+    assert drawn.max() > 250 and abs(drawn.mean() - 150) < 60, "from the whole file"
+    again = build(pairs, tmp_path / "again", limit_per_language=120, seed=3)
+    assert list(again) == list(table)
+    other = build(pairs, tmp_path / "other", limit_per_language=120, seed=4)
+    assert len(other) == 170 and list(other) != list(table)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "shares"),
+    [
+        ([10, 2, 10], 12, [5, 2, 5]),
+        ([3, 3], 100, [3, 3]),
+        ([9, 9, 9], 10, [3, 3, 4]),
+        ([0, 5], 4, [0, 4]),
+    ],
+)
+def test_share_out(sizes, limit, shares):
+    assert share_out(sizes, limit) == shares
+
+
+def test_limit_per_file_stops_reading(tmp_path):
+    path = tmp_path / "x.en-de.tsv"
+    path.write_bytes(b"a\tb\nc\td\ne\tf\n\xff\n")
+    table = TextTable.build(read_pairs(path), tmp_path / "t", limit_per_file=2)
+    assert list(table) == [("a", "b", "de"), ("c", "d", "de")]
+    with pytest.raises(InputError, match="line 4"):
+        TextTable.build(read_pairs(path), tmp_path / "u", limit_per_file=4)
+    assert not (tmp_path / "u").exists(), "nothing is left behind"
+    assert [one.name for one in tmp_path.iterdir() if one.name[0] == "."] == []
+
+
+def test_texts_of_one_table_for_two_tokenizers(pairs, tmp_path):
+    texts = TextTable.build(pairs, tmp_path / "texts")
+    table = PairTable.build(texts, WordTokenizer(), tmp_path / "t", max_length=9)
+    assert table.texts.folder == texts.folder
+    again = TextTable.build(texts.pairs(), tmp_path / "copy")
+    assert list(again) == list(texts) == list(PairTable.open(tmp_path / "t").texts)
+    with pytest.raises(InputError, match="already cleaned.*limit_per_file"):
+        PairTable.build(texts, WordTokenizer(), tmp_path / "u", limit_per_file=1)
+
+
+def test_a_table_is_found_again_and_never_mistaken(pairs, tmp_path):
+    class Counting(WordTokenizer):
+        calls = 0
+
+        def encode(self, texts, max_length=None):
+            Counting.calls += 1
+            return super().encode(texts, max_length)
+
+    folder = tmp_path / "t"
+    PairTable.build(pairs, Counting(), folder, max_length=8)
+    calls = Counting.calls
+    again = PairTable.build(pairs, Counting(), folder, max_length=8)
+    assert Counting.calls == calls and len(again) == 65
+    with pytest.raises(InputError, match="another corpus, tokenizer or"):
+        PairTable.build(pairs, WordTokenizer(), folder, max_length=9)
+    other = Counting()
+    other.fingerprint = "other"
+    with pytest.raises(InputError, match="another corpus, tokenizer or"):
+        PairTable.build(pairs, other, folder, max_length=8)
+    shorter = Pairs.from_list(list(pairs)[1:])
+    with pytest.raises(InputError, match="other files or other settings"):
+        PairTable.build(shorter, Counting(), folder, max_length=8)
+    with pytest.raises(InputError, match="other files or other settings"):
+        PairTable.build(pairs, Counting(), folder, max_length=8, seed=1)
+
+
+def test_open_checks_what_is_there(pairs, tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        PairTable.open(tmp_path / "nothing")
+    PairTable.build(pairs, WordTokenizer(), tmp_path / "t")
+    for name in ("texts/texts.json", "tokens/tokens.json"):
+        path = tmp_path / "t" / name
+        meta = json.loads(path.read_text())
+        path.write_text(json.dumps(meta | {"version": 99}))
+        with pytest.raises(InputError, match="format 99.*Delete"):
+            PairTable.open(tmp_path / "t")
+        path.write_text(json.dumps(meta))
+    path = tmp_path / "t" / "texts" / "texts.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"key": "other"}))
+    with pytest.raises(InputError, match="not those that"):
+        PairTable.open(tmp_path / "t")
+
+
+def test_nothing_left(tmp_path):
+    pairs = Pairs.from_list([Pair(" ", "x", "de")])
+    with pytest.raises(InputError, match="No pair is left.*'empty': 1"):
+        TextTable.build(pairs, tmp_path / "t")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_vocabulary(pairs, tmp_path):
+    class Large(WordTokenizer):
+        vocabulary_size = 250_002
+
+        def word(self, word):
+            return 200_000 + super().word(word)
+
+    table = PairTable.build(pairs, Large(), tmp_path / "t")
+    ids, _ = table.padded("source", np.array([1]), 32)
+    assert ids[0, 1] > 200_000

@@ -1,0 +1,314 @@
+import gzip
+import json
+import random
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.files import read_json, write_json
+from keras_msd.models.loading import load_encoder
+from keras_msd.recipes import end_steps, run, run_all, runner, start_steps
+from keras_msd.recipes.demo import broken_rules
+from keras_msd.recipes.hashed_words import HashedWords
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.plan import plan
+from keras_msd.recipes.start_steps import Goals
+from keras_msd.recipes.state import Run
+from keras_msd.testing import tiny_encoder
+
+RECIPE = """
+extends = "base"
+[recipe]
+name = "small"
+title = "Small"
+scales = ["smoke"]
+expected = { cross_lingual = 50.0 }
+[student]
+unit_layers = 1
+bottleneck_dim = 4
+start = "svd"
+[smoke.teacher]
+dim = 16
+[smoke.data]
+kind = "folder"
+languages = ["de"]
+max_length = 16
+[smoke.tokenizer]
+vocabulary_size = 40
+[smoke.assistant]
+num_layers = 2
+hidden_dim = 16
+num_heads = 2
+intermediate_dim = 32
+[smoke.evaluate]
+intermediate = "cross_lingual"
+retrieval = ["deu"]
+[smoke.stages.teach_assistant]
+steps = 3
+batch_size = 16
+[smoke.stages.align_embedding]
+steps = 2
+batch_size = 16
+[smoke.stages.teach_student]
+steps = 2
+batch_size = 16
+corpora = ["other"]
+frozen = ["embedding"]
+[smoke.stages.contrastive_learning]
+steps = 2
+batch_size = 16
+pairs_per_language = 40
+"""
+GERMAN = {
+    "cat": "Katze", "dog": "Hund", "house": "Haus", "tree": "Baum", "river": "Fluss",
+    "bird": "Vogel", "sees": "sieht", "likes": "mag", "the": "das", "near": "nahe",
+}  # fmt: skip
+NOUNS, VERBS = list(GERMAN)[:6], list(GERMAN)[6:8]
+
+
+def write_rows(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines("\t".join(row) + "\n" for row in rows)
+
+
+def sentences(count, seed):
+    draw = random.Random(seed).choice
+    return [
+        f"the {draw(NOUNS)} {draw(VERBS)} the {draw(NOUNS)} near the {draw(NOUNS)}"
+        for _ in range(count)
+    ]
+
+
+def german(text):
+    return " ".join(GERMAN[word] for word in text.split())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Write a recipe and a data folder; return their parent."""
+    folder = tmp_path_factory.mktemp("recipes")
+    (folder / "small.toml").write_text(RECIPE)
+    for seed, name in enumerate(("train/some", "train/other", "dev/some")):
+        rows = [(text, german(text)) for text in sentences(120, seed)]
+        write_rows(folder / f"data/parallel/{name}.en-de.tsv.gz", rows)
+    pairs = list(zip(sentences(30, 5), sentences(30, 6), strict=True))
+    gold = [str(len(set(a.split()) & set(b.split()))) for a, b in pairs]
+    for code, say in (("en", str), ("de", german)):
+        rows = [(g, say(a), say(b)) for g, (a, b) in zip(gold, pairs, strict=True)]
+        write_rows(folder / f"data/sts/made.dev.{code}.tsv.gz", rows)
+    rows = [(text, german(text)) for text in sentences(20, 7)]
+    write_rows(folder / "data/tatoeba/tatoeba.deu-eng.tsv.gz", rows)
+    return folder
+
+
+def start(place, out, **options):
+    given = {"data_dir": place / "data", "store_dir": place / "store"}
+    return run(place / "small.toml", place / out, **given | options)
+
+
+@pytest.fixture(scope="module")
+def finished(place):
+    return start(place, "finished")
+
+
+def content(folder):
+    """Return the bytes of all that a run must give again, by path."""
+    names = {"weights.safetensors", "encoder.json", "scores.json", "history.json"}
+    files = [path for path in folder.rglob("*") if path.name in names]
+    files += [path for path in folder.rglob("tokenizer/*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_a_run_leaves_what_it_says(place, finished):
+    folder = place / "finished"
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["rows"] == finished["rows"]
+    assert scores["published"] == {"cross_lingual": 50.0}
+    rows = {row["name"]: row for row in scores["rows"]}
+    assert list(rows) == [
+        "teacher", "closed form", "closed form, B 4", "assistant before stage 1",
+        "assistant", "student, untrained", "student, SVD start",
+        "student, align_embedding", "student, teach_student",
+        "student, contrastive_learning",
+    ]  # fmt: skip
+    last = rows["student, contrastive_learning"]
+    student = load_encoder(folder / "student")
+    assert (
+        last["parameters"] == student.num_parameters < rows["assistant"]["parameters"]
+    )
+    assert rows["closed form, B 4"]["table_bytes"] == last["table_bytes"]
+    assert last["cross_lingual"] == last["tracks"]["en-de"]
+    assert {"monolingual", "retrieval"} <= last.keys()
+    assert "monolingual" not in rows["student, teach_student"]
+    assert rows["teacher"]["tracks"].keys() == {"en"}
+    share = 100 * last["cross_lingual"] / rows["assistant"]["cross_lingual"]
+    assert scores["measured"]["kept_student"] == pytest.approx(share, abs=1e-3)
+    timings = json.loads((folder / "timings.json").read_text())
+    assert sum(timings["parts"].values()) == pytest.approx(timings["seconds"], abs=0.01)
+    history = json.loads((folder / "stages/teach_assistant/history.json").read_text())
+    assert history["steps"] == [1, 2, 3]
+    assert history["terms"].keys() == {"loss", "source_mse", "target_mse"}
+    assert "small" in Path(finished["report"]).read_text(encoding="utf-8")
+    (artefact,) = finished["artefacts"]
+    texts = ["the cat sees the dog", german("the cat sees the dog")]
+    np.testing.assert_allclose(
+        load_encoder(artefact).encode(texts), student.encode(texts), atol=1e-5
+    )
+    (query,) = read_json(folder / "neighbours.json")
+    assert query["language"] == "de" and len(query["neighbours"]) == 5
+
+
+def test_stages_train_what_they_name(place, finished):
+    stages = place / "finished" / "stages"
+    before = load_encoder(stages / "align_embedding/encoder").weights()
+    after = load_encoder(stages / "teach_student/encoder").weights()
+    changed = {path for path in before if (before[path] != after[path]).any()}
+    assert changed and not any(path.startswith("embedding/") for path in changed)
+    tables = {path.name for path in (stages / "pairs").glob("texts*")}
+    assert tables == {"texts", "texts-other", "texts-40"}
+    start = load_encoder(stages / "student_start/encoder").weights()
+    aligned = {path for path in before if (before[path] != start[path]).any()}
+    assert aligned and all(path.startswith("embedding/") for path in aligned)
+
+
+def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch):
+    monkeypatch.setattr(end_steps, "can_export", lambda: False)
+    killed = place / "killed"
+    shutil.copytree(place / "finished", killed)
+    done = {"pairs", "teacher_vectors", "score_teacher", "tokenizer"}
+    for mark in killed.glob("stages/*/done.json"):
+        if mark.parent.name not in done:
+            mark.unlink()
+    for path in killed.glob("stages/*/encoder/weights.safetensors"):
+        path.write_bytes(path.read_bytes()[:100])  # half-written files stay behind
+    for name in ("scores.json", "report.html"):
+        (killed / name).unlink()
+    shutil.rmtree(killed / "student")
+    start(place, "killed")
+    assert content(killed) == content(place / "finished")
+    marks = {path: path.stat().st_mtime_ns for path in killed.rglob("done.json")}
+    start(place, "killed")
+    assert marks == {path: path.stat().st_mtime_ns for path in marks}
+
+
+def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
+    with pytest.raises(InputError, match="other settings.*seed = 0; seed = 1"):
+        start(place, "finished", overrides={"data.seed": 1})
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(InputError, match="holds something else"):
+        start(place, tmp_path)
+    shutil.copytree(place / "data", tmp_path / "data")
+    write_rows(tmp_path / "data/parallel/train/some.en-de.tsv.gz", [("a", "b")])
+    with pytest.raises(InputError, match="files of the data folder it began with"):
+        start(place, "finished", data_dir=tmp_path / "data")
+    shutil.copytree(place / "finished", tmp_path / "copy")
+    mark = tmp_path / "copy/stages/teacher_vectors/done.json"
+    write_json(mark, {"result": {"fingerprint": "another"}, "seconds": 1})
+    with pytest.raises(InputError, match="the teacher it began with"):
+        start(place, tmp_path / "copy")
+
+
+def test_run_all_goes_on_past_a_failure(tmp_path, monkeypatch):
+    def one(name, out, *rest):
+        if name == "bad":
+            raise InputError("no such thing")
+        return {"recipe": name, "folder": str(out)}
+
+    monkeypatch.setattr(runner, "run", one)
+    results = run_all(["bad", "good"], out_dir=tmp_path)
+    assert [result.get("error") for result in results] == [
+        "InputError: no such thing", None,
+    ]  # fmt: skip
+    assert results[1]["folder"] == str(tmp_path / "good")
+    assert read_json(tmp_path / "results.json") == results
+
+
+def test_every_student_has_its_steps(tmp_path):
+    recipe = load_recipe("msd_lab", "smoke")
+    folder = SimpleNamespace(stage=tmp_path.joinpath)
+    names = [step.name for step in plan(Run(recipe, folder, None, tmp_path))]
+    assert len(set(names)) == len(names)
+    for stage in ("untrained", "align_embedding", "contrastive_learning"):
+        assert {stage, f"{stage}_small", f"score_{stage}_small"} <= set(names)
+    assert {"closed_form", "closed_form_b16", "closed_form_b8"} <= set(names)
+    assert {"made_data", "keep_student", "keep_student_small"} <= set(names)
+
+
+def other_run(place, overrides):
+    """Return the finished run with another recipe."""
+    recipe = load_recipe(place / "small.toml", "smoke", overrides)
+    stages = place / "finished" / "stages"
+    folder = SimpleNamespace(stage=stages.joinpath)
+    return Run(recipe, folder, place / "data", place / "store")
+
+
+def test_ridge_start_is_the_closed_form(place, finished):
+    texts = sentences(5, 9)
+    shape = {"assistant.start": "ridge", "assistant.hidden_dim": 4}
+    ours = other_run(place, shape | {"assistant.projection_dim": 16})
+    narrow = start_steps._ridge(ours)
+    assert narrow.config.num_layers == 2
+    closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
+    np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
+    ours = other_run(place, {"assistant.start": "ridge", "assistant.bottleneck_dim": 4})
+    wide = start_steps._ridge(ours)
+    np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
+
+
+def test_grown_assistant_has_the_teachers_body(place, finished, tmp_path):
+    tiny_encoder().save(tmp_path / "teacher")
+    source = {"teacher.source": str(tmp_path / "teacher"), "assistant.start": "grow"}
+    grown = start_steps._grown(other_run(place, source)).weights()
+    for path, value in load_encoder(tmp_path / "teacher").weights().items():
+        if path.startswith("body/"):
+            np.testing.assert_array_equal(grown[path], value)
+    wrong = source | {"assistant.num_layers": 3}
+    with pytest.raises(InputError, match="assistant.num_layers=3, teacher 2"):
+        start(place, tmp_path / "run", overrides=wrong)
+    with pytest.raises(InputError, match="a teacher whose weights can be read"):
+        start(place, tmp_path / "run", overrides={"assistant.start": "grow"})
+
+
+def test_goals_come_twice():
+    rows = np.arange(12.0).reshape(6, 2)
+    goals = Goals(lambda start, stop: rows[start:stop], 6, 2)
+    twice = np.concatenate([rows, rows])
+    assert goals.shape == twice.shape and len(goals) == 12
+    for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
+        np.testing.assert_array_equal(goals[part], twice[part])
+
+
+def test_hashed_words_are_graded():
+    teacher = HashedWords(64)
+    a, b, c, empty = teacher.encode(["The cat, runs", "runs the CAT", "the dog", ""])
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    assert 0.1 < a @ c < 0.9 and not empty.any()
+    assert np.linalg.norm(a) == pytest.approx(1)
+    assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
+
+
+def test_the_demos_promises():
+    def rows(closed, untrained, *stages):
+        names = ("align_embedding", "teach_student", "contrastive_learning")
+        found = [
+            {"name": name, "kind": "stage", "stage": name, "table_bytes": 10}
+            for name in names
+        ]
+        found += [{"name": "u", "kind": "untrained", "table_bytes": 10}]
+        found += [{"name": "c", "kind": "closed_form", "table_bytes": 12}]
+        found += [{"name": "wide", "kind": "closed_form", "table_bytes": 99}]
+        scores = [*stages, untrained, closed, 90.0]
+        return [
+            row | {"cross_lingual": score}
+            for row, score in zip(found, scores, strict=True)
+        ]
+
+    assert broken_rules(rows(50.0, 10.0, 20.0, 60.0, 60.0)) == []
+    assert len(broken_rules(rows(50.0, 10.0, 20.0, 60.0, 59.0))) == 1
+    assert len(broken_rules(rows(50.0, 50.0, 20.0, 20.0, 60.0))) == 2
+    assert len(broken_rules(rows(60.0, 10.0, 20.0, 60.0, 60.0))) == 1

@@ -1,0 +1,172 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from tiny_data import HashGuide, sentences
+
+import keras_msd.data.store as store_module
+from keras_msd.checks import InputError
+from keras_msd.data import GuideStore
+
+
+def test_targets_in_the_order_asked(tmp_path):
+    guide = HashGuide()
+    store = GuideStore(guide, tmp_path)
+    texts = ["b", "a", "", "b", "ü 中 😀", "a"]
+    found = store.targets(texts)
+    assert found.dtype == np.float32 and found.shape == (6, 4)
+    np.testing.assert_array_equal(found, [guide.vector(text) for text in texts])
+    assert sorted(guide.asked) == sorted(set(texts)), "each distinct sentence once"
+    assert len(store) == 4
+    assert store.targets([]).shape == (0, 4)
+
+
+def test_later_runs_compute_only_what_is_missing(tmp_path):
+    texts = sentences(300)
+    first = GuideStore(HashGuide(), tmp_path)
+    first.build(texts[:200])
+    rows = first.rows(texts[:200])
+    guide = HashGuide()
+    second = GuideStore(guide, tmp_path)
+    found = second.targets(texts)
+    assert sorted(guide.asked) == sorted(texts[200:])
+    np.testing.assert_array_equal(found, [guide.vector(text) for text in texts])
+    np.testing.assert_array_equal(second.rows(texts[:200]), rows)
+    np.testing.assert_array_equal(second.vectors(rows[[5, 0, 5]]), found[[5, 0, 5]])
+    # A store that was open before sees what the other one added.
+    np.testing.assert_array_equal(first.targets(texts), found)
+
+
+def test_chunks_are_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "CHUNK_SENTENCES", 50)
+    sizes = []
+
+    class Sizes(HashGuide):
+        def encode(self, texts):
+            sizes.append(len(texts))
+            return super().encode(texts)
+
+    texts = sentences(90)
+    GuideStore(Sizes(), tmp_path).build(text for text in texts for _ in range(7))
+    assert sum(sizes) == 90 and len(sizes) == 2 and min(sizes) >= 40 - 8
+    monkeypatch.setattr(store_module, "CHUNK_BYTES", 4 * 4 * 3)
+    GuideStore(Sizes(), tmp_path / "wide").build(["a", "b", "c", "d", "e"])
+    assert sizes[2:] == [3, 2], "wide vectors come in smaller chunks"
+
+
+def test_one_guide_a_folder(tmp_path):
+    GuideStore(HashGuide(), tmp_path)
+    with pytest.raises(InputError, match="another guide.*'other'.*'hash'"):
+        GuideStore(HashGuide(fingerprint="other"), tmp_path)
+    with pytest.raises(InputError, match="another guide.*dim 5.*4"):
+        GuideStore(HashGuide(dim=5), tmp_path)
+    assert json.loads((tmp_path / "store.json").read_text())["dim"] == 4
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_numbers_that_are_not_finite(tmp_path, value):
+    class Broken(HashGuide):
+        def encode(self, texts):
+            vectors = super().encode(texts).astype(np.float64)
+            vectors[[text == "bad one" for text in texts], 2] = value
+            return vectors
+
+    store = GuideStore(Broken(), tmp_path)
+    with pytest.raises(InputError, match="must be finite.*'bad one'"):
+        store.targets(["good", "bad one", "fine"])
+    guide = HashGuide()
+    GuideStore(guide, tmp_path).targets(["good", "fine", "bad one"])
+    assert guide.asked == ["bad one"], "what was right is kept"
+
+
+def test_wrong_shape_and_wrong_sentences(tmp_path):
+    class Narrow(HashGuide):
+        def encode(self, texts):
+            return super().encode(texts)[:, 1:]
+
+    with pytest.raises(InputError, match=r"shape \(2, 3\) for 2 sentences, dim=4"):
+        GuideStore(Narrow(), tmp_path).targets(["a", "b"])
+    store = GuideStore(HashGuide(), tmp_path)
+    with pytest.raises(InputError, match="list of texts"):
+        store.targets("a sentence")
+    with pytest.raises(InputError, match="must hold texts.*3"):
+        store.targets(["a", 3])
+    with pytest.raises(InputError, match="surrogate"):
+        store.targets(["a\ud800"])
+
+
+def test_lost_vectors_are_noticed(tmp_path):
+    GuideStore(HashGuide(), tmp_path).targets(["a", "b"])
+    os.truncate(tmp_path / "vectors.f32", 16)
+    with pytest.raises(InputError, match="must have 32 bytes. Received: 16"):
+        GuideStore(HashGuide(), tmp_path)
+
+
+def test_bytes_behind_the_last_commit_are_overwritten(tmp_path):
+    GuideStore(HashGuide(), tmp_path).targets(["a", "b"])
+    with open(tmp_path / "vectors.f32", "ab") as handle:
+        handle.write(b"x" * 37)  # what a killed process leaves
+    guide = HashGuide()
+    store = GuideStore(guide, tmp_path)
+    expected = [guide.vector(text) for text in "bac"]
+    np.testing.assert_array_equal(store.targets(["b", "a"]), expected[:2])
+    np.testing.assert_array_equal(store.targets(["b", "a", "c"]), expected)
+    assert guide.asked == ["c"]
+
+
+PROCESS = """
+    import os, signal, sys
+    sys.path.insert(0, {tests!r})
+    from tiny_data import HashGuide, sentences
+    from keras_msd.data import GuideStore, store
+
+    def die(*args):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    class Guide(HashGuide):
+        def encode(self, texts):
+            if len(self.asked) == 100:
+                {then}
+            return super().encode(texts)
+
+    store.CHUNK_SENTENCES = 50
+    GuideStore(Guide(), {folder!r}).build(sentences(200))
+"""
+
+
+def start(folder, then):
+    script = PROCESS.format(
+        tests=os.path.dirname(__file__), then=then, folder=str(folder)
+    )
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
+
+
+@pytest.mark.parametrize("then", ["die()", "os.fsync = die"])
+def test_killed_before_and_in_the_middle_of_a_commit(tmp_path, then):
+    assert start(tmp_path, then).wait() == -signal.SIGKILL
+    size = (tmp_path / "vectors.f32").stat().st_size
+    assert size == 16 * (150 if "fsync" in then else 100), "vectors without keys"
+    guide = HashGuide()
+    store = GuideStore(guide, tmp_path)
+    assert len(store) == 100
+    texts = sentences(200)
+    expected = [guide.vector(text) for text in texts]
+    np.testing.assert_array_equal(store.targets(texts), expected)
+    assert sorted(guide.asked) == sorted(texts[100:])
+
+
+def test_two_processes_write_one_store(tmp_path):
+    both = [start(tmp_path, "pass") for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    guide = HashGuide()
+    store = GuideStore(guide, tmp_path)
+    assert len(store) == 200
+    texts = sentences(200)
+    expected = [guide.vector(text) for text in texts]
+    np.testing.assert_array_equal(store.targets(texts), expected)
+    assert guide.asked == []

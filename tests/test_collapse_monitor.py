@@ -11,39 +11,55 @@ from keras_msd.stages.collapse_monitor import CollapseMonitor
 from keras_msd.stages.teach_assistant import TeachAssistant
 
 
-def fit(goal, caplog, **options):
-    x, y = batch()
-    stage = TeachAssistant(network())
-    stage.compile(keras.optimizers.Adam(0.03))
-    monitor = CollapseMonitor(x, every=8, **options)
+class Fixed:
+    """Stands for a stage that always gives the same vectors."""
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def __call__(self, x, training):
+        return {"source": self.vectors}
+
+
+def messages(vectors, caplog, **options):
+    monitor = CollapseMonitor(batch()[0], every=2, **options)
+    monitor.set_model(Fixed(np.asarray(vectors, "float32")))
     with caplog.at_level(logging.WARNING, "keras_msd"):
-        stage.fit(
-            x,
-            {"teacher": goal},
-            batch_size=ROWS,
-            epochs=24,
-            verbose=0,
-            callbacks=[monitor],
-        )
-    records = [r for r in caplog.records if r.name.startswith("keras_msd")]
-    return monitor, stage(x)["source"].numpy(), [r.getMessage() for r in records]
+        for update in range(10):
+            monitor.on_train_batch_end(update)
+    return [r.getMessage() for r in caplog.records]
 
 
-def test_a_constant_guide_is_noticed_once(caplog):
-    goal = np.tile(np.arange(1, 7, dtype="float32"), (ROWS, 1))
-    _, _, messages = fit(goal, caplog)
-    assert len(messages) == 1 and "Embeddings collapse" in messages[0]
+def test_equal_vectors_are_noticed_once(caplog):
+    made = messages(np.ones((ROWS, 3)), caplog)
+    assert len(made) == 1
+    assert "between different sentences is 1.000 after 2 updates" in made[0]
 
 
-def test_a_good_guide_is_not(caplog):
-    monitor, vectors, messages = fit(batch()[1]["teacher"], caplog)
-    assert messages == []
-    rows = [0, 1, 2, 3, 5]  # row 4 repeats the English line of row 0
-    unit = vectors[rows] / np.linalg.norm(vectors[rows], axis=1)[:, None]
-    pairs = [unit[i] @ unit[j] for i in range(5) for j in range(i)]
-    assert monitor.mean_cosine() == pytest.approx(np.mean(pairs), abs=1e-5)
+def test_different_vectors_are_not(caplog):
+    assert messages(np.eye(ROWS), caplog) == []
 
 
 def test_it_looks_early_only(caplog):
-    goal = np.ones((ROWS, 6), "float32")
-    assert fit(goal, caplog, until=7)[2] == []
+    assert messages(np.ones((ROWS, 3)), caplog, until=1) == []
+
+
+def test_the_limit_is_the_mean_over_pairs_of_different_lines(caplog):
+    vectors = np.eye(ROWS)
+    vectors[4] = vectors[0]  # the same English line: not a pair
+    assert messages(vectors, caplog, threshold=0.001) == []
+    vectors[1] = vectors[0]
+    assert "is 0.100 after" in messages(vectors, caplog, threshold=0.09)[0]
+
+
+def test_it_runs_in_fit_and_takes_the_pairs_of_distinct_lines():
+    x, y = batch()
+    stage = TeachAssistant(network())
+    stage.compile(keras.optimizers.SGD(0.01))
+    monitor = CollapseMonitor(x, every=1)
+    stage.fit(x, y, batch_size=ROWS, verbose=0, callbacks=[monitor])
+    assert monitor.updates == 1
+    vectors = stage(x)["source"].numpy()[[0, 1, 2, 3, 5]]
+    unit = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    pairs = [unit[i] @ unit[j] for i in range(5) for j in range(i)]
+    assert monitor.mean_cosine() == pytest.approx(np.mean(pairs), abs=1e-5)

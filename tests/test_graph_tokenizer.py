@@ -41,7 +41,7 @@ def wordpiece(folder, **fields):
     words = {word for text in TEXTS for word in text.split() if len(word) < 9}
     pieces = words | {c for text in TEXTS for c in text}
     pieces |= {piece.lower() for piece in pieces}
-    plain = sorted(p for p in pieces if p.isalnum() and p.strip() and hash_of(p) % 7)
+    plain = sorted(p for p in pieces if p.isalnum() and p.strip() and hash_of(p) % 13)
     special = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
     lines = special + plain + ["##" + piece for piece in plain] + list("[]</>#.,!?…")
     (folder / "vocab.txt").write_text("\n".join(lines), encoding="utf-8")

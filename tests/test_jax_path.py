@@ -68,6 +68,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("jax")
     root = str(Path(keras_msd.__path__[0]).parent)
     own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": root}
+    own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the compiler: half the time
     command = [sys.executable, __file__, str(path)]
     subprocess.run(command, check=True, env=os.environ | own)
     return path

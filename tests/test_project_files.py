@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import keras_msd
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = ("keras_msd", "recipes", "export", "benchmarks", "tests", "tools")
@@ -109,7 +111,7 @@ def test_no_path_of_one_machine():
 def test_version_stands_in_the_changelog():
     version = PROJECT["project"]["version"]
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert headings[0] == version
+    assert headings[0] == version == keras_msd.__version__
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -249,13 +249,19 @@ def other_run(place, overrides):
 
 def test_ridge_start_is_the_closed_form(place, finished):
     texts = sentences(5, 9)
-    shape = {"assistant.start": "ridge", "assistant.hidden_dim": 4}
-    ours = other_run(place, shape | {"assistant.projection_dim": 16})
+    begin = {
+        "assistant.start": "ridge",
+        "assistant.normalize_first": True,
+        "assistant.zero_residuals": True,
+        "assistant.embedding_layer_norm": False,
+    }
+    shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
+    ours = other_run(place, begin | shape)
     narrow = start_steps._ridge(ours)
     assert narrow.config.num_layers == 2
     closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
     np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
-    ours = other_run(place, {"assistant.start": "ridge", "assistant.bottleneck_dim": 4})
+    ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
     wide = start_steps._ridge(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
 

@@ -130,6 +130,7 @@ def test_variants_share_what_they_leave_out():
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
         ("tokenizer.source", "assistant", ["vocabulary_size"]),
         ("assistant.source", "hf://a/b", ["tokenizer.source", "hf://a/b"]),
+        ("assistant.start", "ridge", ["`normalize_first = true`"]),
     ],
 )
 def test_wrong_values_are_named(recipe, key, value, parts):

@@ -187,3 +187,10 @@ def test_a_blank_is_learned_with_the_word_after_it(unigram):
     assert len(pieces) < len(" ".join(words)) / 2
     joined = "".join(unigram.pieces()[i] for i in pieces)
     assert joined == "▁" + "▁".join(words)
+
+
+def test_text_is_put_in_compatibility_form_and_keeps_its_case(unigram):
+    texts = ["Thé ﬁ", "Ｔｈé　ﬁ", "The\u0301 \n fi", "thé fi"]
+    one, wide, apart, lower = unigram.encode_plain(texts)
+    assert one == wide == apart != lower
+    assert unigram.unknown_id not in one + lower

@@ -79,7 +79,7 @@ TRICKY = [
 def made_texts(count: int = 250) -> list[str]:
     """Return the sentences, the tricky texts and random mixtures of characters."""
     draw = random.Random(5)
-    near = [c for text in SENTENCES + TRICKY for c in text]
+    near = sorted({c for text in SENTENCES + TRICKY for c in text})
     far = [chr(c) for c in range(0x20, 0x20000) if not 0xD800 <= c < 0xE000]
     texts = SENTENCES + TRICKY
     for index in range(count):

@@ -5,13 +5,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from keras_msd.recipes.runner import run
 
-SENTENCES = 200
 # An entry of None in sys.modules makes an import fail as if nothing were installed.
 ALONE = """
 import runpy, sys
@@ -34,15 +32,17 @@ def run_demo(
         store_dir: As for `run`.
 
     Returns:
-        What `run` returns, and `query`, a German held-out sentence, `matches`, the
+        What `run` returns, and `query`, a German sentence, `matches`, the
         English sentences nearest to it as a process without keras and keras_msd finds
         them, and `broken`, the rules that the scores do not keep.
     """
     result = run("demo", out_dir, scale, store_dir=store_dir)
-    query, english = _held_out(Path(result["folder"]))
-    matches = search_alone(Path(result["artefacts"][0]), query, english)
+    from keras_msd.data.made import DEMO_QUERY, DEMO_SENTENCES
+
+    artefact = Path(result["artefacts"][0])
+    matches = search_alone(artefact, DEMO_QUERY, list(DEMO_SENTENCES))
     return result | {
-        "query": query,
+        "query": DEMO_QUERY,
         "matches": matches,
         "broken": broken_rules(result["rows"]),
     }
@@ -108,12 +108,3 @@ def search_alone(
         raise RuntimeError(f"The artefact `{artefact}` does not run: {done.stderr}")
     found = [line.split("\t", 1) for line in done.stdout.splitlines()]
     return [{"cosine": float(cosine), "sentence": text} for cosine, text in found]
-
-
-def _held_out(folder: Path) -> tuple[str, list[str]]:
-    from keras_msd.data import read_pairs
-
-    dev = folder / "stages" / "made_data" / "data" / "parallel" / "dev"
-    files = sorted(dev.glob("*.en-de.tsv.gz"))
-    pairs = list(islice(iter(read_pairs(files)), SENTENCES))
-    return pairs[0].target, list(dict.fromkeys(pair.source for pair in pairs))

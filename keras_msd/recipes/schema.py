@@ -109,11 +109,23 @@ class AssistantSettings(Settings):
     word_branch: bool = False
 
     @model_validator(mode="after")
-    def _shape_is_complete(self) -> "AssistantSettings":
+    def _fits_its_start(self) -> "AssistantSettings":
         shape = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
         absent = [key for key in shape if getattr(self, key) is None]
         if self.source == "new" and self.start != "grow" and absent:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
+        identity = {
+            "normalize_first": True,
+            "zero_residuals": True,
+            "embedding_layer_norm": False,
+        }
+        if self.source == "new" and self.start == "ridge":
+            for key, value in identity.items():
+                if getattr(self, key) is not value:
+                    raise ValueError(
+                        f'`start = "ridge"` needs `{key} = {str(value).lower()}`, as '
+                        "the body must begin as the identity"
+                    )
         return self
 
 

@@ -1,10 +1,11 @@
-"""Random meanings: which words go together, and which split they belong to."""
+"""Random meanings, and which split their words belong to."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TypeVar
 
+from keras_msd.data.made import sense
 from keras_msd.data.made.lexicon import Entry, table
 from keras_msd.data.made.meaning import Event, Meaning
 
@@ -48,9 +49,17 @@ class Draw:
         negated = tense != "i" and (
             "N" in parts or (self.held_out and self.uniform() < NEGATION_RATE)
         )
-        event = self.event(tense, negated, place="P" in parts, framed=timed)
+        event = self.event(
+            tense,
+            negated,
+            place="P" in parts,
+            framed=timed,
+            described=not set("W2") & set(parts),
+        )
         weather = self.pick(table("weather")) if "W" in parts else None
-        second = self.event(tense, beside=event) if "2" in parts else None
+        second = None
+        if "2" in parts:
+            second = self.event(tense, described=False, beside=event)
         return Meaning(template, event, tense, time, weather, second)
 
     def event(
@@ -59,6 +68,7 @@ class Draw:
         negated: bool = False,
         place: bool = False,
         framed: bool = True,
+        described: bool = True,
         beside: Event | None = None,
     ) -> Event:
         """Return an event whose words go together.
@@ -69,68 +79,30 @@ class Draw:
             place: Whether it may have a place.
             framed: Whether the template adds words to it; an event that stands alone
                 and has no object gets a place, so that no sentence is bare.
+            described: Whether the subject may have an adjective; two clauses with
+                adjectives would be long.
             beside: An event of the same sentence, of another subject and verb.
         """
         used = (beside.verb, beside.subject) if beside else ()
-        verb = self.pick([v for v in self.verbs(tense) if v not in used])
-        subject = self.pick([s for s in self.subjects(verb) if s not in used])
+        verb = self.pick([v for v in _verbs(tense, self.held_out) if v not in used])
+        who = [s for s in _subjects(verb, self.held_out) if s not in used]
+        subject = self.pick(who)
         thing = where = adjective = None
         if verb.listed("objects"):
-            thing = self.pick(self.objects(verb, subject))
+            thing = self.pick(_objects(verb, subject, self.held_out))
         bare = thing is None and not framed
         place = place and not negated and bool(verb.listed("places"))
         if place and (bare or self.uniform() < PLACE_RATE):
-            where = self.pick(self.places(verb, subject))
-        if subject.facts["kind"] == "p" and self.uniform() < ADJECTIVE_RATE:
-            adjective = self.pick(self.allowed("adjectives"))
+            where = self.pick(_places(verb, subject, self.held_out))
+        described = described and subject.facts["kind"] == "p"
+        if described and self.uniform() < ADJECTIVE_RATE:
+            adjective = self.pick(allowed("adjectives", self.held_out))
         return Event(subject, verb, adjective, thing, where, negated)
-
-    def allowed(self, name: str) -> tuple[Entry, ...]:
-        """Return the rows of a table that this split may use."""
-        return _allowed(name, self.held_out)
-
-    def verbs(self, tense: str) -> tuple[Entry, ...]:
-        """Return the verbs that are natural in `tense`."""
-        return _verbs(tense, self.held_out)
-
-    def subjects(self, verb: Entry) -> tuple[Entry, ...]:
-        """Return who can do it: `p` people (and family, `f`), `a` animals."""
-        return _subjects(verb.facts["who"].replace("p", "pf"), self.held_out)
-
-    def objects(self, verb: Entry, subject: Entry) -> list[Entry]:
-        """Return what it can be done to, other than the subject itself.
-
-        Animals eat and drink what is `raw`.
-        """
-        name = subject.cells["en"].split()[-1]
-        fitting = _listed("objects", "classes", verb.facts["objects"], self.held_out)
-        return _prefer(
-            [one for one in fitting if one.cells["en"].split()[-1] != name],
-            lambda one: is_animal(subject) and "raw" in one.listed("classes"),
-        )
-
-    def places(self, verb: Entry, subject: Entry) -> list[Entry]:
-        """Return where it can be done; animals stay `out` of buildings."""
-        fitting = _listed("places", "kinds", verb.facts["places"], self.held_out)
-        return _prefer(
-            fitting, lambda one: is_animal(subject) and "out" in one.listed("kinds")
-        )
-
-
-def is_animal(subject: Entry) -> bool:
-    """Whether a subject is an animal."""
-    return subject.facts["kind"] == "a"
-
-
-def _prefer(
-    entries: Sequence[Entry], wanted: Callable[[Entry], bool]
-) -> list[Entry]:
-    """Return the entries that are wanted, all of them if none is."""
-    return [entry for entry in entries if wanted(entry)] or list(entries)
 
 
 @cache
-def _allowed(name: str, held_out: bool) -> tuple[Entry, ...]:
+def allowed(name: str, held_out: bool) -> tuple[Entry, ...]:
+    """Return the rows of a table that a split may use: training none held out."""
     return tuple(entry for entry in table(name) if held_out or not entry.held_out)
 
 
@@ -141,19 +113,22 @@ def _times(tenses: str) -> tuple[Entry, ...]:
 
 @cache
 def _verbs(tense: str, held_out: bool) -> tuple[Entry, ...]:
-    allowed = _allowed("verbs", held_out)
-    return tuple(verb for verb in allowed if tense in verb.facts["tenses"])
+    verbs = allowed("verbs", held_out)
+    return tuple(verb for verb in verbs if tense in verb.facts["tenses"])
 
 
 @cache
-def _subjects(kinds: str, held_out: bool) -> tuple[Entry, ...]:
-    allowed = _allowed("subjects", held_out)
-    return tuple(subject for subject in allowed if subject.facts["kind"] in kinds)
+def _subjects(verb: Entry, held_out: bool) -> tuple[Entry, ...]:
+    return tuple(s for s in allowed("subjects", held_out) if sense.acts(verb, s))
 
 
 @cache
-def _listed(name: str, fact: str, wanted: str, held_out: bool) -> tuple[Entry, ...]:
-    """Return the rows whose list `fact` shares an item with the list `wanted`."""
-    wishes = set(wanted.split(","))
-    allowed = _allowed(name, held_out)
-    return tuple(entry for entry in allowed if wishes & set(entry.listed(fact)))
+def _objects(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
+    things = allowed("objects", held_out)
+    return tuple(one for one in things if sense.takes_object(verb, subject, one))
+
+
+@cache
+def _places(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
+    places = allowed("places", held_out)
+    return tuple(one for one in places if sense.takes_place(verb, subject, one))

@@ -2,9 +2,9 @@
 
 import csv
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
 
 LANGUAGES = ("ar", "de", "es", "fr", "it", "nl", "tr")
 ALL_LANGUAGES = ("en", *LANGUAGES)
@@ -20,8 +20,11 @@ TABLES = (
 )
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Entry:
     """One row of a table: what it says, and how each language says it.
+
+    Rows are read once, so that the same row is the same object.
 
     Attributes:
         id: Name within its table. `film` and `film.2` are synonyms.
@@ -54,8 +57,8 @@ class Entry(NamedTuple):
 def table(name: str) -> tuple[Entry, ...]:
     """Return all rows of one of `TABLES`, in the order of the file."""
     file = resources.files(__package__) / f"{name}.tsv"
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    lines = file.read_text(encoding="utf-8").splitlines()
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     return tuple(
         Entry(
             id=row["id"],

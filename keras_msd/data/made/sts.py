@@ -14,7 +14,7 @@ Row = tuple[float, str, str]
 
 # Each level in turn, so that the scale is covered evenly: (lowest, highest) gold.
 LEVELS = ((4.5, 5.0), (3.4, 4.4), (2.2, 3.3), (1.1, 2.1), (1.0, 1.0), (0.0, 0.0))
-TRIES = 200
+TRIES = 500
 
 
 def made_sts(
@@ -51,10 +51,8 @@ def made_sts(
     return rows
 
 
-def _partner(
-    first: Meaning, level: tuple[float, float], draw: Draw
-) -> Meaning | None:
-    """Return another held-out meaning whose similarity is at `level`, if one is found."""
+def _partner(first: Meaning, level: tuple[float, float], draw: Draw) -> Meaning | None:
+    """Return another held-out meaning at `level`, None if no try was at it."""
     lowest, highest = level
     others = draw.meanings()
     for _ in range(TRIES):

@@ -14,7 +14,7 @@ def clauses(words: Forms, tense: str, time: str, negated: bool) -> dict[str, str
 
     Args:
         words: Forms `[stem, third person of the present in -yor]` and the other parts.
-        tense: `p` is the past in -di, `i` the infinitive; the present in -yor otherwise.
+        tense: `p` is the past in -di, `i` the infinitive; otherwise present in -yor.
         time: Stands after the subject, may be empty.
         negated: Whether the event does not take place.
     """

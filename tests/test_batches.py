@@ -1,0 +1,272 @@
+"""Batches: what they hold, which pairs they draw, and that any place is found again."""
+
+import gc
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
+
+from keras_msd.checks import InputError
+from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
+from keras_msd.data.stream import BatchStream
+
+
+@pytest.fixture
+def table(tmp_path):
+    pairs = Pairs.from_list(triples({"de": 200, "fr": 100, "tr": 30}))
+    return PairTable.build(pairs, WordTokenizer(), tmp_path / "table", max_length=32)
+
+
+def all_rows(stream, epoch=0):
+    steps = range(stream.steps(epoch), stream.steps(epoch + 1))
+    return [stream.rows(position) for position in steps]
+
+
+def same(one, other):
+    for a, b in zip(one, other, strict=True):
+        assert a.keys() == b.keys()
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_what_a_batch_holds(table, tmp_path):
+    guide, other = HashGuide(dim=4), HashGuide(dim=3, fingerprint="other")
+    guides = {
+        "teacher": (GuideStore(guide, tmp_path / "a"), "source"),
+        "assistant_target": (GuideStore(other, tmp_path / "b"), "target"),
+    }
+    batches = PairBatches(table, WordEncoder(), guides, batch_size=16)
+    tokenizer, pairs = WordTokenizer(), list(table.texts)
+    assert len(batches) == 330 // 16
+    repeated = 0
+    for index in range(len(batches)):
+        x, y = batches[index]
+        own = [pairs[row] for row in batches.stream.rows(index)]
+        english = [pair.source for pair in own]
+        for side in ("source", "target"):
+            texts = [getattr(pair, side) for pair in own]
+            expected = tokenizer.encode(texts, 32)
+            ids, mask = x[f"{side}_token_ids"], x[f"{side}_padding_mask"]
+            assert ids.dtype == mask.dtype == np.int32
+            length = ids.shape[1]
+            longest = max(map(len, expected))
+            assert length % 8 == 0 and length - 8 < longest <= length
+            for row, one, real in zip(expected, ids, mask, strict=True):
+                assert one.tolist() == row + [0] * (length - len(row))
+                assert real.sum() == len(row) and real[: len(row)].all()
+        assert x["group"].dtype == np.int32
+        assert x["group"].tolist() == [english.index(text) for text in english]
+        repeated += len(english) - len(set(english))
+        assert {name: value.dtype for name, value in y.items()} == {
+            "teacher": np.float32,
+            "assistant_target": np.float32,
+        }
+        np.testing.assert_array_equal(y["teacher"], [*map(guide.vector, english)])
+        targets = [other.vector(pair.target) for pair in own]
+        np.testing.assert_array_equal(y["assistant_target"], targets)
+    assert repeated > 0
+    assert len(guide.asked) == 200, "each distinct English line once"
+    again = HashGuide(dim=4)
+    store = GuideStore(again, tmp_path / "a")
+    PairBatches(table, WordEncoder(), {"teacher": (store, "source")}, batch_size=16)
+    assert again.asked == []
+
+
+def test_files_are_drawn_evenly(table):
+    rows = np.concatenate(all_rows(BatchStream(table, 10)))
+    languages = Counter(np.searchsorted([200, 300, 330], rows, side="right").tolist())
+    assert languages == {0: 110, 1: 110, 2: 110}
+    assert max(Counter(rows[rows < 200].tolist()).values()) == 1
+    small = Counter(rows[rows >= 300].tolist())
+    assert len(small) == 30 and set(small.values()) == {3, 4}
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
+def test_by_size_all_pairs_once(table, options):
+    stream = BatchStream(table, temperature=1, drop_remainder=False, **options)
+    for epoch in range(2):
+        rows = np.concatenate(all_rows(stream, epoch))
+        assert sorted(rows.tolist()) == list(range(330))
+
+
+def test_little_padding_and_mixed_lengths(table):
+    stream = BatchStream(table, 10)
+    batches = all_rows(stream)
+    padded = real = unsorted = 0
+    rows = np.concatenate(batches)
+    for side in ("source", "target"):
+        for batch in batches:
+            lengths = table.lengths(side, batch)
+            real += lengths.sum()
+            padded += len(batch) * (-(-lengths.max() // 8) * 8)
+        for start in range(0, len(rows), 10):
+            unsorted += 10 * table.lengths(side, rows[start::33][:10]).max()
+    assert padded < 1.45 * real < unsorted
+    longest = [int(table.lengths("source", batch).max()) for batch in batches]
+    assert longest not in (sorted(longest), sorted(longest)[::-1])
+
+
+@pytest.mark.parametrize("budget", [100, 500, 3000])
+def test_token_budget(table, budget):
+    stream = BatchStream(table, token_budget=budget, multiple=8)
+    sizes = []
+    for batch in all_rows(stream):
+        tokens = sum(
+            len(batch) * (-(-table.lengths(side, batch).max() // 8) * 8)
+            for side in ("source", "target")
+        )
+        assert tokens <= budget
+        sizes.append(len(batch))
+    assert sum(sizes) == 330
+    assert len(sizes) < 1.5 * 330 * 48 / budget + 8, "batches are nearly full"
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
+def test_any_place_is_found_again(table, options, monkeypatch):
+    monkeypatch.setattr("keras_msd.data.stream.WINDOW_BATCHES", 4)
+    monkeypatch.setattr("keras_msd.data.stream.WINDOW_PAIRS", 64)
+    whole = BatchStream(table, seed=5, **options)
+    expected = [whole.rows(position).tolist() for position in range(80)]
+    assert len({tuple(rows) for rows in expected}) == 80
+    for position in (79, 0, 41, 40, 20, 79):
+        fresh = BatchStream(table, seed=5, **options)
+        assert fresh.rows(position).tolist() == expected[position]
+        assert whole.rows(position).tolist() == expected[position]
+    assert BatchStream(table, seed=6, **options).rows(0).tolist() != expected[0]
+
+
+def test_start_and_epochs(table):
+    def build(**options):
+        return PairBatches(table, WordEncoder(), {}, 16, **options)
+
+    whole = build(epochs=3, seed=2)
+    assert len(whole) == 60
+    rest = build(epochs=3, seed=2, start=47)
+    assert len(rest) == 13
+    for index in range(13):
+        same(rest[index], whole[47 + index])
+    whole.on_epoch_end()
+    same(whole[0], build(seed=2)[0])
+    with pytest.raises(InputError, match="start=60, 60 batches in 3 epochs"):
+        build(epochs=3, start=60)
+    with pytest.raises(IndexError):
+        whole[60]
+
+
+def test_each_pass_is_the_next_epoch(table):
+    passes = PairBatches(table, WordEncoder(), {}, 16, seed=2, start=7)
+    whole = PairBatches(table, WordEncoder(), {}, 16, seed=2, epochs=3)
+    for number in range(2):
+        assert passes.position == 7 + 20 * number
+        passes[0]
+        passes.on_epoch_end()  # Keras looks at a first batch to build a model
+        for index in range(20):
+            same(passes[index], whole[7 + 20 * number + index])
+        passes.on_epoch_end()
+
+
+def test_fit_draws_the_stream_in_order(table, tmp_path):
+    class Sum(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.scale = self.add_weight(shape=(), initializer="zeros")
+
+        def call(self, x):
+            return keras.ops.cast(x["source_token_ids"], "float32") * self.scale
+
+        def compute_loss(self, x=None, y=None, *args, **kwargs):
+            mean = keras.ops.mean(keras.ops.cast(x["source_token_ids"], "float32"))
+            return self.scale + mean + keras.ops.mean(y["teacher"])
+
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    guides = {"teacher": (store, "source")}
+    batches = PairBatches(table, WordEncoder(), guides, batch_size=16)
+    model = Sum()
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    history = model.fit(batches, epochs=3, shuffle=False, verbose=0).history["loss"]
+    expected = []
+    for epoch in range(3):
+        values = []
+        for index in range(20):
+            x, y = batches.batch(20 * epoch + index)
+            values.append(x["source_token_ids"].mean() + y["teacher"].mean())
+        expected.append(np.mean(values))
+    np.testing.assert_allclose(history, expected, rtol=1e-5)
+    assert len(set(history)) == 3
+    assert batches.position == 60
+
+
+def test_corpus_list_and_folder(tmp_path):
+    rows = triples({"de": 20})
+    encoder = WordEncoder(max_length=16)
+    one = PairBatches(rows, encoder, {}, 8, max_length=9, folder=tmp_path)
+    two = PairBatches(Pairs.from_list(rows), encoder, {}, 8, max_length=9)
+    same(one[1], two[1])
+    assert one.table.max_length == 9
+    longer = PairBatches(rows, encoder, {}, 8, folder=tmp_path)
+    assert longer.table.max_length == 16, "two tables in one folder"
+    assert sorted(path.name[:6] for path in tmp_path.iterdir()) == [
+        "texts-",
+        "tokens",
+        "tokens",
+    ]
+    folder = two.table.folder.parent
+    assert folder.is_dir()
+    del two
+    gc.collect()
+    assert not folder.exists(), "a temporary table goes with its batches"
+
+
+def test_wrong_arguments(table, tmp_path):
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    other = WordEncoder()
+    other.tokenizer.fingerprint = "other"
+    cases = [
+        (r"\(store, .source.\)", {"guides": {"teacher": store}}),
+        (r"\(store, .source.\)", {"guides": {"teacher": (store, "english")}}),
+        ("number of pairs.*batch_size=331, 330", {"batch_size": 331}),
+        ("`token_budget` must be at least 64", {"token_budget": 63}),
+        ("`max_length` must be at most the encoder's", {"max_length": 33}),
+        ("must be cut at 16 tokens.*max_length=32", {"max_length": 16}),
+        ("must be cut at 16", {"encoder": WordEncoder(max_length=16)}),
+        ("another tokenizer", {"encoder": other}),
+        ("`temperature`", {"temperature": 0}),
+        ("`epochs` must be at least 1", {"epochs": 0}),
+        ("`start`", {"start": -1}),
+    ]
+    for match, options in cases:
+        arguments = {"encoder": WordEncoder(), "guides": {}} | options
+        with pytest.raises(InputError, match=match):
+            PairBatches(table, **arguments)
+    whole = PairBatches(table, WordEncoder(), {}, 331, drop_remainder=False)
+    assert len(whole) == 1 and len(whole[0][0]["group"]) == 330
+
+
+BLOCKED = """
+import sys
+sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
+sys.path.insert(0, {tests!r})
+from tiny_data import HashGuide, WordEncoder, triples
+from keras_msd.data import GuideStore, PairBatches
+store = GuideStore(HashGuide(), {folder!r})
+guides = {{"teacher": (store, "source")}}
+batches = PairBatches(triples({{"de": 9}}), WordEncoder(), guides, 4)
+x, y = batches[1]
+print(x["source_token_ids"].shape[0], y["teacher"].shape)
+"""
+
+
+def test_without_tensorflow(tmp_path):
+    script = BLOCKED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "4 (4, 4)\n", done.stderr

@@ -1,0 +1,96 @@
+import gc
+
+import keras
+import numpy as np
+import pytest
+from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
+
+from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable, pair_dataset
+
+
+@pytest.fixture
+def parts(tmp_path):
+    pairs = Pairs.from_list(triples({"de": 100, "fr": 60}))
+    table = PairTable.build(pairs, WordTokenizer(), tmp_path / "table", max_length=32)
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    return table, WordEncoder(), {"teacher": (store, "source")}
+
+
+def equal(dataset, batches, positions):
+    found = list(dataset)
+    assert len(found) == len(positions)
+    for (x, y), position in zip(found, positions, strict=True):
+        expected_x, expected_y = batches.batch(position)
+        assert x.keys() == expected_x.keys() and y.keys() == expected_y.keys()
+        for name, value in (*x.items(), *y.items()):
+            np.testing.assert_array_equal(value, (expected_x | expected_y)[name])
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
+def test_every_pass_is_the_next_epoch(parts, options):
+    dataset = pair_dataset(*parts, **options, seed=3, start=4)
+    batches = PairBatches(*parts, **options, seed=3)
+    steps = int(dataset.cardinality())
+    assert steps == len(batches)
+    for number in range(3):
+        first = 4 + number * steps
+        next(iter(dataset))  # a look at the first batch is no pass
+        equal(dataset, batches, range(first, first + steps))
+
+
+def test_some_epochs_in_a_pass(parts):
+    dataset = pair_dataset(*parts, batch_size=16, epochs=3, start=11, seed=3)
+    batches = PairBatches(*parts, batch_size=16, seed=3)
+    assert int(dataset.cardinality()) == 19
+    for _ in range(2):
+        equal(dataset, batches, range(11, 30))
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"batch_size": 16}, 16),
+        ({"batch_size": 15}, 15),
+        ({"batch_size": 15, "drop_remainder": False}, None),
+        ({"token_budget": 500}, None),
+    ],
+)
+def test_shapes(parts, options, rows):
+    x, y = pair_dataset(*parts, **options).element_spec
+    assert x["source_token_ids"].shape.as_list() == [rows, None]
+    assert x["group"].shape.as_list() == [rows]
+    assert y["teacher"].shape.as_list() == [rows, 4]
+    assert {spec.dtype.name for spec in x.values()} == {"int32"}
+    assert y["teacher"].dtype.name == "float32"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.data in fit")
+def test_fit_knows_the_steps(parts):
+    class Mean(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.scale = self.add_weight(shape=(), initializer="zeros")
+
+        def call(self, x):
+            return keras.ops.cast(x["group"], "float32") * self.scale
+
+        def compute_loss(self, x=None, y=None, *args, **kwargs):
+            return self.scale + keras.ops.mean(y["teacher"])
+
+    model = Mean()
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    dataset = pair_dataset(*parts, batch_size=16)
+    history = model.fit(dataset, epochs=3, shuffle=False, verbose=0).history["loss"]
+    batches = PairBatches(*parts, batch_size=16)
+    expected = [
+        np.mean([batches.batch(10 * e + i)[1]["teacher"].mean() for i in range(10)])
+        for e in range(3)
+    ]
+    np.testing.assert_allclose(history, expected, rtol=1e-5)
+
+
+def test_temporary_tables_live_as_long_as_the_dataset(parts):
+    _, encoder, guides = parts
+    dataset = pair_dataset(triples({"de": 20}), encoder, guides, batch_size=4)
+    gc.collect()
+    assert len(list(dataset)) == 5

@@ -5,7 +5,7 @@
 For a vocabulary of each kind, five ways are compared: the checkpoint's own (what the
 library it was published for gives), Python, tf.data, a graph and a saved graph. Texts
 are real sentences, taken evenly from all files of `<data>/parallel`, and the made texts
-of the tests. Every difference is listed with its cause in
+of the tests. Differences are counted by cause, with examples, in
 benchmarks/results/tokenizer_identity.json. Exit code 1: ours differ among themselves,
 or a difference from a checkpoint's own has no known cause.
 """
@@ -32,6 +32,7 @@ from keras_msd.progress import track
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tokenizer_identity.json"
 LENGTH = 128
+EXAMPLES = 3
 NAMES = "[SEP] [CLS] [PAD] [MASK] [UNK] <s> </s> <pad> <unk> <mask>".split()
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 GRAPHEME = "`tokenizers` normalises by grapheme, SentencePiece by character"
@@ -48,19 +49,26 @@ def main() -> int:
 
     real = real_sentences(options.data / "parallel", options.sentences)
     texts = {"real": real, "made": made_texts(5000)}
-    rows, differences = [], []
+    rows: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, tokenizer, own in vocabularies(real, Path(folder)):
             for source, batch in texts.items():
                 found = compare(name, tokenizer, own, batch, Path(folder))
-                differences += [{"texts": source} | one for one in found[1]]
+                differences += [
+                    {"vocabulary": name, "texts": source} | one for one in found[1]
+                ]
                 rows += [
                     {"vocabulary": name, "texts": source} | one for one in found[0]
                 ]
     for row in rows:
         print("{vocabulary:12} {texts:5} {count:6} {way:12} {differ:5}".format(**row))
     for one in differences:
-        print(f"{one['vocabulary']}: {one['text']!r}: {one['cause']}")
+        example = one["examples"][0]["text"]
+        print(
+            "{vocabulary}, {texts}: {count} because {cause}".format(**one),
+            ascii(example),
+        )
     packages = ("tensorflow", "tensorflow-text", "sentencepiece", "tokenizers")
     result = {
         "command": "python benchmarks/tokenizer_identity.py --data DATA",
@@ -145,7 +153,7 @@ def compare(
     texts: list[str],
     folder: Path,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return mismatches with Python per way, and the texts on which its own differs."""
+    """Return mismatches with Python per way, and why its own differs, by cause."""
     own.no_padding()
     own.enable_truncation(LENGTH)
     ids = {"own": [row.ids for row in own.encode_batch(texts)]}
@@ -157,16 +165,15 @@ def compare(
         pairs = zip(given, python, strict=True)
         differ = sum(one != other for one, other in pairs)
         rows.append({"way": way, "count": len(texts), "differ": differ})
+    causes: dict[str, list[dict[str, str]]] = {}
+    for text, theirs, ours in zip(texts, ids["own"], python, strict=True):
+        if theirs != ours:
+            shown = [" ".join(map(own.id_to_token, row)) for row in (theirs, ours)]
+            example = {"text": text, "own": shown[0], "ours": shown[1]}
+            causes.setdefault(cause(name, text), []).append(example)
     differences = [
-        {
-            "vocabulary": name,
-            "text": text,
-            "own": " ".join(map(own.id_to_token, theirs)),
-            "ours": " ".join(map(own.id_to_token, ours)),
-            "cause": cause(name, text),
-        }
-        for text, theirs, ours in zip(texts, ids["own"], python, strict=True)
-        if theirs != ours
+        {"cause": why, "count": len(examples), "examples": examples[:EXAMPLES]}
+        for why, examples in causes.items()
     ]
     return rows, differences
 

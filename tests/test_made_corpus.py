@@ -3,6 +3,7 @@ import re
 import unicodedata
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -137,6 +138,21 @@ def test_splits_share_no_template_and_the_other_words_are_known():
     assert {m.template.id for m in dev} == {
         t.id for t in table("templates") if t.held_out
     }
+
+
+def test_the_documentation_lists_exactly_what_is_held_out():
+    text = (Path(__file__).parents[1] / "docs/made_corpus.md").read_text("utf-8")
+    listed = re.findall(
+        r"^\*\*\w[^*]*\*\* \(\d+ of \d+\): (.+?)\.\n\n", text, re.M | re.S
+    )
+    names = ("subjects", "adjectives", "verbs", "objects", "places", "templates")
+    for name, found in zip(names, listed, strict=True):
+        english = [e.cells["en"] for e in table(name) if e.held_out]
+        if name == "verbs":
+            english = [forms.split()[1] for forms in english]
+        assert " ".join(found.replace("`", "").split()) == ", ".join(english)
+    others = [e for name in ("times", "weather") for e in table(name)]
+    assert not any(entry.held_out for entry in others)
 
 
 def test_similarity_by_hand_and_falling_with_every_changed_part():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import keras_msd
+from keras_msd.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -123,6 +124,12 @@ def test_pages_name_commands_and_files_that_exist(page):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_readme_names_commands_of_the_command_line():
+    named = re.findall(r"^keras-msd (\S+)", (ROOT / "README.md").read_text(), re.M)
+    known = {one.name or one.callback.__name__ for one in app.registered_commands}
+    assert {"run", "list"} <= set(named) <= known
 
 
 def test_every_package_folder_is_listed():

@@ -68,17 +68,19 @@ def test_rebuilt_model_is_the_model(unigram, tmp_path, style, mask):
 def test_ids_equal_those_of_the_tokenizers_library(unigram):
     own = published(unigram)
     own.encode_special_tokens = True
+    texts = made_texts(2000)
+    theirs = [row.ids for row in own.encode_batch(texts, add_special_tokens=False)]
+    ours = unigram.encode_plain(texts)
+    differ = {t for t, a, b in zip(texts, theirs, ours, strict=True) if a != b}
     # Where the library and SentencePiece differ: it takes names of special tokens in a
     # text for those tokens, normalises by grapheme, and counts U+0085 as a blank.
-    texts = [
+    known = [*FRAME, "\x85"]
+    assert not [
         text
-        for text in made_texts(2000)
-        if not any(name in text for name in [*FRAME, "\x85"])
-        and not has_combining(text)
+        for text in differ
+        if not any(name in text for name in known) and not has_combining(text)
     ]
-    assert len(texts) > 600
-    theirs = [row.ids for row in own.encode_batch(texts, add_special_tokens=False)]
-    assert unigram.encode_plain(texts) == theirs
+    assert len(differ) < len(texts) / 10
     assert own.encode("a </s>", add_special_tokens=False).ids[-1] == 2
     assert 2 not in unigram.encode_plain(["a </s>"])[0]
 

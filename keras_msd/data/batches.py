@@ -33,7 +33,7 @@ class PairBatches(keras.utils.PyDataset):
     with `epochs` a single pass has them all. To go on after `k` batches give `start=k`.
 
     Use `fit(..., shuffle=False)`: the order is random already, and Keras would shuffle
-    it with a seed of its own.
+    it with a seed of its own. With the TensorFlow backend `fit` takes `pair_dataset`.
 
     Args:
         pairs: A corpus; a list of pairs; or a table already on disk.
@@ -151,6 +151,21 @@ class PairBatches(keras.utils.PyDataset):
     def dims(self) -> dict[str, int]:
         """Width of each guide's vectors."""
         return {name: store.dim for name, (store, _) in self._guides.items()}
+
+    def on_epoch_begin(self) -> None:
+        """Refuse what Keras cannot do.
+
+        Raises:
+            InputError: The backend is TensorFlow and the batches differ in length.
+        """
+        one_length = self.stream.multiple >= self.table.max_length
+        if keras.backend.backend() == "tensorflow" and not one_length:
+            raise InputError(
+                "With TensorFlow give `fit` a `pair_dataset(...)` of the same "
+                "arguments. Received: `PairBatches`, for which Keras takes the shapes "
+                "of all batches from the first two, and its batches differ in length. "
+                f"(Or pad all to one length: multiple={self.table.max_length}.)"
+            )
 
     def on_epoch_end(self) -> None:
         """Go on to the next epoch, if the last batch of this one was asked for.

@@ -73,7 +73,8 @@ class MultilingualContrastive(keras.losses.Loss):
                 f"{type(y_pred).__name__}."
             )
         guide, group = y_true if isinstance(y_true, tuple | list) else (y_true, None)
-        return self.pairwise(guide, *y_pred, group=group)
+        source, target = y_pred
+        return self.pairwise(guide, source, target, group)
 
     def pairwise(self, guide: Any, source: Any, target: Any, group: Any = None) -> Any:
         """Return the row values from float32 tensors; arguments as in the class."""

@@ -40,7 +40,7 @@ class ContrastiveLearning(Stage):
     """
 
     targets = ("teacher",)
-    terms = ("source_mse", "target_mse", "contrastive")
+    terms: tuple[str, ...] = ("source_mse", "target_mse", "contrastive")
 
     def __init__(
         self,
@@ -62,9 +62,10 @@ class ContrastiveLearning(Stage):
         else:
             weights["contrastive"] = contrastive_weight
         super().__init__(encoder, dims=dims, name=name, **weights)
-        if contrastive == "default":
-            contrastive = MultilingualContrastive(target, temperature)
-        self.contrastive = contrastive
+        default = contrastive == "default"
+        self.contrastive: Any = (
+            MultilingualContrastive(target, temperature) if default else contrastive
+        )
 
     def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
         """Return all terms.

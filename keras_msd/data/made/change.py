@@ -3,20 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-from keras_msd.data.made.draw import Draw, allowed
-from keras_msd.data.made.lexicon import table
+from keras_msd.data.made.draw import (
+    Draw,
+    allowed,
+    objects,
+    places,
+    subjects,
+    verbs,
+)
+from keras_msd.data.made.lexicon import Entry, table
 from keras_msd.data.made.meaning import Event, Meaning
 from keras_msd.data.made.sense import fits
 
-# Part of an event: the table that has other words for it.
-TABLES = {
-    "subject": "subjects",
-    "adjective": "adjectives",
-    "verb": "verbs",
-    "object": "objects",
-    "place": "places",
-}
-PARTS = (*TABLES, "weather", "negated")
+PARTS = ("subject", "adjective", "verb", "object", "place", "weather", "negated")
 SAME_MODE_RATE = 0.8
 
 
@@ -35,12 +34,27 @@ def change(meaning: Meaning, draw: Draw) -> Meaning:
 
 def _other(meaning: Meaning, part: str, draw: Draw) -> Event:
     """Return the event with another word for `part`, or as it is if none fits."""
-    event = meaning.event
+    event, tense = meaning.event, meaning.tense
     if part in ("object", "place") and getattr(event, part) is None:
         return event
-    values: dict[str, Any] = {part: draw.pick(allowed(TABLES[part], held_out=True))}
-    changed = replace(event, **values)
-    return changed if fits(changed, meaning.tense) else event
+    if part == "adjective" and event.subject.facts["kind"] != "p":
+        return event
+    words = {
+        "subject": subjects(event.verb, held_out=True),
+        "adjective": allowed("adjectives", held_out=True),
+        "verb": verbs(tense, held_out=True),
+        "object": objects(event.verb, event.subject, held_out=True),
+        "place": places(event.verb, event.subject, held_out=True),
+    }
+    changed = [_with(event, part, word) for word in words[part]]
+    if part in ("subject", "verb"):  # the other lists hold what fits these two
+        changed = [one for one in changed if fits(one, tense)]
+    return draw.pick(changed) if changed else event
+
+
+def _with(event: Event, part: str, word: Entry) -> Event:
+    values: dict[str, Any] = {part: word}
+    return replace(event, **values)
 
 
 def _weather(meaning: Meaning, draw: Draw) -> Meaning:

@@ -84,16 +84,16 @@ class Draw:
             beside: An event of the same sentence, of another subject and verb.
         """
         used = (beside.verb, beside.subject) if beside else ()
-        verb = self.pick([v for v in _verbs(tense, self.held_out) if v not in used])
-        who = [s for s in _subjects(verb, self.held_out) if s not in used]
+        verb = self.pick([v for v in verbs(tense, self.held_out) if v not in used])
+        who = [s for s in subjects(verb, self.held_out) if s not in used]
         subject = self.pick(who)
         thing = where = adjective = None
         if verb.listed("objects"):
-            thing = self.pick(_objects(verb, subject, self.held_out))
+            thing = self.pick(objects(verb, subject, self.held_out))
         bare = thing is None and not framed
         place = place and not negated and bool(verb.listed("places"))
         if place and (bare or self.uniform() < PLACE_RATE):
-            where = self.pick(_places(verb, subject, self.held_out))
+            where = self.pick(places(verb, subject, self.held_out))
         described = described and subject.facts["kind"] == "p"
         if described and self.uniform() < ADJECTIVE_RATE:
             adjective = self.pick(allowed("adjectives", self.held_out))
@@ -112,23 +112,27 @@ def _times(tenses: str) -> tuple[Entry, ...]:
 
 
 @cache
-def _verbs(tense: str, held_out: bool) -> tuple[Entry, ...]:
-    verbs = allowed("verbs", held_out)
-    return tuple(verb for verb in verbs if tense in verb.facts["tenses"])
+def verbs(tense: str, held_out: bool) -> tuple[Entry, ...]:
+    """Return the verbs that are natural in a tense."""
+    found = allowed("verbs", held_out)
+    return tuple(verb for verb in found if tense in verb.facts["tenses"])
 
 
 @cache
-def _subjects(verb: Entry, held_out: bool) -> tuple[Entry, ...]:
+def subjects(verb: Entry, held_out: bool) -> tuple[Entry, ...]:
+    """Return who can do it."""
     return tuple(s for s in allowed("subjects", held_out) if sense.acts(verb, s))
 
 
 @cache
-def _objects(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
+def objects(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
+    """Return what the subject can do it to."""
     things = allowed("objects", held_out)
     return tuple(one for one in things if sense.takes_object(verb, subject, one))
 
 
 @cache
-def _places(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
-    places = allowed("places", held_out)
-    return tuple(one for one in places if sense.takes_place(verb, subject, one))
+def places(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
+    """Return where the subject can do it."""
+    found = allowed("places", held_out)
+    return tuple(one for one in found if sense.takes_place(verb, subject, one))

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from keras_msd.checks import at_least
 from keras_msd.data.made.lexicon import LANGUAGES
 from keras_msd.data.made.pairs import SPLITS, check_languages, made_pairs
 from keras_msd.data.made.sts import made_sts
@@ -42,6 +43,7 @@ def write_made_data(
         InputError: A language is unknown, or a number is not positive.
     """
     folder, codes = Path(folder), check_languages(languages)
+    at_least(1, pairs=pairs, dev_pairs=dev_pairs, sts_rows=sts_rows)
     for split, number in zip(SPLITS, (pairs, dev_pairs), strict=True):
         made = made_pairs(number * len(codes), codes, seed, split)
         for code in codes:

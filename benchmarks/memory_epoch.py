@@ -99,23 +99,29 @@ def epoch(folder: Path) -> dict[str, object]:
 
     tokenizer = load_tokenizer(folder / "tokenizer")
     encoder = SimpleNamespace(tokenizer=tokenizer, max_length=64)
-    peak, parts, began = Peak(), {}, time.monotonic()
-    parts["start"] = peak.take()
+    peak, parts, seconds, began = Peak(), {}, {}, time.monotonic()
+
+    def mark(part: str) -> None:
+        parts[part] = peak.take()
+        seconds[part] = round(time.monotonic() - began - sum(seconds.values()), 1)
+
+    mark("start")
     texts = TextTable.build(read_pairs(folder / "corpus"), folder / "texts")
-    parts["read, filter, deduplicate"] = peak.take()
+    mark("read, filter, deduplicate")
     table = PairTable.build(texts, tokenizer, folder / "tokens", max_length=64)
-    parts["tokenise"] = peak.take()
+    mark("tokenise")
     guides = {"teacher": (GuideStore(HashGuide(), folder / "store"), "source")}
     batches = PairBatches(table, encoder, guides, batch_size=64)
-    parts["guide vectors"] = peak.take()
+    mark("guide vectors")
     rows = sum(len(batches[index][0]["group"]) for index in range(len(batches)))
-    parts["shuffle, batch"] = peak.take()
+    mark("shuffle, batch")
     return {
         "pairs": len(table),
         "rows_in_epoch": rows,
         "peak_bytes": max(parts.values()),
+        "peak_bytes_above_start": max(parts.values()) - parts["start"],
         "peak_bytes_by_part": parts,
-        "seconds": round(time.monotonic() - began),
+        "seconds_by_part": seconds,
     }
 
 
@@ -152,7 +158,10 @@ def main() -> None:
     command = " ".join(["python", "benchmarks/memory_epoch.py", *sys.argv[1:]])
     write_json(options.out, {"command": command, "runs": runs, "ratio": ratio})
     for run in runs:
-        print(f"{run['pairs']:>9} pairs: peak {run['peak_bytes'] / 2**20:.1f} MiB")
+        peak, own = run["peak_bytes"] / 2**20, run["peak_bytes_above_start"] / 2**20
+        print(
+            f"{run['pairs']:>9} pairs: peak {peak:.1f} MiB, {own:.1f} since the start"
+        )
     print(f"ratio {ratio:.3f}")
 
 

@@ -116,6 +116,11 @@ def test_share_out(sizes, limit, shares):
     assert share_out(sizes, limit) == shares
 
 
+def test_share_out_by_size():
+    assert share_out([10, 30, 60], 10, temperature=1) == [1, 3, 6]
+    assert share_out([1, 99], 60, temperature=2) == [1, 59]
+
+
 def test_limit_per_file_stops_reading(tmp_path):
     path = tmp_path / "x.en-de.tsv"
     path.write_bytes(b"a\tb\nc\td\ne\tf\n\xff\n")

@@ -1,5 +1,6 @@
 """Steps that make a text table: spool what passes the filters, select, copy."""
 
+import math
 from collections.abc import Iterator
 from itertools import compress
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_msd.data.cleaning import Cleaning, normalise
 from keras_msd.data.deduplicate import Deduplicator, text_hash
-from keras_msd.data.order import mix, permutation
+from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
 from keras_msd.progress import track
@@ -35,7 +36,8 @@ def spool(
                 count = {"name": file.name, "language": file.language, "read": 0}
                 count["passed"] = 0
                 language = file.language.encode()
-                for rows in _filtered(file, cleaning, limit_per_file, count):
+                passed = _filtered(file, cleaning, limit_per_file, count)
+                for rows in track(passed, what=f"Reading {file.name}", steps=CHUNK):
                     sources.extend([source for source, _ in rows])
                     targets.extend([target for _, target in rows])
                     for source, target in rows:
@@ -50,7 +52,7 @@ def _filtered(
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield lists of normalised, encoded pairs; keep the books in `count`."""
     rows: list[tuple[bytes, bytes]] = []
-    for source, target in track(file.iterate(), what=f"Reading {file.name}"):
+    for source, target in file.iterate():
         count["read"] += 1
         source, target = normalise(source), normalise(target)
         reason = cleaning.reason(source, target)
@@ -68,12 +70,16 @@ def _filtered(
 
 
 def select(
-    counts: list[dict[str, Any]], work: Path, limit: int | None, seed: int
+    counts: list[dict[str, Any]],
+    work: Path,
+    limit: int | None,
+    seed: int,
+    temperature: float,
 ) -> list[int]:
     """Turn `work/repeats` into `work/keep`, one byte per row; return rows kept by file.
 
-    Under a limit per language its files get even shares, and the rows of a file's
-    share are the first ones of a permutation of its distinct rows.
+    Under a limit per language its files get shares by `file_shares`, and the rows of
+    a file's share are the first ones of a permutation of its distinct rows.
     """
     repeats = read_flat(work / "repeats", np.uint8)
     edges = np.cumsum([0] + [count["passed"] for count in counts])
@@ -85,7 +91,7 @@ def select(
     if limit is not None:
         for language in {count["language"] for count in counts}:
             own = [i for i, one in enumerate(counts) if one["language"] == language]
-            fair = share_out([distinct[i] for i in own], limit)
+            fair = share_out([distinct[i] for i in own], limit, temperature)
             for index, share in zip(own, fair, strict=True):
                 shares[index] = share
     with open(work / "keep", "wb") as handle:
@@ -116,13 +122,22 @@ def copy_kept(work: Path, folder: Path) -> None:
                 kept.extend(list(compress(texts.chunk(start, stop), marks)))
 
 
-def share_out(sizes: list[int], limit: int) -> list[int]:
-    """Divide `limit` evenly; what a small file cannot fill goes to the larger ones."""
+def share_out(
+    sizes: list[int], limit: int, temperature: float = float("inf")
+) -> list[int]:
+    """Divide `limit` by `file_shares`; what a small file cannot fill goes to others."""
     shares = [0] * len(sizes)
-    left = limit
-    for done, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
-        shares[index] = min(sizes[index], left // (len(sizes) - done))
-        left -= shares[index]
+    full = [index for index, size in enumerate(sizes) if size]
+    if not full:
+        return shares
+    parts = file_shares([sizes[index] for index in full], temperature)
+    left, weight = limit, float(parts.sum())
+    for place in np.argsort(np.take(sizes, full) / parts, kind="stable").tolist():
+        index, part = full[place], float(parts[place])
+        # A share is exact but for rounding of the weights: 25000 / 11, not one less.
+        fair = math.floor(left * part / weight + 1e-9) if weight > part else left
+        shares[index] = min(sizes[index], fair)
+        left, weight = left - shares[index], weight - part
     return shares
 
 

@@ -100,6 +100,7 @@ class TextTable:
         limit_per_file: int | None = None,
         limit_per_language: int | None = None,
         seed: int = 0,
+        temperature: float = float("inf"),
     ) -> "TextTable":
         """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
 
@@ -113,9 +114,10 @@ class TextTable:
             cleaning: Filters; `Cleaning()` by default.
             limit_per_file: Stop reading a file once so many of its pairs passed the
                 filters.
-            limit_per_language: Most pairs of a language, shared out evenly among its
-                files (what small files do not fill goes to the larger ones) and drawn
-                at random inside each.
+            limit_per_language: Most pairs of a language, shared out among its files
+                (what small files do not fill goes to the larger ones) and drawn at
+                random inside each.
+            temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
             seed: Chooses the pairs under `limit_per_language`.
 
         Raises:
@@ -127,7 +129,7 @@ class TextTable:
         limits["limit_per_language"] = limit_per_language
         checks.at_least(1, **{k: v for k, v in limits.items() if v is not None})
         cleaning = cleaning or Cleaning()
-        settings = repr((VERSION, asdict(cleaning), limits, seed))
+        settings = repr((VERSION, asdict(cleaning), limits, seed, temperature))
         key = digest(settings, pairs.digest())
         if folder.exists():
             return cls._reuse(folder, key)
@@ -136,7 +138,7 @@ class TextTable:
             work = temporary / "work"
             work.mkdir()
             counts = spool(pairs, work, cleaning, limit_per_file)
-            kept = select(counts, work, limit_per_language, seed)
+            kept = select(counts, work, limit_per_language, seed, temperature)
             if not any(kept):
                 raise InputError(
                     "No pair is left after the filters. Received, by file: "

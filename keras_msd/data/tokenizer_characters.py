@@ -36,8 +36,8 @@ def character_rules(backend: Backend) -> list[Rule]:
     characters is the whole preparation. It is measured, not written down, because the
     Unicode tables of the `tokenizers` library are its own: those of another library
     treat some characters differently. One thing is not in the table: of two adjacent
-    marks from some 80 rare ones (Glagolitic, Adlam, Balinese, ...), the library may swap
-    the order, as canonical decomposition does.
+    marks from some 80 rare ones (Glagolitic, Adlam, Balinese, ...), the library may
+    swap the order, as canonical decomposition does.
 
     Args:
         backend: A tokenizer with BERT's normaliser and pre-tokeniser.

@@ -6,11 +6,19 @@ import keras
 from keras import ops
 
 
+SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter rows count as zero vectors
+
+
 def l2_normalize(vectors: Any) -> Any:
-    """Divide each row by its Euclidean norm, in float32; a zero row stays zero."""
+    """Scale rows to length one, in float32; a zero row stays zero, without gradient.
+
+    Shapes: `vectors` `(n, dim)` in and out.
+    """
     vectors = ops.cast(vectors, "float32")
     square = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
-    return vectors * ops.rsqrt(ops.maximum(square, 1e-24))
+    # The inner maximum keeps the branch not taken finite: `where` differentiates both.
+    inverse = ops.rsqrt(ops.maximum(square, SMALLEST_SQUARE))
+    return vectors * ops.where(square > SMALLEST_SQUARE, inverse, 0.0)
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")

@@ -4,18 +4,7 @@ from typing import Any
 
 from keras import ops
 
-SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter rows count as zero vectors
-
-
-def unit_rows(vectors: Any) -> Any:
-    """Scale rows to length one; a zero row stays zero and gets no gradient.
-
-    Shapes: `vectors` `(n, d)` in and out.
-    """
-    square = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
-    # The inner maximum keeps the branch not taken finite: `where` differentiates both.
-    inverse = ops.rsqrt(ops.maximum(square, SMALLEST_SQUARE))
-    return vectors * ops.where(square > SMALLEST_SQUARE, inverse, 0.0)
+from keras_msd.layers.l2_normalize import l2_normalize
 
 
 def cosine_matrix(rows: Any, columns: Any) -> Any:
@@ -23,4 +12,5 @@ def cosine_matrix(rows: Any, columns: Any) -> Any:
 
     Shapes: `rows` `(n, d)`, `columns` `(m, d)`; returns `(n, m)`.
     """
-    return ops.matmul(unit_rows(rows), ops.transpose(unit_rows(columns)))
+    columns = ops.transpose(l2_normalize(columns))
+    return ops.matmul(l2_normalize(rows), columns)

@@ -69,6 +69,7 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
         limit_per_file=ours.pairs_per_file,
         limit_per_language=ours.pairs_per_language,
         seed=ours.seed,
+        temperature=ours.temperature,
     )
     return {
         "pairs": len(table),

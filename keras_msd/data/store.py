@@ -180,7 +180,7 @@ class GuideStore:
                 "A guide must give one vector of `dim` numbers per sentence. Received: "
                 f"shape {vectors.shape} for {len(texts)} sentences, dim={self.dim}."
             )
-        finite = [bool(one) for one in np.isfinite(vectors).all(axis=1)]
+        finite = np.isfinite(vectors).min(axis=1).tolist()
         self._append(list(compress(missing, finite)), vectors[finite])
         if not all(finite):
             raise InputError(

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-
 SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter rows count as zero vectors
 
 

@@ -122,7 +122,8 @@ def join_tables(
     Returns:
         Weights by path: the word table, the embedding's and the branch's projection.
     """
-    scale = float(np.linalg.norm(table) / max(np.linalg.norm(branch_table), 1e-12))
+    energies = [float(np.linalg.norm(one)) for one in (table, branch_table)]
+    scale = energies[0] / max(energies[1], 1e-12)
     joined = np.concatenate([table, scale * branch_table], axis=1)
     word, projection = bottleneck(joined, bottleneck_dim, frequencies)
     width = table.shape[1]

@@ -1,6 +1,7 @@
 """A word table by ridge regression: each piece gets the row that explains its texts."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def fit_ridge(
 
     Source: Hoerl & Kennard 1970, on the goal of Reimers & Gurevych 2020, eq. 1.
     """
-    from scipy import linalg, sparse
+    from scipy import linalg
 
     at_least(1e-9, ridge=ridge)
     gram = np.zeros((vocabulary_size, vocabulary_size), np.float32)
@@ -49,7 +50,7 @@ def fit_ridge(
                 f"{len(vectors)} vectors and more token lists."
             )
         counts = _counts(block, vocabulary_size)
-        _add_products(gram, counts, sparse)
+        _add_products(gram, counts)
         right += counts.T @ goals
         seen += len(block)
     if seen != len(vectors):
@@ -78,7 +79,7 @@ def _blocks(token_lists: Iterable[Sequence[int]]) -> Iterable[list[Sequence[int]
         yield block
 
 
-def _counts(block: list[Sequence[int]], vocabulary_size: int):  # noqa: ANN202
+def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
     """Return the sparse matrix of piece counts over the root of the length."""
     from scipy import sparse
 
@@ -91,7 +92,7 @@ def _counts(block: list[Sequence[int]], vocabulary_size: int):  # noqa: ANN202
     )
 
 
-def _add_products(gram: np.ndarray, counts, sparse) -> None:  # noqa: ANN001
+def _add_products(gram: np.ndarray, counts: Any) -> None:
     """Add `counts.T @ counts` to `gram` without a dense copy of it."""
     product = (counts.T @ counts).tocsr()
     rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))

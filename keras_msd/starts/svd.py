@@ -1,5 +1,7 @@
 """A narrow word table from a wide one, by a frequency-weighted SVD."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from keras_msd.checks import InputError
@@ -42,7 +44,9 @@ def bottleneck(
     return (table @ projection.T).astype(np.float32), np.ascontiguousarray(projection)
 
 
-def token_frequencies(token_lists, vocabulary_size: int) -> np.ndarray:  # noqa: ANN001
+def token_frequencies(
+    token_lists: Iterable[Sequence[int]], vocabulary_size: int
+) -> np.ndarray:
     """Count how often each id occurs: int64 `(vocabulary_size,)`."""
     counts = np.zeros(vocabulary_size, np.int64)
     for tokens in token_lists:

@@ -103,11 +103,13 @@ def test_word_branch_adds_two_directions(tokenizer):
     table = teacher.weights()["embedding/word"]
     branch = RNG.normal(size=table.shape).astype("float32")
     frequencies = np.ones(len(table))
-    grown = grow_assistant(teacher, tokenizer, table, 32, branch, 32, frequencies)
+    grown = grow_assistant(
+        teacher, tokenizer, table, 32, branch, 32, frequencies, body_weight=0.7
+    )
     ids = [tokenizer.encode([text], 32)[0] for text in TEXTS]
     bag = np.array([branch[one].mean(axis=0) for one in ids])
     bag /= np.linalg.norm(bag, axis=1, keepdims=True)
-    total = bag + teacher.encode(TEXTS)
+    total = bag + 0.7 * teacher.encode(TEXTS)
     total /= np.linalg.norm(total, axis=1, keepdims=True)
     np.testing.assert_allclose(grown.encode(TEXTS), total, atol=1e-4)
 

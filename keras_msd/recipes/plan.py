@@ -88,7 +88,7 @@ def _closed_forms(run: Run) -> Iterator[Step]:
     ours = run.recipe
     wanted = ours.starts.closed_form
     started = ours.assistant.source == "new" and (
-        ours.assistant.start == "ridge" or ours.assistant.word_branch
+        ours.assistant.start != "random" or ours.assistant.word_branch
     )
     if wanted or started:
         yield Step("ridge", "closed_forms", partial(start_steps.fit_table, run))

@@ -227,10 +227,14 @@ class StagesSettings(Settings):
 
 
 class StartsSettings(Settings):
-    """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows."""
+    """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
+
+    `body_weight` is that of a grown assistant's body beside its word branch.
+    """
 
     closed_form: bool = False
     ridge: Positive = 0.3
+    body_weight: Positive = 0.5
 
 
 class EvaluateSettings(Settings):

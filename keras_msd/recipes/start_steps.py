@@ -42,18 +42,38 @@ class Goals:
 
 
 def fit_table(run: Run, folder: Path) -> None:
-    """Fit the word table whose rows add up to the teacher's vectors."""
+    """Fit the word table whose rows add up to the teacher's vectors.
+
+    For an assistant that is grown also the one that adds up to the teacher's input
+    rows: both from a single factorisation.
+    """
+    from keras_msd.starts.grow import input_sums
     from keras_msd.starts.ridge import fit_ridge
 
-    store = run.store(run.teacher)
+    store, dim = run.store(run.teacher), run.teacher.dim
+    teacher = run.teacher_encoder if _grows(run) else None
 
     def rows(start: int, stop: int) -> np.ndarray:
-        return store.targets(run.texts.texts("source", start, stop))
+        english = run.texts.texts("source", start, stop)
+        vectors = store.targets(english)
+        if teacher is None:
+            return vectors
+        return np.concatenate([vectors, input_sums(teacher, english)], axis=1)
 
-    goals: Any = Goals(rows, len(run.texts), run.teacher.dim)
-    ridge = run.recipe.starts.ridge
-    size = run.tokenizer.vocabulary_size
-    np.save(folder / "table.npy", fit_ridge(_token_lists(run), goals, size, ridge))
+    width = dim + (teacher.config.hidden_dim if teacher else 0)
+    table = fit_ridge(
+        _token_lists(run),
+        Goals(rows, len(run.texts), width),
+        run.tokenizer.vocabulary_size,
+        run.recipe.starts.ridge,
+    )
+    np.save(folder / "table.npy", table[:, :dim])
+    if teacher:
+        np.save(folder / "input_table.npy", table[:, dim:])
+
+
+def _grows(run: Run) -> bool:
+    return run.given_assistant is None and run.recipe.assistant.start == "grow"
 
 
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
@@ -104,8 +124,8 @@ def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     encoder.save(folder / "encoder")
 
 
-def _table(run: Run) -> np.ndarray:
-    return np.load(run.folder.stage("ridge") / "table.npy")
+def _table(run: Run, name: str = "table") -> np.ndarray:
+    return np.load(run.folder.stage("ridge") / f"{name}.npy")
 
 
 def _token_lists(run: Run) -> Iterator[list[int]]:
@@ -160,25 +180,17 @@ def _ridge(run: Run) -> Any:
 
 
 def _grown(run: Run) -> Any:
-    from keras_msd.starts.grow import grow_assistant, input_sums
-    from keras_msd.starts.ridge import fit_ridge
+    from keras_msd.starts.grow import grow_assistant
 
     ours = run.recipe.assistant
-    teacher: Any = run.teacher_encoder  # there, as the run's widths were checked
-
-    def rows(start: int, stop: int) -> np.ndarray:
-        return input_sums(teacher, run.texts.texts("source", start, stop))
-
-    goals: Any = Goals(rows, len(run.texts), teacher.config.hidden_dim)
-    size, ridge = run.tokenizer.vocabulary_size, run.recipe.starts.ridge
-    table = fit_ridge(_token_lists(run), goals, size, ridge)
     return grow_assistant(
-        teacher,
+        run.teacher_encoder,
         run.tokenizer,
-        table,
+        _table(run, "input_table"),
         run.recipe.data.max_length,
         branch_table=_table(run) if ours.word_branch else None,
         bottleneck_dim=ours.bottleneck_dim,
         frequencies=run.frequencies,
+        body_weight=run.recipe.starts.body_weight,
         dropout=ours.dropout,
     )

@@ -45,6 +45,7 @@ def grow_assistant(
     branch_table: np.ndarray | None = None,
     bottleneck_dim: int | None = None,
     frequencies: np.ndarray | None = None,
+    body_weight: float = 0.5,
     **fields: Any,
 ) -> Encoder:
     """Give the teacher's body a word table for the assistant's vocabulary.
@@ -62,6 +63,7 @@ def grow_assistant(
             vectors; makes a word branch beside the body.
         bottleneck_dim: Width of the shared table when there is a branch.
         frequencies: How often each piece occurs, for that factorisation.
+        body_weight: Weight of the body's direction beside the branch's, at the start.
         **fields: Fields of `EncoderConfig` that shall differ, such as `dropout`.
 
     Raises:
@@ -95,6 +97,7 @@ def grow_assistant(
                 f"{bottleneck_dim=}, {frequencies is None=}. Give both."
             )
         values = join_tables(table, branch_table, bottleneck_dim, frequencies)
+        values["word_branch/body_weight"] = np.array([body_weight], np.float32)
         own |= {"bottleneck_dim": bottleneck_dim, "word_branch": True}
     grown = type(config).from_dict(own | fields, origin="grow_assistant")
     assistant = Encoder(build_model(grown), tokenizer, grown)

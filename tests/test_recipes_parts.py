@@ -1,0 +1,80 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.files import read_json
+from keras_msd.recipes import run_all, runner
+from keras_msd.recipes.demo import broken_rules
+from keras_msd.recipes.hashed_words import HashedWords
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.plan import plan
+from keras_msd.recipes.start_steps import Goals
+from keras_msd.recipes.state import Run
+
+
+def test_run_all_goes_on_past_a_failure(tmp_path, monkeypatch):
+    def one(name, out, *rest):
+        if name == "bad":
+            raise InputError("no such thing")
+        return {"recipe": name, "folder": str(out)}
+
+    monkeypatch.setattr(runner, "run", one)
+    results = run_all(["bad", "good"], out_dir=tmp_path)
+    assert [result.get("error") for result in results] == [
+        "InputError: no such thing", None,
+    ]  # fmt: skip
+    assert results[1]["folder"] == str(tmp_path / "good")
+    assert read_json(tmp_path / "results.json") == results
+
+
+def test_every_student_has_its_steps(tmp_path):
+    recipe = load_recipe("msd_lab", "smoke")
+    folder = SimpleNamespace(stage=tmp_path.joinpath)
+    names = [step.name for step in plan(Run(recipe, folder, None, tmp_path))]
+    assert len(set(names)) == len(names)
+    for stage in ("untrained", "align_embedding", "contrastive_learning"):
+        assert {stage, f"{stage}_small", f"score_{stage}_small"} <= set(names)
+    assert {"closed_form", "closed_form_b16", "closed_form_b8"} <= set(names)
+    assert {"made_data", "keep_student", "keep_student_small"} <= set(names)
+
+
+def test_goals_come_twice():
+    rows = np.arange(12.0).reshape(6, 2)
+    goals = Goals(lambda start, stop: rows[start:stop], 6, 2)
+    twice = np.concatenate([rows, rows])
+    assert goals.shape == twice.shape and len(goals) == 12
+    for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
+        np.testing.assert_array_equal(goals[part], twice[part])
+
+
+def test_hashed_words_are_graded():
+    teacher = HashedWords(64)
+    a, b, c, empty = teacher.encode(["The cat, runs", "runs the CAT", "the dog", ""])
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    assert 0.1 < a @ c < 0.9 and not empty.any()
+    assert np.linalg.norm(a) == pytest.approx(1)
+    assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
+
+
+def test_the_demos_promises():
+    def rows(closed, untrained, *stages):
+        names = ("align_embedding", "teach_student", "contrastive_learning")
+        found = [
+            {"name": name, "kind": "stage", "stage": name, "table_bytes": 10}
+            for name in names
+        ]
+        found += [{"name": "u", "kind": "untrained", "table_bytes": 10}]
+        found += [{"name": "c", "kind": "closed_form", "table_bytes": 12}]
+        found += [{"name": "wide", "kind": "closed_form", "table_bytes": 99}]
+        scores = [*stages, untrained, closed, 90.0]
+        return [
+            row | {"cross_lingual": score}
+            for row, score in zip(found, scores, strict=True)
+        ]
+
+    assert broken_rules(rows(50.0, 10.0, 20.0, 60.0, 60.0)) == []
+    assert len(broken_rules(rows(50.0, 10.0, 20.0, 60.0, 59.0))) == 1
+    assert len(broken_rules(rows(50.0, 50.0, 20.0, 20.0, 60.0))) == 2
+    assert len(broken_rules(rows(60.0, 10.0, 20.0, 60.0, 60.0))) == 1

@@ -209,11 +209,11 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
         start(place, tmp_path / "copy")
 
 
-def other_run(place, overrides):
-    """Return the finished run with another recipe."""
+def other_run(place, overrides, **moved):
+    """Return the finished run with another recipe and some folders elsewhere."""
     recipe = load_recipe(place / "small.toml", "smoke", overrides)
     stages = place / "finished" / "stages"
-    folder = SimpleNamespace(stage=stages.joinpath)
+    folder = SimpleNamespace(stage=lambda name: moved.get(name, stages / name))
     return Run(recipe, folder, place / "data", place / "store")
 
 
@@ -239,7 +239,9 @@ def test_ridge_start_is_the_closed_form(place, finished):
 def test_grown_assistant_has_the_teachers_body(place, finished, tmp_path):
     tiny_encoder().save(tmp_path / "teacher")
     source = {"teacher.source": str(tmp_path / "teacher"), "assistant.start": "grow"}
-    grown = start_steps._grown(other_run(place, source)).weights()
+    ours = other_run(place, source, ridge=tmp_path)
+    start_steps.fit_table(ours, tmp_path)
+    grown = start_steps._grown(ours).weights()
     for path, value in load_encoder(tmp_path / "teacher").weights().items():
         if path.startswith("body/"):
             np.testing.assert_array_equal(grown[path], value)

@@ -5,7 +5,7 @@ deduplicated, tokenised, shuffled and batched with guide vectors, in a process o
 own; a thread samples its private memory (RssAnon + VmSwap of /proc/self/status).
 
     python benchmarks/memory_epoch.py                      # 1M and 4M pairs
-    python benchmarks/memory_epoch.py --pairs 100000 400000 --out /tmp/memory.json
+    python benchmarks/memory_epoch.py --pairs 100000 400000
 """
 
 import argparse

@@ -21,6 +21,16 @@ def seeded():
     keras.utils.set_random_seed(7)
 
 
+@pytest.fixture(autouse=True)
+def no_op_determinism():
+    """Switch TensorFlow's op determinism off again: a run turns it on for good."""
+    yield
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow.python.framework import config
+
+        config.disable_op_determinism()
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """Return the folder of real corpora; skip where there is none."""

@@ -70,7 +70,8 @@ def test_totals_of_the_paper(family, width, unit, types, total):
 
 SIZES = list(
     csv.DictReader(
-        (Path(__file__).parent / "golden" / "msd_sizes.tsv").open(), delimiter="\t"
+        (Path(__file__).parent / "golden" / "msd_sizes.tsv").read_text().splitlines(),
+        delimiter="\t",
     )
 )
 

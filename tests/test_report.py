@@ -1,57 +1,14 @@
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.report import write_report
 
-RECIPE = """
-scale = "lab"
-[recipe]
-name = "two_students"
-title = "Two students <script>alert(1)</script> & more"
-paper = "Somebody 2022"
-table = "2"
-row = "B 128"
-[teacher]
-source = "default"
-[data]
-kind = "made"
-languages = ["ar", "de"]
-pairs_per_language = 25000
-[tokenizer]
-source = "train"
-vocabulary_size = 24000
-[assistant]
-source = "new"
-start = "grow"
-num_layers = 6
-dropout = 0.0
-[student]
-unit_layers = 3
-bottleneck_dim = 120
-[student.variants.small]
-unit_layers = 1
-repeats = 6
-[stages.teach_assistant]
-skip = true
-[stages.align_embedding]
-steps = 1300
-dims = "sum"
-batch_size = 128
-[stages.contrastive_learning]
-epochs = 2
-steps = 250
-dims = "mean"
-[evaluate]
-sts = "stsb"
-split = "dev"
-[budget]
-stages = 2.0
-teacher = 9.0
-"""
+RECIPE = (Path(__file__).parent / "golden" / "report_recipe.toml").read_text()
 
 ROWS = [
     {"name": "teacher", "kind": "teacher", "bytes": 90_000_000, "monolingual": 86.74},

@@ -183,8 +183,9 @@ def _grown(run: Run) -> Any:
     from keras_msd.starts.grow import grow_assistant
 
     ours = run.recipe.assistant
+    teacher: Any = run.teacher_encoder  # a check before the run asks for one
     return grow_assistant(
-        run.teacher_encoder,
+        teacher,
         run.tokenizer,
         _table(run, "input_table"),
         run.recipe.data.max_length,

@@ -1,18 +1,31 @@
 """A word table by ridge regression: each piece gets the row that explains its texts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
+
+
+class Rows(Protocol):
+    """Goal vectors that are read in slices: an array, a memory map, a store."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`(n, dim)`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> np.ndarray: ...
+
 
 BLOCK = 8_192  # sentences in a block of the Gram matrix
 
 
 def fit_ridge(
     token_lists: Iterable[Sequence[int]],
-    vectors: np.ndarray,
+    vectors: Rows,
     vocabulary_size: int,
     ridge: float = 0.3,
 ) -> np.ndarray:
@@ -24,7 +37,7 @@ def fit_ridge(
 
     Args:
         token_lists: Token ids of each sentence, special tokens left out.
-        vectors: `(n, dim)` float32, one goal per sentence; a memory map will do.
+        vectors: `(n, dim)` float32, one goal per sentence; read in slices.
         vocabulary_size: Rows of the table.
         ridge: Weight of the penalty.
 

@@ -9,14 +9,14 @@ DEV := $(VENV)/dev.stamp
 TEACHER := $(VENV)/teacher.stamp
 DEMO := runs/demo
 
-# One version of each package for all Pythons; no index of this machine in the files.
+# One version of each package for all Pythons; no index address in the files.
 LOCK := $(PYTHON) -m uv --no-config pip compile pyproject.toml --quiet --upgrade \
     --group pyproject.toml:build --universal --python-version 3.11 \
     --fork-strategy fewest --generate-hashes --no-emit-index-url \
     --default-index https://pypi.org/simple --custom-compile-command "make lock"
 
-# TensorFlow reports the processor's features on every start; its warnings stay.
-export TF_CPP_MIN_LOG_LEVEL ?= 1
+# TensorFlow reports processor and driver on every start; real errors are exceptions.
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench lock

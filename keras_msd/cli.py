@@ -1,5 +1,6 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ Source = Annotated[str, typer.Argument(help="Encoder: a folder, an artefact or h
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake in the input ends it with exit code 2."""
+    # TensorFlow reports processor and driver on every start; real errors are exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         app(args=arguments, prog_name="keras-msd")
     except InputError as error:

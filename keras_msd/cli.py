@@ -41,7 +41,7 @@ Source = Annotated[str, typer.Argument(help="Encoder: a folder, an artefact or h
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake in the input ends it with exit code 2."""
-    # TensorFlow reports processor and driver on every start; real errors are exceptions.
+    # TensorFlow reports the processor on every start; real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         app(args=arguments, prog_name="keras-msd")

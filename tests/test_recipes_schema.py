@@ -114,10 +114,44 @@ def test_variants_share_what_they_leave_out():
 
 
 @pytest.mark.parametrize(
+    ("scale", "updates", "more"), [("lab", 260, 200), ("smoke", 60, 30)]
+)
+def test_students_of_table_6_have_equal_updates(scale, updates, more):
+    recipe = load_recipe("msd_stages", scale)
+    totals = {}
+    for name, student in recipe.student.each().items():
+        stages = [
+            student.stage(stage, settings)
+            for stage, settings in recipe.stages.items()
+            if stage != "teach_assistant"
+        ]
+        totals[name] = sum(stage.steps for stage in stages if not stage.skip)
+    assert totals.pop("student_longer") == updates + more
+    assert totals.pop("student") == updates
+    assert set(totals.values()) == {updates} and len(totals) == 4
+    assert recipe.stages.teach_assistant.steps == more
+
+
+def test_a_student_changes_only_what_it_names():
+    recipe = load_recipe("msd_stages", "lab")
+    students, shared = recipe.student.each(), recipe.stages.contrastive_learning
+    assert students["student"].stage("contrastive_learning", shared) == shared
+    single = students["student_single"].stage("contrastive_learning", shared)
+    assert (single.steps, single.target) == (260, "none")
+    assert single.learning_rate == shared.learning_rate
+    assert students["student_single"].layers == "untrained"
+
+
+@pytest.mark.parametrize(
     ("key", "value", "parts"),
     [
         ("stages.teach_student.batchsize", 3, ["Unknown key", "`batch_size`", "3"]),
         ("student.variants.x.unit_layer", 1, ["`unit_layers`", "Allowed here"]),
+        (
+            "student.variants.x.stages.teach_student.step",
+            3,
+            ["Did you mean `steps`", "Allowed here: skip"],
+        ),
         ("stage", 1, ["`stages`", "teacher, tokenizer"]),
         ("teacher.source", 3, ["`teacher.source`", "valid string", "3"]),
         (

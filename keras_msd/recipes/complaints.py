@@ -1,6 +1,7 @@
 """Turn pydantic's findings into one message that names key, file and repair."""
 
 import re
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -84,9 +85,16 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     current: Any = model
     for part in path:
         if isinstance(current, type) and issubclass(current, BaseModel):
-            current = current.model_fields[part].annotation
+            current = _table(current.model_fields[part].annotation)
         elif typing.get_origin(current) is dict:
             current = typing.get_args(current)[1]
     if isinstance(current, type) and issubclass(current, BaseModel):
         return [key for key in current.model_fields if path or key != "scale"]
     return []
+
+
+def _table(annotation: Any) -> Any:
+    """Return what an optional table is when it is given."""
+    given = [one for one in typing.get_args(annotation) if one is not type(None)]
+    optional = typing.get_origin(annotation) is types.UnionType
+    return given[0] if optional and len(given) == 1 else annotation

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.recipes import data_steps, end_steps, start_steps
-from keras_msd.recipes.schema import StudentSettings
 from keras_msd.recipes.stage_steps import train
 from keras_msd.recipes.state import Run
+from keras_msd.recipes.training import StageSettings, StudentSettings, StudentStage
 
 SCORE, SPEED, EXPORT = "score_", "speed_", "export_"
-STUDENT_STAGES = ("align_embedding", "teach_student", "contrastive_learning")
+STUDENT_STAGES: tuple[StudentStage, ...] = (
+    "align_embedding",
+    "teach_student",
+    "contrastive_learning",
+)
 
 
 class Step(NamedTuple):
@@ -24,12 +28,15 @@ class Step(NamedTuple):
         row: What the step's result is a score row of, if it is one: `name`, `kind`
             ("teacher", "assistant", "closed_form", "untrained" or "stage"), `student`
             and `stage`.
+        seed: Name that decides the seed; the stages of several students share it, so
+            that all see the same pairs in the same order. Empty: the step's own.
     """
 
     name: str
     part: str
     action: Callable[[Path], Mapping[str, Any] | None]
     row: Mapping[str, str] | None = None
+    seed: str = ""
 
 
 def plan(run: Run) -> list[Step]:
@@ -46,7 +53,7 @@ def perform(run: Run, step: Step) -> dict[str, Any]:
     """Do a step unless it is done, from a seed of its own; return its record."""
     import keras
 
-    keras.utils.set_random_seed(run.seed(step.name))
+    keras.utils.set_random_seed(run.seed(step.seed or step.name))
     return run.folder.perform(step.name, step.action)
 
 
@@ -113,7 +120,8 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
     if not run.recipe.stages.teach_assistant.skip:
         row = {"name": "assistant before stage 1", "kind": "assistant"}
         steps.append(_score(run, last, row, full=False))
-        steps.append(_stage(run, "teach_assistant", "", last, None))
+        settings = run.recipe.stages.teach_assistant
+        steps.append(_stage(run, "teach_assistant", "", last, None, settings))
         last = "teach_assistant"
     row = {"name": "assistant", "kind": "assistant"}
     steps.append(_score(run, last, row))
@@ -126,23 +134,26 @@ def _student(
 ) -> Iterator[Step]:
     suffix = name.removeprefix("student")
     last = f"untrained{suffix}"
+    origin = assistant if settings.layers == "trained" else "assistant_start"
     make = partial(
-        start_steps.untrained_student, run, settings=settings, assistant=assistant
+        start_steps.untrained_student, run, settings=settings, assistant=origin
     )
-    yield Step(last, "closed_forms", make)
+    yield Step(last, "closed_forms", make, seed="untrained")
     row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
     yield _score(run, last, row, full=False)
     if settings.start == "svd" and settings.bottleneck_dim is not None:
-        make = partial(
-            start_steps.start_student, run, student=last, assistant=assistant
-        )
+        make = partial(start_steps.start_student, run, student=last, assistant=origin)
         last = f"student_start{suffix}"
         yield Step(last, "closed_forms", make)
         row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
         yield _score(run, last, row, full=False)
-    stages = [s for s in STUDENT_STAGES if not getattr(run.recipe.stages, s).skip]
+    each = {
+        stage: settings.stage(stage, getattr(run.recipe.stages, stage))
+        for stage in STUDENT_STAGES
+    }
+    stages = [stage for stage in STUDENT_STAGES if not each[stage].skip]
     for stage in stages:
-        step = _stage(run, stage, suffix, last, assistant)
+        step = _stage(run, stage, suffix, last, assistant, each[stage])
         yield step
         last = step.name
         row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
@@ -157,10 +168,25 @@ def _student(
         yield Step(EXPORT + name, "evaluation", export)
 
 
-def _stage(run: Run, name: str, suffix: str, start: str, assistant: str | None) -> Step:
+def _stage(
+    run: Run,
+    name: str,
+    suffix: str,
+    start: str,
+    assistant: str | None,
+    settings: StageSettings,
+) -> Step:
     step = name + suffix
-    action = partial(train, run, step=step, name=name, start=start, assistant=assistant)
-    return Step(step, "stages", action)
+    action = partial(
+        train,
+        run,
+        step=step,
+        name=name,
+        settings=settings,
+        start=start,
+        assistant=assistant,
+    )
+    return Step(step, "stages", action, seed=name)
 
 
 def _score(run: Run, step: str, row: Mapping[str, str], full: bool = True) -> Step:

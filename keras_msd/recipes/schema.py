@@ -2,29 +2,27 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Count = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-Words = Annotated[tuple[str, ...], Field(strict=False)]
+from keras_msd.recipes.settings import (
+    Count,
+    Fraction,
+    Positive,
+    Settings,
+    Words,
+)
+from keras_msd.recipes.training import StagesSettings, StudentSettings
+
 Scale = Literal["smoke", "demo", "lab", "paper"]
 Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
-Layers = Annotated[
-    tuple[Literal["embedding", "body", "pooling", "projection"], ...],
-    Field(strict=False),
-]
-
-
-class Settings(BaseModel):
-    """A section: nothing changes after reading, unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class About(Settings):
-    """`[recipe]`: which experiment this is. `expected` holds published scores x100."""
+    """`[recipe]`: which experiment this is.
+
+    `expected` holds published scores x100; `seed` decides every random draw but the
+    choice of pairs, which is `data.seed`'s.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     title: str
@@ -32,6 +30,7 @@ class About(Settings):
     table: str = ""
     row: str = ""
     cost: str = ""
+    seed: Annotated[int, Field(ge=0)] = 0
     scales: Scales = ("smoke",)
     default_scale: Scale = "smoke"
     expected: dict[str, float] = Field(default_factory=dict)
@@ -127,103 +126,6 @@ class AssistantSettings(Settings):
                         "the body must begin as the identity"
                     )
         return self
-
-
-class VariantSettings(Settings):
-    """`[student.variants.<name>]`: a further student; what it leaves out is shared."""
-
-    unit_layers: Count | None = None
-    repeats: Count | None = None
-    bottleneck_dim: Count | None = None
-    start: Literal["random", "svd"] | None = None
-
-
-class StudentSettings(Settings):
-    """`[student]`: bottleneck and recurrent unit; no `bottleneck_dim`: the full table.
-
-    `hidden_dim` may state the width that the student is meant to have; its layers are
-    the assistant's, so any other width is an error before work begins.
-    """
-
-    unit_layers: Count = 3
-    repeats: Count | None = None
-    bottleneck_dim: Count | None = None
-    hidden_dim: Count | None = None
-    start: Literal["random", "svd"] = "random"
-    variants: dict[Annotated[str, Field(pattern=r"^[a-z0-9]+$")], VariantSettings] = (
-        Field(default_factory=dict)
-    )
-
-    def each(self) -> dict[str, "StudentSettings"]:
-        """Return every student by the name of its folder: `student`, `student_x`."""
-        shared = self.model_copy(update={"variants": {}})
-        others = {
-            f"student_{name}": shared.model_copy(
-                update=variant.model_dump(exclude_none=True)
-            )
-            for name, variant in self.variants.items()
-        }
-        return {"student": shared} | others
-
-
-class StageSettings(Settings):
-    """`[stages.<name>]`: length, optimizer and terms of one stage.
-
-    The stage ends after `epochs` or `steps`, whichever comes first. `corpora` limits it
-    to those corpora, `pairs_per_language` to so many pairs, as a guide sees every
-    sentence of its stage; `frozen` names layers that keep their weights.
-    """
-
-    skip: bool = False
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    learning_rate: Positive = 2e-5
-    warmup: Fraction = 0.1
-    weight_decay: NotNegative = 0.01
-    clip_norm: Positive = 1.0
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    dims: Literal["mean", "sum"] = "mean"
-    corpora: Words = ()
-    pairs_per_language: Count | None = None
-    frozen: Layers = ()
-
-    @model_validator(mode="after")
-    def _has_a_length(self) -> "StageSettings":
-        if not self.skip and self.epochs is None and self.steps is None:
-            raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
-        return self
-
-
-class AlignSettings(StageSettings):
-    """`[stages.align_embedding]`: `per_token` is the variant of `AlignEmbedding`."""
-
-    per_token: bool = False
-
-
-class ContrastiveSettings(StageSettings):
-    """`[stages.contrastive_learning]`: target and weights of the terms.
-
-    `target` "none" leaves the contrastive term out (the paper's "w/o CL").
-    """
-
-    kd_weight: NotNegative = 1.0
-    contrastive_weight: NotNegative | None = None
-    target: Literal["soft", "bool", "ce_soft", "ce_hard", "none"] = "soft"
-    temperature: Positive = 0.05
-
-
-class StagesSettings(Settings):
-    """`[stages]`: the four stages, in the order in which they run."""
-
-    teach_assistant: StageSettings
-    align_embedding: AlignSettings
-    teach_student: StageSettings
-    contrastive_learning: ContrastiveSettings
-
-    def items(self) -> list[tuple[str, StageSettings]]:
-        """Return (name, settings) of the four stages in order."""
-        return [(name, getattr(self, name)) for name in type(self).model_fields]
 
 
 class StartsSettings(Settings):

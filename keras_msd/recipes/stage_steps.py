@@ -6,33 +6,39 @@ from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
-from keras_msd.recipes.schema import (
+from keras_msd.recipes.state import Run
+from keras_msd.recipes.training import (
     AlignSettings,
     ContrastiveSettings,
     StageSettings,
 )
-from keras_msd.recipes.state import Run
 
 POINTS = 100  # values of each term in a stage's history
 
 
 def train(
-    run: Run, folder: Path, step: str, name: str, start: str, assistant: str | None
+    run: Run,
+    folder: Path,
+    step: str,
+    name: str,
+    settings: StageSettings,
+    start: str,
+    assistant: str | None,
 ) -> dict[str, Any]:
     """Run one stage and leave `encoder/` and `history.json`.
 
     Args:
         run: The run.
         folder: The step's folder.
-        step: Name of the step; with the recipe's seed it decides the stage's.
-        name: Name of the stage.
+        step: Name of the step.
+        name: Name of the stage; with the recipe's seed it decides the order of pairs.
+        settings: The stage's.
         start: Step that left the encoder to train.
         assistant: Step that left the assistant, for stages that imitate it.
     """
     from keras_msd.stages import stage_class
     from keras_msd.stages.optimizer import make_optimizer
 
-    settings: StageSettings = getattr(run.recipe.stages, name)
     table = run.table(settings)
     encoder = run.encoder(start)
     for layer in settings.frozen:
@@ -57,7 +63,7 @@ def train(
         batch_size=settings.batch_size,
         max_length=run.recipe.data.max_length,
         epochs=math.ceil(steps / _steps_per_epoch(settings, table)),
-        seed=run.seed(step),
+        seed=run.seed(name),
         temperature=run.recipe.data.temperature,
     )
     history = _history(steps, step)

@@ -8,8 +8,8 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.recipes.data_steps import both_sides
-from keras_msd.recipes.schema import StudentSettings
 from keras_msd.recipes.state import Run
+from keras_msd.recipes.training import StudentSettings
 
 
 class Goals:

@@ -12,7 +12,8 @@ from keras_msd.files import digest
 from keras_msd.models.teacher import default_folder, load_teacher
 from keras_msd.recipes import hashed_words
 from keras_msd.recipes.resume import RunFolder
-from keras_msd.recipes.schema import Recipe, StageSettings, TeacherSettings
+from keras_msd.recipes.schema import Recipe, TeacherSettings
+from keras_msd.recipes.training import StageSettings
 
 
 def corpus_of(name: str) -> str:
@@ -89,7 +90,7 @@ class Run:
 
     def seed(self, name: str) -> int:
         """Return a step's seed: a hash of the recipe's seed and the step's name."""
-        return int(digest(str(self.recipe.data.seed), name)[:8], 16) % 2**31
+        return int(digest(str(self.recipe.recipe.seed), name)[:8], 16) % 2**31
 
     @cached_property
     def teacher(self) -> Any:

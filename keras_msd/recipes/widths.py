@@ -3,7 +3,8 @@
 from typing import Any
 
 from keras_msd.checks import InputError, divides
-from keras_msd.recipes.schema import Recipe, StudentSettings
+from keras_msd.recipes.schema import Recipe
+from keras_msd.recipes.training import StudentSettings
 
 
 def check_widths(

@@ -1,5 +1,6 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake in the input ends it with exit code 2."""
     # TensorFlow reports the processor on every start; real errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # A run makes many models, and TensorFlow takes each new one for a retracing.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     try:
         app(args=arguments, prog_name="keras-msd")
     except InputError as error:

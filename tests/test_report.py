@@ -229,7 +229,9 @@ def test_settings_in_words(run):
         "trained on the pairs; 24,000 pieces",
         "a unit of 3 layers of the assistant, run until its depth is the assistant's; "
         "word table of width 120",
-        "a unit of 1 layer of the assistant, run 6 times; word table of width 120",
+        "a unit of 1 layer of the assistant, run 6 times; word table of width 120; "
+        "layers of the untrained assistant; of its own, teach student: skip yes, "
+        "contrastive learning: steps 7, target none.",
         "1,300 steps; batches of 128",
         "2 epochs or 250 steps, whichever ends first",
         "dropout 0.0",

@@ -70,6 +70,7 @@ def _assistant(own: dict[str, Any]) -> str:
         bottleneck_dim="word table of width {}",
         projection_dim="projected to {}",
         normalize_first="layer normalisation in front of each block: {}",
+        word_branch="word branch: {}",
         dropout="dropout {}",
         pooling="{} pooling",
     )
@@ -86,7 +87,17 @@ def _student(own: dict[str, Any]) -> str:
     unit += f"{repeats} times" if repeats else "until its depth is the assistant's"
     if "bottleneck_dim" not in own:
         unit += "; the assistant's whole word table"
-    return _join(unit, own, bottleneck_dim="word table of width {}", start="start: {}")
+    for stage, change in own.get("stages", {}).items():
+        changes = ", ".join(f"{key} {_value(value)}" for key, value in change.items())
+        own = own | {"changes": [*own.get("changes", []), f"{plain(stage)}: {changes}"]}
+    return _join(
+        unit,
+        own,
+        bottleneck_dim="word table of width {}",
+        start="start: {}",
+        layers="layers of the {} assistant",
+        changes="of its own, {}",
+    )
 
 
 def _stage(own: dict[str, Any]) -> str:

@@ -193,7 +193,9 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch):
 
 
 def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
-    with pytest.raises(InputError, match="other settings.*seed = 0; seed = 1"):
+    with pytest.raises(
+        InputError, match="other settings.*data.seed = 0; data.seed = 1"
+    ):
         start(place, "finished", overrides={"data.seed": 1})
     (tmp_path / "mine.txt").touch()
     with pytest.raises(InputError, match="holds something else"):

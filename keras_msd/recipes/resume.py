@@ -92,9 +92,8 @@ def _check_same(own: Path, text: str, recipe: Recipe) -> None:
     before = own.read_text(encoding="utf-8")
     if before == text:
         return
-    old, new = before.splitlines(), text.splitlines()
-    changed = [line for line in old if line not in new]
-    changed += [line for line in new if line not in old]
+    old, new = _lines(before), _lines(text)
+    changed = [*sorted(old - new), *sorted(new - old)]
     shown = "; ".join(changed[:4]) or "order of the settings"
     raise InputError(
         f"`{own.parent}` holds a run of another recipe or other settings than "
@@ -106,3 +105,14 @@ def _check_same(own: Path, text: str, recipe: Recipe) -> None:
 def _used(folder: Path) -> bool:
     # Hidden files are what a run killed in its first moment left.
     return folder.is_dir() and any(p.name[0] != "." for p in folder.iterdir())
+
+
+def _lines(text: str) -> set[str]:
+    """Return the settings of a recipe, each with its table in front."""
+    table, lines = "", set()
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = line.strip("[]") + "."
+        elif line:
+            lines.add(table + line)
+    return lines

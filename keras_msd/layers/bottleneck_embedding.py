@@ -77,24 +77,31 @@ class BottleneckEmbedding(keras.layers.Layer):
 
     def build(self, token_ids_shape: Any) -> None:
         """Make the tables."""
-        normal = keras.initializers.TruncatedNormal(stddev=0.02)
-        width = self.bottleneck_dim or self.hidden_dim
-        rows = self.max_length + self.position_offset
-
-        def table(name: str, shape: tuple[int, int]) -> Any:
-            return self.add_weight(name=name, shape=shape, initializer=normal)
-
-        self.word = table("word", (self.vocabulary_size, width))
+        self.build_word_table()
         if self.bottleneck_dim is not None:
             self.projection = self.add_weight(
                 name="projection",
-                shape=(width, self.hidden_dim),
+                shape=(self.bottleneck_dim, self.hidden_dim),
                 initializer="glorot_uniform",
             )
-        self.position = table("position", (rows, self.hidden_dim))
-        self.type = table("type", (self.num_types, self.hidden_dim))
+        rows = self.max_length + self.position_offset
+        self.position = self._table("position", (rows, self.hidden_dim))
+        self.type = self._table("type", (self.num_types, self.hidden_dim))
         if self.normalization is not None:
             self.normalization.build((*token_ids_shape, self.hidden_dim))
+
+    def build_word_table(self) -> None:
+        """Make the word table `word`."""
+        self.word = self._table("word", (self.vocabulary_size, self.width))
+
+    @property
+    def width(self) -> int:
+        """Columns of the word table."""
+        return self.bottleneck_dim or self.hidden_dim
+
+    def _table(self, name: str, shape: tuple[int, int]) -> Any:
+        normal = keras.initializers.TruncatedNormal(stddev=0.02)
+        return self.add_weight(name=name, shape=shape, initializer=normal)
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Return the embedded tokens."""
@@ -111,11 +118,15 @@ class BottleneckEmbedding(keras.layers.Layer):
 
     def word_rows(self, token_ids: Any) -> Any:
         """Return rows of the word table, zero for `pad_id`: `(batch, length, B)`."""
-        rows = ops.take(self.word, token_ids, axis=0)
+        rows = self.look_up(token_ids)
         if self.pad_id is None:
             return rows
         real = ops.cast(ops.not_equal(token_ids, self.pad_id), rows.dtype)
         return rows * ops.expand_dims(real, -1)
+
+    def look_up(self, token_ids: Any) -> Any:
+        """Return rows of the word table as they are stored: `(batch, length, B)`."""
+        return ops.take(self.word, token_ids, axis=0)
 
     def compute_output_shape(self, token_ids_shape: Any) -> tuple[Any, ...]:
         """Return `(batch, length, hidden_dim)`."""

@@ -1,5 +1,7 @@
 """The functional Keras model that an `EncoderConfig` describes."""
 
+from collections.abc import Callable
+
 import keras
 
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
@@ -10,17 +12,25 @@ from keras_msd.layers.word_branch import WordBranch
 from keras_msd.models.config import EncoderConfig
 
 
-def build_model(config: EncoderConfig) -> keras.Model:
+def build_model(
+    config: EncoderConfig,
+    embedding_class: Callable[..., BottleneckEmbedding] = BottleneckEmbedding,
+) -> keras.Model:
     """Build an encoder's network with random weights.
 
     Inputs `token_ids` and `padding_mask`, int32 `(batch, length)`; output float32
     `(batch, config.dim)`. Layers are found by name: `embedding`, `body`, `pooling`,
     `projection`, `word_branch`, `normalize`.
+
+    Args:
+        config: What to build.
+        embedding_class: Makes the embedding layer; an artefact's stores its table in
+            fewer bits.
     """
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
 
-    embedding = BottleneckEmbedding(
+    embedding = embedding_class(
         config.vocabulary_size,
         config.bottleneck_dim,
         config.hidden_dim,

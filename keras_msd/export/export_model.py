@@ -1,0 +1,99 @@
+"""The network of an artefact: the encoder's, with its word table in fewer bits."""
+
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_msd import checks
+from keras_msd.export.word_table import StoredTable, quantize_table
+from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
+from keras_msd.models.network import build_model
+
+BITS = {"int8": 8, "int4": 4}
+WORD = "embedding/word"
+
+
+class StoredEmbedding(BottleneckEmbedding):
+    """A `BottleneckEmbedding` whose word table is stored in 16, 8 or 4 bits.
+
+    Only the rows that a sentence takes are turned into float32, by operations that
+    every runtime has: gather, cast, floor, multiply. A graph made from it holds the
+    table in its stored form, on disk and in memory.
+
+    Args:
+        *arguments: Of `BottleneckEmbedding`.
+        table: The quantised table, or a float16 array.
+        **kwargs: Of `BottleneckEmbedding`.
+    """
+
+    def __init__(
+        self, *arguments: Any, table: StoredTable | np.ndarray, **kwargs: Any
+    ) -> None:
+        super().__init__(*arguments, **kwargs)
+        self.table = table
+
+    def build_word_table(self) -> None:
+        """Make `word_values` and, with whole numbers, `word_scales`."""
+        if isinstance(self.table, StoredTable):
+            self.values = self._stored("word_values", self.table.values)
+            self.scales = self._stored("word_scales", self.table.scales)
+        else:
+            self.values = self._stored("word_values", self.table)
+
+    def look_up(self, token_ids: Any) -> Any:
+        """Return float32 rows: `(batch, length, B)`."""
+        rows = ops.cast(ops.take(self.values, token_ids, axis=0), "float32")
+        if not isinstance(self.table, StoredTable):
+            return rows
+        if self.table.bits == 4:
+            high = ops.floor(rows / 16)
+            rows = ops.concatenate([rows - 16 * high, high], axis=-1)
+            rows = rows[..., : self.width] - 8
+        scales = ops.take(self.scales, token_ids, axis=0)
+        groups = self.table.scales.shape[1]
+        if groups == 1:
+            return rows * scales
+        batch, length = ops.shape(token_ids)
+        parts = ops.reshape(rows, (batch, length, groups, self.width // groups))
+        scaled = parts * ops.expand_dims(scales, -1)
+        return ops.reshape(scaled, (batch, length, self.width))
+
+    def _stored(self, name: str, value: np.ndarray) -> Any:
+        return self.add_weight(
+            name=name,
+            shape=value.shape,
+            dtype=str(value.dtype),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(value, dtype=dtype),
+            trainable=False,
+        )
+
+
+def export_model(encoder: Any, table: str = "float32") -> keras.Model:
+    """Return the encoder's network with its word table stored as `table` says.
+
+    Args:
+        encoder: An encoder; it is not changed.
+        table: "float32" (the encoder's own model), "float16", "int8" or "int4".
+
+    Returns:
+        A model with the inputs and the output of `encoder.model`.
+
+    Raises:
+        InputError: `table` is something else.
+    """
+    checks.one_of(("float32", "float16", *BITS), table=table)
+    if table == "float32":
+        return encoder.model
+    weights = encoder.weights()
+    word = weights.pop(WORD)
+    stored = (
+        quantize_table(word, BITS[table]) if table in BITS else word.astype(np.float16)
+    )
+    model = build_model(encoder.config, partial(StoredEmbedding, table=stored))
+    for weight in model.weights:
+        if weight.path in weights:
+            weight.assign(weights[weight.path])
+    return model

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.export.export_model import export_model
+from keras_msd.export.word_table import quantize_table
+from keras_msd.testing import tiny_encoder, tiny_tokenizer
+
+RNG = np.random.default_rng(0)
+
+
+def test_eight_bits_by_hand():
+    stored = quantize_table(np.array([[127.0, -63.4, 1.6], [0, 0, 0]], np.float32), 8)
+    assert stored.values.tolist() == [[127, -63, 2], [0, 0, 0]]
+    assert stored.scales.tolist() == [[1.0], [1.0]]
+    assert stored.dequantize().tolist() == [[127, -63, 2], [0, 0, 0]]
+
+
+def test_four_bits_by_hand():
+    stored = quantize_table(np.array([[7.0, -7.0, 3.0]], np.float32), 4)
+    # first half [7, -7], second half [3, nothing]
+    assert stored.values.tolist() == [[15 + 16 * 11, 1 + 16 * 8]]
+    assert stored.scales.tolist() == [[1.0]]
+    assert stored.dequantize().tolist() == [[7, -7, 3]]
+
+
+@pytest.mark.parametrize("width", [5, 30, 64, 88, 120])
+def test_four_bits_of_any_width_stay_close(width):
+    table = RNG.normal(size=(40, width)).astype(np.float32)
+    stored = quantize_table(table, 4)
+    assert stored.values.shape == (40, -(-width // 2))
+    assert width // stored.scales.shape[1] <= 32
+    error = np.abs(stored.dequantize() - table)
+    # No number is further off than half a step, but for those that are clipped.
+    steps = np.repeat(stored.scales, width // stored.scales.shape[1], axis=1)
+    unclipped = np.abs(table) <= 7 * steps
+    assert (error[unclipped] <= steps[unclipped] / 2 + 1e-6).all()
+    assert unclipped.mean() > 0.85
+
+
+def test_clipping_lowers_the_error():
+    table = RNG.normal(size=(40, 32)).astype(np.float32)
+    plain = np.abs(table).max(axis=1, keepdims=True) / 7
+    naive = np.clip(np.rint(table / plain), -7, 7) * plain
+    ours = quantize_table(table, 4).dequantize()
+    assert np.square(ours - table).mean() < np.square(naive - table).mean()
+
+
+def test_bad_arguments():
+    table = np.zeros((2, 6), np.float32)
+    with pytest.raises(InputError, match="bits"):
+        quantize_table(table, 2)
+    with pytest.raises(InputError, match="must divide"):
+        quantize_table(table, 8, group=4)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"bottleneck_dim": 8},
+        {"bottleneck_dim": None},
+        {"bottleneck_dim": 40, "word_branch": True},
+    ],
+)
+@pytest.mark.parametrize("table", ["float16", "int8", "int4"])
+def test_the_network_equals_one_with_the_dequantised_table(fields, table):
+    encoder = tiny_encoder(tiny_tokenizer(), **fields)
+    before = encoder.weights()
+    texts = ["The cat sleeps.", "", "Ein Hund läuft im Park und im Haus."]
+    batch = next(encoder._batches(texts, 8))[1]
+    ours = export_model(encoder, table).predict_on_batch(batch)
+
+    word = before["embedding/word"]
+    if table == "float16":
+        expanded = word.astype(np.float16).astype(np.float32)
+    else:
+        expanded = quantize_table(word, {"int8": 8, "int4": 4}[table]).dequantize()
+    assert not np.array_equal(expanded, word)
+    encoder.set_weights(before | {"embedding/word": expanded})
+    expected = encoder.model.predict_on_batch(batch)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_the_table_is_stored_small():
+    encoder = tiny_encoder(tiny_tokenizer(), bottleneck_dim=64)
+    rows = encoder.config.vocabulary_size
+    assert export_model(encoder) is encoder.model
+
+    def stored(table):
+        return {
+            weight.path.removeprefix("embedding/word_"): (
+                str(weight.dtype),
+                tuple(weight.shape),
+            )
+            for weight in export_model(encoder, table).weights
+            if weight.path.startswith("embedding/word")
+        }
+
+    assert stored("float16") == {"values": ("float16", (rows, 64))}
+    assert stored("int8") == {
+        "values": ("int8", (rows, 64)),
+        "scales": ("float32", (rows, 1)),
+    }
+    assert stored("int4") == {
+        "values": ("uint8", (rows, 32)),
+        "scales": ("float32", (rows, 2)),
+    }
+    with pytest.raises(InputError, match="table"):
+        export_model(encoder, "int2")

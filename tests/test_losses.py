@@ -8,7 +8,7 @@ from keras_msd import losses
 from keras_msd.checks import InputError
 from keras_msd.losses.cosine import cosine_matrix
 from keras_msd.losses.embedding_mse import EmbeddingMSE
-from keras_msd.losses.multilingual_contrastive import MultilingualContrastive
+from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
 from keras_msd.testing_losses import run_loss_test
 
 # Rows 0 and 2 are the same English line.
@@ -46,6 +46,24 @@ def ce_hard(temperature):
     return [-log_softmax(i, i, temperature, others[i]) for i in ROWS]
 
 
+def softmax(temperature):
+    def share(i, j):
+        below = sum(np.exp(T[i][k] / temperature) for k in ROWS)
+        return np.exp(T[i][j] / temperature) / below
+
+    def backward(i, j):
+        below = sum(np.exp(S[k][i] / temperature) for k in ROWS)
+        return S[j][i] / temperature - np.log(below)
+
+    return [
+        -sum(
+            share(i, j) * (log_softmax(i, j, temperature) + backward(i, j)) / 2
+            for j in ROWS
+        )
+        for i in ROWS
+    ]
+
+
 def test_hand_computed_corner():
     assert T[0][2] == 1 and T[0][1] == 0
     assert S[0][0] == pytest.approx(3 / np.sqrt(20))
@@ -76,6 +94,8 @@ def test_mse_over_tokens_averages_the_real_ones():
         ({"target": "ce_soft", "temperature": 0.5}, ce_soft(0.5)),
         ({"target": "ce_hard"}, ce_hard(0.05)),
         ({"target": "ce_hard", "temperature": 0.5}, ce_hard(0.5)),
+        ({"target": "softmax"}, softmax(0.05)),
+        ({"target": "softmax", "temperature": 0.5}, softmax(0.5)),
     ],
 )
 def test_contrastive_equals_its_formula(options, rows):
@@ -110,7 +130,7 @@ def test_a_duplicate_line_is_never_a_negative():
     assert moved[2] == 0 and moved[0] > 0 and moved[1] > 0
 
 
-@pytest.mark.parametrize("target", ["soft", "bool", "ce_soft", "ce_hard"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_zero_vectors_have_cosine_zero_and_finite_gradients(target):
     import tensorflow as tf
 

@@ -7,11 +7,13 @@ from keras_msd.checks import InputError
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,
+    branch_encoder,
     closed_form_encoder,
     fit_ridge,
     grow_assistant,
     input_sums,
     join_tables,
+    set_branch,
     start_student,
     token_frequencies,
 )
@@ -132,3 +134,43 @@ def test_svd_start_of_full_width_is_the_assistant(tokenizer):
     after = np.abs(student.encode(TEXTS) - assistant.encode(TEXTS)).max()
     assert before > 1e-2
     assert after < 1e-5
+
+
+def test_a_branch_is_taken_out_and_put_back():
+    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
+    before = encoder.weights()
+    branch = branch_encoder(encoder)
+    ids = encoder.tokenizer.encode([TEXTS[0]])[0]
+    mean = before["embedding/word"][ids].mean(axis=0)
+    wanted = mean @ before["word_branch/projection"]
+    wanted /= np.linalg.norm(wanted)
+    np.testing.assert_allclose(branch.encode(TEXTS[:1])[0], wanted, atol=1e-5)
+
+    frequencies = RNG.integers(0, 50, encoder.config.vocabulary_size)
+    set_branch(encoder, branch, frequencies)
+    for path, value in encoder.weights().items():
+        np.testing.assert_allclose(value, before[path], atol=1e-5, err_msg=path)
+
+    tuned = branch.weights()
+    moved = tuned["embedding/word"] + RNG.normal(
+        scale=0.01, size=tuned["embedding/word"].shape
+    ).astype("float32")
+    branch.set_weights(tuned | {"embedding/word": moved})
+    set_branch(encoder, branch, frequencies)
+    after = encoder.weights()
+    np.testing.assert_array_equal(after["embedding/word"], moved)
+    # The best weighted fit of the body's old input rows: its residual is orthogonal.
+    rows = before["embedding/word"] @ before["embedding/projection"]
+    weights = np.sqrt(frequencies + 1.0)[:, None]
+    residual = weights * (rows - moved @ after["embedding/projection"])
+    assert np.abs(moved.T @ residual).max() < 1e-3 * np.abs(moved.T @ rows).max()
+
+
+def test_only_a_branch_of_its_own_is_put_back():
+    plain = tiny_encoder(bottleneck_dim=8)
+    with pytest.raises(InputError, match="must have a word branch"):
+        branch_encoder(plain)
+    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
+    other = branch_encoder(tiny_encoder(bottleneck_dim=4, word_branch=True))
+    with pytest.raises(InputError, match="encoder's own"):
+        set_branch(encoder, other, np.ones(encoder.config.vocabulary_size))

@@ -8,7 +8,7 @@ from keras import ops
 from keras_msd import checks
 from keras_msd.losses.cosine import cosine_matrix
 
-TARGETS = ("soft", "bool", "ce_soft", "ce_hard")
+TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
 
 
@@ -25,12 +25,17 @@ class MultilingualContrastive(keras.losses.Loss):
     | "bool" | `mean_j (same[i, j] - S[i, j])^2` | 8 |
     | "ce_soft" | `-sum_j T[i, j] log softmax_j(S[i, :] / temperature)[j]` | 9 |
     | "ce_hard" | `-log softmax_j(S[i, :] / temperature)[i]` | the authors' code |
+    | "softmax" | `-sum_j Q[i, j] (L[i, j] + L'[i, j]) / 2` | ours |
+
+    `Q[i, :]` is `softmax(T[i, :] / temperature)`, `L` the log-softmax of
+    `S / temperature` over j and `L'` that of its transpose: near neighbours count for
+    most, where "soft" and "ce_soft" spend their effort on the many unrelated sentences.
 
     `same[i, j]` is 1 where i and j have the same English line. Such rows are never
-    negatives: "soft" and "ce_soft" find them equal in T, "bool" by `group`, "ce_hard"
-    leaves them out of the softmax of i. Equation 9 as printed is the sum over i, not
-    the mean: `reduction="sum"`. A zero vector has cosine 0 with everything. Computed in
-    float32 whatever the dtype policy.
+    negatives: "soft", "ce_soft" and "softmax" find them equal in T, "bool" by `group`,
+    "ce_hard" leaves them out of the softmax of i. Equation 9 as printed is the sum over
+    i, not the mean: `reduction="sum"`. A zero vector has cosine 0 with everything.
+    Computed in float32 whatever the dtype policy.
 
     Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
     numbers where the English line is the same (without it every row is its own);
@@ -39,7 +44,7 @@ class MultilingualContrastive(keras.losses.Loss):
 
     Args:
         target: What the similarities imitate, as in the table.
-        temperature: Divides the cosines of both cross-entropies, above 0.
+        temperature: Divides the cosines of the cross-entropies, above 0.
         reduction: Over the rows, as for every Keras loss.
         name: Name of the loss.
 
@@ -89,6 +94,11 @@ class MultilingualContrastive(keras.losses.Loss):
         if self.target == "ce_soft":
             wanted = cosine_matrix(guide, guide)
             return -ops.sum(wanted * ops.log_softmax(logits, axis=-1), axis=-1)
+        if self.target == "softmax":
+            share = ops.softmax(cosine_matrix(guide, guide) / self.temperature, axis=-1)
+            logs = ops.log_softmax(logits, axis=-1)
+            logs = (logs + ops.log_softmax(ops.transpose(logits), axis=-1)) / 2
+            return -ops.sum(share * logs, axis=-1)
         # Differences from the row's own logit first: the others cancel in float32.
         behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
         duplicate = ops.logical_and(

@@ -116,7 +116,8 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
             partial(start_steps.start_assistant, run),
         )
     ]
-    last = "assistant_start"
+    last, tuned = _tuned(run, "", "assistant_start")
+    steps += tuned
     if not run.recipe.stages.teach_assistant.skip:
         row = {"name": "assistant before stage 1", "kind": "assistant"}
         steps.append(_score(run, last, row, full=False))
@@ -147,6 +148,11 @@ def _student(
         yield Step(last, "closed_forms", make)
         row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
         yield _score(run, last, row, full=False)
+        last, tuned = _tuned(run, f"_{name}", last)
+        yield from tuned
+        if tuned:
+            row |= {"name": f"{name}, branch tuned", "stage": "branch_tuned"}
+            yield _score(run, last, row, full=False)
     each = {
         stage: settings.stage(stage, getattr(run.recipe.stages, stage))
         for stage in STUDENT_STAGES
@@ -166,6 +172,22 @@ def _student(
     if end_steps.can_export():
         export = partial(end_steps.export, run, step=last, name=name)
         yield Step(EXPORT + name, "evaluation", export)
+
+
+def _tuned(run: Run, suffix: str, start: str) -> tuple[str, list[Step]]:
+    """Return the step that leaves the encoder with its word branch tuned, and how."""
+    settings = run.recipe.stages.tune_branch
+    if settings.skip:
+        return start, []
+    branch, last = f"branch{suffix}", f"tuned{suffix}"
+    take = partial(start_steps.take_branch, run, step=start)
+    train_branch = _stage(run, "tune_branch", suffix, branch, None, settings)
+    give = partial(start_steps.give_branch, run, step=start, branch=train_branch.name)
+    return last, [
+        Step(branch, "closed_forms", take),
+        train_branch,
+        Step(last, "closed_forms", give),
+    ]
 
 
 def _stage(

@@ -14,6 +14,7 @@ from keras_msd.recipes.training import (
 )
 
 POINTS = 100  # values of each term in a stage's history
+KINDS = {"tune_branch": "contrastive_learning"}  # steps that run another stage's class
 
 
 def train(
@@ -41,9 +42,9 @@ def train(
 
     table = run.table(settings)
     encoder = run.encoder(start)
-    for layer in settings.frozen:
-        encoder.model.get_layer(layer).trainable = False
-    stage = stage_class(name)(encoder, dims=settings.dims, **_terms(settings))
+    _freeze(encoder, settings)
+    make = stage_class(KINDS.get(name, name))
+    stage = make(encoder, dims=settings.dims, **_terms(settings))
     steps = _steps(settings, table)
     stage.compile(
         optimizer=make_optimizer(
@@ -77,6 +78,15 @@ def train(
     encoder.save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     return {"steps": steps, "pairs": steps * settings.batch_size}
+
+
+def _freeze(encoder: Any, settings: StageSettings) -> None:
+    for layer in settings.frozen:
+        encoder.model.get_layer(layer).trainable = False
+    if not encoder.config.num_layers:
+        # Without a body, positions and types only add the same vector to everything.
+        embedding = encoder.model.get_layer("embedding")
+        embedding.position.trainable = embedding.type.trainable = False
 
 
 def _terms(settings: StageSettings) -> dict[str, Any]:
@@ -116,7 +126,7 @@ def _steps(settings: StageSettings, table: Any) -> int:
 def _guides(
     run: Run, settings: StageSettings, name: str, assistant: str | None
 ) -> dict[str, Any]:
-    if name in ("teach_assistant", "contrastive_learning"):
+    if name in ("tune_branch", "teach_assistant", "contrastive_learning"):
         return {"teacher": (run.store(run.teacher), "source")}
     guide, kind = run.encoder(assistant or ""), "assistant"
     if isinstance(settings, AlignSettings):

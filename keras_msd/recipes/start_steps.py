@@ -124,6 +124,22 @@ def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     encoder.save(folder / "encoder")
 
 
+def take_branch(run: Run, folder: Path, step: str) -> None:
+    """Keep the word branch of a step's encoder as an encoder of its own."""
+    from keras_msd.starts.branch import branch_encoder
+
+    branch_encoder(run.encoder(step)).save(folder / "encoder")
+
+
+def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
+    """Put the tuned branch of the step `branch` back into a step's encoder."""
+    from keras_msd.starts.branch import set_branch
+
+    encoder = run.encoder(step)
+    set_branch(encoder, run.encoder(branch), run.frequencies)
+    encoder.save(folder / "encoder")
+
+
 def _table(run: Run, name: str = "table") -> np.ndarray:
     return np.load(run.folder.stage("ridge") / f"{name}.npy")
 

@@ -17,7 +17,7 @@ Layers = Annotated[
     tuple[Literal["embedding", "body", "pooling", "projection"], ...],
     Field(strict=False),
 ]
-Target = Literal["soft", "bool", "ce_soft", "ce_hard", "none"]
+Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
 StudentStage = Literal["align_embedding", "teach_student", "contrastive_learning"]
 
 
@@ -124,13 +124,18 @@ class ContrastiveSettings(StageSettings):
 
 
 class StagesSettings(Settings):
-    """`[stages]`: the four stages, in the order in which they run."""
+    """`[stages]`: the four stages, in the order in which they run.
 
+    `tune_branch` comes before them, for encoders with a word branch: contrastive
+    learning of the branch alone, once for the assistant and once for each student.
+    """
+
+    tune_branch: ContrastiveSettings = ContrastiveSettings(skip=True)
     teach_assistant: StageSettings
     align_embedding: AlignSettings
     teach_student: StageSettings
     contrastive_learning: ContrastiveSettings
 
     def items(self) -> list[tuple[str, StageSettings]]:
-        """Return (name, settings) of the four stages in order."""
+        """Return (name, settings) of all stages in order."""
         return [(name, getattr(self, name)) for name in type(self).model_fields]

@@ -25,6 +25,12 @@ def check_widths(
     if assistant is None and ours.start == "grow":
         assistant = _grown_from(recipe, body)
     config = assistant.config if assistant else None
+    branch = config.word_branch if config and ours.source != "new" else ours.word_branch
+    if not recipe.stages.tune_branch.skip and not branch:
+        raise InputError(
+            "The stage `tune_branch` needs an assistant with a word branch. Received: "
+            "`assistant.word_branch` false. Set it, or `stages.tune_branch.skip = true`"
+        )
     hidden = config.hidden_dim if config else ours.hidden_dim or teacher.dim
     dim = config.dim if config else ours.projection_dim or hidden
     if teacher.dim != dim:

@@ -23,8 +23,8 @@ class ContrastiveLearning(Stage):
 
     Args:
         encoder: The student.
-        target: What similarities imitate: "soft", "bool", "ce_soft" or "ce_hard", see
-            `MultilingualContrastive`.
+        target: What similarities imitate: "soft", "bool", "ce_soft", "ce_hard" or
+            "softmax", see `MultilingualContrastive`.
         temperature: Divides the cosines of both cross-entropies.
         contrastive: A loss of your own in place of `MultilingualContrastive`, called
             with `((teacher, group), (source, target))`; None leaves the term out (the

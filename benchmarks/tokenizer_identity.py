@@ -2,8 +2,9 @@
 
     python benchmarks/tokenizer_identity.py --data ../shared/data
 
-For a vocabulary of each kind, five ways are compared: the checkpoint's own (what the
-library it was published for gives), Python, tf.data, a graph and a saved graph. Texts
+For a vocabulary of each kind, six ways are compared: the checkpoint's own (what the
+library it was published for gives), Python, tf.data, a graph, a saved graph, and the
+portable one, which travels with artefacts that are fed by token ids. Texts
 are real sentences, taken evenly from all files of `<data>/parallel`, and the made texts
 of the tests. Differences are counted by cause, with examples, in
 benchmarks/results/tokenizer_identity.json. Exit code 1: ours differ among themselves,
@@ -26,6 +27,7 @@ from tokenizers import pre_tokenizers, processors, trainers
 from keras_msd.data.graph_tokenizer import GraphTokenizer
 from keras_msd.data.tokenizer import Tokenizer, read_checkpoint_tokenizer
 from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.export.portable import describe, load_portable
 from keras_msd.files import write_json
 from keras_msd.progress import track
 
@@ -160,6 +162,8 @@ def compare(
     python = tokenizer.encode(texts, LENGTH)
     if tokenizer.kind != "bytepair":
         ids |= in_graphs(tokenizer, texts, folder / name)
+        portable = load_portable(describe(tokenizer, LENGTH))
+        ids["portable"] = portable.encode(texts)
     rows = []
     for way, given in ids.items():
         pairs = zip(given, python, strict=True)

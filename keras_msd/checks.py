@@ -43,6 +43,23 @@ def divides(divisor: dict[str, int], number: dict[str, int]) -> None:
         )
 
 
+def sentences(texts: Iterable[str]) -> list[str]:
+    """Return `texts` as a list; raise `InputError` if one is no string."""
+    if isinstance(texts, str):
+        raise InputError(
+            "`texts` must be a list of sentences. Received: the text "
+            f"{texts!r:.60}. Put it in a list."
+        )
+    texts = texts if isinstance(texts, list) else list(texts)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"`texts` must hold strings. Received: {text!r:.60} "
+                f"({type(text).__name__}) at position {index}."
+            )
+    return texts
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return "Did you mean `x`?" for the closest of `choices`, or an empty string."""
     close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)

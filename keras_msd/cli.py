@@ -11,6 +11,10 @@ import typer
 
 from keras_msd import cli_output as output
 from keras_msd.checks import InputError
+from keras_msd.cli_data import codes as _codes
+from keras_msd.cli_data import data_app
+from keras_msd.cli_trim import EXAMPLE as TRIM_EXAMPLE
+from keras_msd.cli_trim import trim
 
 app = typer.Typer(
     help="Make small multilingual sentence encoders from a teacher you trust.",
@@ -19,7 +23,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Make data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -195,26 +198,74 @@ def search(
 
 @app.command(
     epilog="Example: keras-msd export runs/demo/student artefacts/student "
-    "--preset saved_model"
+    "--preset litert_int8 --languages en,de"
 )
 def export(
     encoder: Source,
     path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
     preset: Annotated[
-        str, typer.Option(help="Export settings: a name or a .toml file.")
-    ] = "saved_model",
+        str | None, typer.Option(help="Export settings: a name or a .toml file.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="saved_model, litert, litert_text, onnx, ..."),
+    ] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="fp16, int8, int4_table or int4.")
+    ] = None,
+    languages: Annotated[str, typer.Option(help="Codes, with commas.")] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder with sts/, to score before and after."),
+    ] = None,
+    sts: Annotated[str, typer.Option(help="STS set.")] = "stsb",
+    split: Annotated[str, typer.Option(help="Part of the STS set.")] = "dev",
+    min_cosine: Annotated[
+        float | None, typer.Option(help="Smallest cosine to the encoder.")
+    ] = None,
+    max_sts_loss: Annotated[
+        float | None, typer.Option(help="Points of Spearman that may be lost.")
+    ] = None,
+    license_: Annotated[
+        str | None, typer.Option("--license", help="Licence of the artefact.")
+    ] = None,
+    teacher_license: Annotated[
+        str | None, typer.Option(help="Licence of the teacher.")
+    ] = None,
+    data_license: Annotated[
+        str | None, typer.Option(help="Licence of the training sentences.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Write an artefact that runs without keras_msd."""
+    """Write an artefact that runs without keras_msd, and prove it in its runtime."""
     from keras_msd import load_encoder
+    from keras_msd.evaluate import read_sts_folder
     from keras_msd.export import export as export_encoder
-    from keras_msd.export import read_preset
+    from keras_msd.export import read_card, read_preset
 
-    settings = read_preset(preset)
+    settings: dict[str, Any] = read_preset(preset) if preset else {}
     settings.pop("description", None)
-    written = export_encoder(load_encoder(encoder), path, **settings)
-    result = {"artefact": str(written), "format": settings["format"]}
-    output.show(result, json, output.lines_text)
+    given = {
+        "format": format_,
+        "quantize": quantize,
+        "min_cosine": min_cosine,
+        "max_sts_loss": max_sts_loss,
+        "license": license_,
+        "teacher_license": teacher_license,
+        "data_license": data_license,
+    }
+    settings |= {key: value for key, value in given.items() if value is not None}
+    codes = _codes(languages)
+    if data:
+        # A set has files for fewer languages than an encoder knows.
+        folder = data / "sts"
+        scored = [c for c in codes if (folder / f"{sts}.{split}.{c}.tsv.gz").is_file()]
+        settings["sts"] = read_sts_folder(folder, scored, split, sts)
+        settings["sts_name"] = f"{sts} {split} in {', '.join(settings['sts'])}"
+    written = export_encoder(load_encoder(encoder), path, languages=codes, **settings)
+    card = read_card(written)
+    shown = {key: card[key] for key in ("format", "quantize", "bytes", "parity")}
+    output.show({"artefact": str(written)} | shown, json, output.export_text)
 
 
 @app.command(epilog="Example: keras-msd report runs/demo")
@@ -228,25 +279,7 @@ def report(
     output.show({"report": str(write_report(run_folder))}, json, output.lines_text)
 
 
-@data_app.command(
-    "made", epilog="Example: keras-msd data made DATA --pairs 1000 --languages de,fr"
-)
-def data_made(
-    folder: Annotated[Path, typer.Argument(help="Folder to write.")],
-    pairs: Annotated[int, typer.Option(help="Pairs for each language.")] = 1000,
-    languages: Annotated[str, typer.Option(help="Codes, with commas.")] = "de,fr",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
-    json: Json = False,
-) -> None:
-    """Write the made corpus: parallel sentences and a graded similarity set."""
-    from keras_msd.data.made import write_made_data
-
-    write_made_data(folder, languages=_codes(languages), pairs=pairs, seed=seed)
-    output.show({"data": str(folder)}, json, output.lines_text)
-
-
-def _codes(text: str) -> list[str]:
-    return [code.strip() for code in text.split(",") if code.strip()]
+app.command("trim", epilog=TRIM_EXAMPLE)(trim)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,23 @@ def vectors_text(result: dict[str, Any]) -> Iterable[str]:
         yield " ".join(f"{number:.6f}" for number in vector)
 
 
+def export_text(result: dict[str, Any]) -> Iterable[str]:
+    """Yield what an export wrote and how close it is to its encoder."""
+    from keras_msd.export.card_text import score_title
+
+    weights = result["quantize"] or "float32"
+    yield f"{result['artefact']}: {result['format']}, {weights}, {result['bytes']:,} B"
+    parity, sts = result["parity"], result["parity"]["sts"]
+    yield (
+        f"Cosine to the encoder: {parity['min_cosine']:.6f} at the least, "
+        f"{parity['mean_cosine']:.6f} on average; nearest neighbours kept: "
+        f"{100 * parity['neighbours_kept']:.1f} % of {parity['sentences']}"
+    )
+    for name, before in sts["before"].items():
+        after = sts["after"][name]
+        yield f"{score_title(name)} on {sts['set']}: {before:.2f}, now {after:.2f}"
+
+
 def lines_text(result: dict[str, Any]) -> Iterable[str]:
     """Yield one line for each entry."""
     for key, value in result.items():

@@ -12,7 +12,7 @@ from keras_msd.testing import tiny_encoder
 
 COMMANDS = [
     "demo", "list", "run", "run-all", "evaluate", "embed", "search", "export", "report",
-    "data made",
+    "data made", "data get", "trim",
 ]  # fmt: skip
 RECIPE = """
 extends = "base"

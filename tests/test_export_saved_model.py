@@ -1,24 +1,10 @@
-import json
-import os
-import shutil
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export import (
-    ExportError,
-    export,
-    load_artefact,
-    presets_folder,
-    read_card,
-    read_preset,
-    saved_model,
-)
+from keras_msd.export import ExportError, saved_model
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -33,7 +19,9 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     keras.utils.set_random_seed(3)
-    made = tiny_encoder(tokenizer, bottleneck_dim=4, repeats=3, num_layers=1)
+    made = tiny_encoder(
+        tokenizer, bottleneck_dim=4, repeats=3, num_layers=2, word_branch=True
+    )
     # Initial values are so small that vectors of all sentences would be alike.
     random = np.random.default_rng(0)
     for weight in made.model.weights:
@@ -43,196 +31,147 @@ def encoder(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def artefact(encoder, tmp_path_factory):
-    return export(
-        encoder, tmp_path_factory.mktemp("out") / "art", languages=["de", "en"]
-    )
+def facts(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("out") / "art"
+    return saved_model.write(encoder, path) | {"path": path}
+
+
+@pytest.fixture(scope="module")
+def artefact(facts):
+    return facts["path"]
+
+
+def ids_of(encoder, texts, width):
+    rows = encoder.tokenizer.encode(texts, encoder.max_length)
+    token_ids = np.full((len(rows), width), encoder.tokenizer.pad_id, np.int32)
+    mask = np.zeros_like(token_ids)
+    for row, one in enumerate(rows):
+        token_ids[row, : len(one)], mask[row, : len(one)] = one, 1
+    return {"token_ids": tf.constant(token_ids), "padding_mask": tf.constant(mask)}
 
 
 def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
-    loaded, expected = load_artefact(artefact), encoder.encode(TEXTS)
-    assert loaded.dim == encoder.dim == 16
-    for batch_size in (1, 2, 64):
-        vectors = loaded.encode(TEXTS, batch_size=batch_size)
+    run, expected = saved_model.load(artefact), encoder.encode(TEXTS)
+    for rows in (range(5), [3], [4, 1], [2, 2]):
+        vectors = run([TEXTS[row] for row in rows])
         assert vectors.dtype == np.float32
-        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+        np.testing.assert_allclose(vectors, expected[list(rows)], atol=1e-6)
+    assert run([]).shape == (0, encoder.dim)
     assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
-    assert loaded.encode([]).shape == (0, 16)
-    with pytest.raises(InputError, match="must be a list of sentences"):
-        loaded.encode("one text")
 
 
 def test_ids_are_a_second_way_in(encoder, artefact):
-    ids = encoder.tokenizer.encode(TEXTS[:1] + TEXTS[3:4], encoder.max_length)
-    width = max(map(len, ids)) + 3  # more padding than is needed
-    token_ids = np.full((2, width), encoder.tokenizer.pad_id, np.int32)
-    mask = np.zeros((2, width), np.int32)
-    for row, one in enumerate(ids):
-        token_ids[row, : len(one)], mask[row, : len(one)] = one, 1
-    run = tf.saved_model.load(str(artefact)).signatures["token_ids"]
-    found = run(token_ids=tf.constant(token_ids), padding_mask=tf.constant(mask))
-    assert list(found) == ["embedding"]
+    run = tf.saved_model.load(str(artefact / "1")).signatures["token_ids"]
+    for texts, width in (
+        ([TEXTS[0], TEXTS[3]], encoder.max_length),
+        ([TEXTS[2]], encoder.max_length),
+        ([""], 2),
+        ([], 5),
+    ):
+        found = run(**ids_of(encoder, texts, width))
+        assert list(found) == ["embedding"]
+        np.testing.assert_allclose(found["embedding"], encoder.encode(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("fields", [{"num_layers": 0}, {"projection_dim": 6}])
+def test_other_networks(tokenizer, tmp_path, fields):
+    encoder = tiny_encoder(tokenizer, **fields)
+    saved_model.write(encoder, tmp_path / "art")
     np.testing.assert_allclose(
-        found["embedding"], encoder.encode([TEXTS[0], TEXTS[3]]), atol=1e-6
+        saved_model.load(tmp_path / "art")(TEXTS), encoder.encode(TEXTS), atol=1e-6
     )
 
 
-def test_each_weight_is_stored_once(encoder, artefact):
-    stored = tf.train.list_variables(str(artefact / "variables" / "variables"))
-    sizes = [
-        int(np.prod(shape)) for name, shape in stored if "OBJECT_GRAPH" not in name
+def test_each_weight_is_stored_once(encoder, facts):
+    reader = tf.train.load_checkpoint(str(facts["path"] / "1/variables/variables"))
+    names = [
+        name
+        for name, dtype in reader.get_variable_to_dtype_map().items()
+        if dtype != tf.string
     ]
-    assert sum(sizes) == encoder.num_parameters  # shared by three passes, stored once
-    assert read_card(artefact)["variable_bytes"] == 4 * encoder.num_parameters
+    stored = {reader.get_tensor(name).tobytes() for name in names}
+    ours = {value.tobytes() for value in encoder.weights().values()}
+    assert stored == ours and len(names) == len(ours)  # although three passes use them
+    assert facts["variable_bytes"] == 4 * encoder.num_parameters
 
 
 def test_twice_the_weights_is_an_error(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(saved_model, "cost", lambda _: {"bytes": 100})
     with pytest.raises(ExportError, match=r"at most 1\.05 x 100 bytes"):
-        export(encoder, tmp_path / "art")
-    assert list(tmp_path.iterdir()) == []
+        saved_model.write(encoder, tmp_path / "art")
 
 
-def test_card(encoder, artefact):
-    card = read_card(artefact)
-    assert card["languages"] == ["de", "en"] and card["dim"] == 16
-    assert card["max_length"] == encoder.max_length
-    assert card["encoder"]["parameters"] == encoder.num_parameters
-    assert card["encoder"]["fingerprint"] == encoder.fingerprint
-    assert card["parity"]["min_cosine"] > 0.999999
-    names = {p.relative_to(artefact).as_posix() for p in artefact.rglob("*.*")}
-    assert set(card["files"]) == names - {"card.json"}
-    assert card["bytes"] == sum((artefact / n).stat().st_size for n in card["files"])
+def test_how_to_load(encoder, facts):
     scope = {}
-    code = card["how_to_load"].replace("FOLDER", str(artefact))
-    exec(code, scope)
+    exec(facts["how_to_load"].replace("FOLDER", str(facts["path"])), scope)
     np.testing.assert_allclose(
         scope["vectors"], encoder.encode(["A sentence."]), atol=1e-6
     )
 
 
-def test_damage_is_noticed(artefact, tmp_path):
-    copy = tmp_path / "art"
-    shutil.copytree(artefact, copy)
-    fingerprint = load_artefact(copy).fingerprint
-    assert fingerprint == load_artefact(artefact).fingerprint
-    data = copy / "variables" / "variables.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-1] + b"x")
-    with pytest.raises(
-        InputError, match=r"data-00000-of-00001` differs from its check"
-    ):
-        load_artefact(copy)
-    data.unlink()
-    with pytest.raises(InputError, match="lacks the file `variables/"):
-        load_artefact(copy)
-    card = json.loads((copy / "card.json").read_text())
-    card["files"] = {"../../etc/passwd": {}}
-    (copy / "card.json").write_text(json.dumps(card))
-    with pytest.raises(InputError, match="lacks the file `../../etc/passwd`"):
-        load_artefact(copy)
-    (copy / "card.json").write_text(
-        json.dumps(card | {"files": {}, "format": "pickle"})
-    )
-    with pytest.raises(InputError, match="`format` must be one of 'saved_model'"):
-        load_artefact(copy)
-    (copy / "card.json").write_text("{}")
-    with pytest.raises(InputError, match="must have the keys card_version"):
-        load_artefact(copy)
+def test_a_server_finds_versions_and_signatures(facts):
+    assert [one.name for one in facts["path"].iterdir()] == ["1"]
+    loaded = tf.saved_model.load(str(facts["path"] / "1"))
+    assert set(loaded.signatures) == {"serving_default", "token_ids"}
+    for name, given in facts["signatures"].items():
+        if name != "output":
+            _, taken = loaded.signatures[name].structured_input_signature
+            assert set(taken) == set(given)
 
 
-def test_an_artefact_that_differs_is_not_kept(encoder, artefact, tmp_path, monkeypatch):
-    shutil.copytree(artefact, tmp_path / "art")
-    before = (tmp_path / "art" / "card.json").read_bytes()
-    real = saved_model.load
-
-    def noisy(path):
-        run = real(path)
-        return lambda texts: run(texts) + np.float32(0.1) * np.eye(len(texts), 16)
-
-    monkeypatch.setattr(saved_model, "load", noisy)
-    with pytest.raises(ExportError, match="must agree .* to cosine 0.9999"):
-        export(encoder, tmp_path / "art")
-    assert (tmp_path / "art" / "card.json").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["art"]
-    export(encoder, tmp_path / "art", min_cosine=0.9)  # replaces the earlier one
-    assert read_card(tmp_path / "art")["parity"]["min_cosine"] < 0.9999
+def damaged(artefact, path, name, change):
+    """Return a copy of an artefact with other bytes in one file."""
+    for source in artefact.rglob("*"):
+        if source.is_file():
+            target = path / source.relative_to(artefact)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = source.read_bytes()
+            target.write_bytes(change(data) if source.name == name else data)
+    return path
 
 
-def test_bad_requests(encoder, tmp_path, monkeypatch):
-    with pytest.raises(
-        InputError, match="must be one of 'saved_model'. Received: .*pb"
-    ):
-        export(encoder, tmp_path / "a", format="frozen_pb")
-    with pytest.raises(InputError, match="Received: quantize='int8'"):
-        export(encoder, tmp_path / "a", quantize="int8")
-    with pytest.raises(InputError, match="`sentences` must hold at least one"):
-        export(encoder, tmp_path / "a", sentences=[])
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "notes.txt").write_text("keep me")
-    for taken in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(InputError, match="exists and is no artefact"):
-            export(encoder, taken)
-    with pytest.raises(InputError, match=r"card\.json` does not exist"):
-        load_artefact(tmp_path)
-    with pytest.raises(InputError, match="not a SavedModel"):
+@pytest.mark.parametrize(
+    "name",
+    ["saved_model.pb", "variables.index", "variables.data-00000-of-00001"],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: data[:40] + bytes(200) + data[240:],
+        lambda data: b"not what it was" * 9,
+    ],
+    ids=["empty", "half", "less one", "zeros", "foreign"],
+)
+def test_damaged_files_are_an_error(artefact, tmp_path, name, change):
+    path = damaged(artefact, tmp_path / "art", name, change)
+    with pytest.raises(InputError, match="must be a SavedModel with the signature"):
+        saved_model.load(path)
+
+
+def test_foreign_folders_are_an_error(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        saved_model.load(tmp_path / "none")
+    with pytest.raises(InputError, match="Take a whole copy, or export"):
         saved_model.load(tmp_path)
+    foreign = tf.Module()
+    foreign.double = tf.function(
+        lambda text: {"twice": text + text},
+        input_signature=[tf.TensorSpec([None], tf.string, name="text")],
+    )
+    for signatures in ({}, {"serving_default": foreign.double}):
+        tf.saved_model.save(foreign, str(tmp_path / "1"), signatures=signatures)
+        with pytest.raises(InputError, match="Received: KeyError"):
+            saved_model.load(tmp_path)
+
+
+def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
+        saved_model.write(encoder, tmp_path / "a", quantize="int2")
+    with pytest.raises(InputError, match="only before its first operation"):
+        saved_model.load(artefact, threads=1)
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
-        export(encoder, tmp_path / "a")
-
-
-def run_alone(script, *arguments):
-    """Run a script where Keras and this package cannot be imported."""
-    code = (
-        "import runpy, sys\n"
-        "sys.modules['keras'] = sys.modules['keras_msd'] = None\n"
-        "sys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, str(script), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
-        timeout=120,
-    )
-
-
-def test_the_script_answers_where_keras_cannot_be_imported(encoder, artefact, tmp_path):
-    lines = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
-    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    script = presets_folder() / "load_saved_model.py"
-    asked = ("--query", "Die Katze schläft.", "--sentences", tmp_path / "lines.txt")
-    done = run_alone(script, artefact, *asked, "--top", 2)
-    assert done.returncode == 0, done.stderr
-    vectors = encoder.encode([*lines, "Die Katze schläft."], normalize=True)
-    cosine = vectors[:3] @ vectors[3]
-    expected = [f"{cosine[row]:.4f}\t{lines[row]}" for row in np.argsort(-cosine)[:2]]
-    assert done.stdout.splitlines() == expected
-    for wrong, message in (
-        ((tmp_path, *asked), "holds no SavedModel"),
-        ((artefact, *asked[:3], tmp_path / "no.txt"), "no.txt does not exist"),
-    ):
-        done = run_alone(script, *wrong)
-        assert done.returncode == 2 and message in done.stderr
-
-
-def test_settings_files(encoder, artefact, tmp_path):
-    preset = read_preset("saved_model")
-    assert preset.pop("description")
-    assert preset == {"format": "saved_model", "min_cosine": 0.9999}
-    own = tmp_path / "own.toml"
-    own.write_text('format = "saved_model"\nmin_cosine = "high"\n')
-    with pytest.raises(InputError, match="`min_cosine` in .* must be a float"):
-        read_preset(own)
-    own.write_text('format = "saved_model"\nquantise = "int8"\n')
-    with pytest.raises(InputError, match="Unknown key `quantise`.*mean `quantize`"):
-        read_preset(own)
-    own.write_text("quantize = \n")
-    with pytest.raises(InputError, match=r"own\.toml` is not valid TOML"):
-        read_preset(own)
-    own.write_text("")
-    with pytest.raises(InputError, match="Key `format` is missing"):
-        read_preset(own)
-    with pytest.raises(InputError, match="no export settings `saved_modle`. Did you"):
-        read_preset("saved_modle")
+        saved_model.write(encoder, tmp_path / "a")

@@ -137,7 +137,11 @@ def test_what_a_graph_cannot_do_is_refused(unigram, tmp_path):
         kind = schema.ModelProto.SentencePiece.BYTE
         proto.pieces.add(piece=f"<0x{byte:02X}>", score=-20.0, type=kind)
     proto.trainer_spec.byte_fallback = True
-    with pytest.raises(InputError, match="must have no byte fallback"):
+    with pytest.raises(InputError, match="Received: byte fallback"):
+        GraphTokenizer(SentencePieceTokenizer(proto.SerializeToString()), 8)
+    proto = schema.ModelProto.FromString(unigram.definition)
+    proto.normalizer_spec.add_dummy_prefix = False
+    with pytest.raises(InputError, match="no blank before the first word"):
         GraphTokenizer(SentencePieceTokenizer(proto.SerializeToString()), 8)
     with pytest.raises(InputError, match="`max_length` must be at least 2"):
         GraphTokenizer(unigram, 1)

@@ -8,12 +8,13 @@ from keras_msd.evaluate.retrieval import (
     retrieval_languages,
 )
 from keras_msd.evaluate.search import Match, search, search_many
-from keras_msd.evaluate.sts import sts, sts_aligned, sts_folder
+from keras_msd.evaluate.sts import read_sts_folder, sts, sts_aligned, sts_folder
 
 __all__ = [
     "Match",
     "cost",
     "neighbours",
+    "read_sts_folder",
     "retrieval",
     "retrieval_folder",
     "retrieval_languages",

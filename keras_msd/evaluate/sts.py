@@ -113,10 +113,21 @@ def sts_folder(
     Raises:
         InputError: A file is missing or broken, or the files are not row-aligned.
     """
+    return sts_aligned(encoder, read_sts_folder(folder, languages, split, dataset))
+
+
+def read_sts_folder(
+    folder: str | Path,
+    languages: Iterable[str],
+    split: str = "dev",
+    dataset: str = "stsb",
+) -> dict[str, list[Row]]:
+    """Read what `sts_folder` scores: rows by language code, English first."""
     folder = existing_folder(folder, "STS folder")
     codes = dict.fromkeys([PIVOT, *languages])
-    paths = {code: folder / f"{dataset}.{split}.{code}.tsv.gz" for code in codes}
-    return sts_aligned(encoder, {code: read_sts(paths[code]) for code in codes})
+    return {
+        code: read_sts(folder / f"{dataset}.{split}.{code}.tsv.gz") for code in codes
+    }
 
 
 def read_sts(path: str | Path) -> list[Row]:

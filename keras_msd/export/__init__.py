@@ -1,33 +1,40 @@
 """Artefacts: encoders as files that need neither Keras nor this package.
 
-An exporter is one module with `write(encoder, path, quantize) -> facts for the card`
-and `load(path) -> function from sentences to vectors`, and one entry in `EXPORTERS`.
+An exporter is one module with `QUANTIZE`, `write(encoder, path, quantize) -> facts for
+the card` and `load(path, threads) -> function from sentences to vectors`, and one entry
+in `EXPORTERS`.
 """
 
-import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_msd import checks
-from keras_msd.export.artefact import Artefact
-from keras_msd.export.card import read_card, write_card
-from keras_msd.export.parity import ExportError, check_parity
+from keras_msd.export.artefact import Artefact, load_artefact
+from keras_msd.export.card import CARD, read_card, write_card
+from keras_msd.export.formats import (
+    EXPORTERS,
+    check_quantization,
+    exporter,
+    quantizations,
+)
+from keras_msd.export.parity import ExportError
+from keras_msd.export.proof import THRESHOLDS, Proof, Rows
 from keras_msd.export.settings import presets_folder, read_preset
 from keras_msd.files import atomic_path
 
 __all__ = [
     "EXPORTERS",
+    "THRESHOLDS",
     "Artefact",
     "ExportError",
     "export",
     "load_artefact",
     "presets_folder",
+    "quantizations",
     "read_card",
     "read_preset",
 ]
-
-EXPORTERS = {"saved_model": "keras_msd.export.saved_model"}
 
 
 def export(
@@ -37,65 +44,77 @@ def export(
     quantize: str | None = None,
     *,
     languages: Iterable[str] = (),
-    min_cosine: float = 0.9999,
+    license: str | None = None,
+    teacher_license: str | None = None,
+    data_license: str | None = None,
     sentences: Sequence[str] | None = None,
+    sts: Rows | None = None,
+    sts_name: str | None = None,
+    min_cosine: float | None = None,
+    max_sts_loss: float | None = None,
 ) -> Path:
-    """Write an encoder as an artefact, load it in its runtime and compare both.
+    """Write an encoder as an artefact, load it in its runtime and prove it.
 
-    The artefact and its `card.json` appear complete or not at all; an earlier artefact
-    at `path` is replaced.
+    The artefact, its `card.json` and the same card as README.md appear complete or not
+    at all; an earlier artefact at `path` is replaced.
 
     Args:
         encoder: The encoder to write.
         path: Folder of the artefact.
         format: A key of `EXPORTERS`.
-        quantize: How weights are stored, where the format offers it.
+        quantize: How weights are stored, None for float32, else a key of
+            `quantization.SCHEMES` that the format offers.
         languages: Codes of the languages it was trained on, for the card.
+        license: Licence of the artefact, for the card; so the next two.
+        teacher_license: Licence of the teacher it learned from.
+        data_license: Licence of the sentences it was trained on.
+        sentences: What is compared; by default some 200 in many languages.
+        sts: Graded rows `(gold, sentence 1, sentence 2)`, or such rows by language
+            code, aligned and with English; by default made sentences.
+        sts_name: What the card calls `sts`, such as "stsb dev".
         min_cosine: Smallest cosine that a vector of the artefact may have with the
-            encoder's vector of the same sentence.
-        sentences: What is compared; by default some in many scripts and lengths.
+            encoder's vector of the same sentence; by default `THRESHOLDS[quantize]`.
+        max_sts_loss: Points of Spearman x 100 that `sts` may lose; the same default.
 
     Returns:
         `path`.
 
     Raises:
-        InputError: The format is unknown, or something that is no artefact stands at
-            `path`.
-        ExportError: The artefact differs from the encoder, or is too large.
+        InputError: The format or the quantisation is unknown, a package is not
+            installed, something that is no artefact stands at `path`, or `encoder` is
+            itself an artefact.
+        ExportError: The artefact differs more from the encoder than it may, or is too
+            large. Nothing is kept.
     """
-    checks.one_of(EXPORTERS, format=format)
+    check_quantization(format, quantize)
+    proof = Proof(sentences, sts, sts_name, min_cosine, max_sts_loss)
     path = Path(path)
+    if isinstance(encoder, Artefact):
+        raise checks.InputError(
+            f"An artefact cannot be exported again. Received: `{encoder.path}`. "
+            "Give the encoder that it was made from."
+        )
     if path.is_file() or (
-        path.is_dir() and any(path.iterdir()) and not (path / "card.json").is_file()
+        path.is_dir() and any(path.iterdir()) and not (path / CARD).is_file()
     ):
         raise checks.InputError(
             f"`{path}` exists and is no artefact. Give a new path, or move it away."
         )
-    exporter = importlib.import_module(EXPORTERS[format])
+    module = exporter(format)
     with atomic_path(path) as temporary:
-        facts = exporter.write(encoder, temporary, quantize=quantize)
-        run = exporter.load(temporary)
-        parity = check_parity(encoder, run, min_cosine, sentences)
+        facts = module.write(encoder, temporary, quantize=quantize)
+        # The card's checks come later: there is no card before the proof.
+        artefact = Artefact(temporary, {"dim": encoder.dim}, module.load(temporary))
         write_card(
             temporary,
             encoder,
             languages,
             format=format,
             quantize=quantize,
-            parity=parity,
+            license=license,
+            teacher_license=teacher_license,
+            data_license=data_license,
+            parity=proof(encoder, artefact, format, quantize),
             **facts,
         )
     return path
-
-
-def load_artefact(path: str | Path) -> Artefact:
-    """Load an artefact in the runtime it was made for.
-
-    Raises:
-        InputError: No artefact is there, it is damaged, or its format is unknown.
-    """
-    folder = checks.existing_folder(path, "artefact")
-    card = read_card(folder)
-    checks.one_of(EXPORTERS, format=card["format"])
-    exporter = importlib.import_module(EXPORTERS[card["format"]])
-    return Artefact(folder, card, exporter.load(folder))

@@ -1,12 +1,14 @@
 """An exported encoder, loaded back in the runtime it was made for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError
+from keras_msd import checks
+from keras_msd.export.card import CARD, read_card
+from keras_msd.export.formats import EXPORTERS, exporter
 from keras_msd.files import digest
 from keras_msd.progress import track
 
@@ -17,7 +19,7 @@ class Artefact:
     """Maps sentences to vectors as the exported encoder did.
 
     Args:
-        path: Where it was loaded from.
+        path: The folder it was loaded from.
         card: What `card.json` says.
         run: The runtime: a list of sentences to float32 `(n, dim)`.
     """
@@ -55,14 +57,10 @@ class Artefact:
             float32 `(n, dim)`, in the order of `texts`.
 
         Raises:
-            InputError: `texts` is a single string.
+            InputError: `texts` is a single string or holds something else, or the
+                artefact gives vectors of another shape than its card says.
         """
-        if isinstance(texts, str):
-            raise InputError(
-                f"`texts` must be a list of sentences. Received: the text "
-                f"{texts!r:.60}. Put it in a list."
-            )
-        texts = list(texts)
+        texts = checks.sentences(texts)
         # Sentences of like length share a batch, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
         vectors = np.zeros((len(texts), self.dim), np.float32)
@@ -71,8 +69,73 @@ class Artefact:
             starts = track(starts, -(-len(texts) // batch_size), "Encoding")
         for start in starts:
             rows = order[start : start + batch_size]
-            vectors[rows] = self._run([texts[row] for row in rows])
+            made = self._run([texts[row] for row in rows])
+            if np.shape(made) != (len(rows), self.dim):
+                raise checks.InputError(
+                    f"`{self.path}` must give vectors of shape {(len(rows), self.dim)} "
+                    f"as its card says. Received: {np.shape(made)}. Export again."
+                )
+            vectors[rows] = made
         if normalize:
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors /= np.maximum(norms, 1e-12)
         return vectors
+
+
+def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
+    """Load an artefact in the runtime it was made for.
+
+    Every file is compared with its checksum before the runtime sees it. A checksum
+    tells damage from what was exported; it does not make a stranger's file safe.
+
+    Args:
+        path: The artefact's folder, or the model file in it (`model.tflite`,
+            `model.onnx`, `1/saved_model.pb`).
+        threads: How many threads the runtime may use; by default its own choice.
+
+    Raises:
+        InputError: No artefact is there, it has no card, it is damaged, its format is
+            unknown, or the format's package is not installed.
+    """
+    folder = artefact_folder(path)
+    card = read_card(folder)
+    _check_part(Path(path), folder, card)
+    checks.one_of(EXPORTERS, format=card["format"])
+    if threads is not None:
+        checks.at_least(1, threads=threads)
+    run = exporter(card["format"]).load(folder, threads=threads)
+    return Artefact(folder, card, run)
+
+
+def artefact_folder(path: str | Path) -> Path:
+    """Return the folder with the card that `path`, itself or a file in it, belongs to.
+
+    Raises:
+        InputError: Nothing is there, or it has no card.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise checks.InputError(
+            f"The artefact `{path}` does not exist. Give its folder or its model file."
+        )
+    # `1/saved_model.pb` lies one folder deeper than `model.tflite`.
+    nearest = [path, path.parent, path.parent.parent]
+    for folder in nearest if path.is_dir() else nearest[1:]:
+        if (folder / CARD).is_file():
+            return folder
+    raise checks.InputError(
+        f"`{path}` has no {CARD}, which says what an artefact is and holds its "
+        "checksums. Copy the whole folder that `export` wrote; an encoder that is no "
+        "artefact is given by its folder."
+    )
+
+
+def _check_part(path: Path, folder: Path, card: Mapping[str, Any]) -> None:
+    inside = path.relative_to(folder).as_posix()
+    if path != folder and not any(
+        f"{name}/".startswith(f"{inside}/") for name in card["files"]
+    ):
+        raise checks.InputError(
+            f"`{path}` is no part of the artefact `{folder}`, whose {CARD} lists "
+            f"{', '.join(sorted(card['files']))}. Give the folder."
+        )

@@ -54,12 +54,10 @@ class StoredEmbedding(BottleneckEmbedding):
             rows = rows[..., : self.width] - 8
         scales = ops.take(self.scales, token_ids, axis=0)
         groups = self.table.scales.shape[1]
-        if groups == 1:
-            return rows * scales
-        batch, length = ops.shape(token_ids)
-        parts = ops.reshape(rows, (batch, length, groups, self.width // groups))
-        scaled = parts * ops.expand_dims(scales, -1)
-        return ops.reshape(scaled, (batch, length, self.width))
+        if groups > 1:  # not by reshapes: those need both sizes of the batch
+            columns = np.arange(self.width) // (self.width // groups)
+            scales = ops.take(scales, columns, axis=-1)
+        return rows * scales
 
     def _stored(self, name: str, value: np.ndarray) -> Any:
         return self.add_weight(

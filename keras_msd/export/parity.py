@@ -1,88 +1,102 @@
-"""Whether an artefact gives the vectors of the encoder it was made from."""
+"""How close an artefact's vectors are to those of the encoder it was made from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate.vectors import SentenceEncoder
 
-# Scripts, accents, marks, digits, emoji, control tokens as text, nothing, and a
-# sentence that is too long for any encoder.
-SENTENCES = (
-    "The ferry leaves at seven, whatever the weather.",
-    "Two children are building a tower out of wooden blocks.",
-    "Die Fähre legt um sieben ab, bei jedem Wetter; Größe: 3,5 Meter.",
-    "Le garçon a déjà mangé, mais sa sœur préfère attendre.",
-    "¿Dónde está la estación? ¡A cinco minutos, señora!",
-    "Perché non andiamo al mare, finché c'è il sole?",
-    "De trein naar Zwolle vertrekt over tien minuten.",
-    "İstanbul'da yağmur yağıyor, şemsiyeni unutma.",
-    "Zażółć gęślą jaźń.",
-    "Поезд отправляется в полдень.",
-    "القطار يصل عند الظهر.",
-    "火车中午到达。",
-    "電車は正午に着きます。",
-    "기차는 정오에 도착합니다.",
-    "रेलगाड़ी दोपहर को पहुँचती है।",
-    "Call 0800 123-456 or write to info@example.org (24/7)!",
-    "Good luck 🍀 and see you soon 👋🏽",
-    "A [SEP] and a </s> are only words here.",
-    "ok",
-    "",
-    "all the way down the long and winding road " * 40,
-)
+TIE = 1e-6  # neighbours whose cosines differ by less are equally near
 
 
 class ExportError(InputError):
     """An artefact that is not what its encoder is, or larger than it should be."""
 
 
-def check_parity(
-    encoder: SentenceEncoder,
-    run: Callable[[list[str]], np.ndarray],
-    min_cosine: float,
-    sentences: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Compare an artefact with its encoder, sentence by sentence.
+def row_cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Return the cosine of each row of `(n, dim)` with the same row of another.
 
-    Args:
-        encoder: What the artefact was made from.
-        run: The artefact in its runtime: sentences to `(n, dim)`.
-        min_cosine: Smallest cosine between both vectors of a sentence.
-        sentences: What is compared; by default some in many scripts and lengths.
-
-    Returns:
-        `{"sentences", "min_cosine", "mean_cosine", "largest_difference"}`; the last is
-        the largest absolute difference of two components.
+    Equal rows have cosine 1, also where both are all zeros; a row that is not finite
+    has minus infinity.
 
     Raises:
-        ExportError: The shapes differ, or a cosine is below `min_cosine` or not finite.
+        ExportError: The shapes differ.
     """
-    texts = list(SENTENCES if sentences is None else sentences)
-    if not texts:
-        raise InputError("`sentences` must hold at least one text. Received: none.")
-    ours = np.asarray(encoder.encode(texts), np.float64)
-    theirs = np.asarray(run(texts), np.float64)
     if ours.shape != theirs.shape:
         raise ExportError(
             f"The artefact must give vectors of shape {ours.shape}. Received: "
             f"{theirs.shape}. Nothing was kept."
         )
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosine = (ours * theirs).sum(axis=1) / np.where(norms > 0, norms, 1)
-    cosine[(ours == theirs).all(axis=1)] = 1  # also where both are all zeros
-    worst = int(np.argmin(np.where(np.isfinite(cosine), cosine, -np.inf)))
-    if not cosine[worst] >= min_cosine:
+    ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    finite = np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)
+    left, right = ours[finite], theirs[finite]
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    own = np.einsum("nd,nd->n", left, right) / np.where(norms > 0, norms, 1)
+    own[(left == right).all(axis=1)] = 1
+    cosine = np.full(len(ours), -np.inf)
+    cosine[finite] = own
+    return cosine
+
+
+def neighbours_kept(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Return the share of rows whose nearest other row is the same in both.
+
+    Args:
+        ours: Vectors of distinct sentences, `(n, dim)`, n at least 1.
+        theirs: Other vectors of the same sentences.
+
+    Returns:
+        From 0 to 1. A neighbour whose cosine was the largest to within 1e-6 is as
+        good. One row alone has no neighbour and keeps it.
+    """
+    if len(ours) < 2:
+        return 1.0
+    before, after = _similarities(ours), _similarities(theirs)
+    nearest = after.argmax(axis=1)
+    rows = np.arange(len(nearest))
+    kept = before[rows, nearest] >= before.max(axis=1) - TIE
+    return float(kept.mean())
+
+
+def parity(
+    texts: Sequence[str], ours: np.ndarray, theirs: np.ndarray
+) -> dict[str, Any]:
+    """Compare an artefact with its encoder, sentence by sentence.
+
+    Args:
+        texts: Distinct sentences, one or more.
+        ours: The encoder's vectors, `(n, dim)`.
+        theirs: The artefact's.
+
+    Returns:
+        `{"sentences", "min_cosine", "mean_cosine", "worst", "largest_difference",
+        "neighbours_kept"}`: `worst` is the sentence of the smallest cosine,
+        `largest_difference` that of two components.
+
+    Raises:
+        ExportError: The shapes differ, or the artefact gives NaN or infinity.
+    """
+    cosine = row_cosines(ours, theirs)
+    worst = int(np.argmin(cosine))
+    if not np.isfinite(cosine[worst]):
         raise ExportError(
-            f"The artefact must agree with the encoder to cosine {min_cosine}. "
-            f"Received: {cosine[worst]:.6f} for {texts[worst]!r:.60}. Nothing was "
-            "kept; another format or less quantization may agree better."
+            "The artefact must give finite vectors. Received: NaN or infinity for "
+            f"{texts[worst]!r:.60}. Nothing was kept; store more bits."
         )
     return {
         "sentences": len(texts),
-        "min_cosine": round(float(cosine.min()), 8),
+        "min_cosine": round(float(cosine[worst]), 8),
         "mean_cosine": round(float(cosine.mean()), 8),
+        "worst": texts[worst],
         "largest_difference": round(float(np.abs(ours - theirs).max()), 8),
+        "neighbours_kept": round(neighbours_kept(ours, theirs), 4),
     }
+
+
+def _similarities(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.asarray(vectors, np.float64) / np.where(norms > 0, norms, 1)
+    similarities = units @ units.T
+    np.fill_diagonal(similarities, -np.inf)
+    return similarities

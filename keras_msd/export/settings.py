@@ -6,7 +6,13 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_file, nearest
 
-KEYS = {"description": str, "format": str, "quantize": str, "min_cosine": float}
+KEYS = {
+    "description": str,
+    "format": str,
+    "quantize": str,
+    "min_cosine": float,
+    "max_sts_loss": float,
+}
 
 
 def presets_folder() -> Path:

@@ -55,7 +55,8 @@ def quantize_table(
         table: float32 `(V, width)`.
         bits: 8 or 4.
         group: Columns that share a scale; must divide `width`. By default the whole
-            row with 8 bits, and with 4 bits the largest divisor of `width` up to 32.
+            row with 8 bits, and with 4 bits the largest divisor of `width` from 8 to
+            32, if it has one.
 
     Raises:
         InputError: `bits` is another number, or `group` does not divide `width`.
@@ -77,7 +78,8 @@ def quantize_table(
 
 
 def _group(width: int) -> int:
-    return max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
+    largest = max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
+    return largest if largest >= INT4_GROUP // 4 else width  # scales take bytes too
 
 
 def _rounded(parts: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:

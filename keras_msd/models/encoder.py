@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.data.padding import pad_batch
 from keras_msd.data.tokenizer import Tokenizer
@@ -112,18 +113,7 @@ class Encoder:
         Raises:
             InputError: `texts` is a single string or holds something else.
         """
-        if isinstance(texts, str):
-            raise InputError(
-                "`texts` must be a list of sentences. Received: the text "
-                f"{texts!r:.60}. Put it in a list."
-            )
-        texts = texts if isinstance(texts, list) else list(texts)
-        for index, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InputError(
-                    f"`texts` must hold strings. Received: {text!r:.60} "
-                    f"({type(text).__name__}) at position {index}."
-                )
+        texts = checks.sentences(texts)
         vectors = np.empty((len(texts), self.dim), np.float32)
         batches = self._batches(texts, batch_size)
         if progress:
@@ -165,12 +155,32 @@ class Encoder:
         save_encoder(self, folder)
 
     def export(
-        self, path: str | Path, format: str = "saved_model", **options: Any
-    ) -> Any:
-        """Write an artefact that needs no keras_msd; see `keras_msd.export`."""
+        self,
+        path: str | Path,
+        format: str = "saved_model",
+        quantize: str | None = None,
+        **options: Any,
+    ) -> Path:
+        """Write an artefact that needs no keras_msd, and prove it in its runtime.
+
+        Args:
+            path: Folder of the artefact.
+            format: "saved_model", "litert", "litert_text", "onnx" or "onnx_text".
+            quantize: How weights are stored, None for float32: "fp16", "int8",
+                "int4_table" or "int4", as far as the format offers it.
+            **options: Languages, licences, sentences, thresholds: the other arguments
+                of `keras_msd.export.export`.
+
+        Returns:
+            `path`.
+
+        Raises:
+            InputError: An argument does not fit, or a package is not installed.
+            ExportError: The artefact differs more from the encoder than it may.
+        """
         from keras_msd.export import export
 
-        return export(self, path, format=format, **options)
+        return export(self, path, format, quantize, **options)
 
 
 def new_encoder(tokenizer: Tokenizer, **fields: Any) -> Encoder:

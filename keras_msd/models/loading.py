@@ -5,13 +5,17 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_folder
 
+# One of these says that a folder is an artefact, or was one before it was taken apart.
+MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
+
 
 def load_encoder(source: str | Path) -> Any:
     """Load an encoder.
 
     Args:
         source: A folder of ours, a folder in sentence-transformers layout,
-            "hf://org/name", or an artefact.
+            "hf://org/name", or an artefact of any format: its folder, or the model
+            file in it.
 
     Returns:
         An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
@@ -25,19 +29,27 @@ def load_encoder(source: str | Path) -> Any:
         from keras_msd.models.hub import fetch
 
         source = fetch(str(source))
+    if Path(source).is_file():
+        return _artefact(source)
     folder = existing_folder(source, "encoder")
     if is_saved_encoder(folder):
         return load_saved(folder)
-    if (folder / "saved_model.pb").is_file() or (folder / "card.json").is_file():
-        from keras_msd.export import load_artefact
-
-        return load_artefact(folder)
+    if (folder / "card.json").is_file():
+        return _artefact(folder)
     if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
         from keras_msd.models.checkpoint import load_checkpoint
 
         return load_checkpoint(folder)
+    if any((folder / name).exists() for name in MODELS):
+        return _artefact(folder)
     raise InputError(
         f"`{folder}` holds no encoder: neither encoder.json (ours), modules.json or "
-        "config.json (a checkpoint) nor saved_model.pb (an artefact). "
+        "config.json (a checkpoint) nor card.json (an artefact). "
         "Give one of these folders."
     )
+
+
+def _artefact(path: str | Path) -> Any:
+    from keras_msd.export import load_artefact
+
+    return load_artefact(path)

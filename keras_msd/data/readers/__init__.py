@@ -10,6 +10,7 @@ from pathlib import Path
 from keras_msd import checks
 
 READERS = {
+    "gettext": "keras_msd.data.readers.gettext.read",
     "jsonl": "keras_msd.data.readers.jsonl.read",
     "moses": "keras_msd.data.readers.moses.read",
     "tmx": "keras_msd.data.readers.tmx.read",

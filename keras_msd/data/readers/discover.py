@@ -8,9 +8,12 @@ from pathlib import Path
 from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.data.pair import PairFile, Pairs
-from keras_msd.data.readers import READERS, jsonl, names, reader, tmx
+from keras_msd.data.readers import READERS, gettext, jsonl, names, reader, tmx
 
-KNOWN = ".tsv, .tmx, .jsonl (each also .gz), or two files `x.en` and `x.<language>`"
+KNOWN = (
+    ".tsv, .tmx, .jsonl, .po, .mo (each also .gz), or two files `x.en` and "
+    "`x.<language>`"
+)
 
 
 def read_pairs(
@@ -21,12 +24,13 @@ def read_pairs(
     """Open parallel corpora; the sentences are read when the result is walked through.
 
     The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
-    Moses file, or in a TMX or JSON Lines file itself; otherwise give `language`.
+    Moses file, or in a TMX, JSON Lines or gettext file itself; otherwise give
+    `language`.
 
     Args:
         paths: A file, a folder (its files, not those of folders inside), a pattern
             such as `data/*.en-de.tsv.gz`, or a list of those.
-        format: `tsv`, `moses`, `tmx` or `jsonl`; by default the suffix decides.
+        format: A name in `READERS`; by default the suffix decides.
         language: Code of the language beside English, where no name says it; of
             several translations that lie beside an `x.en`, the one to read.
 
@@ -99,7 +103,8 @@ def _open(path: Path, format: str | None, language: str | None) -> list[PairFile
 def _look_inside(path: Path, format: str) -> str | None:
     if format == "tsv":
         return None
-    return (tmx if format == "tmx" else jsonl).first_language(path)
+    inside = {"gettext": gettext, "jsonl": jsonl, "tmx": tmx}
+    return inside[format].first_language(path)
 
 
 def _open_moses(path: Path, language: str | None) -> list[PairFile]:

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from keras_msd.checks import InputError, existing_file
 
@@ -49,24 +49,33 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         InputError: As `open_bytes`; or a line is not UTF-8 or is over 1 MiB.
     """
     with open_bytes(path) as handle:
-        number = 0
-        while data := handle.readline(LONGEST):
-            number += 1
-            if len(data) == LONGEST and not data.endswith(b"\n"):
-                raise InputError(
-                    f"`{path}`, line {number}: a line may have {LONGEST} bytes. "
-                    "Received: more. Put each sentence on a line of its own."
-                )
-            if number == 1:
-                data = data.removeprefix(b"\xef\xbb\xbf")
-            try:
-                line = data.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"`{path}`, line {number}: text must be UTF-8. Received: byte "
-                    f"0x{data[error.start]:02x} at position {error.start + 1} of the "
-                    "line. Convert the file, for example with: iconv -t UTF-8"
-                ) from error
-            yield number, line.removesuffix("\n").removesuffix("\r")
-        if number == 0:
-            raise InputError(f"`{path}` is empty. Give a file with at least one pair.")
+        yield from decode_lines(handle, str(path))
+
+
+def decode_lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) of an open file that messages call `name`.
+
+    Raises:
+        InputError: As `read_lines`.
+    """
+    number = 0
+    while data := handle.readline(LONGEST):
+        number += 1
+        if len(data) == LONGEST and not data.endswith(b"\n"):
+            raise InputError(
+                f"`{name}`, line {number}: a line may have {LONGEST} bytes. "
+                "Received: more. Put each sentence on a line of its own."
+            )
+        if number == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        try:
+            line = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"`{name}`, line {number}: text must be UTF-8. Received: byte "
+                f"0x{data[error.start]:02x} at position {error.start + 1} of the "
+                "line. Convert the file, for example with: iconv -t UTF-8"
+            ) from error
+        yield number, line.removesuffix("\n").removesuffix("\r")
+    if number == 0:
+        raise InputError(f"`{name}` is empty. Give a file with at least one pair.")

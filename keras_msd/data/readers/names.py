@@ -6,9 +6,12 @@ from pathlib import Path
 from keras_msd.checks import InputError
 
 SUFFIXES = {".tsv": "tsv", ".tmx": "tmx", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SUFFIXES |= {".po": "gettext", ".mo": "gettext"}
 CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
-NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "tmx", "tsv", "txt", "xml", "zip"}
+NOT_LANGUAGES = {
+    "csv", "gz", "ids", "log", "md", "mo", "po", "tmx", "tsv", "txt", "xml", "zip",
+}  # fmt: skip
 
 
 def is_english(code: str) -> bool:

@@ -1,0 +1,249 @@
+"""Embed sentences in Node and in headless Chromium, and compare with Keras.
+
+    python benchmarks/javascript_check.py --data DATA --encoder runs/lab/student
+
+200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
+JavaScript of export/ and onnxruntime-web: float32, float16 and int8. Needs Node with
+npm, which fetches onnxruntime-web, and Chromium; the example page is opened too. Writes
+benchmarks/results/javascript_check.json. Exit code 1: an id differs from Python's, or a
+vector that is not int8 has a cosine under 0.999 with Keras'.
+"""
+
+import argparse
+import gzip
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.files import write_json
+from keras_msd.models.encoder import Encoder
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "javascript_check.json"
+LANGUAGES = "en ar de es fr it ja pl ru tr zh".split()
+SENTENCES, LEAST_COSINE, WAIT = 200, 0.999, 300
+QUANTIZE = (None, "fp16", "int8")
+
+CHECK = """
+import { createEncoder } from "./embed.mjs";
+export async function check(model, texts, ort) {
+  const encoder = await createEncoder(model, ort);
+  const vectors = (await encoder.encode(texts)).map((one) => Array.from(one));
+  return { ids: encoder.tokenizer.encode(texts), vectors };
+}
+"""
+NODE = """
+import { readFile, writeFile } from "node:fs/promises";
+import * as ort from "onnxruntime-web";
+import { check } from "./check.mjs";
+const model = new Uint8Array(await readFile("model.onnx"));
+const texts = JSON.parse(await readFile("texts.json", "utf8"));
+await writeFile("node.json", JSON.stringify(await check(model, texts, ort)));
+"""
+PAGE = """
+<!doctype html>
+<script type="importmap">
+{"imports": {"onnxruntime-web":
+  "./node_modules/onnxruntime-web/dist/ort.wasm.bundle.min.mjs"}}
+</script>
+<iframe src="index.html?model=model.onnx"></iframe>
+<script type="module">
+import * as ort from "onnxruntime-web";
+import { check } from "./check.mjs";
+async function answer() {
+  const model = await (await fetch("model.onnx")).arrayBuffer();
+  const texts = await (await fetch("texts.json")).json();
+  const found = await check(new Uint8Array(model), texts, ort);
+  const example = document.querySelector("iframe").contentDocument;
+  while (!example.querySelector("li")) await new Promise((go) => setTimeout(go, 100));
+  return { ...found, nearest: example.querySelector("li").textContent };
+}
+const found = await answer().catch((error) => ({ error: String(error) }));
+await fetch("/result", { method: "POST", body: JSON.stringify(found) });
+</script>
+"""
+
+
+def main() -> int:
+    """Run all, print a table and write the result file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--encoder", required=True, help="what load_encoder takes")
+    options = parser.parse_args()
+    npm, node = program("npm"), program("node")
+    chromium = program("chromium", "chromium-browser", "google-chrome")
+    texts = sentences(options.data / "parallel" / "dev")
+    encoder = load_encoder(options.encoder)
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        app = Path(name) / "app"
+        ignored = shutil.ignore_patterns("node_modules")
+        shutil.copytree(ROOT / "export", app, ignore=ignored)
+        web = app / "web"
+        silent = [npm, "install", "--silent", "--no-audit", "--no-fund"]
+        subprocess.run(silent, cwd=web, check=True)
+        write_app(web, texts)
+        for quantize in QUANTIZE:
+            artefact = Path(name) / f"artefact_{quantize}"
+            encoder.export(artefact, format="onnx", quantize=quantize)
+            shutil.copy(artefact / "model.onnx", web)
+            subprocess.run([node, "run.mjs"], cwd=web, check=True)
+            found = {
+                "node": json.loads((web / "node.json").read_text()),
+                "chromium": in_chromium(chromium, app, Path(name) / "profile"),
+            }
+            for runtime, answer in found.items():
+                row = compared(encoder, texts, answer)
+                rows.append({"runtime": runtime, "quantize": quantize} | row)
+        packages = json.loads((web / "node_modules/.package-lock.json").read_text())
+    for row in rows:
+        print(
+            "{runtime:9} {quantize!s:5} {ids_differ:3} ids differ, cosine "
+            "min {min_cosine:.7f} mean {mean_cosine:.7f}".format(**row)
+        )
+    version = packages["packages"]["node_modules/onnxruntime-web"]["version"]
+    result = {
+        "command": "python benchmarks/javascript_check.py --data DATA --encoder FOLDER",
+        "encoder": encoder.fingerprint,
+        "languages": LANGUAGES,
+        "sentences": len(texts),
+        "versions": {
+            "node": output(node, "--version"),
+            "chromium": output(chromium, "--version"),
+            "onnxruntime-web": version,
+        },
+        "rows": rows,
+    }
+    write_json(RESULT, result)
+    return int(
+        any(row["ids_differ"] for row in rows)
+        or any(
+            row["min_cosine"] < LEAST_COSINE
+            for row in rows
+            if row["quantize"] != "int8"
+        )
+    )
+
+
+def program(*names: str) -> str:
+    """Return the path of the first program that is installed."""
+    found = [path for path in map(shutil.which, names) if path]
+    if not found:
+        raise InputError(f"`{names[0]}` is not installed. Install it, then try again.")
+    return found[0]
+
+
+def output(*command: str) -> str:
+    """Return what a command prints."""
+    return subprocess.check_output(command, text=True).strip()
+
+
+def sentences(folder: Path) -> list[str]:
+    """Return sentences of the eleven languages in turn, from all files of each."""
+    columns: dict[str, list[str]] = {language: [] for language in LANGUAGES}
+    for path in sorted(folder.glob("*.tsv.gz")):
+        other = path.name.split(".")[1].partition("-")[2]
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
+            lines = [line.rstrip("\n").split("\t") for line in islice(handle, 20)]
+        columns["en"] += [line[0] for line in lines[:2]]
+        columns.get(other, []).extend(line[1] for line in lines)
+    mixed = [text for row in zip(*columns.values(), strict=False) for text in row]
+    return mixed[:SENTENCES]
+
+
+def write_app(web: Path, texts: list[str]) -> None:
+    """Write beside the example what runs it on the texts."""
+    (web / "texts.json").write_text(json.dumps(texts))
+    (web / "check.mjs").write_text(CHECK)
+    (web / "run.mjs").write_text(NODE)
+    (web / "check.html").write_text(PAGE)
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files, keeps what the page posts and says nothing."""
+
+    extensions_map = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def __init__(self, *args: Any, answers: list[bytes], **named: Any) -> None:
+        self.answers = answers
+        super().__init__(*args, **named)
+
+    def do_POST(self) -> None:
+        """Keep the body."""
+        self.answers.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+        self.server.arrived.set()
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """A server that tells when the page has posted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.answers: list[bytes] = []
+        self.arrived = threading.Event()
+        handler = partial(Handler, answers=self.answers, directory=str(folder))
+        super().__init__(("127.0.0.1", 0), handler)
+
+
+def in_chromium(chromium: str, app: Path, profile: Path) -> dict[str, Any]:
+    """Open the page that checks, and return what it posts."""
+    with Server(app) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/web/check.html"
+        options = ["--headless", "--no-sandbox", f"--user-data-dir={profile}"]
+        browser = subprocess.Popen(
+            [chromium, *options, address],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            arrived = server.arrived.wait(WAIT)
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
+    answer = json.loads(server.answers[0]) if arrived else {"error": "no answer"}
+    if "error" in answer:
+        raise RuntimeError(f"Chromium: {answer['error']}")
+    return answer
+
+
+def compared(
+    encoder: Encoder, texts: list[str], answer: dict[str, Any]
+) -> dict[str, Any]:
+    """Return how an answer's ids and vectors differ from the encoder's."""
+    ids = encoder.tokenizer.encode(texts, encoder.max_length)
+    one, other = encoder.encode(texts), np.array(answer["vectors"])
+    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosine = (one * other).sum(axis=1) / norms
+    pairs = zip(ids, answer["ids"], strict=True)
+    row = {
+        "ids_differ": sum(ours != theirs for ours, theirs in pairs),
+        "min_cosine": round(float(cosine.min()), 7),
+        "mean_cosine": round(float(cosine.mean()), 7),
+    }
+    return row | {key: answer[key] for key in ("nearest",) if key in answer}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

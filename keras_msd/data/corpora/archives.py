@@ -1,0 +1,119 @@
+"""Zip and tar archives, read member by member; nothing is ever unpacked by its name."""
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import decode_lines
+
+MOST_MEMBERS = 10_000
+LARGEST = 16 << 30  # bytes of all members; the largest corpus here has under 2 GiB
+MOST_TIMES = 200  # as large as the archive, which text never is
+TAR_ERRORS = (tarfile.TarError, EOFError, zlib.error, OSError)
+WRONG = "It is not the archive of this corpus: delete it."
+SMALL = 1 << 20  # bytes that any archive may hold
+
+
+Lines = Iterator[tuple[int, str]]
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip file whose members all have harmless names and sizes.
+
+    Raises:
+        InputError: The archive is damaged, also where the reading inside the `with`
+            block meets the damage; or a member is locked, leads out of the folder, or
+            is far too large.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            names = [member.filename for member in members]
+            size = sum(member.file_size for member in members)
+            _check(path, names, len(names), size)
+            if any(member.flag_bits & 1 for member in members):
+                raise InputError(f"`{path}` is locked with a password.")
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise InputError(_damaged(path, error)) from error
+
+
+def zip_member(archive: zipfile.ZipFile, ending: str) -> str:
+    """Return the one member that ends so; raise `InputError` if there is not one."""
+    found = [name for name in archive.namelist() if name.endswith(ending)]
+    if len(found) != 1:
+        raise InputError(
+            f"`{archive.filename}` must hold one file `*{ending}`. Received: "
+            f"{', '.join(found) or 'none'}, among {', '.join(archive.namelist()[:9])}."
+        )
+    return found[0]
+
+
+def zip_lines(archive: zipfile.ZipFile, member: str) -> Lines:
+    """Yield (line number, line) of a member, as `readers.lines.read_lines`."""
+    with archive.open(member) as handle:
+        yield from decode_lines(handle, f"{archive.filename}, member {member}")
+
+
+def tar_lines(path: Path) -> Iterator[tuple[str, Lines]]:
+    """Yield (name, its lines) of a compressed tar's files, each read before the next.
+
+    Raises:
+        InputError: As `open_zip`; or a member is a link or a device.
+    """
+    total = 0
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for number, member in enumerate(archive, 1):
+                total += member.size
+                _check(path, [member.name], number, total)
+                if member.isdir():
+                    continue
+                handle = archive.extractfile(member) if member.isfile() else None
+                if handle is None:
+                    raise InputError(
+                        f"`{path}` holds `{member.name}`, which is a link or a device. "
+                        f"{WRONG}"
+                    )
+                lines = decode_lines(handle, f"{path}, member {member.name}")
+                yield member.name, _whole(path, lines)
+    except TAR_ERRORS as error:
+        raise InputError(_damaged(path, error)) from error
+
+
+def _whole(path: Path, lines: Lines) -> Lines:
+    try:
+        yield from lines
+    except TAR_ERRORS as error:
+        raise InputError(_damaged(path, error)) from error
+
+
+def _check(path: Path, names: list[str], count: int, size: int) -> None:
+    if count > MOST_MEMBERS:
+        raise InputError(
+            f"`{path}` may hold {MOST_MEMBERS:,} files. Received: more. {WRONG}"
+        )
+    for name in names:
+        parts = name.replace("\\", "/").split("/")
+        if ".." in parts or not parts[0] or ":" in parts[0] or "\0" in name:
+            raise InputError(
+                f"`{path}` holds {name!r:.200}, a name that leads out of the folder. "
+                f"{WRONG}"
+            )
+    limit = min(LARGEST, max(SMALL, MOST_TIMES * path.stat().st_size))
+    if size > limit:
+        raise InputError(
+            f"`{path}` may unpack to {limit:,} bytes. Received: {size:,}. {WRONG}"
+        )
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"`{path}` is a damaged or truncated archive ({error}). Delete it and give the "
+        "command again."
+    )

@@ -1,0 +1,134 @@
+"""The description of a tokenizer that travels with an artefact fed by token ids."""
+
+import base64
+import importlib.util
+import json
+from typing import Any
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checks import InputError
+from keras_msd.data.rebuild_tokenizer import parse
+from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_msd.data.tokenizer import Tokenizer
+from keras_msd.data.tokenizer_characters import character_rules
+from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.export.settings import presets_folder
+
+VERSION = 1
+
+
+def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
+    """Describe a tokenizer for the readers in Python and JavaScript under export/.
+
+    Their ids equal those of `tokenizer`, for every text; the one exception is that of
+    `character_rules`. The same tokenizer gives the same bytes.
+
+    Args:
+        tokenizer: A SentencePiece unigram or a WordPiece tokenizer.
+        max_length: Most ids per sentence, start and end included.
+
+    Returns:
+        UTF-8 JSON: `version`, `kind`, `max_length`, `pad_id`, `start_id`, `end_id`,
+        `unknown_id`, `pieces` by id, and the fields of the kind. Unigram: `scores`,
+        null where text cannot spell a piece; `character_map`, the base64 of
+        SentencePiece's `precompiled_charsmap`; the flags `add_dummy_prefix`,
+        `remove_extra_whitespaces`, `escape_whitespaces`. WordPiece: pieces are null
+        where text cannot spell them; `character_rules`, rows of `[start, before, keep,
+        after]`; `max_characters_per_word`; `prefix` of a piece inside a word.
+
+    Raises:
+        InputError: The readers could not give the ids of such a tokenizer.
+    """
+    checks.at_least(2, max_length=max_length)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        own = _unigram(tokenizer)
+    elif isinstance(tokenizer, WordPieceTokenizer):
+        own = _wordpiece(tokenizer)
+    else:
+        raise _refused(f"kind {tokenizer.kind}")
+    fields = {
+        "version": VERSION,
+        "kind": tokenizer.kind,
+        "max_length": max_length,
+        "pad_id": tokenizer.pad_id,
+        "start_id": tokenizer.start_id,
+        "end_id": tokenizer.end_id,
+        "unknown_id": tokenizer.unknown_id,
+    }
+    content = fields | own
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def load_portable(description: bytes) -> Any:
+    """Return the tokenizer of a description, as the stand-alone reader makes it.
+
+    Returns:
+        An object with `encode(texts) -> list[list[int]]`, start and end included, cut
+        to `max_length`; and with `max_length` and `pad_id`.
+
+    Raises:
+        InputError: The description is damaged.
+    """
+    path = presets_folder() / "portable_tokenizer.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"`{path}` is missing. Install keras-msd again.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        return module.PortableTokenizer(description)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
+    proto = parse(tokenizer.definition)
+    types = proto.SentencePiece
+    if tokenizer.byte_fallback:
+        raise _refused("byte fallback")
+    if proto.trainer_spec.treat_whitespace_as_suffix:
+        raise _refused("blanks at the end of a word")
+    if any(piece.type == types.USER_DEFINED for piece in proto.pieces):
+        # Versions of SentencePiece rank them differently.
+        raise _refused("user-defined pieces")
+    scores = [
+        # The shortest number that is the same in 32 bits.
+        float(str(np.float32(piece.score))) if piece.type == types.NORMAL else None
+        for piece in proto.pieces[3:]
+    ]
+    spec = proto.normalizer_spec
+    return {
+        "add_dummy_prefix": spec.add_dummy_prefix,
+        "remove_extra_whitespaces": spec.remove_extra_whitespaces,
+        "escape_whitespaces": spec.escape_whitespaces,
+        "character_map": base64.b64encode(spec.precompiled_charsmap).decode(),
+        "pieces": tokenizer.pieces(),
+        "scores": [None] * 4 + scores,
+    }
+
+
+def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+    backend = tokenizer.backend
+    known = backend.get_vocab(with_added_tokens=False)
+    added = backend.get_added_tokens_decoder().values()
+    names = [token.content for token in added if not token.special]
+    if names:
+        raise _refused(f"added tokens: {', '.join(names[:5])}")
+    if known.get(backend.model.unk_token) != tokenizer.unknown_id:
+        raise _refused(f"two unknown tokens, one of them {backend.model.unk_token}")
+    return {
+        "max_characters_per_word": backend.model.max_input_chars_per_word,
+        "prefix": backend.model.continuing_subword_prefix,
+        "character_rules": character_rules(backend),
+        "pieces": [piece if piece in known else None for piece in tokenizer.pieces()],
+    }
+
+
+def _refused(feature: str) -> InputError:
+    return InputError(
+        "A tokenizer that travels with a file must be unigram without byte fallback "
+        f"or WordPiece. Received: {feature}. The readers could not reproduce it "
+        "exactly: export a SavedModel, or tokenize in Python and feed ids."
+    )

@@ -1,0 +1,144 @@
+"""Artefacts on the command line: made, scored, searched."""
+
+import gzip
+import json
+
+import keras
+import numpy as np
+import plain_exporter
+import pytest
+
+from keras_msd import cli, load_encoder
+from keras_msd.checks import InputError
+from keras_msd.export import formats, presets_folder, quantizations, read_preset
+from keras_msd.export.settings import KEYS
+from keras_msd.testing import tiny_encoder
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """Add a format without a runtime."""
+    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
+    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
+    monkeypatch.setattr(plain_exporter, "difference", None)
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder") / "saved"
+    keras.utils.set_random_seed(7)
+    tiny_encoder(tokenizer).save(folder)
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "sts").mkdir(parents=True)
+    for language in ("en", "de"):
+        rows = [f"{i}\tone {i}\ttwo {'a' * i}" for i in range(5)]
+        with gzip.open(folder / "sts" / f"made.dev.{language}.tsv.gz", "wt") as file:
+            file.write("\n".join(rows) + "\n")
+    return folder
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr) of the command line."""
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return end.value.code or 0, captured.out, captured.err
+
+
+def fails(capsys, *arguments):
+    code, out, error = run(capsys, *arguments)
+    assert (code, out) == (2, "") and "Traceback" not in error
+    return error
+
+
+def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_path):
+    art = tmp_path / "art"
+    code, out, _ = run(
+        capsys, "export", encoder_folder, art, "--format", "plain", "--quantize",
+        "int8", "--languages", "de,fr", "--data", data, "--sts", "made", "--license",
+        "MIT", "--json",
+    )  # fmt: skip
+    shown, card = json.loads(out), json.loads((art / "card.json").read_text())
+    assert code == 0 and shown["artefact"] == str(art)
+    assert shown["parity"] == card["parity"] and shown["bytes"] == card["bytes"]
+    assert card["languages"] == ["de", "fr"] and card["license"] == "MIT"
+    # There is no French file of this set.
+    assert card["parity"]["sts"]["set"] == "made dev in en, de"
+    assert set(card["parity"]["sts"]["before"]) == {"cross_lingual", "monolingual"}
+
+    for source in (art, art / "model.bin"):
+        _, out, _ = run(capsys, "embed", source, "A dog.", "--json")
+        expected = load_encoder(encoder_folder).encode(["A dog."])
+        np.testing.assert_allclose(json.loads(out)["vectors"], expected, atol=1e-6)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A dog runs.\nThe house is old.\n", encoding="utf-8")
+    command = ("search", art, "The house is old.", lines, "--top", 1, "--json")
+    assert json.loads(run(capsys, *command)[1])[0]["place"] == 1
+    command = ("--data", data, "--languages", "de", "--sts", "made", "--json")
+    _, ours, _ = run(capsys, "evaluate", encoder_folder, *command)
+    _, theirs, _ = run(capsys, "evaluate", art / "model.bin", *command)
+    assert json.loads(ours) == json.loads(theirs)
+
+
+def test_preset_and_options(capsys, encoder_folder, tmp_path, monkeypatch):
+    def noise(texts):
+        return np.random.default_rng(len(texts)).normal(0, 5, (len(texts), 16))
+
+    monkeypatch.setattr(plain_exporter, "difference", noise)
+    own = tmp_path / "own.toml"
+    own.write_text('format = "plain"\nquantize = "fp16"\nmin_cosine = -1.0\n')
+    command = ("export", encoder_folder, tmp_path / "art", "--preset", own)
+    assert "points of Spearman x 100" in fails(capsys, *command)
+    assert not (tmp_path / "art").exists()
+    code, out, _ = run(capsys, *command, "--max-sts-loss", 200, "--quantize", "int8")
+    assert code == 0 and "plain, int8" in out and "Spearman x 100 on made" in out
+    assert "cosine 0.5" in fails(capsys, *command, "--min-cosine", 0.5)
+    assert "nearest neighbours kept" in out.lower()
+
+
+def test_what_cannot_be_exported(capsys, encoder_folder, tmp_path):
+    art = tmp_path / "art"
+    error = fails(capsys, "export", encoder_folder, art, "--format", "tflite")
+    assert "`format` must be one of" in error and "litert" in error
+    command = ("export", encoder_folder, art, "--format", "plain")
+    assert "may be fp16, int8" in fails(capsys, *command, "--quantize", "int4")
+    missing = fails(capsys, *command, "--data", tmp_path)
+    assert f"{tmp_path / 'sts'}" in missing
+    assert not art.exists()
+
+
+def test_presets():
+    names = sorted(path.stem for path in presets_folder().glob("*.toml"))
+    assert {name.split("_int8")[0] for name in names} >= set(formats.EXPORTERS) - {
+        "plain"
+    }
+    for name in names:
+        preset = read_preset(name)
+        format, quantize = preset["format"], preset.get("quantize")
+        assert preset["description"]
+        assert quantize in quantizations(format), name
+        assert name == format + (f"_{quantize}" if quantize else "")
+
+
+def test_settings_files(tmp_path):
+    own = tmp_path / "own.toml"
+    for text, message in (
+        ('format = "x"\nmin_cosine = "high"\n', "`min_cosine` in .* must be a float"),
+        ('format = "x"\nmax_sts_loss = true\n', "`max_sts_loss` in .* must be a float"),
+        ('format = "x"\nquantise = "int8"\n', "Unknown key `quantise`.*`quantize`"),
+        ("quantize = \n", r"own\.toml` is not valid TOML"),
+        ("", "Key `format` is missing"),
+    ):
+        own.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_preset(own)
+    with pytest.raises(InputError, match="no export settings `saved_modle`. Did you"):
+        read_preset("saved_modle")
+    own.write_text('format = "x"\nmax_sts_loss = 1.0\n')
+    assert read_preset(own) == {"format": "x", "max_sts_loss": 1.0}
+    assert set(KEYS) >= {"format", "quantize", "min_cosine", "max_sts_loss"}

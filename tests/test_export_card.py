@@ -1,0 +1,225 @@
+"""Cards: what they say, and damage that is noticed before a runtime sees a file."""
+
+import hashlib
+import json
+
+import keras
+import plain_exporter
+import pytest
+
+from keras_msd import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.export import export, formats, load_artefact, read_card
+from keras_msd.testing import tiny_encoder
+
+ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    keras.utils.set_random_seed(7)
+    return tiny_encoder(tokenizer)
+
+
+@pytest.fixture
+def artefact(encoder, tmp_path, monkeypatch):
+    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
+    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
+    path = encoder.export(
+        tmp_path / "art", "plain", "int8",
+        languages=["en", "de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
+        sentences=["one", "cat"], sts=ROWS,
+    )  # fmt: skip
+    plain_exporter.loaded.clear()
+    return path
+
+
+def change(artefact, **values):
+    """Write other values into the card."""
+    card = json.loads((artefact / "card.json").read_text())
+    for key, value in values.items():
+        if value is None:
+            del card[key]
+        else:
+            card[key] = value
+    (artefact / "card.json").write_text(json.dumps(card))
+
+
+def fails(path, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_encoder(path)
+    assert type(caught.value) is InputError
+    assert plain_exporter.loaded == []  # the runtime saw nothing
+
+
+def test_card(encoder, artefact):
+    card = read_card(artefact)
+    assert (card["format"], card["quantize"]) == ("plain", "int8")
+    assert card["languages"] == ["de", "en"] and card["dim"] == 16
+    assert (card["license"], card["teacher_license"]) == ("MIT | X11", "Apache-2.0")
+    assert card["data_license"] is None and card["max_length"] == 32
+    assert card["encoder"]["parameters"] == encoder.num_parameters
+    assert card["encoder"]["fingerprint"] == encoder.fingerprint
+    assert card["files"] == {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in plain_exporter.FILES.items()
+    }
+    assert card["bytes"] == sum(map(len, plain_exporter.FILES.values()))
+
+
+def test_card_for_people(encoder, artefact):
+    text = (artefact / "README.md").read_text(encoding="utf-8")
+    shown = (
+        "# Sentence encoder, plain", "**Plain words.**", "| weights | int8 |",
+        "de, en", f"{encoder.num_parameters:,}", "run('FOLDER')", "plain 1.0",
+        "licence of this artefact | MIT \\| X11", "trained on | not stated", "ADD (1)",
+        "| smallest cosine | 1.000000 | 0.99 |", "`serving_default`: `text` string[n]",
+        hashlib.sha256(b"weights").hexdigest(), "given rows", "32 tokens",
+    )  # fmt: skip
+    for part in shown:
+        assert part in text, part
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|") and line.count("|") - line.count("\\|") in (3, 4)
+
+
+def test_the_same_encoder_gives_the_same_cards(encoder, artefact, tmp_path):
+    again = encoder.export(
+        tmp_path / "again", "plain", "int8",
+        languages=["de", "en"], license="MIT | X11", teacher_license="Apache-2.0",
+        sentences=["one", "cat"], sts=ROWS,
+    )  # fmt: skip
+    for name in ("card.json", "README.md"):
+        assert (again / name).read_bytes() == (artefact / name).read_bytes()
+
+
+def test_folder_or_file(artefact, monkeypatch):
+    for path in (artefact, artefact / "model.bin", artefact / "assets" / "words.txt"):
+        loaded = load_encoder(path)
+        assert loaded.path == artefact and loaded.dim == 16
+        assert loaded.encode(["one", ""]).shape == (2, 16)
+    assert load_artefact(artefact / "assets").path == artefact
+    load_artefact(artefact, threads=2)
+    assert plain_exporter.loaded[-1] == (artefact, 2)
+    with pytest.raises(InputError, match="`threads` must be at least 1"):
+        load_artefact(artefact, threads=0)
+    plain_exporter.loaded.clear()
+    (artefact / "other.bin").write_bytes(b"")
+    fails(artefact / "other.bin", r"is no part of .* lists assets/words.txt, model.bin")
+    monkeypatch.chdir(artefact)
+    assert load_encoder("model.bin").dim == 16
+
+
+def test_nothing_there(artefact, tmp_path):
+    fails(tmp_path / "none", "none` does not exist")
+    (tmp_path / "alone").mkdir()
+    for name in ("model.tflite", "model.onnx"):
+        (tmp_path / "alone" / name).write_bytes(b"TFL3")
+        fails(tmp_path / "alone" / name, f"{name}` has no card.json")
+        fails(tmp_path / "alone", "alone` has no card.json")
+    with pytest.raises(InputError, match="does not exist"):
+        load_artefact(tmp_path / "none")
+
+
+def test_damaged_files(artefact):
+    model = artefact / "model.bin"
+    for content in (b"", b"weight", b"weights and more"):
+        model.write_bytes(content)
+        fails(artefact, f"model.bin` must have 7 bytes, .* Received: {len(content)}")
+    model.write_bytes(b"weighty")
+    fails(artefact, "model.bin` differs from its checksum in card.json")
+    model.unlink()
+    fails(artefact, "lacks the file `model.bin`")
+    model.mkdir()
+    fails(artefact, "lacks the file `model.bin`")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[" * 100_000, "cannot be read|not valid JSON"),
+        (b'{"dim": ' + b"9" * 5000 + b"}", "cannot be read|not valid JSON"),
+        (b"[]", "`the card`"),
+        (b"null", "`the card`"),
+        (b"{}", "`card_version`: Field required"),
+        (b" " * (2**22 + 1), "at most 4194304 bytes"),
+    ],
+)
+def test_cards_that_are_none(artefact, content, message):
+    (artefact / "card.json").write_bytes(content)
+    fails(artefact, message)
+
+
+FILE = {"bytes": 7, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dim": None}, "`dim`: Field required"),
+        ({"dim": "16"}, "`dim`: .* Received: '16'"),
+        ({"dim": True}, "`dim`"),
+        ({"dim": 0}, "`dim`: .* greater than or equal to 1"),
+        ({"dim": 10**12}, "`dim`: .* less than or equal to 65536"),
+        ({"card_version": 2}, "must have card_version 1. Received: 2"),
+        ({"format": 3}, "`format`"),
+        ({"format": "pickle"}, "`format` must be one of 'saved_model'"),
+        ({"files": []}, "`files`"),
+        ({"files": {}}, "must list the model `model.bin`"),
+        ({"files": {"model.bin": {}}}, "`files.model.bin.bytes`: Field required"),
+        ({"files": {"model.bin": FILE | {"bytes": 7.5}}}, "`files.model.bin.bytes`"),
+        ({"files": {"model.bin": FILE | {"bytes": -1}}}, "`files.model.bin.bytes`"),
+        ({"files": {"model.bin": FILE | {"bytes": 10**30}}}, "must have 1000+ bytes"),
+        ({"files": {"model.bin": FILE | {"sha256": "abc"}}}, "`files.*sha256`"),
+        ({"files": {"model.bin": FILE | {"path": "/"}}}, "`files.*path`"),
+    ],
+)
+def test_values_that_do_not_fit(artefact, values, message):
+    change(artefact, **values)
+    if values == {"format": "pickle"}:
+        change(artefact, files={})
+    fails(artefact, message)
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.bin", "/etc/passwd", "a/../../outside.bin", "link", "a\0b"]
+)
+def test_names_outside_the_folder(artefact, name):
+    data = b"outside"
+    (artefact.parent / "outside.bin").write_bytes(data)
+    (artefact / "a").mkdir()
+    (artefact / "link").symlink_to(artefact.parent / "outside.bin")
+    card = json.loads((artefact / "card.json").read_text())
+    facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    change(artefact, files=card["files"] | {name: facts})
+    fails(artefact, "lacks the file `")
+
+
+def test_vectors_of_another_width(artefact):
+    change(artefact, dim=17)
+    with pytest.raises(InputError, match=r"shape \(1, 17\) as its card says"):
+        load_artefact(artefact).encode(["one"])
+    change(artefact, dim=16)
+    loaded = load_artefact(artefact)
+    for texts, message in (("one", "a list of"), ([1], "must hold strings")):
+        with pytest.raises(InputError, match=message):
+            loaded.encode(texts)
+
+
+def test_an_artefact_is_not_exported_again(artefact, tmp_path):
+    with pytest.raises(InputError, match="cannot be exported again"):
+        export(load_artefact(artefact), tmp_path / "b", "plain")
+
+
+def test_a_fingerprint_follows_the_files(artefact):
+    first = load_artefact(artefact).fingerprint
+    change(artefact, languages=["fr"])
+    assert load_artefact(artefact).fingerprint == first
+    (artefact / "model.bin").write_bytes(b"WEIGHTS")
+    card = json.loads((artefact / "card.json").read_text())
+    sha = hashlib.sha256(b"WEIGHTS").hexdigest()
+    change(artefact, files=card["files"] | {"model.bin": FILE | {"sha256": sha}})
+    assert load_artefact(artefact).fingerprint != first

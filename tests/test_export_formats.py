@@ -1,0 +1,138 @@
+"""Every format: exported, loaded in its runtime, the same neighbours."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.evaluate import search_many
+from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
+from keras_msd.export.formats import MODEL_FILES
+from keras_msd.export.parity import neighbours_kept, row_cosines
+from keras_msd.export.proof_sentences import SENTENCES, proof_sentences
+from keras_msd.export.quantization import SCHEMES
+from keras_msd.testing import tiny_encoder
+
+RUNTIMES = {
+    "saved_model": ["tensorflow"],
+    "litert": ["ai_edge_litert"],
+    "litert_text": ["ai_edge_litert", "mediapipe"],
+    "onnx": ["onnx", "onnxruntime"],
+    # Its extensions come with it, and whoever imports them must do so with care.
+    "onnx_text": ["onnx", "onnxruntime"],
+}
+# Random weights have no meaning to lose: ranks of their cosines are noise.
+LENIENT = {
+    "min_cosine": 0.9,
+    "max_sts_loss": 100,
+    "sts": [(1, "a", "b"), (0, "c", "d")],
+    "sentences": SENTENCES,
+}
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    keras.utils.set_random_seed(3)
+    made = tiny_encoder(tokenizer, bottleneck_dim=8, repeats=2, num_layers=1)
+    # Initial values are so small that vectors of all sentences would be alike.
+    random = np.random.default_rng(0)
+    for weight in made.model.weights:
+        gain = weight.path.endswith("gamma")
+        weight.assign(gain + random.normal(0, 0.1 if gain else 0.3, weight.shape))
+    return made
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return proof_sentences()
+
+
+@pytest.fixture(scope="module")
+def artefacts(encoder, tmp_path_factory):
+    """Return a function that exports once and gives the folder back."""
+    made = {}
+
+    def make(format, quantize=None):
+        for module in RUNTIMES[format]:
+            pytest.importorskip(module)
+        if (format, quantize) not in made:
+            path = tmp_path_factory.mktemp("made") / f"{format}_{quantize}"
+            made[format, quantize] = export(encoder, path, format, quantize, **LENIENT)
+        return made[format, quantize]
+
+    return make
+
+
+def test_the_tables_name_the_same_formats():
+    assert set(EXPORTERS) == set(MODEL_FILES) == set(RUNTIMES)
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_same_neighbours(artefacts, encoder, texts, format):
+    path = artefacts(format)
+    loaded, ours = load_artefact(path), encoder.encode(texts)
+    theirs = loaded.encode(texts)
+    assert theirs.dtype == np.float32
+    assert row_cosines(ours, theirs).min() > 0.99999
+    assert neighbours_kept(ours, theirs) == 1
+    queries, lines = texts[3:9], texts[20:80]
+    found = search_many(loaded, queries, lines, top=1)
+    expected = search_many(encoder, queries, lines, top=1)
+    assert [one[0].place for one in found] == [one[0].place for one in expected]
+    assert loaded.encode([]).shape == (0, encoder.dim)
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_int8(artefacts, encoder, texts, format):
+    names = quantizations(format)
+    assert names == [name for name in SCHEMES if name in names] and None in names
+    full, loaded = (load_artefact(artefacts(format, name)) for name in (None, "int8"))
+    assert loaded.card["quantize"] == "int8" and full.card["quantize"] is None
+    cosine = row_cosines(encoder.encode(texts), loaded.encode(texts))
+    assert 0.98 < cosine.min() < 1
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_the_model_file_stands_for_the_folder(artefacts, format):
+    path = artefacts(format)
+    text = ["Die Katze schläft.", "ok"]
+    loaded = load_encoder(path / MODEL_FILES[format])
+    assert loaded.path == path
+    assert (loaded.encode(text) == load_encoder(path).encode(text)).all()
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_one_thread(artefacts, format):
+    path, text = artefacts(format), ["Die Katze schläft.", "ok"]
+    if format == "saved_model":
+        with pytest.raises(InputError, match="threads"):
+            load_artefact(path, threads=1)  # too late: TensorFlow has begun
+        return
+    expected = load_artefact(path).encode(text)
+    np.testing.assert_allclose(
+        load_artefact(path, threads=1).encode(text), expected, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_no_runtime_is_given_foreign_bytes(artefacts, format, tmp_path):
+    """Even without a card, a file that is no model is an error and no crash."""
+    for module in RUNTIMES[format]:
+        pytest.importorskip(module)
+    real = (artefacts(format) / MODEL_FILES[format]).read_bytes()
+    load = importlib.import_module(EXPORTERS[format]).load
+    for name, content in (
+        ("empty", b""),
+        ("text", b"This is no model at all. " * 20),
+        ("short", real[: len(real) // 3]),
+    ):
+        model = tmp_path / name / MODEL_FILES[format]
+        model.parent.mkdir(parents=True)
+        model.write_bytes(content)
+        with pytest.raises(InputError):
+            load(tmp_path / name)(["one"])
+    with pytest.raises(InputError):
+        load(tmp_path / "none")

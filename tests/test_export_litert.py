@@ -1,0 +1,240 @@
+"""LiteRT models of token ids, run by ai-edge-litert."""
+
+import sys
+import warnings
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from portable_cases import wordpiece
+
+from keras_msd.checks import InputError
+from keras_msd.export import litert, presets_folder
+from keras_msd.export.parity import ExportError, row_cosines
+from keras_msd.export.portable import describe
+from keras_msd.export.tflite_archive import read_files, with_files
+from keras_msd.export.tflite_delegation import Delegation, delegation
+from keras_msd.export.tflite_edit import TFLiteModel
+from keras_msd.testing import tiny_encoder
+
+interpreters = pytest.importorskip("ai_edge_litert.interpreter")
+
+TEXTS = [
+    "Die Katze schläft.",
+    "",
+    "A dog runs in the park. " * 30,
+    "القطار 🍀 [SEP] </s>",
+    "ok",
+]
+
+
+def lively(tokenizer, **fields):
+    """Return an encoder whose weights tell sentences apart."""
+    sizes = {"hidden_dim": 32, "intermediate_dim": 64, "bottleneck_dim": 16}
+    made = tiny_encoder(tokenizer, **sizes | {"num_layers": 1, "repeats": 2} | fields)
+    random = np.random.default_rng(0)
+    for weight in made.model.weights:
+        gain = weight.path.endswith("gamma")
+        weight.assign(gain + random.normal(0, 0.1 if gain else 0.3, weight.shape))
+    return made
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return lively(tokenizer, word_branch=True)
+
+
+@pytest.fixture(scope="module")
+def made(encoder, tmp_path_factory):
+    """Return a function that writes once and gives the folder and its facts."""
+    folder, known = tmp_path_factory.mktemp("made"), {}
+
+    def make(quantize=None):
+        if quantize not in known:
+            path = folder / str(quantize)
+            known[quantize] = path, litert.write(encoder, path, quantize)
+        return known[quantize]
+
+    return make
+
+
+def test_the_model_gives_the_encoders_vectors(encoder, made):
+    run, expected = litert.load(made()[0]), encoder.encode(TEXTS)
+    np.testing.assert_allclose(run(TEXTS), expected, atol=2e-6)
+    assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
+    assert run([]).shape == (0, encoder.dim) and run([]).dtype == np.float32
+
+
+def test_threads(made, monkeypatch):
+    real, seen = interpreters.Interpreter, []
+
+    def spy(*arguments, num_threads):
+        seen.append(num_threads)
+        return real(*arguments, num_threads=num_threads)
+
+    monkeypatch.setattr(interpreters, "Interpreter", spy)
+    litert.load(made()[0])
+    assert np.isfinite(litert.load(made()[0], threads=2)(TEXTS)).all()
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("quantize", "cosine"),
+    [("fp16", 0.99999), ("int8", 0.995), ("int4_table", 0.97), ("int4", 0.9)],
+)
+def test_fewer_bits(encoder, made, quantize, cosine):
+    found = row_cosines(encoder.encode(TEXTS), litert.load(made(quantize)[0])(TEXTS))
+    assert cosine < found.min() < 1 - 1e-7
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_any_batch_and_length(encoder, made, quantize):
+    model = made(quantize)[0] / "model.tflite"
+    embed = interpreters.Interpreter(str(model)).get_signature_runner()
+    assert set(embed.get_input_details()) == {"token_ids", "padding_mask"}
+    random = np.random.default_rng(0)
+    for rows, length in ((3, 7), (1, 32), (4, 2), (3, 7)):
+        ids = random.integers(2, 90, (rows, length)).astype(np.int32)
+        mask = (np.arange(length) < random.integers(1, length + 1, (rows, 1))) * 1
+        mask = mask.astype(np.int32)
+        found = embed(token_ids=ids, padding_mask=mask)
+        assert list(found) == ["embedding"]
+        expected = encoder.model({"token_ids": ids, "padding_mask": mask})
+        if quantize is None:
+            np.testing.assert_allclose(found["embedding"], expected, atol=2e-6)
+        assert row_cosines(expected, found["embedding"]).min() > 0.995
+
+
+def test_operators(made):
+    path, facts = made("int4")
+    model = str(path / "model.tflite")
+    assert set(facts["not_delegated"]) < set(facts["operators"])
+    assert not set(facts["not_delegated"]) & set(litert.HEAVY)
+    for name in ("BATCH_MATMUL", "FULLY_CONNECTED", "SOFTMAX", "GELU", "MEAN"):
+        assert facts["operators"][name] >= 2  # a pass over the unit each
+    interpreter = interpreters.Interpreter(model)
+    interpreter.allocate_tensors()
+    found = delegation(interpreter)
+    assert found.partitions == facts["partitions"]
+    for name, count in facts["operators"].items():
+        assert count == found.delegated.get(name, 0) + found.left.get(name, 0)
+    plain = interpreters.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    alone = interpreters.Interpreter(model, experimental_op_resolver_type=plain)
+    alone.allocate_tensors()
+    assert delegation(alone) == Delegation({}, facts["operators"], 0)
+
+
+def test_operators_that_a_phone_lacks_are_refused(encoder, made, tmp_path, monkeypatch):
+    converted = read_files(made()[0] / "model.tflite")[0]
+    monkeypatch.setattr(litert, "_convert", lambda *_: TFLiteModel(converted))
+    monkeypatch.setattr(litert, "HEAVY", ("GATHER", "SOFTMAX"))
+    with pytest.raises(ExportError, match="Received: GATHER outside"):
+        litert.write(encoder, tmp_path / "left")
+    operators = {"ADD": 1, "FlexEinsum": 2}
+    monkeypatch.setattr(TFLiteModel, "operators", lambda _: operators)
+    with pytest.raises(ExportError, match="built-in operators only.*: FlexEinsum"):
+        litert.write(encoder, tmp_path / "foreign")
+    assert not (tmp_path / "foreign").exists()
+
+
+def test_the_tokenizer_travels_in_the_file(encoder, made):
+    model = made()[0] / "model.tflite"
+    with zipfile.ZipFile(model) as archive:
+        entry = archive.getinfo("tokenizer.json")
+        assert entry.compress_type == zipfile.ZIP_STORED
+        description = archive.read(entry)
+    assert description == describe(encoder.tokenizer, encoder.max_length)
+    assert description in model.read_bytes()  # uncompressed: found without a zip reader
+    # TensorFlow's own interpreter skips what follows the model, too.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is deprecated
+        embed = tf.lite.Interpreter(str(model)).get_signature_runner()
+    ids = np.array(encoder.tokenizer.encode(TEXTS[:1]), np.int32)
+    np.testing.assert_allclose(
+        embed(token_ids=ids, padding_mask=np.ones_like(ids))["embedding"],
+        encoder.encode(TEXTS[:1]),
+        atol=2e-6,
+    )
+
+
+def test_wordpiece(tmp_path):
+    encoder = lively(wordpiece(tmp_path / "tokenizer"), bottleneck_dim=None)
+    litert.write(encoder, tmp_path / "model")
+    found = litert.load(tmp_path / "model")(TEXTS)
+    np.testing.assert_allclose(found, encoder.encode(TEXTS), atol=2e-6)
+
+
+def test_same_encoder_same_bytes(encoder, made, tmp_path):
+    keras.utils.set_random_seed(5)
+    tiny_encoder(encoder.tokenizer)  # counts up names in the process
+    litert.write(encoder, tmp_path / "again", "int4")
+    again = (tmp_path / "again" / "model.tflite").read_bytes()
+    assert again == (made("int4")[0] / "model.tflite").read_bytes()
+
+
+def test_how_to_load(encoder, made, monkeypatch):
+    path, facts = made()
+    monkeypatch.setattr(sys, "path", [str(presets_folder()), *sys.path])
+    scope = {}
+    exec(facts["how_to_load"].replace("FOLDER", str(path)), scope)
+    np.testing.assert_allclose(
+        scope["vectors"], encoder.encode(["A sentence."]), atol=2e-6
+    )
+
+
+def test_damage_does_not_reach_the_runtime(made, tmp_path):
+    whole = (made()[0] / "model.tflite").read_bytes()
+    model, files = read_files(made()[0] / "model.tflite")
+
+    def flipped(place):
+        return whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
+
+    cases = {
+        "empty": (b"", "must be a .tflite file. Received: 0 bytes"),
+        "foreign": (b"PK\3\4" * 99, "must be a .tflite file"),
+        "short": (whole[: len(whole) // 2], "no readable seal"),
+        "shorter by one": (whole[:-1], "no readable seal"),
+        "a number": (flipped(len(model) // 2), "differs from its own checksum"),
+        "an offset": (flipped(1), "differs from its own checksum"),
+        "the tokenizer": (flipped(len(model) + 200), "seal|checksum"),
+        "no tokenizer": (with_files(model), "must hold its tokenizer"),
+        "no model": (with_files(b"\0\0\0\0TFL3" * 9, files), "no LiteRT model"),
+    }
+    for name, (content, message) in cases.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "model.tflite").write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            litert.load(folder)
+    with pytest.raises(InputError, match="does not exist"):
+        litert.load(tmp_path / "nowhere")
+
+
+def test_a_model_of_something_else(made, tmp_path):
+    _, files = read_files(made()[0] / "model.tflite")
+
+    @tf.function(input_signature=[tf.TensorSpec([1], tf.int32, name="token_ids")])
+    def twice(token_ids):
+        return {"embedding": token_ids + token_ids}
+
+    module = tf.Module()
+    tf.saved_model.save(module, str(tmp_path / "s"), signatures=twice)
+    other = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "s")).convert()
+    (tmp_path / "model.tflite").write_bytes(with_files(other, files))
+    with pytest.raises(InputError, match="its inputs are token_ids"):
+        litert.load(tmp_path)
+
+
+def test_bad_requests(encoder, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
+        litert.write(encoder, tmp_path / "a", quantize="int2")
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    for ask in (lambda: litert.write(encoder, tmp_path / "a"), lambda: litert.load("")):
+        with pytest.raises(InputError, match=r"keras-msd\[litert\]"):
+            ask()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
+        litert.write(encoder, tmp_path / "a")
+    assert not (tmp_path / "a").exists()

@@ -1,0 +1,243 @@
+"""Models for MediaPipe, run by the TextEmbedder of its package as it is."""
+
+import hashlib
+import json
+import os
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tokenizer_texts import CORPUS, made_texts
+
+from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.export import export, litert_text, load_artefact, presets_folder
+from keras_msd.testing import tiny_encoder
+
+mediapipe = pytest.importorskip("mediapipe.tasks.python")
+
+TEXTS = [
+    "Die Katze schläft.",
+    "",
+    "A dog runs in the park. " * 30,
+    "القطار 🍀 [SEP] </s>",
+    "火车中午到达。",
+    " \t ",
+    "ok",
+]
+
+
+def lively(tokenizer, **fields):
+    """Return an encoder whose weights tell sentences apart."""
+    made = tiny_encoder(tokenizer, **fields)
+    random = np.random.default_rng(0)
+    for weight in made.model.weights:
+        gain = weight.path.endswith("gamma")
+        weight.assign(gain + random.normal(0, 0.1 if gain else 0.3, weight.shape))
+    return made
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return lively(
+        train_unigram(CORPUS, 400),
+        hidden_dim=32,
+        intermediate_dim=64,
+        bottleneck_dim=16,
+        num_layers=2,
+        repeats=2,
+        word_branch=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def models(encoder, tmp_path_factory):
+    """Return the folder of each quantisation's model."""
+    folder = tmp_path_factory.mktemp("models")
+    for quantize in (None, *litert_text.QUANTIZE):
+        litert_text.write(encoder, folder / str(quantize), quantize)
+    return folder
+
+
+def embed(file, texts, **options):
+    """Run MediaPipe itself, with nothing of ours in between."""
+    base = mediapipe.BaseOptions(model_asset_path=str(file))
+    chosen = mediapipe.text.TextEmbedderOptions(base_options=base, **options)
+    with mediapipe.text.TextEmbedder.create_from_options(chosen) as embedder:
+        return [embedder.embed(text).embeddings[0] for text in texts]
+
+
+def cosines(ours, theirs):
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return (ours * theirs).sum(axis=1) / norms
+
+
+def test_mediapipe_gives_the_encoders_vectors(encoder, models):
+    expected = encoder.encode(TEXTS)
+    found = embed(models / "None" / "model.tflite", TEXTS)
+    vectors = np.stack([one.embedding for one in found])
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)
+    assert np.linalg.norm(expected[0] - expected[6]) > 0.1  # they could differ
+    np.testing.assert_array_equal(litert_text.load(models / "None")(TEXTS), vectors)
+
+
+def test_every_text_has_the_ids_of_python(encoder, models):
+    # Attention and positions make the vector change with any id and any order.
+    texts = made_texts(400) + ["a\0b", "\0", "one\ntwo\r\nthree"]
+    found = litert_text.load(models / "None", threads=1)(texts)
+    np.testing.assert_allclose(found, encoder.encode(texts), atol=5e-6)
+    assert litert_text.load(models / "None")([]).shape == (0, encoder.dim)
+
+
+@pytest.mark.parametrize(
+    ("quantize", "cosine", "saved"),
+    [
+        ("fp16", 0.99999, 0.45),
+        ("int8", 0.995, 0.65),
+        ("int4_table", 0.97, 0.68),
+        ("int4", 0.9, 0.75),
+    ],
+)
+def test_fewer_bits(encoder, models, quantize, cosine, saved):
+    files = [models / name / "model.tflite" for name in ("None", quantize)]
+    found = np.stack([one.embedding for one in embed(files[1], TEXTS)])
+    found_cosines = cosines(encoder.encode(TEXTS), found)
+    assert cosine < found_cosines.min()
+    large = ("kernel", "projection", "word")
+    numbers = sum(v.size for k, v in encoder.weights().items() if k.endswith(large))
+    full, small = (file.stat().st_size for file in files)
+    assert saved < (full - small) / (4 * numbers) < saved + 0.1
+
+
+def test_mediapipes_own_options(tokenizer, models, tmp_path):
+    file = models / "None" / "model.tflite"
+    plain, short = embed(file, TEXTS[:1]) + embed(file, TEXTS[:1], quantize=True)
+    assert short.embedding.dtype == np.uint8
+    # Bytes that are signed numbers, 128 times the vector.
+    signed = short.embedding.view(np.int8)
+    np.testing.assert_allclose(signed / 128, plain.embedding, atol=1 / 128)
+    raw = lively(tokenizer, normalize=False)
+    litert_text.write(raw, tmp_path / "raw")
+    file = tmp_path / "raw" / "model.tflite"
+    plain, unit = (embed(file, TEXTS[:1], l2_normalize=on)[0] for on in (False, True))
+    np.testing.assert_allclose(plain.embedding, raw.encode(TEXTS[:1])[0], atol=1e-5)
+    length = np.linalg.norm(plain.embedding)
+    assert abs(length - 1) > 0.1
+    np.testing.assert_allclose(unit.embedding, plain.embedding / length, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_layers": 0},
+        {"pooling": "cls", "normalize_first": True},
+        {"pooling": "max", "projection_dim": 6, "projection_activation": "tanh"},
+        {"zero_residuals": True, "max_length": 3, "position_offset": 2},
+    ],
+)
+def test_other_networks(tokenizer, tmp_path, fields):
+    encoder = lively(tokenizer, **fields)
+    litert_text.write(encoder, tmp_path / "art", "fp16")
+    run, texts = litert_text.load(tmp_path / "art"), TEXTS[:4]
+    assert cosines(encoder.encode(texts), run(texts)).min() > 0.9999
+
+
+def test_a_weight_is_stored_once_however_often_it_is_used(tokenizer, tmp_path):
+    sizes = []
+    for repeats in (1, 2, 4):
+        encoder = lively(tokenizer, num_layers=2, intermediate_dim=40, repeats=repeats)
+        path = tmp_path / str(repeats)
+        litert_text.write(encoder, path)
+        content = (path / "model.tflite").read_bytes()
+        sizes.append(len(content))
+        for name, value in encoder.weights().items():
+            stored = value if name == "embedding/word" else value.T
+            if name.endswith(("dense/kernel", "embedding/word")):
+                assert content.count(np.ascontiguousarray(stored).tobytes()) == 1, name
+    assert max(sizes) - min(sizes) < 65536
+
+
+def test_the_same_encoder_gives_the_same_bytes(encoder, models, tmp_path):
+    # The process has built other models since.
+    litert_text.write(encoder, tmp_path / "again", "int8")
+    first, again = models / "int8", tmp_path / "again"
+    names = [path.name for path in again.iterdir()]
+    assert names == ["model.tflite"]
+    assert (again / names[0]).read_bytes() == (first / names[0]).read_bytes()
+
+
+def test_card_and_round_trip(encoder, tmp_path):
+    same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:5]}
+    path = export(encoder, tmp_path / "art", "litert_text", languages=["de"], **same)
+    loaded = load_artefact(path)
+    operators = loaded.card["operators"]
+    assert operators["TFSentencepieceTokenizeOp"] == 1
+    assert [name for name in operators if name != name.upper()] == [
+        "TFSentencepieceTokenizeOp"
+    ]
+    assert loaded.card["parity"]["min_cosine"] > 0.99999
+    scope = {}
+    exec(loaded.card["how_to_load"].replace("FOLDER", str(path)), scope)
+    expected = encoder.encode(["A sentence."])
+    np.testing.assert_allclose(scope["vector"], expected[0], atol=2e-6)
+    np.testing.assert_allclose(loaded.encode(["A sentence."]), expected, atol=2e-6)
+
+
+def run(*command):
+    """Run Python where neither TensorFlow nor Keras can be imported."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys(['keras', 'tensorflow']))\n"
+    code, *arguments = map(str, command)
+    return subprocess.run(
+        [sys.executable, "-c", blocked + code, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        timeout=300,
+    )
+
+
+def test_an_open_model_does_not_disturb_pythons_end(models):
+    done = run(
+        "from keras_msd.export.mediapipe_text import load\n"
+        f"run, other = load({str(models / 'int8')!r}), load({str(models / 'None')!r})\n"
+        "print(run(['one', 'two']).shape)",
+    )
+    assert done.stdout == "(2, 32)\n"
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
+    script, folder = presets_folder() / "load_litert_text.py", tmp_path / "art"
+    texts = ["Die Katze schläft.", "القطار 🍀", "ok"]
+    same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:2]}
+    export(encoder, folder, "litert_text", "int8", min_cosine=0.9, **same)
+    done = run(
+        "import runpy\nsys.modules['keras_msd'] = None\nsys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n",
+        *(script, folder, *texts),
+    )
+    assert done.returncode == 0, done.stderr
+    first, *lines = done.stdout.splitlines()
+    assert first == "3 vectors of 32 numbers"
+    vectors = load_artefact(folder).encode(texts)
+    for line, text, cosine in zip(lines, texts, vectors @ vectors[0], strict=True):
+        shown, same_text = line.split("\t")
+        assert same_text == text and abs(float(shown) - cosine) < 1e-4
+
+    card, model = folder / "card.json", folder / "model.tflite"
+    facts, whole = json.loads(card.read_text()), model.read_bytes()
+    foreign = hashlib.sha256(b"no model").hexdigest()
+    for content, files, message in (
+        (whole[:-1], facts["files"], "differs from its checksum"),
+        (b"", facts["files"], "differs from its checksum"),
+        (whole, {}, "no such model: KeyError"),
+        (whole, None, "no such model: TypeError"),
+        (b"no model", {model.name: {"sha256": foreign}}, "no such model: "),
+    ):
+        model.write_bytes(content)
+        card.write_text(json.dumps({"files": files}))
+        monkeypatch.setattr(sys, "argv", [str(script), str(folder), "one"])
+        with pytest.raises(SystemExit) as raised:
+            runpy.run_path(str(script), run_name="__main__")
+        assert raised.value.code == 2 and message in capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""What the exporter for MediaPipe refuses, and files that it must not be given."""
+
+import io
+import sys
+
+import keras
+import numpy as np
+import pytest
+from tokenizer_texts import CORPUS
+
+from keras_msd.checks import InputError
+from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_msd.export import litert_text
+from keras_msd.export.tflite_archive import with_files
+from keras_msd.testing import tiny_encoder
+
+pytest.importorskip("mediapipe.tasks.python")
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return tiny_encoder(tokenizer, num_layers=1)
+
+
+@pytest.fixture(scope="module")
+def model(encoder, tmp_path_factory):
+    """Return the folder of a model."""
+    folder = tmp_path_factory.mktemp("models") / "art"
+    litert_text.write(encoder, folder, "int8")
+    return folder
+
+
+def trained(**options):
+    from sentencepiece import SentencePieceTrainer
+
+    model = io.BytesIO()
+    own = {"normalization_rule_name": "nmt_nfkc", "vocab_size": 420, "minloglevel": 2}
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS), model_writer=model, **own | options
+    )
+    return SentencePieceTokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"byte_fallback": True, "vocab_size": 680}, "byte fallback"),
+        ({"user_defined_symbols": ["Katze"]}, "user-defined pieces"),
+        ({"treat_whitespace_as_suffix": True}, "blanks at the end of a word"),
+        ({"add_dummy_prefix": False}, "no blank before the first word"),
+        ({"normalization_rule_name": "nfkc"}, "a tab or the end of a line"),
+    ],
+)
+def test_vocabularies_that_mediapipe_reads_otherwise(options, reason, tmp_path):
+    with pytest.raises(InputError, match=f"unigram SentencePiece.*Received: {reason}"):
+        litert_text.write(tiny_encoder(trained(**options)), tmp_path / "art")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_requests(encoder, model, tmp_path, monkeypatch):
+    wordpiece = type("WordPiece", (), {"kind": "wordpiece"})()
+    with pytest.raises(InputError, match="Received: kind wordpiece.*format='litert'"):
+        litert_text._check_tokenizer(wordpiece)
+    with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
+        litert_text.write(encoder, tmp_path / "art", "int2")
+    with pytest.raises(InputError, match="one thread. Received: threads=2"):
+        litert_text.load(model, threads=2)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mediapipe", None)
+        with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
+            litert_text.write(encoder, tmp_path / "art")
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
+        litert_text.write(encoder, tmp_path / "art")
+    monkeypatch.setitem(sys.modules, "mediapipe.tasks.python.text", None)
+    with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
+        litert_text.load(model)
+
+
+def test_damage_never_reaches_mediapipe(model, tmp_path):
+    whole = (model / "model.tflite").read_bytes()
+    file = tmp_path / "model.tflite"
+    with pytest.raises(InputError, match="does not exist"):
+        litert_text.load(tmp_path)
+    for place in np.random.default_rng(1).integers(8, len(whole) - 200, 40):
+        changed = bytearray(whole)
+        changed[place] ^= 255
+        file.write_bytes(changed)
+        with pytest.raises(InputError, match="differs from its own checksum"):
+            litert_text.load(tmp_path)
+    for content, message in (
+        (b"", "must be a .tflite file. Received: 0 bytes"),
+        (b"PK\x03\x04" + whole[4:], "differs from its own checksum"),
+        (whole[: len(whole) // 2], "no readable seal"),
+        (whole[:-1], "no readable seal"),
+        (with_files(b"\x1c\0\0\0TFL3" + bytes(500)), "not a model for MediaPipe's"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            litert_text.load(tmp_path)

@@ -1,0 +1,233 @@
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from onnx_encoder import TEXTS, random_encoder, run_alone
+from tokenizer_texts import CORPUS, made_texts
+
+from keras_msd.checks import InputError
+from keras_msd.data.tokenizer import read_checkpoint_tokenizer
+from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.export import (
+    export,
+    load_artefact,
+    onnx_extensions,
+    onnx_ids,
+    onnx_text,
+    presets_folder,
+    read_card,
+)
+from keras_msd.export.onnx_extensions import load_extensions
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+from keras_msd.export import onnx_check  # noqa: E402
+from keras_msd.export.onnx_front import token_ids  # noqa: E402
+from keras_msd.export.onnx_graph import INT32, STRING, Graph  # noqa: E402
+from keras_msd.export.onnx_strings import without_nul  # noqa: E402
+
+SAMPLE = made_texts(600) + CORPUS
+WORDPIECE = {
+    "uncased": {},
+    "cased": {"do_lower_case": False, "tokenize_chinese_chars": False},
+}
+
+
+def wordpiece(folder, **fields):
+    """Return a WordPiece tokenizer that can spell most characters of the texts."""
+    words = {word for text in SAMPLE for word in text.split() if len(word) < 9}
+    pieces = words | {character for text in SAMPLE for character in text}
+    pieces |= {piece.lower() for piece in pieces}
+    plain = sorted(p for p in pieces if p.isalnum() and sum(p.encode()) % 13)
+    special = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
+    lines = special + plain + ["##" + piece for piece in plain] + list("[]</>#.,!?…")
+    (folder / "vocab.txt").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
+    return read_checkpoint_tokenizer(folder)
+
+
+@pytest.fixture(scope="module")
+def unigram():
+    return train_unigram(CORPUS, 500)
+
+
+@pytest.fixture(scope="module", params=["unigram", *WORDPIECE])
+def any_tokenizer(request, unigram, tmp_path_factory):
+    if request.param == "unigram":
+        return unigram
+    folder = tmp_path_factory.mktemp("w")
+    return wordpiece(folder, **WORDPIECE[request.param])
+
+
+def front(tokenizer, max_length):
+    graph = Graph()
+    ids, mask = token_ids(graph, tokenizer, max_length, "text")
+    outputs = {
+        "token_ids": (ids, INT32, ["batch", "length"]),
+        "padding_mask": (mask, INT32, ["batch", "length"]),
+    }
+    model = graph.model({"text": (STRING, ["batch"])}, outputs)
+    onnx.checker.check_model(model, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(load_extensions().get_library_path())
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return lambda texts: session.run(None, {"text": np.array(texts, object)})
+
+
+def rows(ids, mask):
+    assert ids.dtype == mask.dtype == np.int32
+    return [row[kept == 1].tolist() for row, kept in zip(ids, mask, strict=True)]
+
+
+def test_ids_are_those_of_the_tokenizer(any_tokenizer):
+    texts = [*SAMPLE, "a\0b \0\0 c\0", "\0", "\0\0x"]
+    wanted = any_tokenizer.encode(texts, max_length=24)
+    flat = {number for row in wanted for number in row}
+    assert any_tokenizer.unknown_id in flat and len(flat) > 300
+    run = front(any_tokenizer, 24)
+    for size in (len(texts), 7):
+        parts = [texts[one : one + size] for one in range(0, len(texts), size)]
+        assert [row for part in parts for row in rows(*run(part))] == wanted
+    compared = onnx_check.check_ids(any_tokenizer)
+    assert compared["texts"] > 9000 and compared["equally_likely"] == 0
+
+
+def test_shapes(any_tokenizer):
+    run, pad = front(any_tokenizer, 10), any_tokenizer.pad_id
+    edges = [any_tokenizer.start_id, any_tokenizer.end_id]
+    for texts in ([""], ["", " ", ""], ["\0"]):
+        ids, mask = run(texts)
+        assert rows(ids, mask) == any_tokenizer.encode(texts)
+    ids, mask = run(["x " * 90, ""])
+    assert ids.shape == mask.shape == (2, 10)
+    assert ids[0, [0, -1]].tolist() == edges and mask[0].all()
+    assert ids[1].tolist() == edges + [pad] * 8
+    assert mask[1].tolist() == [1, 1] + [0] * 8
+    ids, mask = run([])
+    assert ids.shape[0] == mask.shape[0] == 0
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return random_encoder(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def artefact(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("out") / "art"
+    return export(encoder, path, format="onnx_text", languages=["de", "en"])
+
+
+def test_strings_become_the_encoders_vectors(encoder, artefact):
+    loaded = load_artefact(artefact, threads=1)
+    found, expected = loaded.encode(TEXTS, batch_size=4), encoder.encode(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.linalg.norm(expected[0] - expected[3]) > 0.05  # they could differ
+    card = read_card(artefact)
+    assert set(card["libraries"]) == {"onnx", "onnxruntime", "onnxruntime-extensions"}
+    assert card["tokenizer_check"]["equally_likely"] == 0
+    assert card["signatures"]["inputs"] == {"text": "string[batch]"}
+    scope = {}
+    exec(card["how_to_load"].replace("FOLDER", str(artefact)), scope)
+    np.testing.assert_allclose(
+        scope["vectors"], encoder.encode(["A sentence."]), atol=1e-6
+    )
+    with pytest.raises(InputError, match="a list of texts"):
+        onnx_text.load(artefact)("one text")
+
+
+@pytest.mark.parametrize("quantize", onnx_text.QUANTIZE)
+def test_quantised_as_with_token_ids(quantize, encoder, tmp_path):
+    vectors = []
+    for module in (onnx_ids, onnx_text):
+        module.write(encoder, tmp_path / module.__name__, quantize)
+        vectors.append(module.load(tmp_path / module.__name__)(TEXTS))
+    np.testing.assert_allclose(*vectors, atol=1e-6)
+
+
+def test_the_same_encoder_gives_the_same_bytes(encoder, artefact, tmp_path):
+    onnx_text.write(encoder, tmp_path / "a")
+    again = (tmp_path / "a" / "model.onnx").read_bytes()
+    assert again == (artefact / "model.onnx").read_bytes()
+
+
+def test_damage_and_other_models(artefact, encoder, tmp_path):
+    whole = (artefact / "model.onnx").read_bytes()
+    (tmp_path / "a").mkdir()
+    for damaged in (b"", whole[:999], whole[:-1], whole[:500] + b"x" + whole[501:]):
+        (tmp_path / "a" / "model.onnx").write_bytes(damaged)
+        with pytest.raises(InputError, match="not end in the checksum|differs from"):
+            onnx_text.load(tmp_path / "a")
+    onnx_ids.write(encoder, tmp_path / "b")
+    with pytest.raises(InputError, match="must take text and give embedding. Rec"):
+        onnx_text.load(tmp_path / "b")
+    with pytest.raises(InputError, match="not a model that onnxruntime can load"):
+        onnx_ids.load(artefact)
+
+
+def test_ids_that_differ_are_refused(unigram, monkeypatch):
+    real = unigram.encode
+    other = SimpleNamespace(pieces=unigram.pieces, unknown_id=unigram.unknown_id)
+    other.encode = lambda texts, *limit: real(
+        [text.replace("ß", "ss") for text in texts], *limit
+    )
+    run = onnx_check._Front(unigram)
+    monkeypatch.setattr(onnx_check, "_Front", lambda _: run)
+    with pytest.raises(InputError, match=r"other ids for characters U\+00DF\. Use the"):
+        onnx_check.check_ids(other)
+
+
+def test_equally_likely_splits(unigram):
+    number = {piece: index for index, piece in enumerate(unigram.pieces())}
+    one, two, three = (number[piece] for piece in ("▁", "a", "e"))
+    tie = [0, one, two, three, 2], [0, one, three, two, 2]
+    assert onnx_check._equally_likely(unigram, *tie)
+    assert not onnx_check._equally_likely(unigram, tie[0], [0, one, two, 2])
+    unknown = [0, 3, one, 2], [0, one, 3, 2]
+    assert onnx_check._equally_likely(unigram, *unknown)
+    assert not onnx_check._equally_likely(unigram, unknown[0], [0, 3, two, 2])
+    assert not onnx_check._equally_likely(object(), *tie)
+
+
+def test_what_no_operator_does_is_refused(tmp_path):
+    content = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    (tmp_path / "vocab.json").write_text(json.dumps(content))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    pairs = read_checkpoint_tokenizer(tmp_path)
+    with pytest.raises(InputError, match="unigram or wordpiece. Received: bytepair"):
+        token_ids(Graph(), pairs, 8, "text")
+    (tmp_path / "w").mkdir()
+    words = wordpiece(tmp_path / "w")
+    words.backend.add_tokens(["a b"])
+    with pytest.raises(InputError, match="no added tokens .* Received: a b"):
+        token_ids(Graph(), words, 8, "text")
+    with pytest.raises(InputError, match="treat the NUL character as nothing"):
+        without_nul(Graph(), "text", lambda texts: [[t.count("\0")] for t in texts])
+
+
+def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
+    names = ["tensorflow", "onnxruntime_extensions", onnx_extensions.LIBRARY]
+    fake = SimpleNamespace(modules=names)
+    monkeypatch.setattr(onnx_extensions, "sys", fake)
+    with pytest.raises(InputError, match="was imported after tensorflow"):
+        load_extensions.__wrapped__()
+
+
+def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
+    lines = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
+    (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
+    script = presets_folder() / "load_onnx_text.py"
+    asked = ("--query", TEXTS[0], "--sentences", tmp_path / "lines.txt", "--top", 2)
+    blocked = ("keras", "keras_msd", "tensorflow", "onnx", "portable_tokenizer")
+    done = run_alone(script, artefact / "model.onnx", *asked, blocked=blocked)
+    assert done.returncode == 0, done.stderr
+    vectors = encoder.encode([*lines, TEXTS[0]], normalize=True)
+    cosine = vectors[:3] @ vectors[3]
+    expected = [f"{cosine[row]:.4f}\t{lines[row]}" for row in np.argsort(-cosine)[:2]]
+    assert done.stdout.splitlines() == expected
+    onnx_ids.write(encoder, tmp_path / "ids")
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    for wrong, message in (("ids", "takes token ids"), ("empty.onnx", "or cut")):
+        done = run_alone(script, tmp_path / wrong, *asked, blocked=blocked)
+        assert done.returncode == 2 and message in done.stderr

@@ -1,0 +1,219 @@
+"""Numbers of the proof against NumPy, and what a missed threshold does."""
+
+import json
+
+import keras
+import numpy as np
+import plain_exporter
+import pytest
+from scipy.stats import spearmanr
+
+from keras_msd.checks import InputError
+from keras_msd.export import ExportError, export, formats, presets_folder, read_card
+from keras_msd.export.parity import neighbours_kept, parity, row_cosines
+from keras_msd.export.proof import THRESHOLDS, Proof
+from keras_msd.export.proof_sentences import SENTENCES, graded_rows, proof_sentences
+from keras_msd.export.quantization import SCHEMES
+from keras_msd.testing import tiny_encoder
+
+TEXTS = [
+    "The cat sleeps.",
+    "Ein Hund läuft.",
+    "",
+    "We drink coffee.",
+    "ok",
+    "La maison.",
+]
+ROWS = [
+    (5.0, "The cat sleeps.", "A cat sleeps."),
+    (0.0, "ok", "We drink coffee."),
+    (3.0, "Ein Hund läuft.", "A dog runs."),
+    (1.0, "La maison.", "ok"),
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    keras.utils.set_random_seed(7)
+    return tiny_encoder(tokenizer)
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """Add a format without a runtime."""
+    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
+    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
+    monkeypatch.setattr(plain_exporter, "difference", None)
+
+
+def far(text, size=1.0):
+    """Move the vector of one sentence."""
+    return lambda texts: np.outer([size * (one == text) for one in texts], np.ones(16))
+
+
+def test_cosine_of_rows():
+    ours = np.array([[3, 4], [0, 0], [1, 0], [1, 1]], np.float32)
+    theirs = np.array([[3, 4], [0, 0], [0, 2], [np.nan, 1]], np.float32)
+    assert row_cosines(ours, theirs).tolist() == [1, 1, 0, -np.inf]
+    with pytest.raises(ExportError, match=r"shape \(4, 2\). Received: \(3, 2\)"):
+        row_cosines(ours, theirs[:3])
+
+
+def test_neighbours():
+    angles = np.radians([0, 10, 50, 55])  # nearest: 1, 0, 3, 2
+    ours = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert neighbours_kept(ours, 7 * ours) == 1
+    angles = np.radians([0, 10, 25, 55])  # nearest: 1, 0, 1, 2
+    theirs = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert neighbours_kept(ours, theirs) == 0.75
+    assert neighbours_kept(ours[:1], theirs[:1]) == 1
+    tied = np.array([[1, 0], [1, 0], [1, 0]], np.float64)
+    assert neighbours_kept(tied, tied[::-1] + [[0, 0], [0, 1e-9], [0, 0]]) == 1
+
+
+def test_parity_against_numpy():
+    random = np.random.default_rng(0)
+    ours = random.normal(size=(6, 4)).astype(np.float32)
+    theirs = ours + random.normal(0, 0.1, (6, 4)).astype(np.float32)
+    cosine = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+    found = parity(TEXTS, ours, theirs)
+    assert found["min_cosine"] == pytest.approx(min(cosine), abs=1e-7)
+    assert found["mean_cosine"] == pytest.approx(np.mean(cosine), abs=1e-7)
+    assert found["worst"] == TEXTS[int(np.argmin(cosine))]
+    assert found["largest_difference"] == pytest.approx(np.abs(ours - theirs).max())
+    theirs[2, 1] = np.inf
+    with pytest.raises(ExportError, match="NaN or infinity for ''"):
+        parity(TEXTS, ours, theirs)
+
+
+def test_built_in_sentences():
+    texts = proof_sentences()
+    assert 180 <= len(texts) == len(set(texts)) <= 240
+    assert set(SENTENCES) <= set(texts) and len(set(SENTENCES)) == len(SENTENCES)
+    rows = graded_rows()
+    assert len(rows) == 36 * (8 + 7) and len({gold for gold, _, _ in rows}) > 10
+    german = [row for row in rows if "Mädchen" in row[2]]
+    assert {"Mädchen" in row[1] for row in german} | {
+        "girl" in row[1] for row in german
+    }
+
+
+def test_every_scheme_has_thresholds_and_more_bits_stricter_ones():
+    assert list(THRESHOLDS) == list(SCHEMES)
+    limits = list(THRESHOLDS.values())
+    assert limits == sorted(limits, key=lambda one: -one.min_cosine)
+    assert limits == sorted(limits, key=lambda one: one.max_sts_loss)
+    assert THRESHOLDS["int8"].max_sts_loss == 0.3
+    assert THRESHOLDS["int4_table"].max_sts_loss == 0.5
+
+
+def test_the_document_has_these_thresholds():
+    text = (presets_folder() / "README.md").read_text(encoding="utf-8")
+    for name, limits in THRESHOLDS.items():
+        shown = f"| {f'`{name}`' if name else 'left out'} | {limits.min_cosine:g} |"
+        assert f"{shown} {limits.max_sts_loss:g} |" in text
+
+
+def test_each_sentence_is_encoded_once():
+    class Counting:
+        def __init__(self):
+            self.seen = []
+
+        def encode(self, texts):
+            self.seen += texts
+            return np.array([[len(text), text.count("a") + 1.0] for text in texts])
+
+    before, after = Counting(), Counting()
+    found = Proof(TEXTS + TEXTS[:2], ROWS)(before, after, "plain", None)
+    assert found["sentences"] == len(TEXTS)
+    for one in (before, after):
+        assert len(one.seen) == len(set(one.seen)) == len(TEXTS) + 2
+
+
+def test_the_card_has_the_proof(encoder, tmp_path):
+    export(encoder, tmp_path / "a", "plain", "int8", sentences=TEXTS, sts=ROWS)
+    found = read_card(tmp_path / "a")["parity"]
+    assert found["min_cosine"] == found["neighbours_kept"] == 1
+    assert found["thresholds"] == {"min_cosine": 0.99, "max_sts_loss": 0.3}
+    first, second = (encoder.encode([row[i] for row in ROWS]) for i in (1, 2))
+    cosine = (first * second).sum(1)  # the encoder normalises
+    expected = 100 * spearmanr(cosine, [row[0] for row in ROWS]).statistic
+    assert found["sts"] == {
+        "set": "given rows",
+        "pairs": 4,
+        "before": {"spearman": pytest.approx(expected, abs=1e-3)},
+        "after": {"spearman": pytest.approx(expected, abs=1e-3)},
+    }
+
+
+def test_sets_by_language(encoder, tmp_path):
+    rows = {"en": ROWS, "de": [(g, b, a) for g, a, b in ROWS]}
+    given = {"sentences": TEXTS, "sts": rows, "sts_name": "my set"}
+    export(encoder, tmp_path / "a", "plain", **given)
+    found = read_card(tmp_path / "a")["parity"]["sts"]
+    assert found["set"] == "my set" and set(found["before"]) == {
+        "cross_lingual",
+        "monolingual",
+    }
+
+
+def test_a_sentence_that_differs_is_named(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_exporter, "difference", far("Ein Hund läuft."))
+    given = {"sentences": TEXTS, "sts": ROWS}
+    with pytest.raises(ExportError) as caught:
+        export(encoder, tmp_path / "a", "plain", "int8", **given)
+    message = str(caught.value)
+    for part in ("(plain, int8)", "cosine 0.99.", "'Ein Hund läuft.'", "'fp16'"):
+        assert part in message
+    with pytest.raises(ExportError, match="versions of the libraries"):
+        export(encoder, tmp_path / "a", "plain", **given)
+    assert list(tmp_path.iterdir()) == []
+    export(encoder, tmp_path / "a", "plain", min_cosine=-1, max_sts_loss=200, **given)
+    assert read_card(tmp_path / "a")["parity"]["worst"] == "Ein Hund läuft."
+
+
+def test_lost_sts_is_named_and_an_earlier_artefact_stays(
+    encoder, tmp_path, monkeypatch
+):
+    given = {"sentences": ["The train."], "sts": ROWS}
+    export(encoder, tmp_path / "a", "plain", "int8", **given)
+    before = (tmp_path / "a" / "card.json").read_bytes()
+    # Opposite vectors: what was most alike is now least alike.
+    monkeypatch.setattr(plain_exporter, "difference", far("A cat sleeps.", -100))
+    with pytest.raises(ExportError) as caught:
+        export(encoder, tmp_path / "a", "plain", "fp16", **given)
+    score = json.loads(before)["parity"]["sts"]["before"]["spearman"]
+    for part in (
+        "lose 0.1 points of Spearman x 100 on given rows",
+        f"{score:.2f} before",
+        "=None",
+    ):
+        assert part in str(caught.value)
+    assert (tmp_path / "a" / "card.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_requests_that_cannot_be_met(encoder, tmp_path):
+    path = tmp_path / "a"
+    for given, message in (
+        ({"format": "frozen_pb"}, "`format` must be one of 'saved_model'"),
+        ({"quantize": "int4"}, r"`plain` does not offer .*may be fp16, int8"),
+        ({"quantize": "int9"}, "Did you mean `int8`"),
+        ({"sentences": []}, "`sentences` must hold at least one"),
+        ({"sentences": "one"}, "must be a list of sentences"),
+        ({"sentences": [b"one"]}, "must hold strings"),
+        ({"min_cosine": 1.5}, "`min_cosine` must be from -1 to 1. Received: 1.5"),
+        ({"min_cosine": float("nan")}, "Received: nan"),
+        ({"max_sts_loss": -1}, "`max_sts_loss` must be at least 0"),
+        ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and of two"),
+    ):
+        with pytest.raises(InputError, match=message):
+            export(encoder, path, **{"format": "plain"} | given)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "notes.txt").write_text("keep me")
+    for taken in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(InputError, match="exists and is no artefact"):
+            export(encoder, taken, "plain")

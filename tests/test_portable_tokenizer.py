@@ -1,0 +1,156 @@
+import json
+import subprocess
+import sys
+
+import portable_cases
+import pytest
+from tokenizer_texts import CORPUS
+
+from keras_msd.checks import InputError
+from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
+from keras_msd.data.rebuild_tokenizer import parse
+from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.export import presets_folder
+from keras_msd.export.portable import describe, load_portable
+
+ANY_LENGTH = 10**6
+
+
+@pytest.fixture(scope="module")
+def unigram():
+    return train_unigram(CORPUS, 500)
+
+
+@pytest.fixture(scope="module")
+def uncased(tmp_path_factory):
+    return portable_cases.wordpiece(tmp_path_factory.mktemp("w"))
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_ids_of_unigram_models(index):
+    tokenizer = list(portable_cases.unigrams())[index]
+    texts = portable_cases.texts(index)
+    portable = load_portable(describe(tokenizer, ANY_LENGTH))
+    assert portable.encode(texts) == tokenizer.encode(texts)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"do_lower_case": False, "tokenize_chinese_chars": False}]
+)
+def test_ids_of_wordpiece_vocabularies(tmp_path, fields):
+    tokenizer = portable_cases.wordpiece(tmp_path, **fields)
+    texts = portable_cases.texts()
+    wanted = tokenizer.encode(texts)
+    assert sum(tokenizer.unknown_id in row for row in wanted) > 20
+    portable = load_portable(describe(tokenizer, ANY_LENGTH))
+    assert portable.encode(texts) == wanted
+
+
+@pytest.mark.parametrize("kind", ["unigram", "uncased"])
+def test_rows_are_cut_and_framed(kind, request):
+    tokenizer = request.getfixturevalue(kind)
+    portable = load_portable(describe(tokenizer, 5))
+    assert (portable.max_length, portable.pad_id) == (5, tokenizer.pad_id)
+    assert portable.encode(CORPUS) == tokenizer.encode(CORPUS, 5)
+    assert portable.encode([]) == []
+    for texts in ("one text", ["a\ud800"]):
+        with pytest.raises(ValueError, match="one text|surrogates"):
+            portable.encode(texts)
+
+
+def test_a_description_says_what_was_fixed(unigram, uncased):
+    common = {"version", "kind", "max_length", "pieces"}
+    common |= {"pad_id", "start_id", "end_id", "unknown_id"}
+    fields = json.loads(describe(unigram, 64))
+    flags = {"add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces"}
+    assert set(fields) == common | flags | {"scores", "character_map"}
+    assert fields["pieces"] == unigram.pieces()
+    assert fields["scores"][:4] == [None] * 4 and None not in fields["scores"][4:]
+    assert describe(unigram, 64) == describe(unigram, 64) != describe(unigram, 65)
+    fields = json.loads(describe(uncased, 64))
+    own = {"character_rules", "max_characters_per_word", "prefix"}
+    assert set(fields) == common | own
+    assert (fields["version"], fields["kind"]) == (1, "wordpiece")
+    assert (fields["max_characters_per_word"], fields["prefix"]) == (100, "##")
+
+
+@pytest.mark.parametrize("kind", ["unigram", "uncased"])
+def test_a_damaged_description_is_refused(kind, request):
+    description = describe(request.getfixturevalue(kind), 64)
+    cases = list(portable_cases.damages(description))
+    assert len(cases) > 15
+    for damaged, message in cases:
+        with pytest.raises(InputError, match=f"is damaged: .*{message}"):
+            load_portable(damaged)
+
+
+def changed(tokenizer, change):
+    proto = parse(tokenizer.definition)
+    change(proto)
+    return SentencePieceTokenizer(proto.SerializeToString())
+
+
+def use_bytes(proto):
+    proto.trainer_spec.byte_fallback = True
+    for byte in range(256):
+        kind = proto.SentencePiece.BYTE
+        proto.pieces.add(piece=f"<0x{byte:02X}>", score=0, type=kind)
+
+
+def use_own_piece(proto):
+    proto.pieces[9].type = proto.SentencePiece.USER_DEFINED
+
+
+def use_suffix(proto):
+    proto.trainer_spec.treat_whitespace_as_suffix = True
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (use_bytes, "byte fallback"),
+        (use_own_piece, "user-defined pieces"),
+        (use_suffix, "blanks at the end"),
+    ],
+)
+def test_unigram_models_that_cannot_travel(unigram, change, reason):
+    with pytest.raises(InputError, match=f"Received: {reason}"):
+        describe(changed(unigram, change), 64)
+
+
+def test_other_tokenizers_that_cannot_travel(unigram, tmp_path):
+    import tokenizers
+
+    own = tokenizers.Tokenizer(tokenizers.models.BPE())
+    own.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>"])
+    roles = ("start_token", "pad_token", "end_token", "unknown_token")
+    names = dict(zip(roles, ["<s>", "<pad>", "</s>", "<unk>"], strict=True))
+    with pytest.raises(InputError, match="Received: kind bytepair"):
+        describe(BytePairTokenizer(own.to_str(), **names), 64)
+    tokenizer = portable_cases.wordpiece(tmp_path)
+    tokenizer.backend.add_tokens(["kras"])
+    with pytest.raises(InputError, match="added tokens: kras"):
+        describe(tokenizer, 64)
+    tokenizer = portable_cases.wordpiece(tmp_path)
+    tokenizer.unknown_id = tokenizer.pad_id
+    with pytest.raises(InputError, match="two unknown tokens"):
+        describe(tokenizer, 64)
+    with pytest.raises(InputError, match="`max_length` must be at least 2"):
+        describe(unigram, 1)
+
+
+def test_the_reader_needs_nothing_but_python(unigram, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(describe(unigram, 16))
+    code = (
+        "import json, sys; sys.path = [sys.argv[1], *sys.path];"
+        "from portable_tokenizer import PortableTokenizer as Reader;"
+        "texts = json.loads(sys.argv[3]);"
+        "print(json.dumps(Reader(open(sys.argv[2], 'rb').read()).encode(texts)))"
+    )
+    texts = CORPUS[:5]
+    # -I -S: no packages and no search path but the standard library's.
+    command = [sys.executable, "-I", "-S", "-c", code, str(presets_folder())]
+    shown = subprocess.check_output([*command, str(path), json.dumps(texts)])
+    assert json.loads(shown) == unigram.encode(texts, 16)

@@ -1,0 +1,179 @@
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import zipfile
+
+import portable_cases
+import pytest
+from tokenizer_texts import CORPUS
+
+from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.export import presets_folder
+from keras_msd.export.portable import describe
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="Node is not installed")
+
+START = """
+import { readFileSync } from "node:fs";
+const json = (name) => JSON.parse(readFileSync(name));
+const print = (value) => console.log(JSON.stringify(value));
+const message = (action) => {
+  try { return action(); } catch (error) { return error.message; }
+};
+"""
+IDS = """
+const { PortableTokenizer } = await import(root + "portable_tokenizer.mjs");
+const rows = (kind) =>
+  new PortableTokenizer(readFileSync(kind)).encode(json(kind + ".texts"));
+print(json("kinds").map(rows));
+"""
+DAMAGED = """
+const { PortableTokenizer } = await import(root + "portable_tokenizer.mjs");
+const bytes = (base64) => Buffer.from(base64, "base64");
+const make = (one) => message(() => new PortableTokenizer(bytes(one)) && "made");
+const tokenizer = new PortableTokenizer(bytes(json("whole")));
+const refuse = (texts) => message(() => tokenizer.encode(texts));
+const refused = [refuse("one text"), refuse(["a\\ud800b"])];
+print({ made: json("damaged").map(make), refused });
+"""
+FILES = """
+const { readDescription } = await import(root + "web/description.mjs");
+const found = (name) => Buffer.from(readDescription(readFileSync(name))).toString();
+print(json("names").map((name) => message(() => found(name))));
+"""
+ENCODE = """
+const { checkModel, createEncoder, nearest } = await import(root + "web/embed.mjs");
+class Tensor {
+  constructor(type, data, dims) { Object.assign(this, { type, data, dims }); }
+}
+const shapes = [];
+async function run({ token_ids: ids, padding_mask: mask }) {
+  const [count, length] = ids.dims;
+  shapes.push([ids.type, mask.type, ...ids.dims]);
+  const sum = (row, of) =>
+    ids.data.subarray(row * length, (row + 1) * length)
+      .reduce((total, id, i) => total + of(id, mask.data[row * length + i]), 0);
+  const data = new Float32Array(2 * count);
+  for (let row = 0; row < count; row += 1) {
+    data[2 * row] = sum(row, (id, keep) => id * keep);
+    data[2 * row + 1] = sum(row, (id, keep) => (keep ? 0 : id));
+  }
+  return { embedding: new Tensor("float32", data, [count, 2]) };
+}
+const session = { outputNames: ["embedding"], run };
+const ort = { Tensor, InferenceSession: { create: async () => session } };
+const model = new Uint8Array(readFileSync("model"));
+const encoder = await createEncoder(model, ort);
+const vectors = (await encoder.encode(json("texts"))).map((one) => Array.from(one));
+const cards = [{ files: { m: { sha256: json("sha256") } } }, { files: {} }];
+const checks = [];
+for (const card of cards) {
+  checks.push(await checkModel(model, card, "m").catch((e) => e.message));
+}
+const pick = { encode: async () => [[1, 0], [0, 0], [3, 3], [9, 0]] };
+print({ vectors, shapes, checks, nearest: await nearest(pick, "", [..."abc"], 3) });
+"""
+
+
+def node(script, folder, files):
+    """Run a script in a folder with files, and return what it prints."""
+    for name, content in files.items():
+        whole = content if isinstance(content, bytes) else json.dumps(content).encode()
+        (folder / name).write_bytes(whole)
+    root = presets_folder().resolve().as_uri() + "/"
+    start = f"const root = {json.dumps(root)};" + START
+    (folder / "run.mjs").write_text(start + script)
+    shown = subprocess.check_output([NODE, "run.mjs"], cwd=folder, timeout=120)
+    return json.loads(shown)
+
+
+def base64(content):
+    return portable_cases.encoded(content)
+
+
+@pytest.fixture(scope="module")
+def description():
+    return describe(train_unigram(CORPUS, 500), 16)
+
+
+def test_ids_equal_those_of_python(tmp_path):
+    tokenizers = [*portable_cases.unigrams(), portable_cases.wordpiece(tmp_path / "w")]
+    files = {"kinds": [f"kind{number}" for number in range(len(tokenizers))]}
+    texts = [portable_cases.texts(number) for number in range(len(tokenizers))]
+    for name, tokenizer, given in zip(files["kinds"], tokenizers, texts, strict=True):
+        files = files | {name: describe(tokenizer, 5000), f"{name}.texts": given}
+    found = node(IDS, tmp_path, files)
+    for tokenizer, given, rows in zip(tokenizers, texts, found, strict=True):
+        assert rows == tokenizer.encode(given, 5000)
+
+
+def test_damaged_descriptions_and_texts_are_refused(tmp_path, description):
+    uncased = describe(portable_cases.wordpiece(tmp_path / "w"), 16)
+    cases = [
+        case for one in (description, uncased) for case in portable_cases.damages(one)
+    ]
+    files = {"damaged": [base64(one) for one, _ in cases], "whole": base64(description)}
+    found = node(DAMAGED, tmp_path, files)
+    for (_, reason), message in zip(cases, found["made"], strict=True):
+        assert message.startswith("The description of the tokenizer is damaged: ")
+        assert reason in message
+    assert "must be a list of texts" in found["refused"][0]
+    assert "lone surrogate" in found["refused"][1]
+
+
+def test_descriptions_are_found_in_model_files(tmp_path, description):
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.helper.make_graph([], "g", [], [])
+    model = onnx.helper.make_model(graph, doc_string="d" * 300)
+    without = model.SerializeToString()
+    pairs = {"author": "a", "tokenizer": description.decode(), "z": "z"}
+    onnx.helper.set_model_props(model, pairs)
+    whole = model.SerializeToString()
+    network = b"\x1c\0\0\0TFL3" + bytes(500)
+    zips = {}
+    for mode in ("appended", "joined"):
+        file = io.BytesIO(network if mode == "appended" else b"")
+        with zipfile.ZipFile(file, "a") as archive:
+            labels = zipfile.ZipInfo("labels.txt")
+            labels.extra = b"\xca\xfe\x02\x00ab"
+            archive.writestr(labels, "a\n")
+            archive.writestr("tokenizer.json", description)
+        zips[mode] = (b"" if mode == "appended" else network) + file.getvalue()
+    files = {"onnx": whole, **zips, "without": without, "cut": whole[:-9]}
+    files |= {"empty": b"", "other": b"PNG" * 99, "bare": network}
+    found = node(FILES, tmp_path, {"names": list(files), **files})
+    answers = dict(zip(files, found, strict=True))
+    for name in ("onnx", "appended", "joined"):
+        assert answers[name] == description.decode()
+    assert "carries no tokenizer" in answers["without"]
+    assert "carries no tokenizer" in answers["empty"]
+    for name in ("cut", "other", "bare"):
+        assert "cut off or of another kind" in answers[name]
+
+
+def test_sentences_are_batched_padded_and_put_back(tmp_path, description):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
+    onnx.helper.set_model_props(model, {"tokenizer": description.decode()})
+    content = model.SerializeToString()
+    texts = [*CORPUS[:40], "", "a"]
+    files = {"model": content, "texts": texts}
+    files["sha256"] = hashlib.sha256(content).hexdigest()
+    found = node(ENCODE, tmp_path, files)
+    tokenizer = train_unigram(CORPUS, 500)
+    rows = tokenizer.encode(texts, 16)
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+    for batch, shape in zip((order[:32], order[32:]), found["shapes"], strict=True):
+        width = len(rows[batch[-1]])
+        assert shape == ["int32", "int32", len(batch), width]
+        for row in batch:
+            padding = (width - len(rows[row])) * tokenizer.pad_id
+            assert found["vectors"][row] == [sum(rows[row]), padding]
+    assert found["checks"][0] is None
+    assert "is not the file that card.json describes" in found["checks"][1]
+    assert [one["text"] for one in found["nearest"]] == ["c", "b", "a"]
+    cosines = [one["cosine"] for one in found["nearest"]]
+    assert cosines == pytest.approx([1, 0.5**0.5, 0])

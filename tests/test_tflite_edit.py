@@ -1,0 +1,123 @@
+import io
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_msd.checks import InputError
+from keras_msd.export.tflite_archive import read_files, with_files
+from keras_msd.export.tflite_convert import convert
+from keras_msd.export.tflite_edit import TFLiteModel
+
+
+class Small(tf.Module):
+    """Two kernels, one of them used twice, and a table of halves."""
+
+    def __init__(self):
+        super().__init__()
+        random = np.random.default_rng(0)
+        self.kernels = [random.normal(size=(8, 8)).astype(np.float32) for _ in "ab"]
+        self.table = random.normal(size=(5, 8)).astype(np.float16)
+        self.stored = [tf.Variable(one) for one in (*self.kernels, self.table)]
+
+    def compute(self, rows):
+        first, second = self.kernels
+        return np.tanh(np.tanh(self.table[rows].astype(np.float32) @ first) @ second)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="rows")])
+    def run(self, rows):
+        first, second, table = self.stored
+        hidden = tf.cast(tf.gather(table, rows), tf.float32)
+        with tf.name_scope("scope_of_its_own"):
+            hidden = tf.tanh(hidden @ first)
+        return {"out": tf.tanh(hidden @ second)}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Small()
+
+
+@pytest.fixture
+def model(small):
+    return convert(small, small.run)
+
+
+def answer(content, rows):
+    # The interpreter of ai-edge-litert is what TensorFlow's warning asks for.
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    run = litert.Interpreter(model_content=content).get_signature_runner()
+    return run(rows=np.array(rows, np.int32))["out"]
+
+
+def test_a_model_is_changed_and_still_runs(small, model):
+    assert set(model.operators()) == {"CAST", "FULLY_CONNECTED", "GATHER", "TANH"}
+    assert model.operators()["TANH"] == 2
+    before = model.pack()
+    model.keep_end_names()
+    model.merge_buffers()
+    content = model.pack()
+    assert b"scope_of_its_own" in before and b"scope_of_its_own" not in content
+    assert len(content) < len(before)
+    for packed in (before, content):
+        np.testing.assert_allclose(
+            answer(packed, [4, 0, 4]), small.compute([4, 0, 4]), atol=1e-6
+        )
+    assert TFLiteModel(content).pack() == content
+
+
+def test_data_are_aligned_and_held_once(small, model):
+    buffers = model.content.buffers
+    odd = type(buffers[0])(data=np.full(5, 7, np.uint8))  # moves what follows it
+    buffers += [odd, *(one for one in buffers if one.data is not None)]
+    model.merge_buffers()
+    content = model.pack()
+    for one in (*(kernel.T for kernel in small.kernels), small.table):
+        data = np.ascontiguousarray(one).tobytes()
+        assert content.count(data) == 1
+        assert content.find(data) % 16 == 0
+
+
+def test_a_custom_operator_gets_another_name():
+    class Custom(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, name="x")])
+        def run(self, x):
+            return {"out": tf.math.bessel_i0e(x)}
+
+    module = Custom()
+    model = convert(module, module.run)
+    assert model.operators() == {"BesselI0e": 1}
+    model.rename_custom("BesselI0e", "Other")
+    model.rename_custom("Absent", "Nobody")
+    assert TFLiteModel(model.pack()).operators() == {"Other": 1}
+
+
+def test_files_behind_a_model(model, tmp_path):
+    data, files = model.pack(), {"tokenizer.json": b'{"a": 1}', "empty": b""}
+    content = with_files(data, files)
+    assert content.startswith(data) and content == with_files(data, files)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.read("tokenizer.json") == files["tokenizer.json"]
+        assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_STORED}
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content)
+    assert read_files(path) == (data, files)
+    path.write_bytes(with_files(data))
+    assert read_files(path) == (data, {})
+    path.write_bytes(data)  # a model that nobody sealed
+    with pytest.raises(InputError, match="no readable seal"):
+        read_files(path)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb", bytes(10**7))
+    with pytest.raises(InputError, match="its files are compressed"):
+        read_files(path)
+    for place in range(8, len(content), 29):
+        path.write_bytes(content[:place])
+        with pytest.raises(InputError, match="model.tflite"):
+            read_files(path)
+        path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+        try:
+            assert read_files(path) == (data, files)  # in an unused field of the zip
+        except InputError as error:
+            assert "model.tflite" in str(error)

@@ -1,0 +1,197 @@
+"""Kernels in fewer bits: what is stored, what the runtime makes of it, and sizes."""
+
+import hashlib
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from keras_msd.checks import InputError
+from keras_msd.export import litert
+from keras_msd.export.tflite_archive import read_files
+from keras_msd.export.tflite_convert import convert
+from keras_msd.export.tflite_edit import TFLiteModel
+from keras_msd.export.tflite_kernels import quantize_kernels
+from keras_msd.testing import tiny_encoder
+
+interpreters = pytest.importorskip("ai_edge_litert.interpreter")
+RANDOM = np.random.default_rng(0)
+KERNEL = RANDOM.normal(size=(64, 64)).astype(np.float32)
+KERNEL[:, 5] = 0  # an output, and so a scale, of zeros
+ROWS = RANDOM.normal(size=(3, 64)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def twice():
+    """Return the bytes of a model that multiplies with one kernel two times."""
+    module = tf.Module()
+    module.kernel = tf.Variable(KERNEL)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 64], name="x")])
+    def embed(x):
+        return {"y": tf.tanh(x @ module.kernel) @ module.kernel}
+
+    return convert(module, embed).pack()
+
+
+def quantized(data, kind):
+    """Return the model, and its kernel as it is stored and as it is meant."""
+    model = TFLiteModel(data)
+    quantize_kernels(model, kind)
+    places = {
+        int(operator.inputs[1])
+        for operator in model.graph.operators
+        if model.content.operatorCodes[operator.opcodeIndex].builtinCode
+        == schema.BuiltinOperator.FULLY_CONNECTED
+    }
+    (place,) = places  # one tensor, however often it is used
+    return model, model.graph.tensors[place]
+
+
+def content(model, tensor, kind):
+    return np.frombuffer(model.content.buffers[tensor.buffer].data.tobytes(), kind)
+
+
+def run(model):
+    data = model.pack()
+    embed = interpreters.Interpreter(model_content=data).get_signature_runner()
+    return embed(x=ROWS)["y"]
+
+
+def product(kernel):
+    return np.tanh(ROWS @ kernel) @ kernel
+
+
+def test_float32_changes_nothing(twice):
+    model, tensor = quantized(twice, "float32")
+    assert tensor.type == schema.TensorType.FLOAT32 and model.pack() == twice
+    np.testing.assert_allclose(run(model), product(KERNEL), rtol=1e-5, atol=1e-5)
+
+
+def test_float16(twice):
+    model, wide = quantized(twice, "float16")
+    (half,) = (
+        tensor
+        for tensor in model.graph.tensors
+        if tensor.type == schema.TensorType.FLOAT16
+    )
+    assert wide.type == schema.TensorType.FLOAT32 and wide.buffer == 0
+    stored = content(model, half, np.float16).reshape(64, 64).T
+    np.testing.assert_array_equal(stored, KERNEL.astype(np.float16))
+    assert model.operators()["DEQUANTIZE"] == 1
+    expected = product(stored.astype(np.float32))
+    np.testing.assert_allclose(run(model), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_int8_has_a_scale_for_each_output(twice):
+    model, tensor = quantized(twice, "int8")
+    assert tensor.type == schema.TensorType.INT8
+    numbers = content(model, tensor, np.int8).reshape(64, 64).T
+    scales = np.abs(KERNEL).max(axis=0) / 127
+    scales[5] = 1
+    np.testing.assert_allclose(tensor.quantization.scale, scales, rtol=1e-6)
+    assert (
+        np.abs(numbers * scales - KERNEL).max(axis=0).tolist()
+        <= (scales * 0.5001).tolist()
+    )
+    assert tensor.quantization.quantizedDimension == 0
+    # The runtime rounds what it multiplies with to 8 bits, too.
+    found, expected = run(model), product(numbers * scales)
+    assert 0 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+def test_int4_has_a_scale_for_32_inputs(twice):
+    model, tensor = quantized(twice, "int4")
+    assert tensor.type == schema.TensorType.INT4
+    packed = content(model, tensor, np.uint8)
+    numbers = np.stack([packed & 15, packed >> 4], axis=1).reshape(64, 2, 32)
+    numbers = (numbers.astype(np.int8) ^ 8) - 8
+    details = tensor.quantization.details
+    scales = content(model, model.graph.tensors[details.scales], np.float16)
+    kernel = (numbers * scales.reshape(64, 2, 1).astype(np.float32)).reshape(64, 64).T
+    whole = np.abs(KERNEL.T.reshape(64, 2, 32)).max(axis=2, keepdims=True) / 7
+    naive = np.rint(KERNEL.T.reshape(64, 2, 32) / np.where(whole > 0, whole, 1)) * whole
+    error = np.square(kernel - KERNEL).sum()
+    assert 0.5 < error / np.square(naive.reshape(64, 64).T - KERNEL).sum() < 1
+    found, expected = run(model), product(kernel)
+    assert 0 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+def test_int4_of_another_width_has_eight_bits():
+    module = tf.Module()
+    module.kernel = tf.Variable(KERNEL[:48])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 48], name="x")])
+    def embed(x):
+        return {"y": x @ module.kernel}
+
+    model, tensor = quantized(convert(module, embed).pack(), "int4")
+    assert tensor.type == schema.TensorType.INT8
+    with pytest.raises(InputError, match="`kind` must be one of"):
+        quantize_kernels(model, "int2")
+
+
+@pytest.fixture(scope="module")
+def sizes(tokenizer, tmp_path_factory):
+    """Return a function from repeats to an encoder and its int8 model's file."""
+    known = {}
+
+    def make(repeats):
+        if repeats not in known:
+            encoder = tiny_encoder(
+                tokenizer,
+                num_layers=1,
+                repeats=repeats,
+                hidden_dim=384,
+                intermediate_dim=1536,
+                num_heads=4,
+                bottleneck_dim=64,
+                word_branch=True,
+            )
+            for weight in encoder.model.weights:
+                weight.assign(weight + RANDOM.normal(0, 0.1, weight.shape))
+            folder = tmp_path_factory.mktemp("sizes") / "model"
+            litert.write(encoder, folder, "int8")
+            known[repeats] = encoder, folder / "model.tflite"
+        return known[repeats]
+
+    return make
+
+
+def test_int8_takes_a_byte_a_parameter(sizes):
+    encoder, file = sizes(1)
+    with zipfile.ZipFile(file) as archive:
+        tokenizer = archive.getinfo("tokenizer.json").file_size
+    assert encoder.num_parameters > 1_800_000
+    assert file.stat().st_size <= 1.1 * encoder.num_parameters + tokenizer
+
+
+def test_repeats_cost_no_weights(sizes):
+    one, *more = (sizes(repeats)[1].stat().st_size for repeats in (1, 2, 4))
+    for size in more:
+        assert abs(size - one) <= 0.03 * one + 65536
+
+
+@pytest.mark.parametrize("repeats", [2, 4])
+def test_each_tensor_is_in_the_file_once(sizes, repeats):
+    encoder, file = sizes(repeats)
+    model = TFLiteModel(read_files(file)[0])
+    hashes = [
+        hashlib.sha256(buffer.data.tobytes()).hexdigest()
+        for buffer in model.content.buffers
+        if buffer.data is not None
+    ]
+    assert len(set(hashes)) == len(hashes) == len(model.content.buffers) - 1
+    ends = {*model.graph.inputs, *model.graph.outputs}
+    named = [i for i, tensor in enumerate(model.graph.tensors) if tensor.name]
+    assert set(named) == ends  # names of the traced graph would be dead weight
+    stored = sum(b.data.size for b in model.content.buffers if b.data is not None)
+    # Scales, positions and small weights in float32 are all that is added.
+    assert encoder.num_parameters < stored < 1.08 * encoder.num_parameters
+    # A kernel that two passes share is one tensor: as many as the encoder has.
+    kernels = {path for path in encoder.weights() if path.endswith("kernel")}
+    whole = [t for t in model.graph.tensors if t.type == schema.TensorType.INT8]
+    constant = [t for t in whole if model.content.buffers[t.buffer].data is not None]
+    assert len(constant) == len(kernels) + 3  # word table and two projections

@@ -1,0 +1,243 @@
+import gzip
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import tokenizers
+from tokenizer_texts import CORPUS, made_texts
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+from keras_msd.checks import InputError
+from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
+from keras_msd.data.rebuild_tokenizer import add_control
+from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.export import export, load_artefact
+from keras_msd.models import trim_vocabulary as module
+from keras_msd.models.loading import load_encoder
+from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
+from keras_msd.testing import tiny_encoder
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+SPARE_ROWS = 7
+USED = CORPUS[:40]  # the texts that a vocabulary is chosen by
+OTHER = CORPUS + made_texts(300)
+
+
+def make_unigram():
+    model = train_unigram(CORPUS, vocabulary_size=420).definition
+    return SentencePieceTokenizer(add_control(model, ["<mask>"]))
+
+
+def make_backend(kind):
+    if kind == "wordpiece":
+        backend = tokenizers.Tokenizer(models.WordPiece(unk_token="<unk>"))
+        backend.normalizer = normalizers.BertNormalizer()
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=500, special_tokens=SPECIAL, show_progress=False
+        )
+    else:
+        backend = tokenizers.Tokenizer(models.BPE())
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=600,
+            special_tokens=SPECIAL,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+    backend.train_from_iterator(CORPUS, trainer)
+    made = WordPieceTokenizer if kind == "wordpiece" else BytePairTokenizer
+    names = dict(zip(("start", "pad", "end", "unknown"), SPECIAL, strict=False))
+    roles = {f"{role}_token": name for role, name in names.items()}
+    return made(backend.to_str(), **roles)
+
+
+TOKENIZERS = {
+    "unigram": make_unigram,
+    "wordpiece": lambda: make_backend("wordpiece"),
+    "bytepair": lambda: make_backend("bytepair"),
+}
+
+
+def make_encoder(tokenizer, **fields):
+    rows = tokenizer.vocabulary_size + SPARE_ROWS
+    encoder = tiny_encoder(tokenizer, vocabulary_size=rows, **fields)
+    # Initial values are so small that vectors of all sentences would be alike.
+    random = np.random.default_rng(0)
+    for weight in encoder.model.weights:
+        gain = weight.path.endswith("gamma")
+        weight.assign(gain + random.normal(0, 0.1 if gain else 0.3, weight.shape))
+    return encoder
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def encoder(request):
+    return make_encoder(TOKENIZERS[request.param](), bottleneck_dim=4, word_branch=True)
+
+
+@pytest.fixture(scope="module")
+def unigram():
+    return make_unigram()
+
+
+def named(tokenizer, texts):
+    pieces = tokenizer.pieces()
+    return [[pieces[n] for n in row] for row in tokenizer.encode_plain(texts)]
+
+
+@pytest.mark.parametrize("keep", [None, 0.9, "most of the room"])
+def test_text_of_kept_pieces_keeps_pieces_and_vector(encoder, keep):
+    if isinstance(keep, str):
+        everything = trim_vocabulary(encoder, USED).tokenizer.vocabulary_size
+        keep = everything - 20
+    trimmed = trim_vocabulary(encoder, USED, keep=keep)
+    before, after = encoder.tokenizer, trimmed.tokenizer
+    assert after.vocabulary_size < before.vocabulary_size - 20
+    assert (after.kind, after.settings) == (before.kind, before.settings)
+    kept = set(after.pieces())
+    assert [piece for piece in before.pieces() if piece in kept] == after.pieces()
+    was, now = named(before, OTHER), named(after, OTHER)
+    same = [kept.issuperset(row) for row in was]
+    assert 100 < sum(same) < len(OTHER) - 30
+    assert all(a == b for a, b, fits in zip(was, now, same, strict=True) if fits)
+    texts = [text for text, fits in zip(OTHER, same, strict=True) if fits][::9]
+    np.testing.assert_allclose(
+        trimmed.encode(texts), encoder.encode(texts), atol=1e-6, rtol=0
+    )
+
+
+def test_only_table_and_ids_change(encoder):
+    trimmed = trim_vocabulary(encoder, USED)
+    size, old = trimmed.tokenizer.vocabulary_size, encoder.tokenizer
+    assert trimmed.config.vocabulary_size == size  # spare rows are gone
+    assert trimmed.config.pad_id == trimmed.tokenizer.pad_id
+    mine, theirs = trimmed.weights(), encoder.weights()
+    assert mine.keys() == theirs.keys()
+    for path in mine.keys() - {"embedding/word"}:
+        np.testing.assert_array_equal(mine[path], theirs[path])
+    for row, piece in enumerate(trimmed.tokenizer.pieces()):
+        was = theirs["embedding/word"][old.pieces().index(piece)]
+        np.testing.assert_array_equal(mine["embedding/word"][row], was)
+    assert set(SPECIAL) <= set(trimmed.tokenizer.pieces())
+    unused = "".join(piece for piece in SPECIAL)
+    assert old.vocabulary_size == encoder.config.vocabulary_size - SPARE_ROWS
+    assert unused not in named(trimmed.tokenizer, [unused])[0]
+
+
+def test_what_occurs_is_spelled_and_never_unknown(encoder):
+    trimmed = trim_vocabulary(encoder, USED, keep=0.5)
+    before, after = encoder.tokenizer, trimmed.tokenizer
+    unknown = Counter(one for row in named(before, USED) for one in row)["<unk>"]
+    now = Counter(one for row in named(after, USED) for one in row)["<unk>"]
+    assert now == unknown
+    assert named(before, USED) != named(after, USED)
+
+
+def test_trimmed_encoder_is_saved_loaded_and_exported(tmp_path, unigram):
+    encoder = make_encoder(unigram, bottleneck_dim=4, word_branch=True)
+    trimmed = trim_vocabulary(encoder, USED, keep=0.9)
+    trimmed.save(tmp_path / "trimmed")
+    record = json.loads((tmp_path / "trimmed" / "encoder.json").read_text())
+    size = trimmed.tokenizer.vocabulary_size
+    assert record["config"]["vocabulary_size"] == size
+    again = load_encoder(tmp_path / "trimmed")
+    assert again.fingerprint == trimmed.fingerprint != encoder.fingerprint
+    np.testing.assert_array_equal(again.encode(OTHER[:9]), trimmed.encode(OTHER[:9]))
+    export(again, tmp_path / "art", format="saved_model")
+    vectors = load_artefact(tmp_path / "art").encode(OTHER[:99])
+    np.testing.assert_allclose(vectors, trimmed.encode(OTHER[:99]), atol=1e-5)
+
+
+def write_corpus(folder, name, rows):
+    folder = folder / "parallel" / "train"
+    folder.mkdir(parents=True, exist_ok=True)
+    with gzip.open(folder / name, "wt", encoding="utf-8") as file:
+        file.writelines(f"{english}\t{other}\n" for english, other in rows)
+
+
+def test_languages_of_a_data_folder(tmp_path, unigram):
+    encoder = make_encoder(unigram)
+    write_corpus(tmp_path, "a.en-de.tsv.gz", [("the cat", "Die Katze schläft")])
+    write_corpus(tmp_path, "b.en-de.tsv.gz", [("a dog", "Das Mädchen")])
+    write_corpus(tmp_path, "a.en-ru.tsv.gz", [("ka lo mi", "Быстрая лиса")])
+
+    def pieces(*languages):
+        made = trim_vocabulary(encoder, languages=languages, data_dir=tmp_path)
+        return set(made.tokenizer.pieces())
+
+    def of(*texts):
+        return set(trim_vocabulary(encoder, texts).tokenizer.pieces())
+
+    german = ("Die Katze schläft", "Das Mädchen")
+    assert pieces("de") == of(*german)
+    assert pieces("de", "en") == of(*german, "the cat", "a dog") != pieces("de")
+    assert pieces("ru", "de") == of(*german, "Быстрая лиса") != pieces("de")
+    assert pieces("en") == of("the cat", "a dog", "ka lo mi")
+    for codes, words in {
+        ("dee",): "de, ru. Received: 'dee'. Did you mean `de`",
+        "de": "a list of one code or more. Received: 'de'",
+        (): "a list of one code or more",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            trim_vocabulary(encoder, languages=codes, data_dir=tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        trim_vocabulary(encoder, languages=["de"], data_dir=tmp_path / "no")
+    with pytest.raises(InputError, match="needs `data_dir`"):
+        trim_vocabulary(encoder, languages=["de"])
+
+
+def test_texts_are_walked_through_in_parts(unigram, monkeypatch):
+    encoder, sizes = make_encoder(unigram), []
+    plain = unigram.encode_plain
+    monkeypatch.setattr(module, "CHUNK", 16)
+    monkeypatch.setattr(
+        unigram, "encode_plain", lambda part: sizes.append(len(part)) or plain(part)
+    )
+    trimmed = trim_vocabulary(encoder, (text for text in USED))
+    assert (max(sizes), sum(sizes)) == (16, len(USED))
+    monkeypatch.undo()
+    whole = trim_vocabulary(encoder, USED)
+    assert trimmed.fingerprint == whole.fingerprint
+
+
+def test_what_cannot_be_trimmed_by(unigram):
+    encoder = make_encoder(unigram)
+    for texts, words in {
+        (): "Received: no texts",
+        ("", "  "): "Received: no texts, or only empty ones",
+        ("a", None): "Every text must be a str",
+        "one text": "Give either `texts`",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            trim_vocabulary(encoder, texts)
+    with pytest.raises(InputError, match="Give either `texts`"):
+        trim_vocabulary(encoder)
+    with pytest.raises(InputError, match="Give either `texts`"):
+        trim_vocabulary(encoder, ["a"], languages=["de"])
+    with pytest.raises(InputError, match="Only an encoder's vocabulary"):
+        trim_vocabulary(unigram, ["a"])
+    with pytest.raises(InputError, match="`texts` must hold something"):
+        trimming_report(encoder, encoder, [""])
+
+
+def test_report_counts_by_hand(unigram):
+    encoder = make_encoder(unigram, bottleneck_dim=4)
+    trimmed = trim_vocabulary(encoder, USED, keep=0.7)
+    report = trimming_report(encoder, trimmed, iter(OTHER))
+    kept = set(trimmed.tokenizer.pieces())
+    was, now = named(unigram, OTHER), named(trimmed.tokenizer, OTHER)
+    tokens = [piece for row in was for piece in row]
+    share = sum(piece in kept for piece in tokens) / len(tokens)
+    equal = sum(a == b for a, b in zip(was, now, strict=True)) / len(OTHER)
+    assert report["texts"] == len(OTHER)
+    assert max(share, equal) < 1
+    assert report["tokens_kept"] == pytest.approx(share, abs=1e-6)
+    assert report["texts_unchanged"] == pytest.approx(equal, abs=1e-6)
+    rows = [report["pieces_before"], report["pieces_after"]]
+    assert rows == [unigram.vocabulary_size, len(kept)]
+    removed = 16 * (rows[0] - rows[1] + SPARE_ROWS)  # 4 numbers of 4 bytes a row
+    shorter = len(unigram.definition) - len(trimmed.tokenizer.definition)
+    assert report["bytes_before"] - report["bytes_after"] == removed + shorter

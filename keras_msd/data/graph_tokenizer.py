@@ -74,10 +74,10 @@ class _Unigram(tf.Module):
         super().__init__(name="unigram")
         if feature := inexact_feature(tokenizer):
             raise InputError(
-                "A SentencePiece tokenizer in a graph must be prepared as XLM-RoBERTa's "
-                f"is. Received: {feature}. TensorFlow's operation gives other ids then, "
-                "without a word. Tokenize in Python and feed `token_ids` and "
-                "`padding_mask`."
+                "A SentencePiece tokenizer in a graph must prepare text as that of "
+                f"XLM-RoBERTa does. Received: {feature}. TensorFlow's operation gives "
+                "other ids then, without a word. Tokenize in Python and feed "
+                "`token_ids` and `padding_mask`."
             )
         self.unknown_id = tokenizer.unknown_id
         # Not `SentencepieceTokenizer`: for some texts with "…" it gives other ids.

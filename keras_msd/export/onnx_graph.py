@@ -96,8 +96,11 @@ class Graph:
         return names
 
     def declare(self, value: str, element_type: int) -> str:
-        """Say what a foreign operator gives: ONNX's own tools crash on not knowing."""
-        self._types.append(helper.make_tensor_value_info(value, element_type, None))
+        """Say what a foreign operator gives: numbers or strings in a row, `(m,)`.
+
+        Not knowing, ONNX's own tools crash and onnxruntime fuses fewer operators.
+        """
+        self._types.append(helper.make_tensor_value_info(value, element_type, [None]))
         return value
 
     def model(

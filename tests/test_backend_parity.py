@@ -104,7 +104,7 @@ def test_both_backends_ran(both):
     assert keras.backend.backend() == "tensorflow"
     assert str(there.pop("backend")) == "jax"
     assert here.keys() == there.keys()
-    assert sum(name.startswith("loss/") for name in here) == 6 + 4 * 3 + 4 * 4
+    assert sum(name.startswith("loss/") for name in here) == 7 + 4 * 3 + 5 * 4
 
 
 def test_losses_and_terms_agree(both):

@@ -205,7 +205,7 @@ def test_mixed_precision(policy):
     finally:
         keras.config.set_dtype_policy("float32")
     stage = ContrastiveLearning(model)
-    stage.compile(keras.optimizers.SGD(0.01))
+    stage.compile(keras.optimizers.SGD(0.001))
     scaled = isinstance(stage.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
     logs = stage.fit(x, y, batch_size=ROWS, verbose=0, epochs=9).history

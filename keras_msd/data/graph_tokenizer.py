@@ -94,14 +94,9 @@ def inexact_feature(tokenizer: SentencePieceTokenizer) -> str | None:
 
     Source: measured on texts in many scripts, one feature at a time.
     """
-    proto = parse(tokenizer.definition)
-    if tokenizer.byte_fallback:
-        return "byte fallback"
-    if any(piece.type == proto.SentencePiece.USER_DEFINED for piece in proto.pieces):
-        return "user-defined pieces"
-    if proto.trainer_spec.treat_whitespace_as_suffix:
-        return "blanks at the end of a word"
-    if not proto.normalizer_spec.add_dummy_prefix:
+    if feature := tokenizer.unusual_feature():
+        return feature
+    if not parse(tokenizer.definition).normalizer_spec.add_dummy_prefix:
         return "no blank before the first word"
     blanks = tokenizer.encode_plain([f"a{blank}b" for blank in " \t\r\n"])
     if any(ids != blanks[0] for ids in blanks):

@@ -56,6 +56,19 @@ class SentencePieceTokenizer(Tokenizer):
         unknown = self.unknown_id
         return [[number + 1 if number else unknown for number in row] for row in rows]
 
+    def unusual_feature(self) -> str | None:
+        """Return what only SentencePiece itself reads exactly, if the model has it."""
+        proto = parse(self._model)
+        if self.byte_fallback:
+            return "byte fallback"
+        if proto.trainer_spec.treat_whitespace_as_suffix:
+            return "blanks at the end of a word"
+        user_defined = proto.SentencePiece.USER_DEFINED
+        # Versions of SentencePiece rank them differently.
+        if any(piece.type == user_defined for piece in proto.pieces):
+            return "user-defined pieces"
+        return None
+
     def pieces(self) -> list[str]:
         """Return the token of every id; "▁" in it stands for a blank."""
         return list(self._pieces)

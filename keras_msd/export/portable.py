@@ -86,13 +86,8 @@ def load_portable(description: bytes) -> Any:
 def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     proto = parse(tokenizer.definition)
     types = proto.SentencePiece
-    if tokenizer.byte_fallback:
-        raise _refused("byte fallback")
-    if proto.trainer_spec.treat_whitespace_as_suffix:
-        raise _refused("blanks at the end of a word")
-    if any(piece.type == types.USER_DEFINED for piece in proto.pieces):
-        # Versions of SentencePiece rank them differently.
-        raise _refused("user-defined pieces")
+    if feature := tokenizer.unusual_feature():
+        raise _refused(feature)
     scores = [
         # The shortest number that is the same in 32 bits.
         float(str(np.float32(piece.score))) if piece.type == types.NORMAL else None

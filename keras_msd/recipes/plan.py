@@ -116,8 +116,7 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
             partial(start_steps.start_assistant, run),
         )
     ]
-    last, tuned = _tuned(run, "", "assistant_start")
-    steps += tuned
+    last = "assistant_start"
     if not run.recipe.stages.teach_assistant.skip:
         row = {"name": "assistant before stage 1", "kind": "assistant"}
         steps.append(_score(run, last, row, full=False))
@@ -148,17 +147,18 @@ def _student(
         yield Step(last, "closed_forms", make)
         row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
         yield _score(run, last, row, full=False)
-        last, tuned = _tuned(run, f"_{name}", last)
-        yield from tuned
-        if tuned:
-            row |= {"name": f"{name}, branch tuned", "stage": "branch_tuned"}
-            yield _score(run, last, row, full=False)
     each = {
         stage: settings.stage(stage, getattr(run.recipe.stages, stage))
         for stage in STUDENT_STAGES
     }
     stages = [stage for stage in STUDENT_STAGES if not each[stage].skip]
     for stage in stages:
+        if stage == "contrastive_learning" and not run.recipe.stages.tune_branch.skip:
+            last, tuned = _tuned(run, suffix, last)
+            yield from tuned
+            row |= {"name": f"{name}, branch tuned", "kind": "stage"}
+            row["stage"] = "tune_branch"
+            yield _score(run, last, row, full=False)
         step = _stage(run, stage, suffix, last, assistant, each[stage])
         yield step
         last = step.name
@@ -175,10 +175,8 @@ def _student(
 
 
 def _tuned(run: Run, suffix: str, start: str) -> tuple[str, list[Step]]:
-    """Return the step that leaves the encoder with its word branch tuned, and how."""
+    """Return the step that leaves a student with its word branch tuned, and all."""
     settings = run.recipe.stages.tune_branch
-    if settings.skip:
-        return start, []
     branch, last = f"branch{suffix}", f"tuned{suffix}"
     take = partial(start_steps.take_branch, run, step=start)
     train_branch = _stage(run, "tune_branch", suffix, branch, None, settings)

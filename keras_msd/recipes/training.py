@@ -126,8 +126,8 @@ class ContrastiveSettings(StageSettings):
 class StagesSettings(Settings):
     """`[stages]`: the four stages, in the order in which they run.
 
-    `tune_branch` comes before them, for encoders with a word branch: contrastive
-    learning of the branch alone, once for the assistant and once for each student.
+    `tune_branch`, for students with a word branch, comes before the last: contrastive
+    learning of the branch alone, whose steps are cheap and whose batches are large.
     """
 
     tune_branch: ContrastiveSettings = ContrastiveSettings(skip=True)

@@ -1,0 +1,56 @@
+"""A run that tunes the word branch of its students alone."""
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.storage import load_saved
+from keras_msd.recipes import run
+
+CHANGES = {
+    "assistant.word_branch": True,
+    "assistant.bottleneck_dim": 32,
+    "student.start": "svd",
+    "stages.teach_assistant.steps": 1,
+    "stages.align_embedding.steps": 1,
+    "stages.teach_student.steps": 1,
+    "stages.contrastive_learning.steps": 1,
+    "stages.tune_branch.skip": False,
+    "stages.tune_branch.steps": 4,
+    "stages.tune_branch.batch_size": 32,
+    "stages.tune_branch.learning_rate": 1e-2,
+    "stages.tune_branch.target": "softmax",
+}
+
+
+def weights(folder, step):
+    return load_saved(folder / "stages" / step / "encoder").weights()
+
+
+def test_branches_are_tuned_and_put_back(tmp_path):
+    store = tmp_path / "store"
+    done = run("msd_lab", tmp_path / "run", "smoke", None, store, CHANGES)
+    assert "student, branch tuned" in [row["name"] for row in done["rows"]]
+    for suffix in ("", "_small"):
+        before = weights(tmp_path / "run", f"teach_student{suffix}")
+        alone = weights(tmp_path / "run", f"branch{suffix}")
+        tuned = weights(tmp_path / "run", f"tune_branch{suffix}")
+        after = weights(tmp_path / "run", f"tuned{suffix}")
+        word, branch = "embedding/word", "word_branch/projection"
+        np.testing.assert_array_equal(alone[word], before[word])
+        assert np.abs(tuned[word] - before[word]).max() > 1e-3
+        np.testing.assert_array_equal(after[word], tuned[word])
+        np.testing.assert_array_equal(after[branch], tuned["embedding/projection"])
+        for path in ("embedding/position", "embedding/type"):
+            assert not tuned[path].any(), path  # a bag of pieces has neither
+            np.testing.assert_array_equal(after[path], before[path])
+        body = [path for path in before if path.startswith("body/")]
+        assert body
+        for path in body:
+            np.testing.assert_array_equal(after[path], before[path])
+
+
+def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):
+    changes = CHANGES | {"assistant.word_branch": False}
+    with pytest.raises(InputError, match="needs an assistant with a word branch"):
+        run("msd_lab", tmp_path / "run", "smoke", overrides=changes)

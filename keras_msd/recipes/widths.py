@@ -29,7 +29,7 @@ def check_widths(
     if not recipe.stages.tune_branch.skip and not branch:
         raise InputError(
             "The stage `tune_branch` needs an assistant with a word branch. Received: "
-            "`assistant.word_branch` false. Set it, or `stages.tune_branch.skip = true`."
+            "`assistant.word_branch` false. Set it, or `tune_branch.skip = true`."
         )
     hidden = config.hidden_dim if config else ours.hidden_dim or teacher.dim
     dim = config.dim if config else ours.projection_dim or hidden

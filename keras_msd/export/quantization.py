@@ -9,7 +9,7 @@ class Scheme(NamedTuple):
     Attributes:
         table: The word table, most of a small encoder's bytes.
         blocks: Kernels of matrix products. Biases, norms, positions and scales are
-            small and stay floating point.
+            small and stay floating point (a SavedModel: float16, scales apart).
     """
 
     table: str

@@ -16,6 +16,7 @@ from keras_msd.export.artefact import Run
 from keras_msd.export.parity import ExportError
 from keras_msd.export.quantization import FULL, SCHEMES
 from keras_msd.export.serving import write_warm_up
+from keras_msd.export.slim_graph import slim_graph
 from keras_msd.export.stored_network import IDS, store_network
 
 QUANTIZE = ("fp16", "int8", "int4_table", "int4")
@@ -79,6 +80,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
 
     signatures = {"serving_default": from_text, "token_ids": from_ids}
     tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
+    slim_graph(path / VERSION)
     full = cost(encoder)["bytes"] if scheme == FULL else None
     stored = _check_size(path, full or sum(one.bytes for one in module.weights))
     return {

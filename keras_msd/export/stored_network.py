@@ -117,7 +117,8 @@ def _stored(weight: Any, kind: str) -> Weight:
         kernel = keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))
         last = weight.path.endswith("attention_output/kernel")
         return Kernel(kernel, BITS[kind], last, weight.dtype)
-    if kind == "float16" and is_float:
+    # Scales can be smaller than float16's least number.
+    if kind != "float32" and is_float and not weight.path.endswith("word_scales"):
         half = tf.Variable(tf.cast(weight.value, tf.float16), trainable=False)
         return Weight(half, weight.dtype)
     return Weight(weight.value, weight.dtype)

@@ -66,7 +66,6 @@ def test_paper_scale_has_the_papers_values(name):
     assert abs(sum(columns) / 7 - PRINTED[name][1]) < 0.1
     assert ours.data.languages == ("ar", "de", "es", "fr", "it", "nl", "tr")
     stages = dict(ours.stages.items())
-    assert stages.pop("tune_branch").skip
     assert [one.epochs for one in stages.values()] == [20, 20, 20, 60]
     for one in stages.values():
         assert (one.learning_rate, one.warmup, one.batch_size) == (2e-5, 0.1, 64)
@@ -109,8 +108,9 @@ def test_resolved_recipe_is_toml_of_equal_values():
 def test_variants_share_what_they_leave_out():
     students = load_recipe("msd_lab", "lab").student.each()
     assert list(students) == ["student", "student_small"]
-    assert students["student"].unit_layers == 3
-    assert students["student_small"].unit_layers == 1
+    assert students["student"].bottleneck_dim == 256
+    assert students["student_small"].bottleneck_dim == 90
+    assert students["student_small"].repeats == students["student"].repeats == 6
     assert students["student_small"].start == students["student"].start == "svd"
 
 

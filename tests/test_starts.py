@@ -139,17 +139,23 @@ def test_svd_start_of_full_width_is_the_assistant(tokenizer):
 def test_a_branch_is_taken_out_and_put_back():
     encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
     before = encoder.weights()
-    branch = branch_encoder(encoder)
+    frequencies = RNG.integers(0, 50, encoder.config.vocabulary_size)
+    branch = branch_encoder(encoder, frequencies)
     ids = encoder.tokenizer.encode([TEXTS[0]])[0]
     mean = before["embedding/word"][ids].mean(axis=0)
     wanted = mean @ before["word_branch/projection"]
     wanted /= np.linalg.norm(wanted)
     np.testing.assert_allclose(branch.encode(TEXTS[:1])[0], wanted, atol=1e-5)
 
-    frequencies = RNG.integers(0, 50, encoder.config.vocabulary_size)
+    own = branch.weights()["embedding/word"]
+    np.testing.assert_allclose(np.square(own).sum(axis=1).mean(), 0.49, rtol=1e-4)
+    vectors = encoder.encode(TEXTS)
     set_branch(encoder, branch, frequencies)
-    for path, value in encoder.weights().items():
-        np.testing.assert_allclose(value, before[path], atol=1e-5, err_msg=path)
+    np.testing.assert_allclose(encoder.encode(TEXTS), vectors, atol=1e-4)
+    same = encoder.weights()
+    rows = before["embedding/word"] @ before["embedding/projection"]
+    again = same["embedding/word"] @ same["embedding/projection"]
+    np.testing.assert_allclose(again, rows, atol=1e-4)
 
     tuned = branch.weights()
     moved = tuned["embedding/word"] + RNG.normal(
@@ -160,17 +166,17 @@ def test_a_branch_is_taken_out_and_put_back():
     after = encoder.weights()
     np.testing.assert_array_equal(after["embedding/word"], moved)
     # The best weighted fit of the body's old input rows: its residual is orthogonal.
-    rows = before["embedding/word"] @ before["embedding/projection"]
     weights = np.sqrt(frequencies + 1.0)[:, None]
-    residual = weights * (rows - moved @ after["embedding/projection"])
-    assert np.abs(moved.T @ residual).max() < 1e-3 * np.abs(moved.T @ rows).max()
+    residual = weights * (again - moved @ after["embedding/projection"])
+    assert np.abs(moved.T @ residual).max() < 1e-3 * np.abs(moved.T @ again).max()
 
 
 def test_only_a_branch_of_its_own_is_put_back():
     plain = tiny_encoder(bottleneck_dim=8)
     with pytest.raises(InputError, match="must have a word branch"):
-        branch_encoder(plain)
+        branch_encoder(plain, np.ones(plain.config.vocabulary_size))
     encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
-    other = branch_encoder(tiny_encoder(bottleneck_dim=4, word_branch=True))
+    ones = np.ones(encoder.config.vocabulary_size)
+    narrow = tiny_encoder(bottleneck_dim=4, word_branch=True)
     with pytest.raises(InputError, match="encoder's own"):
-        set_branch(encoder, other, np.ones(encoder.config.vocabulary_size))
+        set_branch(encoder, branch_encoder(narrow, ones), ones)

@@ -153,15 +153,13 @@ def _student(
     }
     stages = [stage for stage in STUDENT_STAGES if not each[stage].skip]
     for stage in stages:
-        if stage == "contrastive_learning" and not run.recipe.stages.tune_branch.skip:
-            last, tuned = _tuned(run, suffix, last)
-            yield from tuned
-            row |= {"name": f"{name}, branch tuned", "kind": "stage"}
-            row["stage"] = "tune_branch"
-            yield _score(run, last, row, full=False)
-        step = _stage(run, stage, suffix, last, assistant, each[stage])
-        yield step
-        last = step.name
+        make = partial(_stage, run, stage, suffix, settings=each[stage])
+        if getattr(each[stage], "branch_alone", False):
+            steps = _branch_alone(run, suffix, last, make)
+        else:
+            steps = [make(start=last, assistant=assistant)]
+        yield from steps
+        last = steps[-1].name
         row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
         yield _score(run, last, row, full=stage == stages[-1])
     yield _keep(run, last, name)
@@ -174,17 +172,18 @@ def _student(
         yield Step(EXPORT + name, "evaluation", export)
 
 
-def _tuned(run: Run, suffix: str, start: str) -> tuple[str, list[Step]]:
-    """Return the step that leaves a student with its word branch tuned, and all."""
-    settings = run.recipe.stages.tune_branch
-    branch, last = f"branch{suffix}", f"tuned{suffix}"
-    take = partial(start_steps.take_branch, run, step=start)
-    train_branch = _stage(run, "tune_branch", suffix, branch, None, settings)
-    give = partial(start_steps.give_branch, run, step=start, branch=train_branch.name)
-    return last, [
+def _branch_alone(
+    run: Run, suffix: str, student: str, make: Callable[..., Step]
+) -> list[Step]:
+    """Return the steps that take a student's word branch out, train and put it back."""
+    branch = f"branch{suffix}"
+    stage = make(start=branch, assistant=None)
+    take = partial(start_steps.take_branch, run, step=student)
+    give = partial(start_steps.give_branch, run, step=student, branch=stage.name)
+    return [
         Step(branch, "closed_forms", take),
-        train_branch,
-        Step(last, "closed_forms", give),
+        stage,
+        Step(f"branch_back{suffix}", "closed_forms", give),
     ]
 
 

@@ -131,12 +131,14 @@ class AssistantSettings(Settings):
 class StartsSettings(Settings):
     """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
 
-    `body_weight` is that of a grown assistant's body beside its word branch.
+    `body_weight` is that of a grown assistant's body beside its word branch,
+    `branch_scale` the branch's share in the narrower table of a student.
     """
 
     closed_form: bool = False
     ridge: Positive = 0.3
     body_weight: Positive = 0.5
+    branch_scale: Positive = 1.0
 
 
 class EvaluateSettings(Settings):

@@ -14,7 +14,6 @@ from keras_msd.recipes.training import (
 )
 
 POINTS = 100  # values of each term in a stage's history
-KINDS = {"tune_branch": "contrastive_learning"}  # steps that run another stage's class
 
 
 def train(
@@ -43,7 +42,7 @@ def train(
     table = run.table(settings)
     encoder = run.encoder(start)
     _freeze(encoder, settings)
-    make = stage_class(KINDS.get(name, name))
+    make = stage_class(name)
     stage = make(encoder, dims=settings.dims, **_terms(settings))
     steps = _steps(settings, table)
     stage.compile(
@@ -126,7 +125,7 @@ def _steps(settings: StageSettings, table: Any) -> int:
 def _guides(
     run: Run, settings: StageSettings, name: str, assistant: str | None
 ) -> dict[str, Any]:
-    if name in ("tune_branch", "teach_assistant", "contrastive_learning"):
+    if name in ("teach_assistant", "contrastive_learning"):
         return {"teacher": (run.store(run.teacher), "source")}
     guide, kind = run.encoder(assistant or ""), "assistant"
     if isinstance(settings, AlignSettings):

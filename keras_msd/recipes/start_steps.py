@@ -120,7 +120,8 @@ def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     from keras_msd.starts.student import start_student as start
 
     encoder = run.encoder(student)
-    start(encoder, run.encoder(assistant), run.frequencies)
+    scale = run.recipe.starts.branch_scale
+    start(encoder, run.encoder(assistant), run.frequencies, scale)
     encoder.save(folder / "encoder")
 
 
@@ -128,7 +129,7 @@ def take_branch(run: Run, folder: Path, step: str) -> None:
     """Keep the word branch of a step's encoder as an encoder of its own."""
     from keras_msd.starts.branch import branch_encoder
 
-    branch_encoder(run.encoder(step)).save(folder / "encoder")
+    branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
 
 
 def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:

@@ -115,22 +115,20 @@ class ContrastiveSettings(StageSettings):
     """`[stages.contrastive_learning]`: target and weights of the terms.
 
     `target` "none" leaves the contrastive term out (the paper's "w/o CL").
+    `branch_alone` trains a student's word branch alone, taken out and put back: its
+    steps are cheap, so that batches can be large.
     """
 
     kd_weight: NotNegative = 1.0
     contrastive_weight: NotNegative | None = None
     target: Target = "soft"
     temperature: Positive = 0.05
+    branch_alone: bool = False
 
 
 class StagesSettings(Settings):
-    """`[stages]`: the four stages, in the order in which they run.
+    """`[stages]`: the four stages, in the order in which they run."""
 
-    `tune_branch`, for students with a word branch, comes before the last: contrastive
-    learning of the branch alone, whose steps are cheap and whose batches are large.
-    """
-
-    tune_branch: ContrastiveSettings = ContrastiveSettings(skip=True)
     teach_assistant: StageSettings
     align_embedding: AlignSettings
     teach_student: StageSettings

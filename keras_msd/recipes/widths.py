@@ -26,10 +26,11 @@ def check_widths(
         assistant = _grown_from(recipe, body)
     config = assistant.config if assistant else None
     branch = config.word_branch if config and ours.source != "new" else ours.word_branch
-    if not recipe.stages.tune_branch.skip and not branch:
+    if recipe.stages.contrastive_learning.branch_alone and not branch:
         raise InputError(
-            "The stage `tune_branch` needs an assistant with a word branch. Received: "
-            "`assistant.word_branch` false. Set it, or `tune_branch.skip = true`."
+            "A word branch is trained alone only where there is one. Received: "
+            "`stages.contrastive_learning.branch_alone`, and an assistant without a "
+            "branch. Set `assistant.word_branch = true`, or leave it out."
         )
     hidden = config.hidden_dim if config else ours.hidden_dim or teacher.dim
     dim = config.dim if config else ours.projection_dim or hidden

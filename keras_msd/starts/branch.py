@@ -5,27 +5,35 @@ import numpy as np
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder
 from keras_msd.starts.closed_form import closed_form_encoder
+from keras_msd.starts.svd import bottleneck
 
+ROW_NORM = 0.7  # a closed form's: a learning rate then means the same for all branches
 PENALTY = 1e-9  # share of the largest entry: a table of lower rank has a solution
 
 
-def branch_encoder(encoder: Encoder) -> Encoder:
+def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
     """Return the word branch alone, as an encoder without a body.
 
     A step of it costs a hundredth of the whole encoder's, so that batches can be large
-    and many.
+    and many. Its table is the branch's own: as wide as the encoder's, but without the
+    directions that only the body reads, which would take part of every step.
 
     Args:
         encoder: Has a word branch; it is not changed.
+        frequencies: `(vocabulary_size,)`, how often each piece occurs.
 
     Raises:
         InputError: It has none.
     """
     weights = _checked(encoder).weights()
+    word = weights["embedding/word"]
+    rows = word @ weights["word_branch/projection"]
+    word, projection = bottleneck(rows, word.shape[1], frequencies)
+    word *= ROW_NORM / np.sqrt(np.square(word).sum(axis=1).mean())
     return closed_form_encoder(
         encoder.tokenizer,
-        weights["embedding/word"],
-        weights["word_branch/projection"],
+        word,
+        projection,
         max_length=encoder.max_length,
         dropout=encoder.config.dropout,
     )

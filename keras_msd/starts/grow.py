@@ -116,17 +116,19 @@ def join_tables(
     branch_table: np.ndarray,
     bottleneck_dim: int,
     frequencies: np.ndarray,
+    branch_scale: float = 1.0,
 ) -> dict[str, np.ndarray]:
     """Factorise two tables of one vocabulary into one table and two projections.
 
-    The branch's rows are scaled to the energy of the body's, so that neither side of
-    the factorisation starves the other.
+    The branch's rows are scaled to `branch_scale` times the size of the body's: at 1
+    neither side of the factorisation starves the other; the narrower the table, the
+    more the branch deserves, since a body learns from what it is given.
 
     Returns:
         Weights by path: the word table, the embedding's and the branch's projection.
     """
     energies = [float(np.linalg.norm(one)) for one in (table, branch_table)]
-    scale = energies[0] / max(energies[1], 1e-12)
+    scale = branch_scale * energies[0] / max(energies[1], 1e-12)
     joined = np.concatenate([table, scale * branch_table], axis=1)
     word, projection = bottleneck(joined, bottleneck_dim, frequencies)
     width = table.shape[1]

@@ -9,7 +9,10 @@ from keras_msd.starts.svd import bottleneck
 
 
 def start_student(
-    student: Encoder, assistant: Encoder, frequencies: np.ndarray
+    student: Encoder,
+    assistant: Encoder,
+    frequencies: np.ndarray,
+    branch_scale: float = 1.0,
 ) -> None:
     """Set the student's embedding block, in place, to the nearest of its width.
 
@@ -20,6 +23,7 @@ def start_student(
         student: Made by `build_student` with a bottleneck.
         assistant: The one it was made from.
         frequencies: `(vocabulary_size,)`, how often each piece occurs.
+        branch_scale: Of `join_tables`, where there is a word branch.
 
     Raises:
         InputError: The student has no bottleneck.
@@ -39,7 +43,7 @@ def start_student(
     table = rows @ given["embedding/projection"] if _narrow(assistant) else rows
     if student.config.word_branch:
         branch = rows @ given["word_branch/projection"]
-        values |= join_tables(table, branch, width, frequencies)
+        values |= join_tables(table, branch, width, frequencies, branch_scale)
     else:
         word, projection = bottleneck(table, width, frequencies)
         values |= {"embedding/word": word, "embedding/projection": projection}

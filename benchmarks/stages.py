@@ -2,7 +2,8 @@
 
 Every arm has the same architecture, pairs, order and number of updates; the recipe
 `msd_stages` says what each does. The table is run without closed-form starts, then with
-them in all arms. A run that was stopped goes on where it was.
+them in all arms. What arms and seeds have in common is done once. A run that was
+stopped goes on where it was.
 
     python benchmarks/stages.py --data DATA --out runs/stages
 """
@@ -33,7 +34,12 @@ CLOSED_FORM = {
     "assistant.embedding_layer_norm": False,
     "student.start": "svd",
 }
-SCORES = ("cross_lingual", "monolingual", "retrieval")
+SCORES = ("cross_lingual", "monolingual")
+CHANGES = {
+    "evaluate.intermediate": "none",
+    "evaluate.retrieval": [],
+    "evaluate.artefacts": False,
+}
 
 
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -55,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/stages"))
+    parser.add_argument("--store", type=Path, help="guide vectors and shared steps")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--result", type=Path, default=RESULT)
@@ -69,7 +76,9 @@ def main() -> None:
                 folder,
                 given.scale,
                 data_dir=given.data,
-                overrides=changes | {"recipe.seed": seed},
+                overrides=CHANGES | changes | {"recipe.seed": seed},
+                store_dir=given.store,
+                share_steps=True,
             )
             for arm, row in last_rows(done["rows"]).items():
                 scores[arm].append(row)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from keras_msd.models.loading import load_encoder
     from keras_msd.models.student import build_student
     from keras_msd.models.teacher import load_teacher
+    from keras_msd.models.thin_deep import thin_deep
     from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ _NAMES = {
     "load_teacher": "keras_msd.models.teacher",
     "new_encoder": "keras_msd.models.encoder",
     "search": "keras_msd.evaluate.search",
+    "thin_deep": "keras_msd.models.thin_deep",
     "trim_vocabulary": "keras_msd.models.trim_vocabulary",
     "trimming_report": "keras_msd.models.trim_vocabulary",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "load_teacher",
     "new_encoder",
     "search",
+    "thin_deep",
     "trim_vocabulary",
     "trimming_report",
 ]

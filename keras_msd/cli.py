@@ -13,6 +13,10 @@ from keras_msd import cli_output as output
 from keras_msd.checks import InputError
 from keras_msd.cli_data import codes as _codes
 from keras_msd.cli_data import data_app
+from keras_msd.cli_evaluate import EXAMPLE as EVALUATE_EXAMPLE
+from keras_msd.cli_evaluate import evaluate
+from keras_msd.cli_mine import EXAMPLE as MINE_EXAMPLE
+from keras_msd.cli_mine import mine
 from keras_msd.cli_trim import EXAMPLE as TRIM_EXAMPLE
 from keras_msd.cli_trim import trim
 
@@ -90,6 +94,9 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
     store: Store = None,
     set_: Set = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Share steps with other runs.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
@@ -103,6 +110,7 @@ def run(
         data_dir=data,
         store_dir=store,
         overrides=dict(map(parse_override, set_ or [])),
+        share_steps=share,
     )
     output.show(result, json, output.run_text)
 
@@ -118,34 +126,13 @@ def run_all(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Run several recipes; one that fails does not stop the others."""
+    """Run several recipes, and write one report of all; a failed one stops no other."""
     from keras_msd.recipes import run_all as run_recipes
 
     results = run_recipes(recipes or None, scale, out, data_dir=data, store_dir=store)
     output.show(results, json, output.runs_text)
     if any("error" in result for result in results):
         raise typer.Exit(1)
-
-
-@app.command(
-    epilog="Example: keras-msd evaluate runs/demo/student --data DATA --languages de,fr"
-)
-def evaluate(
-    encoder: Source,
-    data: Annotated[Path, typer.Option("--data", help="Folder with sts/, tatoeba/.")],
-    languages: Annotated[str, typer.Option(help="Two-letter codes, with commas.")],
-    sts: Annotated[str, typer.Option(help="STS set.")] = "stsb",
-    split: Annotated[str, typer.Option(help="Part of the STS set.")] = "dev",
-    json: Json = False,
-) -> None:
-    """Score an encoder on an STS set, within and across languages."""
-    from keras_msd import load_encoder
-    from keras_msd.evaluate import sts_folder
-
-    scores = sts_folder(
-        load_encoder(encoder), data / "sts", _codes(languages), split, sts
-    )
-    output.show(scores, json, output.scores_table)
 
 
 @app.command(
@@ -279,6 +266,8 @@ def report(
     output.show({"report": str(write_report(run_folder))}, json, output.lines_text)
 
 
+app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
+app.command("mine", epilog=MINE_EXAMPLE)(mine)
 app.command("trim", epilog=TRIM_EXAMPLE)(trim)
 
 

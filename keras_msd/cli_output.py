@@ -32,19 +32,27 @@ def show(value: Any, as_json: bool, human: Callable[[Any], Any]) -> None:
 
 
 def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterable[Any]:
-    """Yield one table of recipes."""
-    table = _table("name", "table", "row", "scales", "cross-lingual", "monolingual")
+    """Yield one table of recipes; under a recipe of several rows, those."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for head in ("paper", "table", "row", "scales"):
+        table.add_column(head)
+    for head in ("cross-lingual", "monolingual"):
+        table.add_column(head, justify="right")
     for one in recipes:
-        expected = one["expected"]
-        table.add_row(
-            one["name"],
-            one["table"],
-            one["row"],
-            ", ".join(one["scales"]),
-            _number(expected.get("cross_lingual")),
-            _number(expected.get("monolingual")),
-        )
+        paper = one["paper"].split(",")[0] if one["table"] else ""
+        scales = ", ".join(one["scales"])
+        about = (one["name"], paper, one["table"], one["row"], scales)
+        table.add_row(*about, *_published(one["expected"]))
+        for model, row in one.get("rows", {}).items():
+            about = (f"  {model}", "", row["table"], row["row"], "")
+            table.add_row(*about, *_published(row["expected"]))
     yield table
+
+
+def _published(expected: dict[str, float]) -> tuple[str, str]:
+    cross, mono = expected.get("cross_lingual"), expected.get("monolingual")
+    return _number(cross), _number(mono)
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -104,13 +112,12 @@ def demo_text(result: dict[str, Any]) -> Iterable[Any]:
 
 
 def scores_table(scores: dict[str, Any]) -> Iterable[Any]:
-    """Yield one table of scores and tracks."""
+    """Yield one table of scores, the chief one first, and tracks."""
+    numbers = {key: one for key, one in scores.items() if isinstance(one, float)}
+    ordered = {key: numbers[key] for key in [scores["primary"], *numbers]}
     table = _table("score", "x100")
-    for key in SCORES:
-        if key in scores:
-            table.add_row(key, _number(scores[key]))
-    for track, value in scores["tracks"].items():
-        table.add_row(track, _number(value))
+    for key, value in (ordered | scores.get("tracks", {})).items():
+        table.add_row(key, _number(value))
     yield table
 
 

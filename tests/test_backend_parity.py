@@ -11,22 +11,37 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from test_stages import ROWS, batch, network
+from test_stages import DIM, ROWS, batch, network
 
 import keras_msd
+from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
 from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.losses.feature_distillation import FeatureDistillation
+from keras_msd.losses.logit_distillation import LogitDistillation
 from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
 from keras_msd.stages.align_embedding import AlignEmbedding
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.stages.optimizer import make_optimizer
 from keras_msd.stages.teach_assistant import TeachAssistant
 from keras_msd.stages.teach_student import TeachStudent
+from keras_msd.stages.teach_thin_deep import TeachThinDeep
+
+
+def thin_deep(model):
+    """Return the stage with a dense layer drawn by NumPy."""
+    stage = TeachThinDeep(model, feature_weight=1.0, teacher_dim=DIM, scale=10.0)
+    draw = np.random.default_rng(13)
+    stage.dense.set_weights([draw.normal(size=w.shape) for w in stage.dense.weights])
+    return stage
+
 
 STAGES = {
     "teach_assistant": TeachAssistant,
     "align_embedding": AlignEmbedding,
     "teach_student": TeachStudent,
     "contrastive_learning": lambda model: ContrastiveLearning(model, kd_weight=3),
+    "chunked": lambda model: ContrastiveLearning(model, kd_weight=3, chunk_size=4),
+    "teach_thin_deep": thin_deep,
 }
 BODILESS = {"per_token": lambda model: AlignEmbedding(model, per_token=True)}
 BODILESS |= {
@@ -58,10 +73,26 @@ def per_token(y):
     }
 
 
+def dropout_in_chunks(x, y):
+    """Yield what a step in chunks with dropout does to the weights and to the draws."""
+    model = network(**FULL, num_layers=0, dropout=0.4)
+    stage = ContrastiveLearning(model, chunk_size=4)
+    stage.compile(keras.optimizers.SGD(1.0))
+    kept = {id(weight) for weight in model.weights}
+    before = {v.path: keras.ops.convert_to_numpy(v) for v in model.variables}
+    stage.fit(x, y, batch_size=ROWS, verbose=0)
+    for one in model.variables:
+        after = keras.ops.convert_to_numpy(one)
+        kind = "weight" if id(one) in kept else "draw"
+        change = np.abs(after.astype("float64") - before[one.path]).max()
+        yield f"{kind}/{one.path}", change > 0 and np.isfinite(change)
+
+
 def compute():
     """Return everything that must agree, by name."""
     made = {}
     x, y = batch()
+    y |= {f"teacher_{side}": y[f"assistant_{side}"] for side in ("source", "target")}
     draw = np.random.default_rng(2)
     pair = tuple(draw.normal(size=(2, ROWS, 5)).astype("float32"))
     goal = (y["teacher"], x["group"])
@@ -69,6 +100,12 @@ def compute():
         made[f"loss/mse_{dims}"] = EmbeddingMSE(dims)(*pair)
     for target in TARGETS:
         made[f"loss/{target}"] = MultilingualContrastive(target)(goal, pair)
+    goals = (y["teacher_source"], y["teacher_target"])
+    made["loss/ams"] = AdditiveMarginSoftmax()(goal, pair)
+    made["loss/ams_literal"] = AdditiveMarginSoftmax(scale=1.0)(goal[0], pair)
+    made["loss/feature"] = FeatureDistillation()(pair, pair[::-1])
+    made["loss/logit"] = LogitDistillation()(goals, pair)
+    made |= {f"dropout/{name}": value for name, value in dropout_in_chunks(x, y)}
     for name, make in (STAGES | BODILESS).items():
         model = redrawn_network(num_layers=int(name in STAGES))
         before = values(model)
@@ -104,7 +141,7 @@ def test_both_backends_ran(both):
     assert keras.backend.backend() == "tensorflow"
     assert str(there.pop("backend")) == "jax"
     assert here.keys() == there.keys()
-    assert sum(name.startswith("loss/") for name in here) == 7 + 4 * 3 + 5 * 4
+    assert sum(name.startswith("loss/") for name in here) == 11 + 4 * 3 + 7 * 4
 
 
 def test_losses_and_terms_agree(both):
@@ -131,6 +168,23 @@ def test_one_step_changes_every_variable_alike(both, stage):
             assert largest > 1e-6, name
             worst = np.abs(change - there[name]).max()
             assert worst <= 1e-4 * largest, (name, worst, largest)
+
+
+def test_chunks_change_nothing(both):
+    for made in both:
+        whole = [name for name in made if name.startswith("step/contrastive_learning/")]
+        for name in whole:
+            if not name.endswith("key/bias"):
+                parts = made[name.replace("contrastive_learning", "chunked")]
+                worst = np.abs(parts - made[name]).max()
+                assert worst <= 1e-5 * np.abs(made[name]).max(), name
+
+
+def test_dropout_in_chunks_draws_anew_at_every_step(both):
+    for made in both:
+        changed = {k: v for k, v in made.items() if k.startswith("dropout/")}
+        assert any("/draw/" in name for name in changed) and len(changed) > 5
+        assert all(changed.values()), changed
 
 
 def test_the_same_variables_decay(both):

@@ -104,7 +104,7 @@ def test_bytes_in_every_scheme(encoder, artefacts):
             is_kernel = path.endswith(("/kernel", "/projection"))
             kind = scheme.table if is_table else scheme.blocks
             if not (is_table or is_kernel) and "int" in kind:
-                kind = "float32"  # biases, norms, positions
+                kind = "float16"  # biases, norms, positions
             expected += value.size * bits[kind] / 8
             if "int" in kind:  # a scale a row or an output; a group with 4 bits
                 inputs = 64 if "self_attention" in path else len(value)

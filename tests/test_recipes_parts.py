@@ -3,30 +3,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_msd.checks import InputError
-from keras_msd.files import read_json
-from keras_msd.recipes import run_all, runner
 from keras_msd.recipes.demo import broken_rules
 from keras_msd.recipes.hashed_words import HashedWords
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.plan import plan
 from keras_msd.recipes.start_steps import Goals
 from keras_msd.recipes.state import Run
-
-
-def test_run_all_goes_on_past_a_failure(tmp_path, monkeypatch):
-    def one(name, out, *rest):
-        if name == "bad":
-            raise InputError("no such thing")
-        return {"recipe": name, "folder": str(out)}
-
-    monkeypatch.setattr(runner, "run", one)
-    results = run_all(["bad", "good"], out_dir=tmp_path)
-    assert [result.get("error") for result in results] == [
-        "InputError: no such thing", None,
-    ]  # fmt: skip
-    assert results[1]["folder"] == str(tmp_path / "good")
-    assert read_json(tmp_path / "results.json") == results
 
 
 def test_every_student_has_its_steps(tmp_path):

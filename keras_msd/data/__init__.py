@@ -13,12 +13,17 @@ _MODULES = {
     "PairTable": "pair_table",
     "Pairs": "pair",
     "READERS": "readers",
+    "ScoredBatches": "scored_batches",
     "TextTable": "text_table",
     "Tokenizer": "tokenizer",
     "load_tokenizer": "tokenizer",
     "normalise": "cleaning",
     "pair_dataset": "pipeline",
     "read_pairs": "readers.discover",
+    "read_scored": "scored_rows",
+    "scale_gold": "scored_rows",
+    "scaled_rows": "scored_rows",
+    "scored_dataset": "pipeline",
     "train_unigram": "train_tokenizer",
 }
 

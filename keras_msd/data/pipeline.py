@@ -1,6 +1,6 @@
 """The same batches as a `tf.data.Dataset`, read ahead while a step runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_msd.data.batch_sources import Corpus
 from keras_msd.data.batches import PairBatches
+from keras_msd.data.scored_batches import ScoredBatches, ScoredRow
 from keras_msd.data.store import GuideStore
 
 AHEAD = 2  # batches; the work for one is short against a training step
@@ -57,13 +58,7 @@ def pair_dataset(
     )
     full = token_budget is None and batches.stream.draws % batch_size == 0
     rows = batch_size if full else None
-    ids = tf.TensorSpec((rows, None), tf.int32)
-    x = {
-        f"{side}_{part}": ids
-        for side in ("source", "target")
-        for part in ("token_ids", "padding_mask")
-    }
-    x["group"] = tf.TensorSpec((rows,), tf.int32)
+    x = _inputs(rows) | {"group": tf.TensorSpec((rows,), tf.int32)}
     y = {
         name: tf.TensorSpec((rows, dim), tf.float32)
         for name, dim in batches.dims.items()
@@ -77,6 +72,49 @@ def pair_dataset(
                 batches.on_epoch_end()
             yield batch
 
-    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=(x, y))
-    known = tf.data.experimental.assert_cardinality(len(batches))
+    return _dataset(one_pass, (x, y), len(batches))
+
+
+def scored_dataset(
+    rows: Sequence[ScoredRow],
+    encoder: Any,
+    batch_size: int = 16,
+    max_length: int | None = None,
+    epochs: int = 1,
+    seed: int = 0,
+    multiple: int = 8,
+) -> tf.data.Dataset:
+    """Return batches `(x, y)` of scored sentence pairs, for `RegressSimilarity`.
+
+    Every argument, and what a batch holds, is as in `ScoredBatches`. The number of
+    batches is known to `fit`.
+
+    Raises:
+        InputError: As `ScoredBatches`.
+    """
+    batches = ScoredBatches(
+        rows, encoder, batch_size, max_length, epochs, seed, multiple
+    )
+    y = {"gold": tf.TensorSpec((batch_size,), tf.float32)}
+
+    def one_pass() -> Iterator[Any]:
+        for index in range(len(batches)):
+            yield batches[index]
+
+    return _dataset(one_pass, (_inputs(batch_size), y), len(batches))
+
+
+def _inputs(rows: int | None) -> dict[str, tf.TensorSpec]:
+    return {
+        f"{side}_{part}": tf.TensorSpec((rows, None), tf.int32)
+        for side in ("source", "target")
+        for part in ("token_ids", "padding_mask")
+    }
+
+
+def _dataset(
+    one_pass: Callable[[], Iterator[Any]], signature: Any, count: int
+) -> tf.data.Dataset:
+    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=signature)
+    known = tf.data.experimental.assert_cardinality(count)
     return dataset.apply(known).prefetch(AHEAD)

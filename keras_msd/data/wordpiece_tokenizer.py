@@ -55,6 +55,15 @@ class WordPieceTokenizer(BackendTokenizer):
             content = _from_vocabulary(path, fields, names["unknown_token"])
         return cls(content, origin=f"`{path}`", **names)
 
+    @classmethod
+    def from_vocabulary(cls, path: Path, lowercase: bool) -> Self:
+        """Read a vocab.txt alone, whose special tokens have BERT's names."""
+        names = special_tokens({}, _SPECIAL)
+        content = _from_vocabulary(
+            path, {"do_lower_case": lowercase}, names["unknown_token"]
+        )
+        return cls(content, origin=f"`{path}`", **names)
+
 
 def _with_fields(content: bytes, fields: dict[str, Any]) -> bytes:
     definition = json.loads(content)

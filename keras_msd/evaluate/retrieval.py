@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, existing_folder
-from keras_msd.evaluate.tables import read_table
+from keras_msd.checks import InputError
+from keras_msd.evaluate.tatoeba import read_tatoeba
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
     UnitVectors,
@@ -82,24 +82,22 @@ def retrieval_languages(
 
 
 def retrieval_folder(
-    encoder: SentenceEncoder, folder: str | Path, languages: Iterable[str]
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    languages: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Score the files `tatoeba.<xxx>-eng.tsv.gz` of a folder, as `retrieval_languages`.
+    """Score the Tatoeba files of a folder, as `retrieval_languages`.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds the files: English TAB other language.
-        languages: Three-letter codes, such as `deu`.
+        folder: Holds the files, in our layout or LASER's, as `read_tatoeba` finds them.
+        languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
+            there are.
 
     Raises:
         InputError: A file is missing or broken.
     """
-    folder = existing_folder(folder, "retrieval folder")
-    files = {code: folder / f"tatoeba.{code}-eng.tsv.gz" for code in languages}
-    return retrieval_languages(
-        encoder,
-        {code: [row for _, row in read_table(file, 2)] for code, file in files.items()},
-    )
+    return retrieval_languages(encoder, read_tatoeba(folder, languages))
 
 
 def _checked(pairs: Iterable[Sequence[str]], what: str) -> Pairs:

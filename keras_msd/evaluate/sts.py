@@ -1,6 +1,5 @@
 """Semantic textual similarity: Spearman between cosines and gold scores."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.evaluate.tables import read_table
+from keras_msd.evaluate.tables import finite_number, read_table
 from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors, cosines, percent
 
 Row = tuple[float, str, str]
@@ -40,6 +39,35 @@ def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
     units = UnitVectors(encoder, firsts + seconds)
     score = _spearman(cosines(units(firsts), units(seconds)), gold)
     return {"spearman": score, "pairs": len(rows), "primary": "spearman"}
+
+
+def sts_tracks(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
+) -> dict[str, float]:
+    """Score several tracks, each by itself.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
+            sentence of all tracks once.
+        rows: Name of the track to rows, as `sts` takes them.
+
+    Returns:
+        Spearman x100 by the name of the track.
+
+    Raises:
+        InputError: As `sts`.
+    """
+    gold = {name: _gold(own, name) for name, own in rows.items()}
+    units = UnitVectors(
+        encoder, (text for own in rows.values() for row in own for text in row[1:])
+    )
+    return {
+        name: _spearman(
+            cosines(units(row[1] for row in own), units(row[2] for row in own)),
+            gold[name],
+        )
+        for name, own in rows.items()
+    }
 
 
 def sts_aligned(
@@ -136,19 +164,10 @@ def read_sts(path: str | Path) -> list[Row]:
     Raises:
         InputError: The file is missing or broken, or a score is no finite number.
     """
-    rows = []
-    for number, (score, first, second) in read_table(path, 3):
-        try:
-            gold = float(score)
-        except ValueError:
-            gold = math.nan
-        if not math.isfinite(gold):
-            raise InputError(
-                f"{path}, line {number}: the first field must be a finite number. "
-                f"Received: {score!r:.40}."
-            )
-        rows.append((gold, first, second))
-    return rows
+    return [
+        (finite_number(score, f"{path}, line {number}", "the first field"), one, two)
+        for number, (score, one, two) in read_table(path, 3)
+    ]
 
 
 def _gold(rows: Sequence[Row], what: str) -> np.ndarray:

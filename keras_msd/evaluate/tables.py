@@ -1,6 +1,7 @@
 """Rows of the gzip-compressed, tab-separated files that evaluations read."""
 
 import gzip
+import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,3 +44,16 @@ def read_table(path: str | Path, columns: int) -> Iterator[tuple[int, list[str]]
         ) from error
     if not number:
         raise InputError(f"{path} is empty. Fetch it again.")
+
+
+def finite_number(text: str, where: str, what: str = "a score") -> float:
+    """Return the number that `text` is; raise `InputError` unless it is finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"{where}: {what} must be a finite number. Received: {text!r:.40}."
+        )
+    return number

@@ -18,6 +18,29 @@ class SentenceEncoder(Protocol):
         ...
 
 
+def encoded(encoder: SentenceEncoder, sentences: list[str]) -> np.ndarray:
+    """Return the vectors of `sentences`, `(n, dim)`, once they are checked.
+
+    Raises:
+        InputError: The vectors have a wrong shape, or hold NaN or infinity.
+    """
+    vectors = np.asarray(encoder.encode(sentences))
+    if vectors.ndim != 2 or len(vectors) != len(sentences):
+        raise InputError(
+            "`encode` must return one vector a sentence. Received: shape "
+            f"{vectors.shape} for {len(sentences)} sentences."
+        )
+    broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if broken.size:
+        raise InputError(
+            "Vectors must be finite. Received: NaN or infinity for "
+            f"{broken.size} of {len(sentences)} sentences, the first "
+            f"{sentences[broken[0]]!r:.60}. Train with a lower learning rate, or "
+            "take an earlier stage's weights."
+        )
+    return vectors
+
+
 class UnitVectors:
     """Vectors of length one for a set of sentences.
 
@@ -32,20 +55,7 @@ class UnitVectors:
     def __init__(self, encoder: SentenceEncoder, sentences: Iterable[str]) -> None:
         distinct = list(dict.fromkeys(sentences))
         self._rows = {sentence: row for row, sentence in enumerate(distinct)}
-        vectors = np.asarray(encoder.encode(distinct), np.float64)
-        if vectors.ndim != 2 or len(vectors) != len(distinct):
-            raise InputError(
-                "`encode` must return one vector a sentence. Received: shape "
-                f"{vectors.shape} for {len(distinct)} sentences."
-            )
-        broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if broken.size:
-            raise InputError(
-                "Vectors must be finite. Received: NaN or infinity for "
-                f"{broken.size} of {len(distinct)} sentences, the first "
-                f"{distinct[broken[0]]!r:.60}. Train with a lower learning rate, or "
-                "take an earlier stage's weights."
-            )
+        vectors = encoded(encoder, distinct).astype(np.float64)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         self._vectors = vectors / np.where(norms > 0, norms, 1.0)
 

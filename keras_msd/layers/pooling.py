@@ -34,7 +34,8 @@ class Pooling(keras.layers.Layer):
             return masked_mean(hidden, padding_mask)
         hidden = ops.cast(hidden, "float32")
         if self.mode == "cls":
-            return hidden[:, 0, :]
+            # Not [:, 0]: a batch of no sentence may have no token either.
+            return ops.sum(hidden[:, :1], axis=1)
         real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
         return ops.max(ops.where(real, hidden, -1e9), axis=1)
 

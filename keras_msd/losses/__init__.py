@@ -6,7 +6,15 @@ from typing import Any
 from keras_msd import checks
 
 LOSSES = {
+    "additive_margin_softmax": (
+        "keras_msd.losses.additive_margin_softmax.AdditiveMarginSoftmax"
+    ),
+    "cosine_similarity_mse": (
+        "keras_msd.losses.cosine_similarity_mse.CosineSimilarityMSE"
+    ),
     "embedding_mse": "keras_msd.losses.embedding_mse.EmbeddingMSE",
+    "feature_distillation": "keras_msd.losses.feature_distillation.FeatureDistillation",
+    "logit_distillation": "keras_msd.losses.logit_distillation.LogitDistillation",
     "multilingual_contrastive": (
         "keras_msd.losses.multilingual_contrastive.MultilingualContrastive"
     ),

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.losses.cosine import cosine_matrix
+from keras_msd.losses.pairs import pair_of, same_line
 
 TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
@@ -72,13 +73,8 @@ class MultilingualContrastive(keras.losses.Loss):
         Raises:
             InputError: `y_pred` is not a pair.
         """
-        if not isinstance(y_pred, tuple | list) or len(y_pred) != 2:
-            raise checks.InputError(
-                "`y_pred` must be a pair: source and target embeddings. Received: "
-                f"{type(y_pred).__name__}."
-            )
+        source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
         guide, group = y_true if isinstance(y_true, tuple | list) else (y_true, None)
-        source, target = y_pred
         return self.pairwise(guide, source, target, group)
 
     def pairwise(self, guide: Any, source: Any, target: Any, group: Any = None) -> Any:
@@ -88,7 +84,7 @@ class MultilingualContrastive(keras.losses.Loss):
             wanted = cosine_matrix(guide, guide)
             return ops.mean(ops.square(wanted - similarity), axis=-1)
         if self.target == "bool":
-            wanted = ops.cast(_same(guide, group), similarity.dtype)
+            wanted = ops.cast(same_line(guide, group), similarity.dtype)
             return ops.mean(ops.square(wanted - similarity), axis=-1)
         logits = similarity / self.temperature
         if self.target == "ce_soft":
@@ -102,7 +98,7 @@ class MultilingualContrastive(keras.losses.Loss):
         # Differences from the row's own logit first: the others cancel in float32.
         behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
         duplicate = ops.logical_and(
-            _same(guide, group), ops.logical_not(_same(guide, None))
+            same_line(guide, group), ops.logical_not(same_line(guide, None))
         )
         return ops.logsumexp(ops.where(duplicate, EXCLUDED, behind), axis=-1)
 
@@ -110,10 +106,3 @@ class MultilingualContrastive(keras.losses.Loss):
         """Return the arguments that make this loss again."""
         own = {"target": self.target, "temperature": self.temperature}
         return super().get_config() | own
-
-
-def _same(guide: Any, group: Any) -> Any:
-    """Return bool `(n, n)`: the same English line; the diagonal without `group`."""
-    if group is None:
-        group = ops.arange(ops.shape(guide)[0])
-    return ops.equal(ops.expand_dims(group, 1), ops.expand_dims(group, 0))

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.files import digest
+from keras_msd.models.saved_model_folder import find_saved_model
 from keras_msd.models.vector_file import VectorFile, checked, unit_length
 
 PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
@@ -16,6 +17,8 @@ KINDS = (
     '"default", a folder, "hf://organisation/model", an .npz file, a '
     "SentenceTransformer, an encoder, an artefact, or a function of a list of strings"
 )
+# With one of these, a folder is an encoder or an artefact, whatever else it holds.
+KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,20 @@ class Teacher:
 def load_teacher(source: Any, name: str | None = None) -> Teacher:
     """Make a teacher.
 
+    The folder of a SavedModel holds `saved_model.pb`, as LaBSE, LEALLA and the
+    Universal Sentence Encoder are published, or two such folders named `preprocessor`
+    and `encoder`; `keras_msd.export.saved_model_teacher.load_saved_model` says which
+    are read. A SavedModel is a program that runs with your rights: load only one from a
+    source that you trust.
+
     Args:
-        source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours or in
-            sentence-transformers layout), "hf://organisation/model", an `.npz` file
-            with `sentences` `(n,)` and `vectors` `(n, dim)`, a `SentenceTransformer`,
-            an `Encoder`, an artefact, or a function from a list of strings to an array
-            `(n, dim)`. A function and a `SentenceTransformer` are first called on two
-            sentences to learn their width.
+        source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
+            sentence-transformers layout, or with a published SavedModel),
+            "hf://organisation/model", an `.npz` file with `sentences` `(n,)` and
+            `vectors` `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, or
+            a function from a list of strings to an array `(n, dim)`. A function, a
+            `SentenceTransformer` and a SavedModel are first called on two sentences to
+            learn their width.
         name: What reports call it. A function needs one, because a store of vectors
             must know whose they are: give each version of a function its own name.
 
@@ -113,9 +123,25 @@ def _from_path(source: str | Path, name: str | None) -> Teacher:
             f"A teacher must be {KINDS}. Received: {str(source)!r}, and no such folder "
             "exists. For a model on the hub put hf:// before its name."
         )
+    if not str(source).startswith("hf://"):
+        teacher = _from_saved_model(Path(source), name)
+        if teacher is not None:
+            return teacher
     from keras_msd.models.loading import load_encoder
 
     return _from_encoder(load_encoder(source), name or Path(source).name)
+
+
+def _from_saved_model(folder: Path, name: str | None) -> Teacher | None:
+    """Wrap a published SavedModel; None if the folder is of another kind."""
+    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
+    found = find_saved_model(folder)
+    if found is None or any(place.is_file() for place in places):
+        return None
+    from keras_msd.export.saved_model_teacher import load_saved_model
+
+    function = load_saved_model(found)
+    return _probed(name or folder.resolve().name, found.fingerprint, function)
 
 
 def default_folder() -> str:

@@ -6,13 +6,14 @@ if TYPE_CHECKING:
     from keras_msd.recipes.demo import run_demo
     from keras_msd.recipes.listing import list_recipes
     from keras_msd.recipes.loading import load_recipe
-    from keras_msd.recipes.runner import run, run_all
+    from keras_msd.recipes.runner import run
+    from keras_msd.recipes.runner_all import run_all
 
 _NAMES = {
     "list_recipes": "listing",
     "load_recipe": "loading",
     "run": "runner",
-    "run_all": "runner",
+    "run_all": "runner_all",
     "run_demo": "demo",
 }
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.recipes.data_steps import file_sizes, training_files
+from keras_msd.recipes.regress_steps import check_regression
 from keras_msd.recipes.scores import check_evaluation_files
 from keras_msd.recipes.state import Run
 from keras_msd.recipes.widths import check_widths
@@ -20,9 +21,16 @@ def check(run: Run) -> None:
     if recipe.data.kind == "folder":
         training_files(run)
         check_evaluation_files(recipe, run.data_dir)
+        check_regression(run)
     new = recipe.assistant.source == "new"
     body = run.teacher_encoder if new and recipe.assistant.start == "grow" else None
     check_widths(recipe, run.teacher, body, run.given_assistant)
+    if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
+        raise InputError(
+            '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
+            f'read: "default", a folder or hf://. Received: teacher.source='
+            f'"{recipe.teacher.source}". Take such a teacher, or `source = "train"`.'
+        )
     if recipe.data.kind == "folder":
         _same(run, "pairs", "sizes", file_sizes(run), "files of the data folder")
     _same(run, "teacher_vectors", "fingerprint", run.teacher.fingerprint, "teacher")

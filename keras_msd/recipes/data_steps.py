@@ -53,6 +53,7 @@ def make_data(run: Run, folder: Path) -> None:
         languages=ours.languages,
         pairs=ours.pairs_per_language or 1000,
         seed=ours.seed,
+        sts_train_rows=ours.sts_train_rows,
     )
 
 
@@ -80,20 +81,23 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
-    """Store the teacher's vector of every English line."""
+    """Store the teacher's vector of every English line, of both where it knows both."""
     store = run.store(run.teacher)
-    english = (text for chunk in run.texts.chunks("source") for text in chunk)
-    store.build(english, total=len(run.texts))
+    sides = ("source", "target") if run.recipe.teacher.multilingual else ("source",)
+    for side in sides:
+        texts = (text for chunk in run.texts.chunks(side) for text in chunk)
+        store.build(texts, total=len(run.texts))
     return {"fingerprint": run.teacher.fingerprint, "dim": run.teacher.dim}
 
 
 def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
-    """Train a vocabulary on both sides of the pairs, or take the assistant's."""
+    """Train a vocabulary on both sides of the pairs, or take one that exists."""
     from keras_msd.starts.svd import token_frequencies
 
     ours = run.recipe.tokenizer
-    if run.given_assistant is not None:
-        tokenizer = run.given_assistant.tokenizer
+    owner = run.teacher_encoder if ours.source == "teacher" else run.given_assistant
+    if owner is not None:
+        tokenizer = owner.tokenizer
         tokenizer.save(folder / "tokenizer")
     else:
         from keras_msd.data.train_tokenizer import train_unigram

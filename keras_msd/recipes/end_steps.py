@@ -5,6 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_msd.files import atomic_path, write_json
 from keras_msd.recipes.scores import score_row, score_teacher_row
 from keras_msd.recipes.state import Run
@@ -16,6 +18,16 @@ TIMED = 256  # sentences in a pass that is timed
 def score(run: Run, folder: Path, step: str, full: bool) -> dict[str, Any]:
     """Score the encoder that a step left."""
     return score_row(run.recipe, run.data_dir, run.encoder(step), full)
+
+
+def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Score the teacher after the dense layer that a step left."""
+    from types import SimpleNamespace
+
+    matrix = np.load(run.folder.stage(step) / "reduction.npy")
+    reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
+    row = {"dim": matrix.shape[1]}
+    return row | score_row(run.recipe, run.data_dir, reduced)
 
 
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:

@@ -17,10 +17,14 @@ def recipe_folder() -> Path:
 
 
 def recipe_files() -> dict[str, Path]:
-    """Return the path of every recipe by name, without the shared base."""
-    files = {path.stem: path for path in sorted(recipe_folder().glob("*.toml"))}
-    files.pop(BASE, None)
-    return files
+    """Return the path of every recipe by name, without the shared bases."""
+    files = sorted(recipe_folder().glob("*.toml"))
+    return {path.stem: path for path in files if not is_base(path.stem)}
+
+
+def is_base(name: str) -> bool:
+    """Tell whether a file holds shared values: `base`, or `base_` and a paper."""
+    return name == BASE or name.startswith(f"{BASE}_")
 
 
 def find_recipe(name: str | Path) -> Path:

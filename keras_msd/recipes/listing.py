@@ -11,7 +11,9 @@ def list_recipes() -> list[dict[str, Any]]:
 
     Returns:
         For each `{"name", "title", "paper", "table", "row", "cost", "scales",
-        "default_scale", "expected"}`; `expected` holds published scores x100.
+        "default_scale", "expected", "rows"}`; `expected` holds published scores x100,
+        `rows` the same by model where a recipe has several rows of a table: `{"table",
+        "row", "x", "expected"}`.
 
     Raises:
         InputError: A recipe file is broken.

@@ -6,15 +6,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.recipes import data_steps, end_steps, start_steps
-from keras_msd.recipes.stage_steps import train
+from keras_msd.recipes.regress_steps import regress
+from keras_msd.recipes.stage_steps import train, train_with_curve
 from keras_msd.recipes.state import Run
-from keras_msd.recipes.training import StageSettings, StudentSettings, StudentStage
+from keras_msd.recipes.training import (
+    RegressSettings,
+    StageSettings,
+    StudentSettings,
+    StudentStage,
+    ThinDeepSettings,
+)
 
-SCORE, SPEED, EXPORT = "score_", "speed_", "export_"
+SCORE, SPEED, EXPORT, REDUCED = "score_", "speed_", "export_", "reduced"
 STUDENT_STAGES: tuple[StudentStage, ...] = (
     "align_embedding",
     "teach_student",
     "contrastive_learning",
+    "teach_thin_deep",
+    "regress_similarity",
 )
 
 
@@ -30,6 +39,7 @@ class Step(NamedTuple):
             and `stage`.
         seed: Name that decides the seed; the stages of several students share it, so
             that all see the same pairs in the same order. Empty: the step's own.
+        wanted: Whether the recipe asks for it; no other step reads one that is not.
     """
 
     name: str
@@ -37,24 +47,30 @@ class Step(NamedTuple):
     action: Callable[[Path], Mapping[str, Any] | None]
     row: Mapping[str, str] | None = None
     seed: str = ""
+    wanted: bool = True
 
 
 def plan(run: Run) -> list[Step]:
     """Return every step of a run; those that are done are skipped when it runs."""
     steps = [*_data(run), *_closed_forms(run)]
-    assistant, own = _assistant(run)
-    steps += own
+    assistant = ""
+    if run.recipe.assistant.source != "none":
+        assistant, own = _assistant(run)
+        steps += own
+    steps += _reductions(run)
     for name, settings in run.recipe.student.each().items():
         steps += _student(run, name, settings, assistant)
-    return steps
+    return [step for step in steps if step.wanted]
 
 
-def perform(run: Run, step: Step) -> dict[str, Any]:
+def perform(
+    run: Run, step: Step, marks: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Do a step unless it is done, from a seed of its own; return its record."""
     import keras
 
     keras.utils.set_random_seed(run.seed(step.seed or step.name))
-    return run.folder.perform(step.name, step.action)
+    return run.folder.perform(step.name, step.action, marks)
 
 
 def make_deterministic() -> None:
@@ -71,7 +87,7 @@ def table_widths(run: Run) -> list[int]:
     """Return the widths of the students' word tables below the teacher's width."""
     hidden = run.recipe.assistant.hidden_dim or run.teacher.dim
     students = run.recipe.student.each().values()
-    widths = {student.bottleneck_dim or hidden for student in students}
+    widths = {one.bottleneck_dim or one.hidden_dim or hidden for one in students}
     return sorted((w for w in widths if w < run.teacher.dim), reverse=True)
 
 
@@ -123,10 +139,34 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
         settings = run.recipe.stages.teach_assistant
         steps.append(_stage(run, "teach_assistant", "", last, None, settings))
         last = "teach_assistant"
+    regression = run.recipe.stages.regress_similarity
+    if not regression.skip and regression.of == "assistant":
+        row = {"name": "assistant before STS", "kind": "assistant"}
+        steps.append(_score(run, last, row))
+        steps.append(_stage(run, "regress_similarity", "", last, None, regression))
+        last = "regress_similarity"
     row = {"name": "assistant", "kind": "assistant"}
     steps.append(_score(run, last, row))
     steps.append(_keep(run, last, "assistant"))
+    if run.recipe.student.kind == "none":
+        steps += _use(run, last, "assistant")
     return last, steps
+
+
+def _reductions(run: Run) -> Iterator[Step]:
+    settings = run.recipe.stages.reduce_teacher
+    for width in () if settings.skip else settings.widths:
+        step = f"{REDUCED}_{width}"
+        yield _reduction(run, step, width=width)
+        score = partial(end_steps.score_reduction, run, step=step)
+        row = {"name": f"teacher, {width} dimensions", "kind": step}
+        yield Step(SCORE + step, "evaluation", score, row)
+
+
+def _reduction(run: Run, step: str, **width: Any) -> Step:
+    settings = run.recipe.stages.reduce_teacher
+    make = partial(start_steps.reduce_teacher, run, settings=settings, **width)
+    return Step(step, "stages", make, seed="reduce_teacher")
 
 
 def _student(
@@ -135,9 +175,19 @@ def _student(
     suffix = name.removeprefix("student")
     last = f"untrained{suffix}"
     origin = assistant if settings.layers == "trained" else "assistant_start"
-    make = partial(
-        start_steps.untrained_student, run, settings=settings, assistant=origin
-    )
+    each = {
+        stage: settings.stage(stage, getattr(run.recipe.stages, stage))
+        for stage in STUDENT_STAGES
+    }
+    if settings.kind == "thin_deep":
+        wide = each["teach_thin_deep"].feature == "distillation_first"
+        dim = run.teacher.dim if wide else None
+        shape = start_steps.thin_deep_shape(settings)
+        make = partial(start_steps.thin_deep_student, run, shape=shape, output_dim=dim)
+    else:
+        make = partial(
+            start_steps.untrained_student, run, settings=settings, assistant=origin
+        )
     yield Step(last, "closed_forms", make, seed="untrained")
     row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
     yield _score(run, last, row, full=False)
@@ -147,24 +197,31 @@ def _student(
         yield Step(last, "closed_forms", make)
         row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
         yield _score(run, last, row, full=False)
-    each = {
-        stage: settings.stage(stage, getattr(run.recipe.stages, stage))
-        for stage in STUDENT_STAGES
-    }
-    stages = [stage for stage in STUDENT_STAGES if not each[stage].skip]
-    for stage in stages:
-        make = partial(_stage, run, stage, suffix, settings=each[stage])
+    if run.recipe.stages.regress_similarity.of == "assistant":
+        del each["regress_similarity"]
+    stages = [stage for stage in each if not each[stage].skip]
+    for place, stage in enumerate(stages, 1):
+        if stage == "teach_thin_deep" and each[stage].feature == "synchronized":
+            yield _reduction(run, REDUCED + suffix, like=last)
+        train_it = partial(_stage, run, stage, suffix, settings=each[stage])
         if getattr(each[stage], "branch_alone", False):
-            steps = _branch_alone(run, suffix, last, make)
+            steps = _branch_alone(run, suffix, last, train_it)
         else:
-            steps = [make(start=last, assistant=assistant)]
+            steps = [train_it(start=last, assistant=assistant)]
         yield from steps
         last = steps[-1].name
         row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
-        yield _score(run, last, row, full=stage == stages[-1])
+        yield _score(run, last, row, stages[place:] in ([], ["regress_similarity"]))
     yield _keep(run, last, name)
+    yield from _use(run, last, name, first=not suffix)
+
+
+def _use(run: Run, last: str, name: str, first: bool = True) -> Iterator[Step]:
+    """Yield what is done with an encoder that is finished."""
+    if not run.recipe.evaluate.artefacts:
+        return
     yield Step(f"{SPEED}{name}", "evaluation", partial(end_steps.speed, run, step=last))
-    if not suffix:
+    if first:
         neighbours = partial(end_steps.neighbours, run, step=last)
         yield Step("neighbours", "evaluation", neighbours)
     if end_steps.can_export():
@@ -193,11 +250,17 @@ def _stage(
     suffix: str,
     start: str,
     assistant: str | None,
-    settings: StageSettings,
+    settings: StageSettings | RegressSettings,
 ) -> Step:
     step = name + suffix
+    action: partial[dict[str, Any]]
+    if isinstance(settings, RegressSettings):
+        action = partial(
+            regress, run, step=step, name=name, settings=settings, start=start
+        )
+        return Step(step, "stages", action, seed=name)
     action = partial(
-        train,
+        train_with_curve if settings.scored else train,
         run,
         step=step,
         name=name,
@@ -205,13 +268,16 @@ def _stage(
         start=start,
         assistant=assistant,
     )
+    if isinstance(settings, ThinDeepSettings) and settings.feature == "synchronized":
+        action = partial(action, reduction=REDUCED + suffix)
     return Step(step, "stages", action, seed=name)
 
 
 def _score(run: Run, step: str, row: Mapping[str, str], full: bool = True) -> Step:
-    full = full or run.recipe.evaluate.intermediate == "full"
-    action = partial(end_steps.score, run, step=step, full=full)
-    return Step(SCORE + step, "evaluation", action, dict(row))
+    rule = run.recipe.evaluate.intermediate
+    action = partial(end_steps.score, run, step=step, full=full or rule == "full")
+    wanted = full or rule != "none"
+    return Step(SCORE + step, "evaluation", action, dict(row), wanted=wanted)
 
 
 def _keep(run: Run, step: str, name: str) -> Step:

@@ -66,7 +66,10 @@ class RunFolder:
         return record["result"]
 
     def perform(
-        self, name: str, action: Callable[[Path], Mapping[str, Any] | None]
+        self,
+        name: str,
+        action: Callable[[Path], Mapping[str, Any] | None],
+        marks: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Do a step unless it is done, and return its record.
 
@@ -74,6 +77,7 @@ class RunFolder:
             name: The step.
             action: Given the step's folder, empty; returns what later steps and the
                 scores need, as JSON.
+            marks: Goes into the record beside the action's result and its seconds.
         """
         record = self.record(name)
         if record is not None:
@@ -84,6 +88,7 @@ class RunFolder:
         began = time.monotonic()
         result = dict(action(folder) or {})
         record = {"result": result, "seconds": round(time.monotonic() - began, 3)}
+        record |= marks or {}
         write_json(folder / DONE, record)
         return record
 

@@ -1,13 +1,11 @@
 """Run recipes: every step that is not done yet, then the files of the whole run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError
 from keras_msd.files import write_json
 from keras_msd.recipes import summary
-from keras_msd.recipes.folders import recipe_files
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resume import RunFolder
 
@@ -19,6 +17,7 @@ def run(
     data_dir: str | Path | None = None,
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    share_steps: bool = False,
 ) -> dict[str, Any]:
     """Run a recipe, or go on with its run at the first step that is not done.
 
@@ -35,6 +34,8 @@ def run(
         store_dir: Parent of the guide stores; by default `$KERAS_MSD_CACHE`, else the
             user's cache folder.
         overrides: Values by dotted key over those of the recipe.
+        share_steps: Take steps that another run left under `store_dir/steps`, and leave
+            one's own there. The scores are the same; timings.json says what was taken.
 
     Returns:
         What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`),
@@ -62,7 +63,13 @@ def run(
     folder.claim()
     make_deterministic()
     steps = plan(ours)
-    records = {step.name: perform(ours, step) for step in steps}
+    if share_steps:
+        from keras_msd.recipes.shared_steps import SharedSteps
+
+        shared = SharedSteps(ours, ours.store_dir / "steps")
+        records = {step.name: shared.perform(step) for step in steps}
+    else:
+        records = {step.name: perform(ours, step) for step in steps}
     scores = summary.scores(recipe, steps, records)
     timings = summary.timings(steps, records)
     write_json(where / "scores.json", scores)
@@ -76,37 +83,3 @@ def run(
         "artefacts": [str(where / path) for path in summary.artefacts(steps, records)],
         "report": str(write_report(where)),
     }
-
-
-def run_all(
-    names: Iterable[str | Path] | None = None,
-    scale: str | None = "smoke",
-    out_dir: str | Path = "runs",
-    data_dir: str | Path | None = None,
-    store_dir: str | Path | None = None,
-) -> list[dict[str, Any]]:
-    """Run several recipes; one that fails does not stop the others.
-
-    Args:
-        names: Names or paths; by default every recipe.
-        scale: As for `run`.
-        out_dir: Parent of the runs' folders.
-        data_dir: As for `run`.
-        store_dir: As for `run`.
-
-    Returns:
-        What `run` returns for each recipe, or `recipe`, `scale`, `folder` and `error`
-        for one that failed; also written to `out_dir/results.json`.
-    """
-    results = []
-    for name in recipe_files() if names is None else names:
-        own = Path(name).name.removesuffix(".toml")
-        where = Path(out_dir) / own
-        try:
-            result = run(name, where, scale, data_dir, store_dir)
-        except (InputError, RuntimeError, OSError) as error:
-            result = {"recipe": own, "scale": scale or "default", "folder": str(where)}
-            result["error"] = f"{type(error).__name__}: {error}"
-        results.append(result)
-    write_json(Path(out_dir) / "results.json", results)
-    return results

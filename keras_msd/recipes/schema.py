@@ -17,11 +17,25 @@ Scale = Literal["smoke", "demo", "lab", "paper"]
 Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
 
 
+class PaperRow(Settings):
+    """`[recipe.rows.<model>]`: the paper's row that one of a recipe's models is.
+
+    `table` names one or more tables or figures, with semicolons; `x` is the place on a
+    figure's axis; `expected` holds published scores x100.
+    """
+
+    table: str
+    row: str
+    x: float | None = None
+    expected: dict[str, float] = Field(default_factory=dict)
+
+
 class About(Settings):
     """`[recipe]`: which experiment this is.
 
-    `expected` holds published scores x100; `seed` decides every random draw but the
-    choice of pairs, which is `data.seed`'s.
+    `expected` holds published scores x100 of the first student, or of the assistant
+    where there is none; `rows`, by the names of models, says it of several. `seed`
+    decides every random draw but the choice of pairs, which is `data.seed`'s.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -34,6 +48,7 @@ class About(Settings):
     scales: Scales = ("smoke",)
     default_scale: Scale = "smoke"
     expected: dict[str, float] = Field(default_factory=dict)
+    rows: dict[str, PaperRow] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _default_is_offered(self) -> "About":
@@ -43,10 +58,15 @@ class About(Settings):
 
 
 class TeacherSettings(Settings):
-    """`[teacher]`: `source` as for `load_teacher`, or "hashed-words" of width `dim`."""
+    """`[teacher]`: `source` as for `load_teacher`, or "hashed-words" of width `dim`.
+
+    A `multilingual` teacher is scored in all languages, and thin, deep students learn
+    its vector of each side; otherwise that of the English side stands for both.
+    """
 
     source: str = "default"
     dim: Count | None = None
+    multilingual: bool = False
     batch_size: Count = 64
 
 
@@ -55,6 +75,7 @@ class DataSettings(Settings):
 
     `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
     Limits count pairs after cleaning; an absent limit takes everything.
+    `sts_train_rows` of a made STS set are for `regress_similarity`.
     """
 
     kind: Literal["made", "folder"]
@@ -66,12 +87,13 @@ class DataSettings(Settings):
     max_length: Annotated[int, Field(ge=4)] = 128
     temperature: Positive = float("inf")
     seed: Annotated[int, Field(ge=0)] = 0
+    sts_train_rows: Annotated[int, Field(ge=0)] = 0
 
 
 class TokenizerSettings(Settings):
-    """`[tokenizer]`: "train" on the pairs, or "assistant": the one it comes with."""
+    """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own."""
 
-    source: Literal["train", "assistant"] = "train"
+    source: Literal["train", "assistant", "teacher"] = "train"
     vocabulary_size: Annotated[int, Field(ge=8)] | None = None
 
     @model_validator(mode="after")
@@ -85,6 +107,8 @@ class TokenizerSettings(Settings):
 
 class AssistantSettings(Settings):
     """`[assistant]`: "new" with a shape and a start, or an encoder that exists.
+
+    "none" is for thin, deep students, which need no assistant.
 
     `start` of a new one: "random"; "ridge": closed-form word rows under a pre-norm body
     whose residuals begin at zero; "grow": the teacher's body with closed-form rows.
@@ -145,16 +169,21 @@ class EvaluateSettings(Settings):
     """`[evaluate]`: what is scored, from the files of the data folder.
 
     `languages` of the STS set `sts` (by default those of the pairs), three-letter codes
-    for `retrieval` (none: no such score). `intermediate` is what rows before the last
-    of a model get: all scores, or only the cross-lingual one.
+    for `retrieval` (none: no such score), two-letter codes for the United Nations
+    corpus in `un/` and for mining in `bucc2018/` (none: no such scores). `intermediate`
+    is what rows before the last of a model get: all scores, only the cross-lingual one,
+    or none: no such rows. Without `artefacts` no encoder is timed or exported.
     """
 
     sts: str = "stsb"
     split: str = "dev"
     languages: Words = ()
     retrieval: Words = ()
-    intermediate: Literal["full", "cross_lingual"] = "full"
+    un: Words = ()
+    bucc: Words = ()
+    intermediate: Literal["full", "cross_lingual", "none"] = "full"
     neighbours: Annotated[int, Field(ge=0)] = 5
+    artefacts: bool = True
 
 
 class Recipe(Settings):
@@ -164,7 +193,7 @@ class Recipe(Settings):
     teacher: TeacherSettings
     data: DataSettings
     tokenizer: TokenizerSettings
-    assistant: AssistantSettings
+    assistant: AssistantSettings = AssistantSettings(source="none")
     student: StudentSettings
     stages: StagesSettings
     starts: StartsSettings = StartsSettings()
@@ -176,12 +205,45 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _tokenizer_has_an_owner(self) -> "Recipe":
-        new = self.assistant.source == "new"
-        if new == (self.tokenizer.source == "assistant"):
-            wanted = '"train"' if new else '"assistant"'
+        source = self.assistant.source
+        allowed = {"new": ("train",), "none": ("train", "teacher")}
+        if self.tokenizer.source not in allowed.get(source, ("assistant",)):
+            wanted = " or ".join(f'"{n}"' for n in allowed.get(source, ("assistant",)))
             raise ValueError(
                 f"`tokenizer.source` must be {wanted} when `assistant.source` is "
+                f'"{source}"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fit_the_student(self) -> "Recipe":
+        kind, stages = self.student.kind, self.stages
+        alone = kind == "none" and bool(stages.reduce_teacher.widths)
+        if (kind == "thin_deep" or alone) != (self.assistant.source == "none"):
+            raise ValueError(
+                'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
+                f'which has none; received kind "{kind}", assistant '
                 f'"{self.assistant.source}"'
+            )
+        apart = ("teach_thin_deep", "reduce_teacher", "regress_similarity")
+        others = [n for n, own in stages.items() if n not in apart and not own.skip]
+        if self.assistant.source == "none" and others:
+            raise ValueError(
+                "without an assistant there are the stages "
+                f"{', '.join(f'`{name}`' for name in apart)}; received "
+                f"{', '.join(others)}"
+            )
+        if (kind == "thin_deep") == stages.teach_thin_deep.skip:
+            raise ValueError(
+                "`stages.teach_thin_deep` is the stage of students of kind "
+                f'"thin_deep", and of no others; received kind "{kind}"'
+            )
+        regress = stages.regress_similarity
+        model = {"thin_deep": "student", "none": "assistant"}.get(kind, regress.of)
+        if not regress.skip and model != regress.of:
+            raise ValueError(
+                f'`stages.regress_similarity.of` must be "{model}" for `student.kind = '
+                f'"{kind}"`'
             )
         return self
 

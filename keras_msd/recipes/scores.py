@@ -24,7 +24,24 @@ def evaluation_files(recipe: Recipe, data_dir: Path) -> list[Path]:
     files += [
         data_dir / "tatoeba" / f"tatoeba.{code}-eng.tsv.gz" for code in ours.retrieval
     ]
+    for code in ours.un:
+        files += [
+            _found(data_dir / "un", f"UNv1.0.en-{code}.{end}") for end in ("en", code)
+        ]
+    for code in ours.bucc:
+        files += [
+            _found(data_dir / "bucc2018", f"{code}-en.training.{end}")
+            for end in (code, "en", "gold")
+        ]
     return files
+
+
+def _found(folder: Path, name: str) -> Path:
+    """Return the file of that name, packed or not, at the place it unpacks to."""
+    for pattern in (name, f"{name}.gz"):
+        if places := sorted(folder.rglob(pattern)):
+            return places[0]
+    return folder / name
 
 
 def check_evaluation_files(recipe: Recipe, data_dir: Path) -> None:
@@ -53,12 +70,15 @@ def score_row(
 
     Returns:
         `parameters`, `bytes`, `table_bytes` where known; `cross_lingual`,
-        `monolingual`, `tracks` and `retrieval`, x100, as far as they were asked for.
+        `monolingual`, `tracks`, `retrieval`, `un` and `bucc`, x100, as far as they were
+        asked for.
     """
     from keras_msd.evaluate import cost
 
     row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
     row |= _sts(recipe, data_dir, encoder, full)
+    if full:
+        _mined(recipe, data_dir, encoder, row)
     if full and recipe.evaluate.retrieval:
         from keras_msd.evaluate import retrieval_folder
 
@@ -72,10 +92,10 @@ def score_row(
 def score_teacher_row(
     recipe: Recipe, data_dir: Path, teacher: Any, encoder: Any | None
 ) -> dict[str, Any]:
-    """Return a teacher's scores on English, the language it knows, and its size.
+    """Return a teacher's scores in the languages it knows, and its size.
 
     Args:
-        recipe: Says which set is read.
+        recipe: Says which sets are read, and whether it knows more than English.
         data_dir: Holds `sts/`.
         teacher: Has `encode`.
         encoder: The teacher as an encoder of ours, None if it is none.
@@ -83,8 +103,10 @@ def score_teacher_row(
     from keras_msd.evaluate import cost, sts_folder
 
     ours = recipe.evaluate
-    scores = sts_folder(teacher, data_dir / "sts", ["en"], ours.split, ours.sts)
     sizes = cost(encoder) if encoder is not None else {}
+    if recipe.teacher.multilingual:
+        return sizes | score_row(recipe, data_dir, teacher)
+    scores = sts_folder(teacher, data_dir / "sts", ["en"], ours.split, ours.sts)
     return sizes | {key: scores[key] for key in KEPT if key in scores}
 
 
@@ -115,3 +137,24 @@ def _sts(recipe: Recipe, data_dir: Path, encoder: Any, full: bool) -> dict[str, 
         tracks = scores["tracks"].items()
         row["tracks"] = {name: v for name, v in tracks if "-" in name or name == "en"}
     return row
+
+
+def _mined(recipe: Recipe, data_dir: Path, encoder: Any, row: dict[str, Any]) -> None:
+    """Add the scores of the large sets, and their languages to the tracks."""
+    ours = recipe.evaluate
+    if ours.un:
+        from keras_msd.evaluate.un import un_folder
+
+        found = un_folder(encoder, data_dir / "un", ours.un)
+        row["un"] = found["precision"]
+        tracks = {name.replace("en-", "un-"): v for name, v in found["tracks"].items()}
+        row["tracks"] |= tracks
+    if ours.bucc:
+        from keras_msd.evaluate.bucc import bucc_folder
+
+        # Threshold and F1 on the training split, as the papers report it.
+        found = bucc_folder(encoder, data_dir, ours.bucc)
+        row["bucc"] = found["f1"]
+        row["tracks"] |= {
+            f"bucc-{name.removesuffix('-en')}": v for name, v in found["tracks"].items()
+        }

@@ -4,13 +4,18 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
+from keras_msd.recipes.score_curve import score_curve
 from keras_msd.recipes.state import Run
 from keras_msd.recipes.training import (
     AlignSettings,
     ContrastiveSettings,
+    Length,
     StageSettings,
+    ThinDeepSettings,
 )
 
 POINTS = 100  # values of each term in a stage's history
@@ -24,6 +29,8 @@ def train(
     settings: StageSettings,
     start: str,
     assistant: str | None,
+    curve: bool = False,
+    reduction: str | None = None,
 ) -> dict[str, Any]:
     """Run one stage and leave `encoder/` and `history.json`.
 
@@ -35,25 +42,24 @@ def train(
         settings: The stage's.
         start: Step that left the encoder to train.
         assistant: Step that left the assistant, for stages that imitate it.
+        curve: Score the encoder `settings.scored` times on its way.
+        reduction: Step that left the dense layer of a "synchronized" student's teacher.
     """
     from keras_msd.stages import stage_class
-    from keras_msd.stages.optimizer import make_optimizer
 
     table = run.table(settings)
     encoder = run.encoder(start)
-    _freeze(encoder, settings)
+    freeze(encoder, settings)
     make = stage_class(name)
-    stage = make(encoder, dims=settings.dims, **_terms(settings))
+    terms = _terms(settings)
+    if isinstance(settings, ThinDeepSettings):
+        terms["teacher_dim"] = run.teacher.dim
+    if reduction:
+        terms["reduction"] = np.load(run.folder.stage(reduction) / "reduction.npy")
+    stage = make(encoder, dims=settings.dims, **terms)
     steps = _steps(settings, table)
     stage.compile(
-        optimizer=make_optimizer(
-            settings.learning_rate,
-            steps,
-            warmup=settings.warmup,
-            weight_decay=settings.weight_decay,
-            clip_norm=settings.clip_norm,
-            schedule=settings.schedule,
-        ),
+        optimizer=optimizer(settings, steps),
         jit_compile=False,  # every padded length would be compiled anew
     )
     batches = _dataset(
@@ -66,20 +72,55 @@ def train(
         seed=run.seed(name),
         temperature=run.recipe.data.temperature,
     )
-    history = _history(steps, step)
+    history = loss_history(steps, step)
+    callbacks = [history]
+    if curve:
+        callbacks.append(score_curve(run, encoder, steps, settings, history.record))
     stage.fit(
         batches,
         steps_per_epoch=steps,
         shuffle=False,
         verbose=0,
-        callbacks=[history],
+        callbacks=callbacks,
     )
+    if isinstance(settings, ThinDeepSettings):
+        encoder = stage.trained_encoder()
     encoder.save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     return {"steps": steps, "pairs": steps * settings.batch_size}
 
 
-def _freeze(encoder: Any, settings: StageSettings) -> None:
+def train_with_curve(run: Run, folder: Path, **options: Any) -> dict[str, Any]:
+    """Do as `train`, and put the encoder's scores on its way into `history.json`."""
+    return train(run, folder, **options, curve=True)
+
+
+def optimizer(settings: Length, steps: int) -> Any:
+    """Return the optimizer of a stage of so many updates."""
+    from keras_msd.stages.optimizer import make_optimizer
+
+    warmup = settings.warmup
+    if settings.warmup_steps is not None:
+        if settings.warmup_steps >= steps:
+            raise InputError(
+                "`warmup_steps` must be below the stage's updates. Received: "
+                f"warmup_steps={settings.warmup_steps}, {steps} updates. Lower it, or "
+                "train longer."
+            )
+        # Half an update more, as the optimizer rounds the product down.
+        warmup = (settings.warmup_steps + 0.5) / steps
+    return make_optimizer(
+        settings.learning_rate,
+        steps,
+        warmup=warmup,
+        weight_decay=settings.weight_decay,
+        clip_norm=settings.clip_norm,
+        schedule=settings.schedule,
+    )
+
+
+def freeze(encoder: Any, settings: Length) -> None:
+    """Take the layers that a stage leaves alone out of training."""
     for layer in settings.frozen:
         encoder.model.get_layer(layer).trainable = False
     if not encoder.config.num_layers:
@@ -91,6 +132,9 @@ def _freeze(encoder: Any, settings: StageSettings) -> None:
 def _terms(settings: StageSettings) -> dict[str, Any]:
     if isinstance(settings, AlignSettings):
         return {"per_token": settings.per_token}
+    if isinstance(settings, ThinDeepSettings):
+        own = ThinDeepSettings.model_fields.keys() - StageSettings.model_fields.keys()
+        return {name: getattr(settings, name) for name in sorted(own)}
     if not isinstance(settings, ContrastiveSettings):
         return {}
     terms: dict[str, Any] = {
@@ -127,6 +171,11 @@ def _guides(
 ) -> dict[str, Any]:
     if name in ("teach_assistant", "contrastive_learning"):
         return {"teacher": (run.store(run.teacher), "source")}
+    if name == "teach_thin_deep":
+        # What only knows English stands for both sides with its English vector.
+        other = "target" if run.recipe.teacher.multilingual else "source"
+        store = run.store(run.teacher)
+        return {"teacher_source": (store, "source"), "teacher_target": (store, other)}
     guide, kind = run.encoder(assistant or ""), "assistant"
     if isinstance(settings, AlignSettings):
         guide = guide.embedding_guide(per_token=settings.per_token)
@@ -147,7 +196,8 @@ def _dataset(*args: Any, **kwargs: Any) -> Any:
     return PairBatches(*args, **kwargs)
 
 
-def _history(steps: int, what: str) -> Any:
+def loss_history(steps: int, what: str) -> Any:
+    """Return a callback that keeps the terms of a stage in `record`."""
     import keras
 
     from keras_msd.progress import track

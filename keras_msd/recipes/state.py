@@ -100,7 +100,7 @@ class Run:
     @cached_property
     def given_assistant(self) -> Any | None:
         """The assistant that the recipe names, None if it makes a new one."""
-        if self.recipe.assistant.source == "new":
+        if self.recipe.assistant.source in ("new", "none"):
             return None
         from keras_msd.models.loading import load_encoder
 

@@ -36,7 +36,8 @@ def timings(steps: Sequence[Step], records: Records) -> dict[str, Any]:
 
     Returns:
         `seconds` in all; `parts` and `steps`, seconds by name; `speed`, sentences a
-        second by student.
+        second by student; `reused`, for steps taken from another run, the seconds that
+        they took there.
     """
     spent = {step.name: records[step.name]["seconds"] for step in steps}
     parts: dict[str, float] = {}
@@ -50,7 +51,11 @@ def timings(steps: Sequence[Step], records: Records) -> dict[str, Any]:
         if step.name.startswith(SPEED)
     }
     total = round(sum(spent.values()), 3)
-    return {"seconds": total, "parts": parts, "steps": spent, "speed": speed}
+    reused = {
+        name: record["reused"] for name, record in records.items() if "reused" in record
+    }
+    found = {"seconds": total, "parts": parts, "steps": spent, "speed": speed}
+    return found | {"reused": reused}
 
 
 def artefacts(steps: Sequence[Step], records: Records) -> list[str]:
@@ -63,7 +68,10 @@ def artefacts(steps: Sequence[Step], records: Records) -> list[str]:
 
 
 def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    assistant = [row for row in rows if row["kind"] == "assistant"][-1]
+    assistants = [row for row in rows if row["kind"] == "assistant"]
+    if not assistants:
+        return
+    assistant = assistants[-1]
     last = {row["student"]: row for row in rows if "student" in row}
     for name, row in last.items():
         share = 100 * row["cross_lingual"] / assistant["cross_lingual"]

@@ -22,6 +22,8 @@ def check_widths(
         InputError: Two widths differ, or a unit does not fit the assistant's depth.
     """
     ours = recipe.assistant
+    if ours.source == "none":
+        return
     if assistant is None and ours.start == "grow":
         assistant = _grown_from(recipe, body)
     config = assistant.config if assistant else None

@@ -32,6 +32,7 @@ dd { margin: 0; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 figure { margin: 0; padding: .75rem;
   border: 1px solid var(--line); border-radius: .5rem; }
+figure { max-width: 44rem; }
 figcaption { font-weight: 600; }
 figure svg { width: 100%; height: auto; }
 .source, small { opacity: .7; font-size: .85rem; }
@@ -82,6 +83,16 @@ def _page(run: RunFiles, recipe_text: str) -> str:
         sections.settings,
     )
     body = "".join(part(run) for part in parts)
+    rest = f"<pre>{escape(recipe_text)}</pre>"
+    return whole_page(
+        title,
+        f"<h1>{title}</h1>\n<p>{escape(lead)}</p>\n"
+        f"{body}<details><summary>recipe.toml</summary>{rest}</details>\n",
+    )
+
+
+def whole_page(title: str, body: str) -> str:
+    """Return a page that a browser lets fetch nothing, from escaped parts."""
     # The policy makes the browser refuse anything that is not in this file.
     return f"""<!doctype html>
 <html lang="en">
@@ -94,9 +105,6 @@ def _page(run: RunFiles, recipe_text: str) -> str:
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>{title}</h1>
-<p>{escape(lead)}</p>
-{body}<details><summary>recipe.toml</summary><pre>{escape(recipe_text)}</pre></details>
-</body>
+{body}</body>
 </html>
 """

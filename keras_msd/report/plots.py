@@ -45,7 +45,7 @@ def loss_curves(stage: str, history: dict[str, Any]) -> str:
     """Return the curves of a stage's loss terms, one line a term."""
     terms = history["terms"]
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"loss {stage}"}):
-        figure, axes = _figure("step", "loss term")
+        figure, axes = new_figure("step", "loss term")
         for term, values in terms.items():
             marker = "o" if len(values) == 1 else None
             axes.plot(
@@ -57,9 +57,9 @@ def loss_curves(stage: str, history: dict[str, Any]) -> str:
             )
         if all(value > 0 for values in terms.values() for value in values):
             axes.set_yscale("log")
-            _plain_ticks(axes.yaxis)
-        _legend(axes)
-        return _svg(figure)
+            plain_ticks(axes.yaxis)
+        add_legend(axes)
+        return to_svg(figure)
 
 
 def stage_scores(rows: list[dict[str, Any]], key: str) -> str:
@@ -67,7 +67,7 @@ def stage_scores(rows: list[dict[str, Any]], key: str) -> str:
     students = by_student(rows)
     names = list(dict.fromkeys(_step(row) for own in students.values() for row in own))
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"stages {key}"}):
-        figure, axes = _figure("", f"{plain(key)}, x100")
+        figure, axes = new_figure("", f"{plain(key)}, x100")
         for name, own in students.items():
             points = [(names.index(_step(r)), r[key]) for r in own if _has(r, key)]
             axes.plot(*zip(*points, strict=True), marker="o", label=plain(name))
@@ -83,15 +83,15 @@ def stage_scores(rows: list[dict[str, Any]], key: str) -> str:
             )
         axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
         axes.margins(x=0.1)
-        _legend(axes)
-        return _svg(figure)
+        add_legend(axes)
+        return to_svg(figure)
 
 
 def size_against(rows: list[dict[str, Any]], key: str) -> str:
     """Return `key` over the bytes of the weights, a point a finished model."""
     rows = [row for row in final_rows(rows) if _has(row, key) and row.get("bytes")]
     with mpl.rc_context(STYLE | {"svg.hashsalt": f"size {key}"}):
-        figure, axes = _figure("weights, MB", f"{plain(key)}, x100")
+        figure, axes = new_figure("weights, MB", f"{plain(key)}, x100")
         for row, marker, colour in zip(
             rows, _cycle(MARKERS, rows), _cycle(COLOURS, rows), strict=True
         ):
@@ -104,13 +104,14 @@ def size_against(rows: list[dict[str, Any]], key: str) -> str:
                 label=plain(row["name"]),
             )
         axes.set_xscale("log")
-        _plain_ticks(axes.xaxis)
+        plain_ticks(axes.xaxis)
         axes.margins(0.15)
-        _legend(axes)
-        return _svg(figure)
+        add_legend(axes)
+        return to_svg(figure)
 
 
-def _figure(x: str, y: str) -> tuple[Figure, Axes]:
+def new_figure(x: str, y: str) -> tuple[Figure, Axes]:
+    """Return a figure with one pair of axes of these titles."""
     figure = Figure(figsize=(5.2, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.set_xlabel(x)
@@ -118,18 +119,20 @@ def _figure(x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _plain_ticks(axis: Axis) -> None:
+def plain_ticks(axis: Axis) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, without powers."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
-def _legend(axes: Axes) -> None:
+def add_legend(axes: Axes) -> None:
+    """Put the legend below the axes."""
     axes.figure.legend(loc="outside lower center", ncols=2)
 
 
-def _svg(figure: Figure) -> str:
+def to_svg(figure: Figure) -> str:
+    """Return a figure as SVG text without a date, in the page's colours."""
     text = StringIO()
     with warnings.catch_warnings():
         # The browser picks the font, so it does not matter what matplotlib's has.

@@ -5,6 +5,11 @@ from typing import Any
 SCORES = ("cross_lingual", "monolingual", "retrieval")
 SIZES = ("parameters", "bytes", "table_bytes")
 BIG = ("teacher", "assistant")
+ALIASES = {
+    "tatoeba": "retrieval",
+    "un_avg": "un",
+    "bucc_avg": "bucc",
+}  # what papers call a column of ours
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -46,19 +51,37 @@ def final_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def measured(scores: dict[str, Any], key: str) -> float | None:
     """Return what the run measured where a paper prints `key`.
 
-    A key is a column of the last row of the first student, or one of its tracks:
-    `en_de` is the track `en-de`, `de_de` the track `de`.
+    A key is a column of the last row of the first student, or of the assistant where
+    there is none, or one of its tracks: `en_de` is the track `en-de`, `de_de` `de`.
     """
     if key in scores.get("measured", {}):
         return scores["measured"][key]
-    students = by_student(scores["rows"])
-    if not students:
-        return None
-    row = next(iter(students.values()))[-1]
+    row = model_row(scores["rows"])
+    return score_of(row, key) if row else None
+
+
+def score_of(row: dict[str, Any], key: str) -> float | None:
+    """Return a row's score by the name that a paper's column has."""
     tracks = row.get("tracks", {})
     left, _, right = key.partition("_")
     name = left if left == right else f"{left}-{right}"
     return row.get(key, tracks.get(name))
+
+
+def model_row(rows: list[dict[str, Any]], model: str = "") -> dict[str, Any] | None:
+    """Return the last row of a student, or of the rows of a kind.
+
+    Args:
+        rows: The rows of scores.json.
+        model: Name of a student or of a reduced teacher, or a kind such as "assistant";
+            without one the first student, or the assistant where there is none.
+    """
+    students = by_student(rows)
+    name = model or next(iter(students), "assistant")
+    own = students.get(name) or [
+        row for row in rows if name in (row.get("kind"), row.get("student"))
+    ]
+    return own[-1] if own else None
 
 
 def plain(name: str) -> str:

@@ -127,6 +127,12 @@ def timings(run: RunFiles) -> str:
         total += [_minutes(60 * sum(budget.values())), ""]
     heads = ["part", "minutes"] + (["budget, minutes", ""] if budget else [])
     text = _table(heads, [*body, total])
+    reused = run.timings.get("reused", {})
+    if reused:
+        text += (
+            f"<p>{len(reused)} steps were taken from another run, where they took "
+            f"{_minutes(sum(reused.values()))} minutes.</p>"
+        )
     if run.timings.get("speed"):
         speeds = [
             [_label(name), f"{value:,.0f}"]

@@ -10,6 +10,8 @@ STAGES = {
     "align_embedding": "keras_msd.stages.align_embedding.AlignEmbedding",
     "teach_student": "keras_msd.stages.teach_student.TeachStudent",
     "contrastive_learning": "keras_msd.stages.contrastive_learning.ContrastiveLearning",
+    "teach_thin_deep": "keras_msd.stages.teach_thin_deep.TeachThinDeep",
+    "regress_similarity": "keras_msd.stages.regress_similarity.RegressSimilarity",
 }
 OTHERS = (
     "keras_msd.stages.base.Stage",

@@ -5,6 +5,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_msd.stages.cached_gradients import (
+    float32,
+    join,
+    random_states,
+    split,
+    split_gradients,
+)
+
 
 def make_deterministic() -> None:
     """Choose kernels whose results do not depend on timing, for the whole process."""
@@ -22,12 +30,9 @@ class TensorFlowStep:
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        with tf.GradientTape() as tape:
-            embeddings = self(x, training=True)
-            loss = self.compute_loss(x, y, embeddings, sample_weight, training=True)
-            objective = self.optimizer.scale_loss(loss)
+        passes = self._one_pass if self.chunk_size is None else self._two_passes
+        embeddings, loss, gradients = passes(x, y, sample_weight)
         variables = self.trainable_variables
-        gradients = tape.gradient(objective, variables)
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return self._logs(x, y, embeddings, loss)
 
@@ -38,11 +43,72 @@ class TensorFlowStep:
         loss = self.compute_loss(x, y, embeddings, sample_weight, training=False)
         return self._logs(x, y, embeddings, loss)
 
+    def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
+        """Return the embeddings of both sides, float32, without their way there."""
+        parts, count = split(x, self.chunk_size)
+        made = tf.map_fn(
+            lambda rows: float32(self.both_sides(rows, training)),
+            parts,
+            fn_output_signature={"source": tf.float32, "target": tf.float32},
+            parallel_iterations=1,
+        )
+        return join(made, count)
+
     def undivided(self, value: Any) -> Any:
         """Return a loss as one replica alone would have it."""
         return value * tf.distribute.get_strategy().num_replicas_in_sync
+
+    def _one_pass(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        with tf.GradientTape() as tape:
+            embeddings = self(x, training=True)
+            loss = self.compute_loss(x, y, embeddings, sample_weight, training=True)
+            objective = self.optimizer.scale_loss(loss)
+        return embeddings, loss, tape.gradient(objective, self.trainable_variables)
+
+    def _two_passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Do as `_one_pass` in the memory of one chunk, see `CachedGradients`."""
+        states = random_states(self.network)
+        before = [tf.identity(state.value) for state in states]
+        embeddings = self(x, training=True)
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            loss = self.compute_loss(x, y, embeddings, sample_weight, training=True)
+            objective = self.optimizer.scale_loss(loss)
+        variables = self.trainable_variables
+        direct, cached = tape.gradient(objective, (variables, embeddings))
+        for state, value in zip(states, before, strict=True):
+            state.assign(value)
+        network = self.network.trainable_variables
+        totals = {id(one): part for one, part in zip(variables, direct, strict=True)}
+        goals = {
+            side: tf.zeros_like(value) if cached[side] is None else cached[side]
+            for side, value in embeddings.items()
+        }
+
+        def add(totals: list[Any], chunk: tuple[Any, Any]) -> list[Any]:
+            rows, goals = chunk
+            with tf.GradientTape() as tape:
+                made = float32(self.both_sides(rows, training=True))
+            parts = tape.gradient(made, network, goals)
+            return [_add(*pair) for pair in zip(totals, parts, strict=True)]
+
+        start = [_add(tf.zeros_like(one), totals[id(one)]) for one in network]
+        chunks = split(x, self.chunk_size)[0], split_gradients(goals, self.chunk_size)
+        added = tf.foldl(add, chunks, start, parallel_iterations=1)
+        totals |= {id(one): total for one, total in zip(network, added, strict=True)}
+        return embeddings, loss, [totals[id(one)] for one in variables]
 
     def _logs(self: Any, x: Any, y: Any, embeddings: Any, loss: Any) -> dict[str, Any]:
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
         tracker.update_state(self.undivided(loss), sample_weight=self.rows(x))
         return self.compute_metrics(x, y, embeddings)
+
+
+def _add(total: Any, part: Any) -> Any:
+    if part is None:
+        return total
+    if isinstance(part, tf.IndexedSlices):
+        # A word table is large and a chunk has few words: only their rows are written.
+        indices = tf.expand_dims(part.indices, 1)
+        return tf.tensor_scatter_nd_add(total, indices, part.values)
+    return total + part

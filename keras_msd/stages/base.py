@@ -5,13 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_msd.checks import InputError, nearest
+from keras_msd.checks import InputError, at_least, nearest
 from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.stages.cached_gradients import INPUTS, SIDES, CachedGradients
 
-SIDES = ("source", "target")
 
-
-class _OneDevice:
+class _OneDevice(CachedGradients):
     def undivided(self, value: Any) -> Any:
         return value
 
@@ -41,18 +40,27 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             `token_ids` and `padding_mask`. It is trained in place.
         dims: "mean" or "sum", see `EmbeddingMSE`.
         name: Name of the stage.
+        chunk_size: Rows that pass through the network at a time, for batches that do
+            not fit in memory, see `CachedGradients`; None for the whole batch.
         **weights: Factor of a term in the loss, by the term's name; 1 where not given.
 
     Raises:
-        InputError: No term has the name of a weight.
+        InputError: No term has the name of a weight, or `chunk_size` is below 1.
     """
 
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
 
     def __init__(
-        self, encoder: Any, dims: str = "mean", name: str | None = None, **weights: Any
+        self,
+        encoder: Any,
+        dims: str = "mean",
+        name: str | None = None,
+        chunk_size: int | None = None,
+        **weights: Any,
     ) -> None:
+        if chunk_size is not None:
+            at_least(1, chunk_size=chunk_size)
         network = self.trained_part(getattr(encoder, "model", encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
         for unknown in sorted(weights.keys() - set(self.terms)):
@@ -60,7 +68,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 f"`{type(self).__name__}` has no argument or term `{unknown}`. "
                 f"{nearest(unknown, self.terms)} Its terms: {', '.join(self.terms)}."
             )
-        self.network = network
+        self.network, self.chunk_size = network, chunk_size
         self.built = network.built  # so that weights load before the first batch
         self.mse = EmbeddingMSE(dims)
         self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
@@ -87,13 +95,18 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     def call(self, x: Any, training: bool | None = None) -> dict[str, Any]:
         """Embed both sides with the same encoder."""
-        for side in SIDES:
-            for name in (f"{side}_token_ids", f"{side}_padding_mask"):
-                if name not in x:
-                    raise InputError(
-                        f"A batch must hold `{name}`. Received: {', '.join(x)}. Make "
-                        "batches with `pair_dataset` or `PairBatches`."
-                    )
+        for name in INPUTS:
+            if name not in x:
+                raise InputError(
+                    f"A batch must hold `{name}`. Received: {', '.join(x)}. Make "
+                    "batches with `pair_dataset` or `PairBatches`."
+                )
+        if self.chunk_size is None:
+            return self.both_sides(x, training)
+        return self.embed_in_chunks(x, training)
+
+    def both_sides(self, x: Any, training: bool | None) -> dict[str, Any]:
+        """Return the embeddings of both sides of some rows, as `embed` gives them."""
         return {
             side: self.embed(
                 x[f"{side}_token_ids"], x[f"{side}_padding_mask"], training

@@ -35,6 +35,7 @@ class ContrastiveLearning(Stage):
             "ce_hard".
         dims: "mean" or "sum", see `EmbeddingMSE`.
         name: Name of the stage.
+        chunk_size: As for `Stage`.
 
     Source: Ding et al. 2022, eq. 5 to 9.
     """
@@ -52,6 +53,7 @@ class ContrastiveLearning(Stage):
         contrastive_weight: float | None = None,
         dims: str = "mean",
         name: str | None = None,
+        chunk_size: int | None = None,
     ) -> None:
         if contrastive_weight is None:
             hard = contrastive == "default" and target == "ce_hard"
@@ -61,7 +63,7 @@ class ContrastiveLearning(Stage):
             self.terms = ("source_mse", "target_mse")
         else:
             weights["contrastive"] = contrastive_weight
-        super().__init__(encoder, dims=dims, name=name, **weights)
+        super().__init__(encoder, dims, name, chunk_size, **weights)
         default = contrastive == "default"
         self.contrastive: Any = (
             MultilingualContrastive(target, temperature) if default else contrastive

@@ -2,6 +2,7 @@
 
 from keras_msd.starts.branch import branch_encoder, set_branch
 from keras_msd.starts.closed_form import closed_form_encoder
+from keras_msd.starts.dimension_reduction import reduce_dimensions
 from keras_msd.starts.grow import grow_assistant, input_sums, join_tables
 from keras_msd.starts.ridge import fit_ridge
 from keras_msd.starts.student import start_student
@@ -15,6 +16,7 @@ __all__ = [
     "grow_assistant",
     "input_sums",
     "join_tables",
+    "reduce_dimensions",
     "set_branch",
     "start_student",
     "token_frequencies",

@@ -21,12 +21,14 @@ def write_made_data(
     dev_pairs: int = DEV_PAIRS,
     sts_rows: int = STS_ROWS,
     seed: int = 0,
+    sts_train_rows: int = 0,
 ) -> Path:
     """Write the corpus in the layout of a folder of real data.
 
     `parallel/{train,dev}/made.en-<xx>.tsv.gz` (English TAB other language) and
-    `sts/made.dev.<xx>.tsv.gz` (score TAB sentence 1 TAB sentence 2), English among the
-    latter. The same arguments give the same bytes. Each file appears complete.
+    `sts/made.{dev,train}.<xx>.tsv.gz` (score TAB sentence 1 TAB sentence 2), English
+    among the latter. The same arguments give the same bytes. Each file appears
+    complete.
 
     Args:
         folder: Made if it is not there.
@@ -35,6 +37,7 @@ def write_made_data(
         dev_pairs: Held-out pairs for each language.
         sts_rows: Rows of each similarity file.
         seed: As in `made_pairs`.
+        sts_train_rows: Rows of each similarity file to train on; none by default.
 
     Returns:
         The folder.
@@ -49,9 +52,11 @@ def write_made_data(
         for code in codes:
             rows = (pair[:2] for pair in made if pair.language == code)
             _write(folder / "parallel" / split / f"made.en-{code}.tsv.gz", rows)
-    for code, scored in made_sts(sts_rows, codes, seed).items():
-        lines = ((f"{gold:g}", first, second) for gold, first, second in scored)
-        _write(folder / "sts" / f"made.dev.{code}.tsv.gz", lines)
+    for code, scored in made_sts(sts_rows + sts_train_rows, codes, seed).items():
+        lines = [(f"{gold:g}", first, second) for gold, first, second in scored]
+        _write(folder / "sts" / f"made.dev.{code}.tsv.gz", lines[:sts_rows])
+        if sts_train_rows:
+            _write(folder / "sts" / f"made.train.{code}.tsv.gz", lines[sts_rows:])
     return folder
 
 

@@ -1,0 +1,155 @@
+"""Development scores while a model trains."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.evaluate.sts import Row, sts
+from keras_msd.evaluate.translation import mse, translation_accuracy
+
+
+class ScoreCallback(keras.callbacks.Callback):
+    """Score an encoder before training, at the end of each epoch and in between.
+
+    An epoch's logs get every score as `<name>_<score>`, so that `History`,
+    `CSVLogger`, `EarlyStopping` and their like see it, if they come after this callback
+    in the list. `record` keeps all of them, those before training at step 0:
+    `[{"step": updates so far, "<name>_<score>": value, ...}]`.
+
+    Args:
+        encoder: What is scored: the encoder that the trained model holds.
+        score: Maps the encoder to scores such as `sts` gives: numbers by name, and
+            under `primary` the name of the one that should grow.
+        name: Begins the names in the logs; give each callback its own.
+        every: Updates between two looks within an epoch; None for none.
+        best_weights: Give the encoder, when training ends, the weights with the best
+            primary score, those before training included; `best` and `best_step` say
+            which. The first of equal scores counts.
+        patience: Looks in a row without a new best primary score before training ends;
+            None never ends it.
+
+    Raises:
+        InputError: `every` or `patience` is below 1.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        score: Callable[[Any], dict[str, Any]],
+        name: str = "dev",
+        every: int | None = None,
+        best_weights: bool = False,
+        patience: int | None = None,
+    ) -> None:
+        super().__init__()
+        if every is not None:
+            checks.at_least(1, every=every)
+        if patience is not None:
+            checks.at_least(1, patience=patience)
+        self.encoder, self.score, self.name = encoder, score, name
+        self.every, self.best_weights, self.patience = every, best_weights, patience
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Take the scores before training, so that unfit data is refused at once."""
+        self.record: list[dict[str, Any]] = []
+        self.step, self.best, self.best_step = 0, float("-inf"), 0
+        self._looks_since_best = 0
+        self._weights: list[np.ndarray] = []
+        self._look()
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Count the updates; take the scores where it is time."""
+        self.step += 1
+        if self.every and self.step % self.every == 0:
+            self._look()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Take the scores and put them into the logs."""
+        if self.record[-1]["step"] != self.step:
+            self._look()
+        if logs is not None:
+            logs |= {k: v for k, v in self.record[-1].items() if k != "step"}
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Go back to the best weights, if they were asked for."""
+        if self.best_weights:
+            self.encoder.model.set_weights(self._weights)
+            self._weights = []
+
+    def _look(self) -> None:
+        # Under JAX the variables hold the current values once `model` was asked for.
+        if self.model is None:
+            raise checks.InputError("A callback must be given to `fit`.")
+        scores = self.score(self.encoder)
+        numbers = {k: v for k, v in scores.items() if isinstance(v, float)}
+        named = {f"{self.name}_{key}": value for key, value in numbers.items()}
+        self.record.append({"step": self.step} | named)
+        if numbers[scores["primary"]] > self.best:
+            self.best, self.best_step = numbers[scores["primary"]], self.step
+            self._looks_since_best = 0
+            if self.best_weights:
+                self._weights = self.encoder.model.get_weights()
+            return
+        self._looks_since_best += 1
+        if self.patience and self._looks_since_best >= self.patience:
+            self.model.stop_training = True
+
+
+class STSCallback(ScoreCallback):
+    """Log `<name>_spearman` of one STS track, x100.
+
+    Args:
+        encoder: What is scored.
+        rows: `(gold, sentence 1, sentence 2)`, as `sts` takes them.
+        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
+    """
+
+    def __init__(self, encoder: Any, rows: Iterable[Row], **options: Any) -> None:
+        rows = list(rows)
+        super().__init__(encoder, lambda one: sts(one, rows), **options)
+
+
+class MSECallback(ScoreCallback):
+    """Log `<name>_mse`, x100, and `<name>_negative_mse`, which grows.
+
+    Args:
+        encoder: What is scored.
+        teacher_vectors: The teacher's vectors of the source sentences, `(n, dim)`.
+        texts: What the encoder is given, one a vector, as `mse` takes them.
+        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        teacher_vectors: np.ndarray,
+        texts: Iterable[str],
+        **options: Any,
+    ) -> None:
+        texts = checks.sentences(texts)
+        super().__init__(
+            encoder, lambda one: mse(one, teacher_vectors, texts), **options
+        )
+
+
+class TranslationCallback(ScoreCallback):
+    """Log `<name>_accuracy` of finding translations, x100, and each way's own.
+
+    Args:
+        encoder: What is scored.
+        pairs: `(source, target)`, as `translation_accuracy` takes them.
+        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
+    """
+
+    def __init__(
+        self, encoder: Any, pairs: Iterable[Sequence[str]], **options: Any
+    ) -> None:
+        pairs = list(pairs)
+        super().__init__(
+            encoder, lambda one: translation_accuracy(one, pairs), **options
+        )

@@ -1,0 +1,96 @@
+"""Encoders as models of `mteb`, the Massive Text Embedding Benchmark."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError, require
+from keras_msd.evaluate.cost import cost
+
+
+class MTEBEncoder:
+    """What `mteb.evaluate` takes: `mteb.evaluate(MTEBEncoder(encoder), tasks)`.
+
+    Texts are given as they are, without prompts; vectors are compared by cosine. The
+    model's revision is the start of the encoder's fingerprint, so that mteb's cache
+    never takes the scores of one encoder for another's.
+
+    Args:
+        encoder: An encoder or a loaded artefact: `encode(texts, batch_size=,
+            progress=)`, `dim`, `fingerprint`.
+        name: What mteb calls it, `organisation/model`.
+
+    Raises:
+        InputError: mteb is not installed (extra `mteb`), or the name has no slash.
+
+    Source: Muennighoff et al. 2023; `EncoderProtocol` of mteb 2.
+    """
+
+    def __init__(self, encoder: Any, name: str = "keras-msd/encoder") -> None:
+        meta = require("mteb.models.model_meta", "mteb", "Scoring with mteb")
+        self._functions = require("mteb.similarity_functions", "mteb", "mteb")
+        if name.count("/") != 1:
+            raise InputError(
+                f"`name` must be `organisation/model`. Received: {name!r}."
+            )
+        self.encoder = encoder
+        facts: dict[str, Any] = {
+            "name": name,
+            "revision": encoder.fingerprint[:16],
+            "embed_dim": encoder.dim,
+            "similarity_fn_name": meta.ScoringFunction.COSINE,
+            "use_instructions": False,
+        }
+        if hasattr(encoder, "model"):
+            size = cost(encoder)
+            facts |= {
+                "n_parameters": size["parameters"],
+                "memory_usage_mb": size["bytes"] / 2**20,
+                "max_tokens": encoder.max_length,
+                "framework": ["TensorFlow"],
+            }
+        self.mteb_model_meta = meta.ModelMeta.create_empty(overwrites=facts)
+
+    def encode(
+        self,
+        inputs: Iterable[dict[str, Any]],
+        *,
+        batch_size: int = 64,
+        show_progress_bar: bool = True,
+        **context: Any,
+    ) -> np.ndarray:
+        """Turn the texts of all batches into vectors.
+
+        Args:
+            inputs: Batches; `text` holds the texts of one.
+            batch_size: Sentences in a forward pass.
+            show_progress_bar: Show a bar when it takes longer than a second.
+            **context: Task, split, subset and kind of prompt; no encoder of ours
+                treats them differently.
+
+        Returns:
+            float32 `(n, dim)`.
+
+        Raises:
+            InputError: A batch holds something else than text.
+        """
+        texts: list[str] = []
+        for batch in inputs:
+            if "text" not in batch:
+                raise InputError(
+                    "An encoder takes tasks on text. Received: a batch of "
+                    f"{', '.join(batch)}. Leave the task out."
+                )
+            texts += batch["text"]
+        return self.encoder.encode(
+            texts, batch_size=batch_size, progress=show_progress_bar
+        )
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Return the cosine of every pair, a torch tensor `(n, m)`."""
+        return self._functions.cos_sim(embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Return the cosines of row with row, a torch tensor `(n,)`."""
+        return self._functions.pairwise_cos_sim(embeddings1, embeddings2)

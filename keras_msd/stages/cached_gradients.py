@@ -1,0 +1,134 @@
+"""A batch in chunks: the gradients of the whole batch, the memory of one chunk."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd.checks import InputError
+
+SIDES = ("source", "target")
+INPUTS = (
+    "source_token_ids",
+    "source_padding_mask",
+    "target_token_ids",
+    "target_padding_mask",
+)
+
+
+class CachedGradients:
+    """Mix-in that embeds a batch in chunks, for backends other than TensorFlow.
+
+    A loss over all pairs of a batch needs every embedding at once, but not what the
+    network computed on the way to it. So a first pass makes the embeddings and forgets
+    the rest, the loss gives the gradient of each embedding, and a second pass computes
+    each chunk again and takes it further, to the weights. The sum over chunks is the
+    gradient of the whole batch, at the price of one more forward pass.
+
+    Dropout draws its masks chunk by chunk, and the second pass draws the same ones as
+    the first. So with dropout 0 the gradients are those of the whole batch to rounding,
+    and otherwise those of the whole batch with the masks that were drawn.
+
+    Under TensorFlow the training step runs both passes; see `TensorFlowStep`. Under JAX
+    differentiation does: a chunk is a checkpoint, computed anew in the backward pass.
+
+    Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
+        Limited Setup".
+    """
+
+    def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
+        """Return the embeddings of both sides, float32.
+
+        Raises:
+            InputError: The backend is not JAX.
+        """
+        if keras.backend.backend() != "jax":
+            raise InputError(
+                "`chunk_size` needs the backend tensorflow or jax. Received: "
+                f"{keras.backend.backend()}. Set KERAS_BACKEND, or leave `chunk_size` "
+                "out."
+            )
+        states = random_states(self.network)
+        values = _OwnValues(self.network)(ops.zeros(()))
+        state_ids = {id(state) for state in states}
+        fixed = [
+            (variable, value)
+            for variable, value in zip(self.network.variables, values, strict=True)
+            if id(variable) not in state_ids
+        ]
+
+        @keras.remat
+        def embed(drawn: Any, rows: Any) -> Any:
+            now = zip(states, drawn, strict=True)
+            with keras.StatelessScope([*fixed, *now]) as scope:
+                made = float32(self.both_sides(rows, training))
+            return [scope.get_current_value(state) for state in states], made
+
+        parts, count = split(x, self.chunk_size)
+        drawn, made = ops.scan(embed, [state.value for state in states], parts)
+        for state, value in zip(states, drawn, strict=True):
+            state.assign(value)
+        return join(made, count)
+
+
+class _OwnValues(keras.layers.Layer):
+    """Values of a network's variables in their own dtype, whatever the dtype policy."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__(autocast=False, name="own_values")
+        self.network = network
+
+    def call(self, _: Any) -> list[Any]:
+        return [variable.value for variable in self.network.variables]
+
+
+def random_states(network: Any) -> list[Any]:
+    """Return the variables from which a network's dropout draws."""
+    weights = {id(weight) for weight in network.weights}
+    return [one for one in network.variables if id(one) not in weights]
+
+
+def split(x: dict[str, Any], chunk_size: int) -> tuple[dict[str, Any], Any]:
+    """Cut the inputs of a batch of n rows into chunks of one size.
+
+    Returns:
+        The inputs that a network takes, `(chunks, chunk_size, length)`, the last chunk
+        filled up with repetitions of the last row, and n.
+    """
+    count = ops.shape(x[INPUTS[0]])[0]
+    size = _size(count, chunk_size)
+    rows = ops.minimum(ops.arange(-(-count // size) * size), count - 1)
+    parts = {name: ops.take(x[name], rows, axis=0) for name in INPUTS}
+    return {name: _cut(part, size) for name, part in parts.items()}, count
+
+
+def split_gradients(vectors: dict[str, Any], chunk_size: int) -> dict[str, Any]:
+    """Cut the gradients of embeddings as `split` does, the last filled up with 0."""
+    parts = {}
+    for side, value in vectors.items():
+        count = ops.shape(value)[0]
+        size = _size(count, chunk_size)
+        rest = [[0, 0]] * (len(value.shape) - 1)
+        parts[side] = _cut(ops.pad(value, [[0, -count % size], *rest]), size)
+    return parts
+
+
+def _size(count: Any, chunk_size: int) -> int:
+    return min(chunk_size, count) if isinstance(count, int) else chunk_size
+
+
+def _cut(value: Any, size: int) -> Any:
+    return ops.reshape(value, (-1, size, *ops.shape(value)[1:]))
+
+
+def join(chunks: dict[str, Any], count: Any) -> dict[str, Any]:
+    """Put chunks of embeddings, `(chunks, chunk_size, ...)`, together to n rows."""
+    return {
+        side: ops.reshape(value, (-1, *ops.shape(value)[2:]))[:count]
+        for side, value in chunks.items()
+    }
+
+
+def float32(embeddings: dict[str, Any]) -> dict[str, Any]:
+    """Return embeddings in the dtype that losses compute in."""
+    return {side: ops.cast(value, "float32") for side, value in embeddings.items()}

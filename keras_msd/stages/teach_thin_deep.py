@@ -1,0 +1,190 @@
+"""LEALLA's training: rank translations, imitate a multilingual teacher's vectors."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_msd import checks
+from keras_msd.checks import InputError
+from keras_msd.layers.l2_normalize import l2_normalize
+from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
+from keras_msd.losses.feature_distillation import FeatureDistillation
+from keras_msd.losses.logit_distillation import LogitDistillation
+from keras_msd.models.merge_projection import check_mergeable, merge_projection
+from keras_msd.stages.base import Stage
+
+FEATURES = ("fd", "distillation_first", "synchronized")
+
+
+class TeachThinDeep(Stage):
+    """A thin student ranks translations and imitates a wider, multilingual teacher.
+
+    `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A weight of 0
+    leaves its term out, neither computed nor logged. `ams` and `logit` compare cosines,
+    which do not ask for equal widths. For `feature` a student of width d must meet the
+    teacher:
+
+    - "fd": a dense layer d -> teacher_dim on the encoder's output, dropped afterwards;
+    - "distillation_first": the encoder's output has width teacher_dim and is what is
+      compared; a dense layer teacher_dim -> d after it makes the final vectors, those
+      of `ams` and `logit`. It has no bias, and the encoder's `projection` must be
+      linear: `trained_encoder` merges both into one;
+    - "synchronized": the encoder's output; the teacher's vectors go through a fixed
+      matrix teacher_dim -> d first.
+
+    The encoder is trained in place; `trained_encoder` returns it, for
+    "distillation_first" the merged one. In-batch terms need batches of a sentence
+    count, not of a token budget; on several replicas each sees only its own rows.
+
+    Targets: `teacher_source` and `teacher_target` `(n, teacher_dim)`, vectors of the
+        English side and of the translation; none where only `ams` has a weight.
+    Terms: `ams`, `feature`, `logit`.
+
+    Args:
+        encoder: The student.
+        ams_weight: Factor of `AdditiveMarginSoftmax` (alpha).
+        feature_weight: Factor of `FeatureDistillation` (beta); the paper's large model
+            has 1e4.
+        logit_weight: Factor of `LogitDistillation` (gamma).
+        feature: "fd", "distillation_first" or "synchronized", as above.
+        teacher_dim: Width of the teacher's vectors.
+        final_dim: Width d for "distillation_first", None for the encoder's
+            `hidden_dim`; the others take it from the encoder.
+        reduction: For "synchronized", `(teacher_dim, d)`, as `reduce_dimensions`
+            returns it. The teacher's vectors are scaled to length one after it, since
+            only their directions were fitted.
+        margin: See `AdditiveMarginSoftmax`.
+        scale: Factor of the cosines in `ams` and `logit`.
+        temperature: See `LogitDistillation`.
+        mask_duplicates: Whether rows with the same English line, by `group`, are kept
+            from being each other's negatives; False for the equation as printed.
+        dims: "mean" or "sum", see `FeatureDistillation`.
+        name: Name of the stage.
+        chunk_size: As for `Stage`: batches of thousands in the memory of one chunk.
+
+    Raises:
+        InputError: An argument is out of its range or does not fit the encoder.
+
+    Source: Mao & Nakagawa 2023, eq. 1 to 5 and section 4.2.
+    """
+
+    terms: tuple[str, ...] = ("ams", "feature", "logit")
+    targets: tuple[str, ...] = ("teacher_source", "teacher_target")
+
+    def __init__(
+        self,
+        encoder: Any,
+        ams_weight: float = 1.0,
+        feature_weight: float = 1e3,
+        logit_weight: float = 1e-2,
+        feature: str = "fd",
+        teacher_dim: int = 768,
+        final_dim: int | None = None,
+        reduction: np.ndarray | None = None,
+        margin: float = 0.3,
+        scale: float = 100.0,
+        temperature: float = 100.0,
+        mask_duplicates: bool = True,
+        dims: str = "mean",
+        name: str | None = None,
+        chunk_size: int | None = None,
+    ) -> None:
+        weights = {"ams": ams_weight, "feature": feature_weight, "logit": logit_weight}
+        checks.at_least(0, **{f"{term}_weight": one for term, one in weights.items()})
+        checks.at_least(1, teacher_dim=teacher_dim)
+        checks.one_of(FEATURES, feature=feature)
+        weights = {term: weight for term, weight in weights.items() if weight}
+        if not weights:
+            raise InputError(
+                "`TeachThinDeep` needs a weight above 0. Received: ams_weight=0, "
+                "feature_weight=0, logit_weight=0."
+            )
+        self.terms = tuple(weights)
+        if self.terms == ("ams",):
+            self.targets = ()
+        super().__init__(encoder, dims, name, chunk_size, **weights)
+        self.ams = AdditiveMarginSoftmax(margin, scale)
+        self.feature_distance = FeatureDistillation(dims)
+        self.logit_distance = LogitDistillation(temperature, scale)
+        self.feature, self.teacher_dim = feature, teacher_dim
+        self.mask_duplicates, self.encoder = mask_duplicates, encoder
+        self.reduction = None if reduction is None else np.asarray(reduction, "float32")
+        self.dense = self._dense(final_dim)
+
+    def trained_encoder(self) -> Any:
+        """Return the encoder without what only training needs."""
+        if self.feature != "distillation_first":
+            return self.encoder
+        return merge_projection(self.encoder, ops.convert_to_numpy(self.dense.kernel))
+
+    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
+        """Return every term that has a weight.
+
+        Raises:
+            InputError: The batch has no `group` where one is needed.
+        """
+        made = embeddings["source"], embeddings["target"]
+        final = made
+        if self.feature == "distillation_first":
+            final = tuple(self.dense(side) for side in made)
+        terms = {}
+        if "ams" in self.terms:
+            terms["ams"] = self.ams(self._groups(x, final), final)
+        if not self.targets:
+            return terms
+        goals = y["teacher_source"], y["teacher_target"]
+        if "logit" in self.terms:
+            terms["logit"] = self.logit_distance(goals, final)
+        if "feature" in self.terms:
+            if self.feature == "fd":
+                made = tuple(self.dense(side) for side in made)
+            if self.feature == "synchronized":
+                goals = tuple(l2_normalize(g @ self.reduction) for g in goals)
+            terms["feature"] = self.feature_distance(goals, made)
+        return terms
+
+    def check_width(self, name: str, target: Any, embedding: Any) -> None:
+        """Raise `InputError` unless a target has the teacher's width."""
+        if tuple(target.shape)[1:] != (self.teacher_dim,):
+            raise InputError(
+                f"The target `{name}` must have the width `teacher_dim`. Received: "
+                f"{tuple(target.shape)}, teacher_dim={self.teacher_dim}. Give the "
+                "stage the width of the teacher."
+            )
+
+    def _groups(self, x: Any, final: Any) -> Any:
+        if not self.mask_duplicates:
+            return final[0]
+        if "group" not in x:
+            raise InputError(
+                "`TeachThinDeep` needs `group` in the batch: for every row, the first "
+                f"with the same English line. Received: {', '.join(sorted(x))}. Or set "
+                "`mask_duplicates=False`."
+            )
+        return x["group"]
+
+    def _dense(self, final_dim: int | None) -> Any:
+        width = self.network.output_shape[-1]
+        if self.feature == "distillation_first":
+            check_mergeable(self.encoder, self.teacher_dim)
+            units, bias = final_dim or self.encoder.config.hidden_dim, False
+        elif self.feature == "fd" and "feature" in self.terms:
+            units, bias = self.teacher_dim, True
+        else:
+            self._check_reduction(width)
+            return None
+        layer = keras.layers.Dense(units, use_bias=bias, dtype="float32", name="dense")
+        layer.build((None, width))
+        return layer
+
+    def _check_reduction(self, width: int) -> None:
+        wanted = (self.teacher_dim, width)
+        given = None if self.reduction is None else self.reduction.shape
+        if self.feature == "synchronized" and given != wanted:
+            raise InputError(
+                '`feature="synchronized"` needs `reduction`, a matrix (teacher_dim, d) '
+                f"= {wanted}. Received: {given}. Make it with "
+                "`starts.reduce_dimensions`."
+            )

@@ -1,0 +1,128 @@
+"""How few numbers a teacher's vectors need: one dense layer on stored vectors."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_msd.checks import InputError, at_least
+from keras_msd.data.order import permutation
+from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
+from keras_msd.stages.optimizer import make_optimizer
+
+
+def reduce_dimensions(
+    source: Any,
+    target: Any,
+    dim: int,
+    group: Any = None,
+    steps: int = 5_000,
+    batch_size: int = 512,
+    learning_rate: float = 1e-3,
+    margin: float = 0.3,
+    scale: float = 100.0,
+    seed: int = 0,
+) -> np.ndarray:
+    """Fit a dense layer that keeps translations together in `dim` numbers.
+
+    The teacher is frozen: only its vectors are read. The layer is linear, without a
+    bias, starts at random and is trained with `AdditiveMarginSoftmax`; the paper names
+    neither the loss nor the batch size. Only the directions of `vectors @ matrix` are
+    fitted.
+
+    Args:
+        source: The teacher's vectors of the English side, `(n, width)`; an array or
+            memory map, read a batch at a time.
+        target: Those of the translations, `(n, width)`.
+        dim: Numbers that are left, from 1 to `width`.
+        group: int `(n,)`, equal where the English line is the same, so that such rows
+            are not negatives of each other; None where every line occurs once.
+        steps: Updates.
+        batch_size: Pairs in a batch, at most n.
+        learning_rate: At the start; it falls to 0.
+        margin: See `AdditiveMarginSoftmax`.
+        scale: See `AdditiveMarginSoftmax`.
+        seed: Decides the first matrix and the order of pairs.
+
+    Returns:
+        float32 `(width, dim)`.
+
+    Raises:
+        InputError: A number is out of its range, or the arrays do not belong together.
+
+    Source: Mao & Nakagawa 2023, section 3.2 and figure 1.
+    """
+    at_least(1, dim=dim, steps=steps, batch_size=batch_size)
+    shape = np.shape(source)
+    lines = np.arange(shape[0]) if group is None else np.asarray(group)
+    if len(shape) != 2 or np.shape(target) != shape or lines.shape != shape[:1]:
+        raise InputError(
+            "`source` and `target` must be (n, width), and `group` (n,). Received: "
+            f"{shape}, {np.shape(target)}, {lines.shape}."
+        )
+    if dim > shape[1] or batch_size > shape[0]:
+        raise InputError(
+            "`dim` must be at most the width of the vectors and `batch_size` at most "
+            f"their number. Received: dim={dim}, batch_size={batch_size}, vectors "
+            f"{shape}."
+        )
+    model = _Reduction(shape[1], dim, AdditiveMarginSoftmax(margin, scale), seed)
+    optimizer = make_optimizer(learning_rate, steps, warmup=0, weight_decay=0)
+    model.compile(optimizer, jit_compile=False)
+    batches = _Batches(source, target, lines, steps, batch_size, seed)
+    model.fit(batches, shuffle=False, verbose=0)
+    return ops.convert_to_numpy(model.kernel)
+
+
+class _Reduction(keras.Model):
+    def __init__(self, width: int, dim: int, loss: Any, seed: int) -> None:
+        # The class's own name begins with a sign that no scope may begin with.
+        super().__init__(name="reduction")
+        start = keras.initializers.GlorotUniform(seed=seed)
+        self.kernel = self.add_weight(shape=(width, dim), initializer=start)
+        self.ranking = loss
+        self.built = True
+
+    def call(self, x: Any) -> tuple[Any, Any]:
+        return ops.matmul(x["source"], self.kernel), ops.matmul(
+            x["target"], self.kernel
+        )
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        return self.ranking(x["group"], y_pred)
+
+
+class _Batches(keras.utils.PyDataset):
+    """Batches in the order of seeded permutations, one after the other."""
+
+    def __init__(
+        self, source: Any, target: Any, lines: Any, steps: int, size: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.source, self.target, self.lines = source, target, lines
+        self.steps, self.size, self.seed = steps, size, seed
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray]]:
+        each = len(self.lines) // self.size
+        epoch, place = divmod(index, each)
+        draws = np.arange(place * self.size, (place + 1) * self.size)
+        rows = permutation(draws, len(self.lines), self.seed + epoch)
+        first = np.unique(self.lines[rows], return_inverse=True)[1]
+        return (
+            {
+                "source": np.asarray(self.source[rows], "float32"),
+                "target": np.asarray(self.target[rows], "float32"),
+                "group": first.astype("int32"),
+            },
+        )

@@ -1,0 +1,98 @@
+"""A teacher's vectors in fewer numbers: one dense layer on stored vectors."""
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.reduced_guide import ReducedGuide
+from keras_msd.starts.dimension_reduction import reduce_dimensions
+
+WIDE, DIM, COUNT = 12, 3, 200
+QUICK = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "scale": 20.0}
+
+
+def stored(seed=0):
+    """Return translations: equal in DIM hidden numbers, different in all others."""
+    draw = np.random.default_rng(seed)
+    basis = np.linalg.qr(draw.normal(size=(WIDE, WIDE)))[0]
+    meaning = draw.normal(size=(COUNT, DIM))
+    sides = [
+        np.concatenate([meaning, 1.5 * draw.normal(size=(COUNT, WIDE - DIM))], axis=1)
+        for _ in range(2)
+    ]
+    return [(side @ basis).astype("float32") for side in sides]
+
+
+def precision(source, target):
+    cosines = unit(source) @ unit(target).T
+    return np.mean(cosines.argmax(axis=1) == np.arange(len(source)))
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1)[:, None]
+
+
+def test_what_translations_share_is_kept():
+    source, target = stored()
+    matrix = reduce_dimensions(source, target, DIM, **QUICK)
+    assert matrix.shape == (WIDE, DIM) and matrix.dtype == np.float32
+    start = reduce_dimensions(source, target, DIM, **QUICK | {"steps": 1})
+    before = precision(source @ start, target @ start)
+    assert precision(source, target) < 0.2 and before < 0.2
+    assert precision(source @ matrix, target @ matrix) > 0.9
+
+
+def test_the_seed_decides_and_a_memory_map_will_do(tmp_path):
+    source, target = stored()
+    np.save(tmp_path / "source.npy", source)
+    mapped = np.load(tmp_path / "source.npy", mmap_mode="r")
+    short = QUICK | {"steps": 5}
+    first = reduce_dimensions(source, target, DIM, **short, seed=1)
+    again = reduce_dimensions(mapped, target, DIM, **short, seed=1)
+    np.testing.assert_array_equal(first, again)
+    other = reduce_dimensions(source, target, DIM, **short, seed=2)
+    assert np.abs(first - other).max() > 0.01
+
+
+def test_duplicate_lines_are_no_negatives():
+    source = np.repeat(np.eye(4, dtype="float32"), 2, axis=0)
+    group = np.repeat(np.arange(4) * 1_000, 2)
+    one = {"steps": 1, "batch_size": 8, "learning_rate": 0.1}
+    together = reduce_dimensions(source, source, 2, **one, group=group)
+    apart = reduce_dimensions(source, source, 2, **one)
+    distinct = reduce_dimensions(source[::2], source[::2], 2, **one | {"batch_size": 4})
+    np.testing.assert_allclose(together, distinct, atol=1e-5)
+    assert np.abs(together - apart).max() > 1e-3
+
+
+def test_mistakes_are_named():
+    source, target = stored()
+    with pytest.raises(InputError, match=r"\(200, 12\), \(200, 11\), \(200,\)"):
+        reduce_dimensions(source, target[:, 1:], DIM)
+    with pytest.raises(InputError, match=r"\(200, 12\), \(5,\)"):
+        reduce_dimensions(source, target, DIM, group=np.arange(5))
+    with pytest.raises(InputError, match="dim=13"):
+        reduce_dimensions(source, target, 13, **QUICK)
+    with pytest.raises(InputError, match="batch_size=512"):
+        reduce_dimensions(source, target, DIM)
+    with pytest.raises(InputError, match="`dim` must be at least 1"):
+        reduce_dimensions(source, target, 0, **QUICK)
+
+
+class Words:
+    dim, fingerprint = 2, "words"
+
+    def encode(self, texts, scale=1):
+        return scale * np.array([[len(text), text.count("a")] for text in texts], "f4")
+
+
+def test_a_reduced_guide_is_a_guide():
+    matrix = np.array([[1, 0, 1], [0, 2, 0]], "float32")
+    guide = ReducedGuide(Words(), matrix)
+    assert guide.dim == 3 and guide.fingerprint != Words.fingerprint
+    assert guide.fingerprint != ReducedGuide(Words(), 2 * matrix).fingerprint
+    made = guide.encode(["ab", ""], scale=3)
+    norm = np.sqrt(2**2 + 2**2 + 2**2)
+    np.testing.assert_allclose(made, [[2 / norm, 2 / norm, 2 / norm], [0, 0, 0]])
+    with pytest.raises(InputError, match="guide.dim=2"):
+        ReducedGuide(Words(), matrix.T)

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import bucc_folder, mine, mining, read_bucc
+
+
+class Drawn:
+    """A vector drawn from the last word of a sentence, a little off for its language.
+
+    So a sentence and its translation are near, and unrelated ones are not.
+    """
+
+    def encode(self, texts):
+        return np.stack([self.vector(text) for text in texts])
+
+    def vector(self, text):
+        language, number = text.split()
+        near = np.random.default_rng(int(number)).normal(size=6)
+        far = np.random.default_rng([int(number), *language.encode()]).normal(size=6)
+        return near + 0.45 * far
+
+
+def write(folder, split, code="de", pairs=range(20), alone=15, shift=0):
+    """Write a split: `pairs` have a translation, the other sentences have none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{code}-en.{split}"
+    numbers = [shift + number for number in pairs]
+    others = {code: 1000, "en": 2000}
+    for language, start in others.items():
+        mine_ = numbers + [start + shift + number for number in range(alone)]
+        order = np.random.default_rng(len(language)).permutation(mine_)
+        rows = [f"{language}-{number}\t{language} {number}\n" for number in order]
+        stem.with_name(f"{stem.name}.{language}").write_text("".join(rows))
+    gold = [f"{code}-{number}\ten-{number}\n" for number in numbers]
+    stem.with_name(f"{stem.name}.gold").write_text("".join(gold))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "de-en", "training")
+    write(tmp_path / "de-en", "test", shift=100)
+    write(tmp_path / "de-en", "sample", alone=2, pairs=range(3))
+    write(tmp_path / "fr-en", "training", "fr", pairs=range(12))
+    return tmp_path
+
+
+def test_rows_follow_names(folder):
+    part = read_bucc(folder, "de", "sample")
+    assert len(part.sources) == len(part.targets) == 5
+    named = {(part.sources[i], part.targets[j]) for i, j in part.gold}
+    assert named == {(f"de {number}", f"en {number}") for number in range(3)}
+
+
+@pytest.mark.parametrize("margin", ["ratio", "distance"])
+def test_best_f1_of_the_split_itself(folder, margin):
+    found = bucc_folder(Drawn(), folder, ["de", "fr"], margin=margin, k=3)
+    single = {}
+    for code in ("de", "fr"):
+        part = read_bucc(folder, code)
+        single[code] = mining(Drawn(), *part, margin, k=3)
+        assert 30 < single[code]["f1"] < 100
+        assert found["tracks"][f"{code}-en"] == single[code]["f1"]
+        assert found["thresholds"][f"{code}-en"] == single[code]["threshold"]
+    for key in ("f1", "precision", "recall"):
+        mean = (single["de"][key] + single["fr"][key]) / 2
+        assert found[key] == pytest.approx(mean, abs=1e-4)
+    assert found["gold"] == 32
+    assert found["pairs"] == single["de"]["pairs"] + single["fr"]["pairs"]
+    assert (found["tuned_on"], found["reported_on"]) == ("train", "train")
+    assert (found["margin"], found["k"], found["primary"]) == (margin, 3, "f1")
+
+
+def test_threshold_of_another_split(folder):
+    found = bucc_folder(Drawn(), folder, ["de"], reported_on="test")
+    train, test = read_bucc(folder, "de"), read_bucc(folder, "de", "test")
+    threshold = mining(Drawn(), *train)["threshold"]
+    assert found["thresholds"] == {"de-en": threshold}
+    kept = mine(Drawn(), test.sources, test.targets, threshold=threshold)
+    right = len({pair[1:] for pair in kept} & set(test.gold))
+    assert found["pairs"] == len(kept)
+    assert found["f1"] == pytest.approx(200 * right / (len(kept) + 20), abs=1e-4)
+    assert found["f1"] < mining(Drawn(), *test)["f1"], "tuning elsewhere has its price"
+    assert (found["tuned_on"], found["reported_on"]) == ("train", "test")
+
+
+def test_places_of_the_files(folder):
+    assert read_bucc(folder / "de-en", "de") == read_bucc(folder, "de")
+    (folder / "data" / "bucc2018").mkdir(parents=True)
+    (folder / "de-en").rename(folder / "data" / "bucc2018" / "de-en")
+    assert len(read_bucc(folder / "data", "de").gold) == 20
+
+
+def test_errors_say_what_is_missing(folder):
+    with pytest.raises(InputError, match="(?s)Missing in .*it-en.training.it, .*get"):
+        read_bucc(folder, "it")
+    (folder / "de-en" / "de-en.training.gold").unlink()
+    words = r"needs .*Missing in \S*de-en: de-en.training.gold. .*--languages de$"
+    with pytest.raises(InputError, match=words):
+        bucc_folder(Drawn(), folder, ["fr", "de"])
+    with pytest.raises(InputError, match="no gold standard for `test`"):
+        bucc_folder(Drawn(), folder, ["fr"], reported_on="test")
+    with pytest.raises(InputError, match="`reported_on` must be one of.*`train`"):
+        bucc_folder(Drawn(), folder, ["fr"], reported_on="training")
+    with pytest.raises(InputError, match="at least one language"):
+        bucc_folder(Drawn(), folder, [])
+    with pytest.raises(InputError, match="does not exist"):
+        read_bucc(folder / "none", "de")
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "words"),
+    [
+        ("de", "de-1\ta\tb\n", "de-en.training.de, line 1: .* 2 tab.* Received: 3"),
+        ("en", "en-1\ta\nen-1\tb\n", "line 2: a name must occur once.*'en-1' again"),
+        ("gold", "de-1\ten-1\nde-1\ten-x\n", "line 2: .*training.en`.*'en-x'"),
+        ("gold", "\n", "line 1: a line must have 2"),
+    ],
+)
+def test_broken_files(folder, ending, text, words):
+    (folder / "de-en" / f"de-en.training.{ending}").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_bucc(folder, "de")

@@ -1,0 +1,203 @@
+"""Development scores during training, under both backends."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_msd
+from keras_msd.checks import InputError
+from keras_msd.evaluate import mse, sts, translation_accuracy
+from keras_msd.evaluate.callbacks import (
+    MSECallback,
+    ScoreCallback,
+    STSCallback,
+    TranslationCallback,
+)
+
+TEXTS = [f"text {i}" for i in range(24)]
+PAIRS = list(zip(TEXTS[:12], TEXTS[12:], strict=True))
+ROWS = [(float(i % 5), one, two) for i, (one, two) in enumerate(PAIRS)]
+NAMES = {"dev_mse", "dev_negative_mse", "de_accuracy", "sts_spearman"}
+NAMES |= {"de_source_to_target", "de_target_to_source"}
+
+
+class Linear:
+    """A matrix as an encoder: each text has features that never change."""
+
+    def __init__(self):
+        draw = np.random.default_rng(5)
+        features = draw.normal(size=(24, 6))
+        features[12:] = features[:12] + 0.5 * draw.normal(size=(12, 6))
+        self.features = dict(zip(TEXTS, features.astype("float32"), strict=True))
+        dense = keras.layers.Dense(4, use_bias=False)
+        self.model = keras.Sequential([keras.Input((6,)), dense])
+        self.model.set_weights([draw.normal(size=(6, 4))])
+        self.goals = self.rows(TEXTS) @ draw.normal(size=(6, 4)).astype("float32")
+
+    def rows(self, texts):
+        return np.stack([self.features[text] for text in texts])
+
+    def encode(self, texts):
+        return self.model.predict_on_batch(self.rows(texts))
+
+    def fit(self, callbacks, epochs=3, rate=0.3):
+        self.model.compile(keras.optimizers.SGD(rate), "mse")
+        options = {"epochs": epochs, "batch_size": 6, "shuffle": False, "verbose": 0}
+        inputs = self.rows(TEXTS), self.goals
+        return self.model.fit(*inputs, callbacks=callbacks, **options)
+
+
+class Scripted(ScoreCallback):
+    """Says how good the weights are from a list; keeps a copy of each."""
+
+    def __init__(self, encoder, values, **options):
+        self.seen, values = [], iter(values)
+
+        def score(one):
+            self.seen.append(one.model.get_weights()[0].copy())
+            return {"good": float(next(values)), "pairs": 1, "primary": "good"}
+
+        super().__init__(encoder, score, **options)
+
+
+def run(folder=None):
+    """Train with every callback; return what they and the history say."""
+    encoder = Linear()
+    guides = encoder.goals[12:]
+    callbacks = [
+        MSECallback(encoder, guides, TEXTS[12:], every=3, best_weights=True),
+        TranslationCallback(encoder, PAIRS, name="de"),
+        STSCallback(encoder, ROWS, name="sts"),
+    ]
+    before = mse(encoder, guides, TEXTS[12:])["mse"]
+    history = encoder.fit(callbacks).history
+    scripted = Scripted(encoder, [1, 5, 2, 5], best_weights=True)
+    encoder.fit([scripted])
+    kept = np.array_equal(encoder.model.get_weights()[0], scripted.seen[1])
+    moved = len({one.tobytes() for one in scripted.seen})
+    records = [one.record for one in callbacks]
+    value = {"history": history, "records": records, "before": before}
+    value |= {"kept": kept, "moved": moved, "best": callbacks[0].best_step}
+    if folder:
+        Path(folder, "out.json").write_text(json.dumps(value))
+    return value
+
+
+def check(value):
+    history, (errors, found, ranks) = value["history"], value["records"]
+    assert {"loss"} | NAMES == set(history)
+    assert [one["step"] for one in errors] == [0, 3, 4, 6, 8, 9, 12]
+    assert [one["step"] for one in found] == [one["step"] for one in ranks] == [
+        0, 4, 8, 12,
+    ]  # fmt: skip
+    assert errors[0]["dev_mse"] == pytest.approx(value["before"])
+    at_ends = [one["dev_mse"] for one in errors if one["step"] in (4, 8, 12)]
+    assert history["dev_mse"] == at_ends and at_ends[-1] < 0.5 * value["before"]
+    assert history["sts_spearman"] == [one["sts_spearman"] for one in ranks[1:]]
+    lowest = min(errors, key=lambda one: one["dev_mse"])
+    assert value["best"] == lowest["step"]
+    assert value["moved"] == 4 and value["kept"]
+
+
+def test_scores_in_the_logs_and_best_weights():
+    value = run()
+    check(value)
+
+
+def test_the_same_under_jax(tmp_path):
+    pytest.importorskip("jax")
+    folders = (Path(keras_msd.__path__[0]).parent, Path(__file__).parent)
+    own = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    own |= {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    code = "import sys; sys.modules['tensorflow'] = None\n"
+    code += "import test_evaluate_callbacks as own; own.run(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, check=True, env=os.environ | own)
+    value = json.loads((tmp_path / "out.json").read_text())
+    check(value)
+    ours = run()["history"]
+    for name, values in value["history"].items():
+        assert values == pytest.approx(ours[name], rel=1e-3), name
+
+
+def test_scores_are_those_of_the_weights_at_that_time():
+    encoder = Linear()
+    callbacks = [STSCallback(encoder, iter(ROWS)), TranslationCallback(encoder, PAIRS)]
+    history = encoder.fit(callbacks, epochs=2).history
+    assert history["dev_spearman"][-1] == sts(encoder, ROWS)["spearman"]
+    accuracy = translation_accuracy(encoder, PAIRS)["accuracy"]
+    assert history["dev_accuracy"][-1] == accuracy
+    assert history["dev_spearman"][0] != history["dev_spearman"][1]
+
+
+def test_without_best_weights_training_goes_on():
+    encoder = Linear()
+    scripted = Scripted(encoder, [5, 1])
+    encoder.fit([scripted], epochs=1)
+    last = encoder.model.get_weights()[0]
+    assert np.array_equal(last, scripted.seen[1]) and scripted.best_step == 0
+
+
+def test_weights_before_training_may_be_the_best():
+    encoder = Linear()
+    before = encoder.model.get_weights()[0].copy()
+    scripted = Scripted(encoder, [7, 7, 3], best_weights=True)
+    encoder.fit([scripted], epochs=2)
+    assert np.array_equal(encoder.model.get_weights()[0], before)
+    assert scripted.best == 7 and not np.array_equal(scripted.seen[2], before)
+
+
+def test_early_stopping_sees_the_scores():
+    encoder = Linear()
+    stop = keras.callbacks.EarlyStopping("dev_good", patience=1, mode="max")
+    history = encoder.fit([Scripted(encoder, [0, 3, 2, 9]), stop], epochs=9).history
+    assert history["dev_good"] == [3, 2]
+
+
+def test_patience_counts_looks_since_the_best():
+    encoder = Linear()  # four updates an epoch
+    options = {"every": 1, "patience": 2, "best_weights": True}
+    scripted = Scripted(encoder, [1, 0, 2, 2, 1, 9], **options)
+    encoder.fit([scripted], epochs=9)
+    assert [one["dev_good"] for one in scripted.record] == [1, 0, 2, 2, 1]
+    assert np.array_equal(encoder.model.get_weights()[0], scripted.seen[2])
+
+
+def test_in_a_stage(tokenizer, tmp_path):
+    from keras_msd.data.batches import PairBatches
+    from keras_msd.data.store import GuideStore
+    from keras_msd.stages.teach_assistant import TeachAssistant
+    from keras_msd.testing import tiny_encoder, tiny_pairs
+
+    teacher = tiny_encoder(tokenizer)
+    encoder = tiny_encoder(tokenizer, dropout=0.0, num_layers=1)
+    pairs = tiny_pairs()
+    guides = {"teacher": (GuideStore(teacher, tmp_path), "source")}
+    batches = PairBatches(pairs, encoder, guides, batch_size=4, multiple=32)
+    stage = TeachAssistant(encoder)
+    stage.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
+    vectors = teacher.encode([pair.source for pair in pairs])
+    texts = [pair.target for pair in pairs]
+    callback = MSECallback(encoder, vectors, texts, best_weights=True)
+    history = stage.fit(batches, epochs=3, verbose=0, callbacks=[callback]).history
+    assert len(history["dev_mse"]) == 3
+    assert callback.best > callback.record[0]["dev_negative_mse"]
+    assert mse(encoder, vectors, texts)["mse"] == pytest.approx(-callback.best)
+
+
+def test_unfit_data_is_refused_before_training():
+    encoder = Linear()
+    before = encoder.model.get_weights()[0].copy()
+    with pytest.raises(InputError, match=r"teacher \(11, 4\), encoder \(12, 4\)"):
+        encoder.fit([MSECallback(encoder, encoder.goals[:11], TEXTS[:12])])
+    assert np.array_equal(encoder.model.get_weights()[0], before)
+    with pytest.raises(InputError, match="`every` must be at least 1"):
+        STSCallback(encoder, ROWS, every=0)
+    with pytest.raises(InputError, match="`patience` must be at least 1"):
+        STSCallback(encoder, ROWS, patience=0)

@@ -1,0 +1,212 @@
+import sys
+
+import numpy as np
+import pytest
+
+from keras_msd import evaluate
+from keras_msd.checks import InputError
+from keras_msd.evaluate.mining import (
+    MARGINS,
+    MinedPair,
+    best_f1,
+    f1_at,
+    mine,
+    mine_vectors,
+    mining,
+)
+
+
+class Table:
+    """Gives each sentence a vector made by hand; counts what it sees."""
+
+    def __init__(self, vectors):
+        self.vectors, self.seen = vectors, []
+
+    def encode(self, texts):
+        self.seen += texts
+        return np.array([self.vectors[text] for text in texts], np.float64)
+
+
+def brute_force(sources, targets, margin, k):
+    """Mine with nothing but loops; sorting makes every tie's winner the lowest rows."""
+
+    def cosine(a, b):
+        return round(float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b))), 10)
+
+    table = [[cosine(a, b) for b in targets] for a in sources]
+    n, m = len(sources), len(targets)
+
+    def nearest(line):
+        return sorted(range(len(line)), key=lambda i: (-line[i], i))[:k]
+
+    rows = [nearest(line) for line in table]
+    columns = [nearest([line[j] for line in table]) for j in range(m)]
+    row_mean = [sum(table[i][j] for j in rows[i]) / len(rows[i]) for i in range(n)]
+    column_mean = [
+        sum(table[i][j] for i in columns[j]) / len(columns[j]) for j in range(m)
+    ]
+
+    def score(i, j):
+        a, b = table[i][j], (row_mean[i] + column_mean[j]) / 2
+        if margin == "absolute":
+            return a
+        if margin == "distance":
+            return round(a - b, 10)
+        return round(a / b, 10) if b > 0 else 0.0
+
+    found = [min((-score(i, j), i, j) for j in rows[i]) for i in range(n)]
+    found += [min((-score(i, j), i, j) for i in columns[j]) for j in range(m)]
+    taken, kept = set(), []
+    for value, i, j in sorted(found):
+        if not {("source", i), ("target", j)} & taken:
+            taken |= {("source", i), ("target", j)}
+            kept.append((-value, i, j))
+    return kept
+
+
+def same(pairs, expected):
+    assert [pair[1:] for pair in pairs] == [pair[1:] for pair in expected]
+    assert [pair[0] for pair in pairs] == pytest.approx(
+        [pair[0] for pair in expected], rel=1e-8, abs=2e-10
+    )
+
+
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("k", [1, 4, 50])
+def test_drawn_vectors(margin, k):
+    draw = np.random.default_rng(k)
+    sources = draw.normal(size=(30, 5))
+    noise = 0.4 * draw.normal(size=(40, 5))
+    targets = noise + np.concatenate([sources[::2], draw.normal(size=(25, 5))])
+    found = mine_vectors(sources, targets, margin, k)
+    same(found, brute_force(sources, targets, margin, k))
+    assert len(found) > 15
+    assert all(pair.score == round(pair.score, 10) for pair in found)
+
+
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+def test_ties(margin, k):
+    # Signs and zeros: few different cosines among many different directions.
+    draw = np.random.default_rng(k)
+    signs = np.array([one for one in np.ndindex(3, 3, 3, 3) if one != (1,) * 4]) - 1
+    sources, targets = draw.permutation(signs)[:60], 2 * draw.permutation(signs)[:50]
+    sources[3], targets[4] = sources[2], targets[2]
+    expected = brute_force(sources, targets, margin, k)
+    scores = [score for score, _, _ in expected]
+    assert len(set(scores)) < len(scores) - 8, "ties are what this is about"
+    same(mine_vectors(sources, targets, margin, k), expected)
+
+
+def test_negative_means_have_no_ratio():
+    sources, targets = np.array([[1.0, 0], [0, 0]]), np.array([[-1.0, 0], [-1, 0.5]])
+    assert mine_vectors(sources, targets) == [(0, 0, 0)]
+
+
+def test_formulas_by_hand():
+    # Cosines of a with x and y: 1 and 0; of b: 0.6 and 0.8. All neighbours count.
+    vectors = {"a": [1, 0], "b": [0.6, 0.8], "x": [1, 0], "y": [0, 1]}
+    encoder = Table(vectors)
+    own, other = (1 + 0) / 2, (1 + 0.6) / 2
+    second_own, second_other = (0.6 + 0.8) / 2, (0 + 0.8) / 2
+    for margin, first, second in (
+        ("ratio", 1 / ((own + other) / 2), 0.8 / ((second_own + second_other) / 2)),
+        ("distance", 1 - (own + other) / 2, 0.8 - (second_own + second_other) / 2),
+        ("absolute", 1, 0.8),
+    ):
+        found = mine(encoder, ["a", "b"], ["x", "y"], margin)
+        same(found, [(first, 0, 0), (second, 1, 1)])
+    assert isinstance(found[0], MinedPair)
+
+
+def test_threshold_and_what_is_encoded():
+    vectors = {"a": [1, 0], "b": [0.6, 0.8], "y": [0, 1]}
+    encoder = Table(vectors)
+    sources, targets = ["a", "b", "b"], ["y", "a", "y"]
+    found = mine(encoder, sources, targets, "absolute")
+    # Both copies on one side choose the first copy on the other.
+    assert found == [(1.0, 0, 1), (0.8, 1, 0)]
+    assert sorted(encoder.seen) == ["a", "b", "y"]
+    assert mine(encoder, sources, targets, "absolute", threshold=1.0) == found[:1]
+    assert mine(encoder, sources, targets, "absolute", threshold=0.8) == found
+    assert mine(encoder, sources, targets, "absolute", threshold=1.1) == []
+
+
+def every_threshold(pairs, gold):
+    """Return the best (F1, threshold's lowest score, pairs) by trying all of them."""
+    best = (0.0, 0.0, 0)
+    for low in sorted({score for score, _, _ in pairs}, reverse=True):
+        kept = {pair[1:] for pair in pairs if pair[0] >= low}
+        f1 = 2 * len(kept & gold) / (len(kept) + len(gold))
+        if f1 > best[0]:
+            best = (f1, low, len(kept))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_best_f1_is_that_of_the_best_threshold(seed):
+    draw = np.random.default_rng(seed)
+    scores = -np.sort(-draw.integers(1, 12, 40) / 8)
+    pairs = [MinedPair(float(score), i, i) for i, score in enumerate(scores)]
+    gold = {(i, i + int(draw.random() < i / 40)) for i in range(0, 50, 2)}
+    found = best_f1(pairs, gold)
+    f1, low, count = every_threshold(pairs, gold)
+    assert found["f1"] == pytest.approx(100 * f1, abs=1e-4)
+    assert found["pairs"] == count and found["gold"] == 25
+    lower = [score for score in scores if score < low]
+    assert found["threshold"] == (low + max(lower) if lower else 2 * low) / 2
+    assert f1_at(pairs, gold, found["threshold"]) == found
+
+
+def test_best_f1_by_hand():
+    pairs = [MinedPair(*one) for one in ((0.9, 0, 0), (0.7, 1, 5), (0.5, 2, 2))]
+    gold = [(0, 0), (1, 1), (2, 2), (2, 2)]
+    assert best_f1(pairs, gold) == {
+        "f1": 66.6667, "precision": 66.6667, "recall": 66.6667,
+        "threshold": 0.5, "pairs": 3, "gold": 3, "primary": "f1",
+    }  # fmt: skip
+    one = best_f1(pairs, gold[:1])
+    assert (one["f1"], one["threshold"], one["pairs"]) == (100, 0.8, 1)
+    none = best_f1(pairs, [(7, 7)])
+    assert (none["f1"], none["threshold"], none["pairs"]) == (0, 0.5, 3)
+    empty = best_f1([], gold)
+    assert (empty["f1"], empty["precision"], empty["pairs"]) == (0, 0, 0)
+    tuned = f1_at(pairs, gold, 0.6)
+    assert (tuned["precision"], tuned["recall"]) == (50, 33.3333)
+    assert tuned["f1"] == 40
+
+
+def test_mining():
+    # The pair of far neighbours is wrong and scores lower than the right one.
+    vectors = {"a": [1, 0], "b": [0.6, 0.8], "x": [1, 0], "y": [0, 1]}
+    encoder, gold = Table(vectors), np.array([[0, 0]])
+    score = evaluate.mining(encoder, ["a", "b"], ["x", "y"], gold, "absolute")
+    assert (score["f1"], score["threshold"], score["pairs"]) == (100, 0.9, 1)
+
+
+def test_mistakes():
+    encoder = Table({"a": [1, 0], "x": [0, np.nan]})
+    with pytest.raises(InputError, match="`margin` must be one of.*`ratio`"):
+        mine(encoder, ["a"], ["a"], "ration")
+    with pytest.raises(InputError, match="`k` must be at least 1"):
+        mine(encoder, ["a"], ["a"], k=0)
+    with pytest.raises(InputError, match="`targets` must be at least 1"):
+        mine(encoder, ["a"], [])
+    with pytest.raises(InputError, match="`engine` must be one of"):
+        mine(encoder, ["a"], ["a"], engine="fast")
+    with pytest.raises(InputError, match="must be a list of sentences"):
+        mine(encoder, "a", ["a"])
+    with pytest.raises(InputError, match="Vectors must be finite"):
+        mine(encoder, ["a"], ["x"])
+    with pytest.raises(InputError, match=r"`gold` must hold.*\(0, 1\).*1 targets"):
+        mining(encoder, ["a"], ["a"], [(0, 1)])
+    with pytest.raises(InputError, match="`gold` must be at least 1"):
+        mining(encoder, ["a"], ["a"], [])
+
+
+def test_faiss_finds_the_same(monkeypatch):
+    pytest.importorskip("faiss")
+    draw = np.random.default_rng(9)
+    sources, targets = draw.normal(size=(300, 8)), draw.normal(size=(200, 8))
+    found = mine_vectors(sources, targets, engine="faiss")
+    assert found == mine_vectors(sources, targets) and "faiss" in sys.modules

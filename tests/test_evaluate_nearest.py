@@ -1,0 +1,169 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import nearest
+from keras_msd.evaluate.nearest import top_k
+
+ENGINES = ["numpy", "faiss"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    if request.param == "faiss":
+        pytest.importorskip("faiss")
+    return request.param
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Make every loop go round: blocks, parts of the queries, exact cosines."""
+    monkeypatch.setattr(nearest, "BLOCK", 16)
+    monkeypatch.setattr(nearest, "QUERIES", 5)
+    monkeypatch.setattr(nearest, "RESCORED", 40)
+    monkeypatch.setattr(nearest, "SPARE", 2)
+
+
+def brute_force(queries, candidates, k):
+    """Sort all cosines of each query: falling, then by row."""
+    cosines, rows = [], []
+    for query in np.asarray(queries, np.float64):
+        found = []
+        for row, candidate in enumerate(np.asarray(candidates, np.float64)):
+            product = np.linalg.norm(query) * np.linalg.norm(candidate)
+            cosine = query @ candidate / product if product else 0.0
+            found.append((-round(float(cosine), 10), row))
+        found = sorted(found)[:k]
+        cosines.append([-cosine for cosine, _ in found])
+        rows.append([row for _, row in found])
+    return np.array(cosines), np.array(rows)
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], atol=2e-10)
+    assert found[0].dtype == np.float64 and found[1].dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 4, 23, 500])
+def test_drawn_vectors(small_blocks, engine, dtype, k):
+    draw = np.random.default_rng(k)
+    queries = draw.normal(size=(13, 8)).astype(dtype)
+    candidates = (5 * draw.normal(size=(101, 8))).astype(dtype)
+    found = top_k(queries, candidates, k, engine)
+    assert found[0].shape == (13, min(k, 101))
+    same(found, brute_force(queries, candidates, k))
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 40])
+def test_ties_go_to_the_lower_row(small_blocks, engine, k):
+    # Few whole-numbered directions of several lengths: hundreds of exact ties, also
+    # across blocks, and more of them than faiss is asked for.
+    draw = np.random.default_rng(k)
+    queries = draw.integers(-1, 2, (9, 3))
+    queries[4] = 0
+    candidates = draw.integers(-1, 2, (120, 3)) * draw.integers(1, 9, (120, 1))
+    cosines, rows = brute_force(queries, candidates, 120)
+    assert (np.diff(cosines) == 0).sum() > 500
+    found = top_k(queries.astype(np.float32), candidates.astype(np.float32), k, engine)
+    same(found, (cosines[:, :k], rows[:, :k]))
+    np.testing.assert_array_equal(found[1][4], np.arange(k))
+
+
+def test_copies_are_ties_at_any_width_and_place(engine):
+    # A product of matrices may round equal columns differently at different places.
+    draw = np.random.default_rng(0)
+    candidates = draw.normal(size=(9001, 19)).astype(np.float32)
+    copies = [17, 4095, 4096, 5000, 8191, 8200, 9000]
+    candidates[copies] = candidates[17] * np.float32(3)
+    cosines, rows = top_k(candidates[copies] / 7, candidates, 7, engine)
+    assert rows.tolist() == [copies] * 7
+    assert (cosines == 1).all()
+
+
+def test_nearly_equal_candidates_are_told_apart(engine):
+    # They differ by 5e-10, less than float32 can tell: exact cosines find the order.
+    draw = np.random.default_rng(1)
+    queries, angles, candidates = [], [], []
+    for _ in range(4):
+        query, *others = draw.normal(size=(101, 768))
+        query /= np.linalg.norm(query)
+        others -= np.outer(others @ query, query)
+        others /= np.linalg.norm(others, axis=1, keepdims=True)
+        angle = 0.5 + 1e-9 * draw.permutation(100)
+        candidates.append(
+            np.outer(np.cos(angle), query) + np.sin(angle)[:, None] * others
+        )
+        queries.append(query)
+        angles.append(angle)
+    _, rows = top_k(np.array(queries), np.concatenate(candidates), 5, engine)
+    expected = np.argsort(angles, axis=1)[:, :5] + np.arange(0, 400, 100)[:, None]
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_blocks_of_a_stream_change_nothing(small_blocks, engine):
+    draw = np.random.default_rng(2)
+    queries, candidates = draw.normal(size=(7, 6)), draw.normal(size=(90, 6))
+    whole = top_k(queries, candidates, 4, engine)
+    for cuts in ([], [1, 2, 3], [0, 40, 40, 41], list(range(90))):
+        blocks = iter(np.split(candidates, cuts))
+        found = top_k(queries, blocks, 4, engine)
+        np.testing.assert_array_equal(found[0], whole[0])
+        np.testing.assert_array_equal(found[1], whole[1])
+
+
+def test_memory_does_not_grow_with_the_candidates():
+    draw = np.random.default_rng(3)
+    queries = draw.normal(size=(300, 16)).astype(np.float32)
+    block = draw.normal(size=(5000, 16)).astype(np.float32)
+    peaks = []
+    for count in (2, 20):
+        tracemalloc.start()
+        _, rows = top_k(queries, (block for _ in range(count)), 3)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        np.testing.assert_array_equal(rows[:, 1], rows[:, 0] + 5000)  # its first copy
+    assert peaks[1] < 1.05 * peaks[0]
+    assert peaks[0] < 40e6
+
+
+def test_a_file_that_is_mapped(tmp_path):
+    draw = np.random.default_rng(4)
+    vectors = draw.normal(size=(50, 4)).astype(np.float32)
+    np.save(tmp_path / "v.npy", vectors)
+    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
+    same(top_k(vectors[:3], mapped, 2), brute_force(vectors[:3], vectors, 2))
+
+
+def test_mistakes():
+    good = np.eye(3)
+    hole = np.eye(3)
+    hole[1, 2] = np.nan
+    for arguments, words in {
+        (0,): "`k` must be at least 1",
+        (1, "fais"): "Did you mean `faiss`",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            top_k(good, good, *arguments)
+    for queries, candidates, words in (
+        (good[0], good, r"`queries` must hold vectors.*shape \(3,\)"),
+        (good, good[0], r"`candidates` must hold vectors.*shape \(3,\)"),
+        (good, iter([good, good[0]]), r"`candidates` must hold vectors"),
+        (good.astype(str), good, "of real numbers"),
+        (hole, good, "`queries` must be finite.*row 1"),
+        (good, iter([good, hole]), "`candidates` must be finite.*row 4"),
+        (good, iter([good, np.eye(2)]), "width 2 in the block.*row 3, 3 in"),
+        (good, iter([]), "at least one vector"),
+        (good, good[:0], "at least one vector"),
+    ):
+        with pytest.raises(InputError, match=words):
+            top_k(queries, candidates, 1)
+
+
+def test_faiss_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    with pytest.raises(InputError, match=r"keras-msd\[faiss\]"):
+        top_k(np.eye(2), np.eye(2), 1, "faiss")

@@ -1,0 +1,81 @@
+"""Tatoeba as LASER lays it out and as `data get` writes it."""
+
+import gzip
+
+import pytest
+from table_encoder import Table
+
+from keras_msd.checks import InputError
+from keras_msd.data.corpora import corpus
+from keras_msd.evaluate import read_tatoeba, retrieval_folder, retrieval_languages
+
+
+def made_pairs(code, pairs=6):
+    return [(f"English {i % 5} for {code}", f"{code}\u00a0{i} ") for i in range(pairs)]
+
+
+def write_laser(folder, code, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, side in (("eng", 0), (code, 1)):
+        text = "".join(f"{row[side]}\n" for row in rows)
+        (folder / f"tatoeba.{code}-eng.{ending}").write_text(text, encoding="utf-8")
+
+
+def write_ours(folder, code, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{a}\t{b}\n" for a, b in rows)
+    path = folder / f"tatoeba.{code}-eng.tsv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+def test_112_languages_as_laser_has_them(tmp_path):
+    codes = corpus("tatoeba").languages
+    assert len(codes) == len(set(codes)) == 112
+    pairs = {code: made_pairs(code) for code in codes}
+    for code, rows in pairs.items():
+        write_laser(tmp_path / "tatoeba" / "v1", code, rows)
+    assert read_tatoeba(tmp_path) == pairs
+    scores = retrieval_folder(Table(), tmp_path)
+    assert scores == retrieval_languages(Table(), pairs)
+    assert len(scores["tracks"]) == 112 and scores["pairs"] == 112 * 6
+    assert 0 < scores["source_to_target"] != scores["target_to_source"] > 0
+
+
+def test_both_layouts_hold_the_same_pairs(tmp_path):
+    rows = made_pairs("deu")
+    write_laser(tmp_path / "laser", "deu", rows)
+    write_ours(tmp_path / "ours", "deu", rows)
+    for name in ("laser", "ours", "."):
+        assert read_tatoeba(tmp_path / name, ["de"]) == {"deu": rows}
+    write_ours(tmp_path / "ours", "deu", rows[:-1])
+    with pytest.raises(InputError, match="same part of the set and differ"):
+        read_tatoeba(tmp_path)
+
+
+def test_languages_by_either_code_and_what_is_missing(tmp_path):
+    for code in ("deu", "cmn", "swh"):
+        write_laser(tmp_path, code, made_pairs(code))
+    assert list(read_tatoeba(tmp_path, ["zh", "swh", "sw"])) == ["cmn", "swh"]
+    message = r"lacks fra, tur of the Tatoeba .*tatoeba.<xxx>-eng.eng.*Found: cmn, deu"
+    with pytest.raises(InputError, match=message):
+        read_tatoeba(tmp_path, ["fr", "deu", "tur"])
+    with pytest.raises(InputError, match="at least one part"):
+        read_tatoeba(tmp_path, [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="lacks every language .*Found: none"):
+        read_tatoeba(tmp_path / "empty")
+
+
+def test_sides_of_different_length(tmp_path):
+    write_laser(tmp_path, "deu", made_pairs("deu"))
+    other = tmp_path / "tatoeba.deu-eng.deu"
+    other.write_text("eins\n")
+    message = "`tatoeba.deu-eng.deu` ends after line 1"
+    with pytest.raises(InputError, match=message):
+        read_tatoeba(tmp_path)
+    other.write_text("Zeile\n" * 7)
+    with pytest.raises(InputError, match="`tatoeba.deu-eng.eng` ends after line 6"):
+        read_tatoeba(tmp_path)
+    other.unlink()
+    with pytest.raises(InputError, match="deu-eng.deu` does not exist"):
+        read_tatoeba(tmp_path)

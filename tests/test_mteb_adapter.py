@@ -1,0 +1,139 @@
+"""An encoder and an artefact as models of mteb, on tasks made here."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import retrieval, sts
+from keras_msd.evaluate.mteb_adapter import MTEBEncoder
+from keras_msd.testing import tiny_encoder, tiny_pairs
+
+ROWS = [
+    (5.0 if i == j else float((i * j) % 4), one.source, two.target)
+    for i, one in enumerate(tiny_pairs())
+    for j, two in enumerate(tiny_pairs()[:4])
+]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return tiny_encoder()
+
+
+@pytest.fixture(scope="module")
+def mteb():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own, while it is imported
+        return pytest.importorskip("mteb")
+
+
+def tasks(mteb):
+    """Return one of mteb's own tasks, with rows made here, and a task made here."""
+    from datasets import Dataset
+
+    (similarity,) = mteb.get_tasks(tasks=["STSBenchmark"])
+    columns = map(list, zip(*ROWS, strict=True))
+    names = ("score", "sentence1", "sentence2")
+    data = dict(zip(names, columns, strict=True))
+    similarity.dataset = {"test": Dataset.from_dict(data)}
+    similarity.data_loaded = True
+
+    class MadeBitext(mteb.abstasks.AbsTaskBitextMining):
+        metadata = mteb.TaskMetadata(
+            name="MadeBitext",
+            type="BitextMining",
+            description="Made sentences.",
+            main_score="accuracy",
+            dataset={"path": "made/here", "revision": "1"},
+            eval_langs=["eng-Latn", "deu-Latn", "fra-Latn"],
+        )
+
+        def load_data(self, **options):
+            pairs = tiny_pairs()
+            data = {
+                "sentence1": [pair.source for pair in pairs],
+                "sentence2": [pair.target for pair in pairs],
+            }
+            self.dataset = {"test": Dataset.from_dict(data)}
+            self.data_loaded = True
+
+    return [similarity, MadeBitext()]
+
+
+def evaluate(mteb, model, cache=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mteb.evaluate(model, tasks(mteb), cache=cache, show_progress_bar=False)
+    scores = {one.task_name: one.scores["test"][0] for one in result.task_results}
+    return result, scores
+
+
+def check(encoder, scores):
+    expected = sts(encoder, ROWS)["spearman"] / 100
+    for name in ("cosine_spearman", "spearman"):
+        assert scores["STSBenchmark"][name] == pytest.approx(expected, abs=1e-4)
+    pairs = tiny_pairs()
+    found = retrieval(encoder, pairs)["source_to_target"] / 100
+    assert scores["MadeBitext"]["accuracy"] == pytest.approx(found, abs=1e-6)
+
+
+def test_an_encoder(mteb, encoder, tmp_path, monkeypatch):
+    cache = mteb.ResultCache(tmp_path)
+    result, scores = evaluate(mteb, MTEBEncoder(encoder, "me/tiny"), cache)
+    check(encoder, scores)
+    monkeypatch.setattr(MTEBEncoder, "encode", None)  # from here on, from the cache
+    check(encoder, evaluate(mteb, MTEBEncoder(encoder, "me/tiny"), cache)[1])
+    assert result.model_name == "me/tiny"
+    assert result.model_revision == encoder.fingerprint[:16]
+
+
+def test_an_artefact(mteb, encoder, tmp_path):
+    from keras_msd import load_encoder
+
+    encoder.export(tmp_path / "artefact", format="litert")
+    artefact = load_encoder(tmp_path / "artefact")
+    _, scores = evaluate(mteb, MTEBEncoder(artefact))
+    check(artefact, scores)
+
+
+def test_facts_about_the_model(mteb, encoder):
+    model = MTEBEncoder(encoder)
+    assert isinstance(model, mteb.models.EncoderProtocol)
+    meta = model.mteb_model_meta
+    assert meta.n_parameters == encoder.num_parameters
+    assert (meta.embed_dim, meta.max_tokens) == (16, 32)
+    assert meta.similarity_fn_name.value == "cosine" and meta.modalities == ["text"]
+    assert meta.memory_usage_mb == pytest.approx(4 * encoder.num_parameters / 2**20)
+    again = MTEBEncoder(tiny_encoder(encoder.tokenizer)).mteb_model_meta
+    assert again.revision != meta.revision
+
+
+def test_vectors_and_cosines(mteb, encoder):
+    model = MTEBEncoder(encoder)
+    texts = [pair.target for pair in tiny_pairs()]
+    batches = [{"text": texts[:5]}, {"text": texts[5:]}]
+    vectors = model.encode(batches, batch_size=3, show_progress_bar=False, anything=1)
+    np.testing.assert_allclose(vectors, encoder.encode(texts), atol=1e-6)
+    longer = vectors * np.arange(1, len(vectors) + 1)[:, None]
+    cosines = vectors @ vectors.T
+    found = model.similarity(longer, vectors).numpy()
+    np.testing.assert_allclose(found, cosines, atol=1e-5)
+    found = model.similarity_pairwise(longer, vectors[::-1].copy()).numpy()
+    np.testing.assert_allclose(found, np.diag(cosines[:, ::-1]), atol=1e-5)
+
+
+def test_refusals(mteb, encoder):
+    with pytest.raises(InputError, match="`organisation/model`. Received: 'tiny'"):
+        MTEBEncoder(encoder, "tiny")
+    with pytest.raises(InputError, match="Received: a batch of image"):
+        MTEBEncoder(encoder).encode([{"image": [0]}])
+
+
+def test_without_mteb(monkeypatch, encoder):
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    monkeypatch.setitem(sys.modules, "mteb.models.model_meta", None)
+    with pytest.raises(InputError, match=r'pip install "keras-msd\[mteb\]"'):
+        MTEBEncoder(encoder)

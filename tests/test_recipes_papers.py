@@ -1,0 +1,297 @@
+"""Recipes of LEALLA and of multilingual distillation: values, smoke runs, mistakes."""
+
+import gzip
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.models.loading import load_encoder
+from keras_msd.models.thin_deep import ROWS
+from keras_msd.recipes import run
+from keras_msd.recipes.folders import recipe_files
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.start_steps import thin_deep_shape
+
+LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
+TRAINED = [n for n in LEALLA if n not in ("lealla_lab", "lealla_dimensions")]
+SIZES = ("small", "base", "large")
+LOSSES = ("fd", "ld", "ams_fd", "ams_ld", "ams_df", "ams_syn")
+VOCABULARY = 501_153
+# Of every update as few as can be: the runs below are about steps, not about scores.
+QUICK = {"stages.teach_thin_deep.steps": 3, "data.pairs_per_language": 40}
+
+
+def test_every_training_of_the_tables_has_a_recipe():
+    wanted = {f"lealla_row{row}" for row in range(1, 13)}
+    wanted |= {f"lealla_{size}" for size in SIZES}
+    wanted |= {f"lealla_{size}_{loss}" for size in SIZES for loss in LOSSES}
+    assert set(TRAINED) == wanted
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_paper_scale_has_the_papers_values(name):
+    ours = load_recipe(name, "paper")
+    stage, shape = ours.stages.teach_thin_deep, thin_deep_shape(ours.student)
+    width, inner, depth = (
+        shape[key] for key in ("hidden_dim", "intermediate_dim", "num_layers")
+    )
+    layer = 4 * (width**2 + width) + 2 * width * inner + inner + width + 4 * width
+    total = (VOCABULARY + 512 + 2 + 2) * width + depth * layer + width**2 + width
+    assert ours.recipe.cost.startswith(f"{total:,} parameters")
+    assert stage.batch_size == 8192 and stage.chunk_size == 512
+    assert stage.steps == (100_000 if width < 256 else 200_000)
+    assert stage.learning_rate == (5e-4 if width < 384 else 1e-3)
+    assert (stage.margin, stage.scale, stage.temperature) == (0.3, 100.0, 100.0)
+    tokens = name.split("_")[2:]
+    losses = tokens or (["ams"] if "row" in name else ["ams", "fd", "ld"])
+    beta = 1e4 if name.startswith("lealla_large") else 1e3
+    assert stage.ams_weight == float("ams" in losses)
+    assert stage.feature_weight == beta * bool({"fd", "df", "syn"} & {*losses})
+    assert stage.logit_weight == 1e-2 * ("ld" in losses)
+    kinds = {"df": "distillation_first", "syn": "synchronized"}
+    assert stage.feature == kinds.get(losses[-1], "fd")
+    assert ours.teacher.multilingual and ours.tokenizer.source == "teacher"
+    found = ours.recipe.expected
+    for key in ("un", "bucc"):
+        own = [v for k, v in found.items() if k.startswith(f"{key}_")]
+        own.remove(average := found[f"{key}_avg"])
+        assert len(own) == 4
+        assert np.mean(own) == pytest.approx(average, abs=0.051)
+
+
+def test_rows_by_name_and_by_number_agree():
+    for size, row in (("small", 8), ("base", 7), ("large", 6)):
+        assert ROWS[load_recipe(f"lealla_{size}", "paper").student.row] == ROWS[row]
+        assert load_recipe(f"lealla_row{row}", "paper").student.row == row
+
+
+def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
+    recipe = load_recipe("lealla_lab", "lab")
+    shared = recipe.stages.teach_thin_deep
+    students = recipe.student.each()
+    shapes = {name: thin_deep_shape(own) for name, own in students.items()}
+    assert all(shape == shapes["student"] for shape in shapes.values())
+    assert shapes["student"]["num_layers"] == 12
+    assert shapes["student"]["hidden_dim"] == 128
+    weights = ("ams_weight", "feature_weight", "logit_weight")
+    found = {}
+    for name, own in students.items():
+        stage = own.stage("teach_thin_deep", shared)
+        assert stage.model_copy(update={w: 0.0 for w in weights}) == shared.model_copy(
+            update={w: 0.0 for w in weights}
+        )
+        found[name] = tuple(getattr(stage, weight) for weight in weights)
+    assert found == {
+        "student": (1.0, 1e3, 1e-2),
+        "student_ams": (1.0, 0.0, 0.0),
+        "student_amsfd": (1.0, 1e3, 0.0),
+        "student_amsld": (1.0, 0.0, 1e-2),
+        "student_amsldx": (1.0, 0.0, 10.0),
+    }
+    assert not recipe.teacher.multilingual
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+def test_legal_bertimbau_has_its_description_values(size):
+    ours = load_recipe(f"xkd_legal_bertimbau_{size}", "paper")
+    stage = ours.stages.teach_assistant
+    assert (stage.epochs, stage.learning_rate) == (5, 1e-5)
+    assert (stage.warmup_steps, stage.weight_decay) == (10_000, 0.0)
+    assert ours.data.languages == ("pt",) and ours.data.corpora == ("TED2020",)
+    regress = ours.stages.regress_similarity
+    assert (regress.of, regress.dev_set) == ("assistant", "stsb")
+    assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}
+    assert ours.evaluate.split == "test"  # the dev split chooses
+
+
+def smoke(name, folder, changes=None, **options):
+    return run(name, folder / name, "smoke", None, folder / "store", changes, **options)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("papers")
+
+
+@pytest.mark.parametrize("loss", ["fd", "ams_df", "ams_syn"])
+def test_thin_deep_students(place, loss):
+    name = f"lealla_small_{loss}"
+    done = smoke(name, place, QUICK, share_steps=True)
+    assert [row["name"] for row in done["rows"]] == [
+        "teacher", "student, teach_thin_deep",
+    ]  # fmt: skip
+    student = load_encoder(place / name / "student")
+    assert student.dim == 16 and student.config.num_layers == 2
+    assert student.config.pooling == "cls" and student.config.num_types == 2
+    assert student.config.max_positions == 512
+    history = json.loads(
+        (place / name / "stages/teach_thin_deep/history.json").read_text()
+    )
+    terms = {"fd": {"feature"}}.get(loss, {"ams", "feature"})
+    assert history["terms"].keys() == {"loss"} | terms
+    start = load_encoder(place / name / "stages/untrained/encoder")
+    assert (start.dim == 32) == (loss == "ams_df")  # the teacher's width while training
+    matrix = place / name / "stages/reduced/reduction.npy"
+    assert matrix.exists() == (loss == "ams_syn")
+
+
+def test_a_headline_recipe_leaves_an_artefact(place):
+    done = smoke("lealla_small", place, QUICK, share_steps=True)
+    (artefact,) = done["artefacts"]
+    student = load_encoder(place / "lealla_small" / "student")
+    texts = ["The dog sees the house.", "Der Hund sieht das Haus."]
+    np.testing.assert_allclose(
+        load_encoder(artefact).encode(texts), student.encode(texts), atol=1e-5
+    )
+
+
+def test_dimension_reduction_scores_the_teacher_at_each_width(place):
+    done = smoke("lealla_dimensions", place, QUICK, share_steps=True)
+    rows = {row["kind"]: row for row in done["rows"]}
+    assert list(rows) == ["teacher", "reduced_16", "reduced_8"]
+    assert rows["reduced_16"]["dim"] == 16
+    kept = [rows[kind]["tracks"]["en"] for kind in ("teacher", "reduced_16")]
+    assert kept[0] > kept[1] > 20
+    matrix = np.load(place / "lealla_dimensions/stages/reduced_8/reduction.npy")
+    assert matrix.shape == (32, 8)
+
+
+REGRESS = {
+    "stages.teach_assistant.steps": 4,
+    "assistant.num_layers": 1,
+    "starts.closed_form": False,
+    "evaluate.artefacts": False,
+    "evaluate.intermediate": "none",
+    "evaluate.neighbours": 0,
+    "data.max_length": 16,
+    "data.pairs_per_language": 60,
+}
+
+
+def test_regression_comes_last_and_a_killed_run_gives_the_same_bytes(place):
+    done = smoke("xkd_lab", place, REGRESS)
+    names = [row["name"] for row in done["rows"]]
+    assert names[-2:] == ["assistant before STS", "assistant"]
+    folder = place / "xkd_lab"
+    step = folder / "stages/regress_similarity"
+    result = json.loads((step / "done.json").read_text())["result"]
+    history = json.loads((step / "history.json").read_text())
+    assert history["dev"]["steps"] == [0, 6, 12]
+    scores = history["dev"]["spearman"]
+    assert result["dev_before"] == scores[0] and result["dev_best"] == max(scores)
+    assert result["best_step"] == 6 * scores.index(max(scores))
+    kept = load_encoder(folder / "assistant").weights()
+    trained = load_encoder(step / "encoder").weights()
+    for path, value in kept.items():
+        np.testing.assert_array_equal(value, trained[path])
+    weights = step / "encoder" / "weights.safetensors"
+    before = weights.read_bytes(), (folder / "scores.json").read_bytes()
+    shutil.rmtree(folder / "assistant")
+    for name in ("regress_similarity", "score_regress_similarity", "keep_assistant"):
+        (folder / "stages" / name / "done.json").unlink()
+    weights.write_bytes(b"half")
+    smoke("xkd_lab", place, REGRESS)
+    assert (weights.read_bytes(), (folder / "scores.json").read_bytes()) == before
+
+
+def test_regression_of_a_student(place):
+    changes = REGRESS | {
+        "data.sts_train_rows": 40,
+        "stages.align_embedding.steps": 1,
+        "stages.teach_student.steps": 1,
+        "stages.contrastive_learning.steps": 1,
+        "stages.regress_similarity": {
+            "steps": 2,
+            "sets": {"made": "over_5"},
+            "dev_set": "made",
+            "languages": ["de"],
+        },
+    }
+    changes["student.unit_layers"] = 1
+    done = smoke("msd_minilm_b128_ru3", place, changes)
+    names = [row["name"] for row in done["rows"]]
+    stages = ("contrastive_learning", "regress_similarity")
+    assert names[-2:] == [f"student, {stage}" for stage in stages]
+    assert "monolingual" in done["rows"][-2]  # scored in full before and after
+
+
+@pytest.fixture
+def data(tmp_path):
+    for name, split, gold in (("a", "train", "0.5"), ("a", "dev", "3")):
+        path = tmp_path / f"sts/{name}.{split}.en.tsv.gz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(f"{gold}\tx\ty\n4\tv\tw\n".encode()))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"sets": {"a": "from_1"}}, ["a.train.en", '"from_1"', 'Take "over_5"']),
+        ({"sets": {"b": "over_5"}}, ["found no file", "b.train.en.tsv.gz"]),
+        ({"languages": ["en", "de"]}, ["Every language", "none for de"]),
+        ({"dev_set": "b"}, ["b.dev.en.tsv.gz", "does not exist"]),
+    ],
+)
+def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
+    from types import SimpleNamespace
+
+    from keras_msd.recipes.regress_steps import check_regression
+
+    regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
+    overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}
+    overrides |= {f"stages.regress_similarity.{k}": v for k, v in changes.items()}
+    recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
+    with pytest.raises(InputError) as error:
+        check_regression(SimpleNamespace(recipe=recipe, data_dir=data))
+    for part in parts:
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("lealla_small", "assistant.source", "hf://a/b", "`tokenizer.source` must be"),
+        ("lealla_small", "stages.teach_thin_deep.skip", True, "is the stage of"),
+        ("lealla_small", "stages.teach_student.steps", 3, "received teach_student"),
+        ("lealla_small", "stages.regress_similarity", {"steps": 1}, "needs a set"),
+        ("xkd_lab", "stages.regress_similarity.of", "student", 'must be "assistant"'),
+        ("msd_minilm_ru3", "stages.teach_thin_deep.steps", 3, "and of no others"),
+        ("msd_minilm_ru3", "assistant.source", "none", "`.assistant.` is needed"),
+    ],
+)
+def test_recipes_that_do_not_fit_together(name, key, value, message):
+    with pytest.raises(InputError, match=message):
+        load_recipe(name, "smoke", {key: value})
+
+
+NO_TOKENIZER = """
+extends = "base_lealla"
+[recipe]
+name = "mine"
+title = "Mine"
+scales = ["paper"]
+default_scale = "paper"
+[teacher]
+source = "hashed-words"
+dim = 8
+[data]
+kind = "made"
+languages = ["de"]
+"""
+
+
+def test_a_teacher_without_a_tokenizer(tmp_path):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(NO_TOKENIZER)
+    with pytest.raises(InputError, match="a teacher whose tokenizer can be read"):
+        run(recipe, tmp_path / "run")
+
+
+def test_warm_up_must_end_before_the_stage_does(tmp_path):
+    changes = QUICK | {"stages.teach_thin_deep.warmup_steps": 3}
+    with pytest.raises(InputError, match="warmup_steps=3, 3 updates"):
+        smoke("lealla_small_fd", tmp_path, changes)

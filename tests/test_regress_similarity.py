@@ -1,0 +1,211 @@
+"""Regression on similarity scores: loss, stage, scales of gold, batches, selection."""
+
+import gzip
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.data.pipeline import scored_dataset
+from keras_msd.data.scored_batches import ScoredBatches
+from keras_msd.data.scored_rows import read_scored, scale_gold, scaled_rows
+from keras_msd.evaluate import sts
+from keras_msd.evaluate.callbacks import ScoreCallback
+from keras_msd.losses.cosine_similarity_mse import CosineSimilarityMSE
+from keras_msd.stages.regress_similarity import RegressSimilarity
+from keras_msd.testing import tiny_encoder
+from keras_msd.testing_losses import run_loss_test
+from keras_msd.testing_stages import run_stage_test
+
+FIRST = np.array([[3, 0, 4], [1, 1, 0], [0, 2, 0]], "float32")
+SECOND = np.array([[3, 0, 4], [0, 1, 0], [0, -1, 0]], "float32")
+GOLD = np.array([0.5, 0.25, 0.5], "float32")
+ROWS = [
+    (0.2 * (row % 6), f"a cat sees {'a dog ' * (row % 4)}", f"the cat sees it {row}")
+    for row in range(23)
+]
+
+
+def test_loss_is_the_squared_difference_of_the_cosine():
+    root = 1 / np.sqrt(2)
+    rows = [(1 - 0.5) ** 2, (root - 0.25) ** 2, (-1 - 0.5) ** 2]
+    run_loss_test(CosineSimilarityMSE(), GOLD, (FIRST, SECOND), rows)
+
+
+def test_loss_refuses_other_shapes():
+    with pytest.raises(InputError, match="must be a pair"):
+        CosineSimilarityMSE()(GOLD, FIRST)
+    with pytest.raises(InputError, match="one gold similarity per pair"):
+        CosineSimilarityMSE()(GOLD[:, None], (FIRST, SECOND))
+
+
+def test_scales_of_gold():
+    np.testing.assert_allclose(scale_gold([0, 2.5, 5], "over_5"), [0, 0.5, 1])
+    np.testing.assert_allclose(scale_gold([1, 2, 5], "from_1"), [0, 0.25, 1])
+    np.testing.assert_allclose(scale_gold([1, 5], "over_5"), [0.2, 1])
+    assert scaled_rows([(4, "a", "b")], "from_1") == [(0.75, "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("gold", "scale", "parts"),
+    [
+        ([3, 0.5], "from_1", ["0.5 in row 2", "from 1 to 5", 'Take "over_5"']),
+        ([3, 6, 7], "over_5", ["6 in row 2 (2 of 3", "gold / 5", "Bring the scores"]),
+        ([np.nan], "over_5", ["nan in row 1"]),
+        ([3], "over5", ["'over_5', 'from_1'", "Did you mean `over_5`"]),
+    ],
+)
+def test_gold_that_does_not_fit_is_refused(gold, scale, parts):
+    with pytest.raises(InputError) as error:
+        scale_gold(gold, scale, "some.tsv.gz")
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_file_is_named_in_the_error(tmp_path):
+    path = tmp_path / "sick.train.en.tsv.gz"
+    path.write_bytes(gzip.compress(b"1\ta\tb\n4.5\tc\td\n"))
+    assert read_scored(path, "from_1") == [(0.0, "a", "b"), (0.875, "c", "d")]
+    path.write_bytes(gzip.compress(b"0\ta\tb\n4.5\tc\td\n"))
+    with pytest.raises(InputError, match="sick.train.en.tsv.gz: the scale .from_1."):
+        read_scored(path, "from_1")
+
+
+def test_batches_hold_each_row_once_an_epoch():
+    encoder = tiny_encoder()
+    batches = ScoredBatches(ROWS, encoder, batch_size=5, epochs=3, seed=1)
+    assert len(batches) == 12 and batches.steps_per_epoch == 4
+    orders = []
+    for epoch in range(3):
+        rows = np.concatenate([batches.rows(4 * epoch + k) for k in range(4)])
+        assert len(set(rows.tolist())) == 20
+        orders.append(tuple(rows.tolist()))
+    assert len(set(orders)) == 3
+    twin = ScoredBatches(ROWS, encoder, batch_size=5, epochs=3, seed=1)
+    assert twin.rows(7).tolist() == batches.rows(7).tolist()
+    other = ScoredBatches(ROWS, encoder, batch_size=5, epochs=3, seed=2)
+    assert other.rows(7).tolist() != batches.rows(7).tolist()
+
+
+def test_a_batch_is_the_tokenised_rows():
+    encoder = tiny_encoder()
+    batches = ScoredBatches(ROWS, encoder, batch_size=4, seed=3)
+    x, y = batches[2]
+    rows = batches.rows(2)
+    np.testing.assert_array_equal(
+        y["gold"], np.array([ROWS[row][0] for row in rows], "float32")
+    )
+    for side, column in (("source", 1), ("target", 2)):
+        ids = encoder.tokenizer.encode([ROWS[row][column] for row in rows])
+        for own, mask, wanted in zip(
+            x[f"{side}_token_ids"], x[f"{side}_padding_mask"], ids, strict=True
+        ):
+            assert own[mask == 1].tolist() == wanted[: encoder.max_length]
+            assert (own[mask == 0] == encoder.tokenizer.pad_id).all()
+    with pytest.raises(IndexError):
+        batches[5]
+
+
+def test_the_dataset_has_the_same_batches():
+    encoder = tiny_encoder()
+    batches = ScoredBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    dataset = scored_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    assert dataset.cardinality() == len(batches) == 8
+    for index, (x, y) in enumerate(dataset):
+        wanted_x, wanted_y = batches[index]
+        assert x.keys() == wanted_x.keys()
+        for name, value in wanted_x.items():
+            np.testing.assert_array_equal(x[name], value)
+        np.testing.assert_array_equal(y["gold"], wanted_y["gold"])
+
+
+def test_batches_refuse_what_does_not_fit():
+    encoder = tiny_encoder()
+    with pytest.raises(InputError, match="in row 2.*scaled_rows"):
+        ScoredBatches([(1, "a", "b"), (4, "c", "d")], encoder, batch_size=1)
+    with pytest.raises(InputError, match="batch_size=64, 23 rows"):
+        ScoredBatches(ROWS, encoder, batch_size=64)
+    with pytest.raises(InputError, match="must be at most the encoder's"):
+        ScoredBatches(ROWS, encoder, batch_size=4, max_length=10_000)
+    batches = ScoredBatches(ROWS, encoder, batch_size=4, multiple=4)
+    with pytest.raises(InputError, match="scored_dataset"):
+        batches.on_epoch_begin()
+
+
+def network():
+    keras.utils.set_random_seed(3)
+    return tiny_encoder(dropout=0.0)
+
+
+def one_batch():
+    x, y = ScoredBatches(ROWS, network(), batch_size=6, multiple=16)[0]
+    return x | {"group": np.arange(6, dtype="int32")}, y
+
+
+def test_stage():
+    run_stage_test(lambda: RegressSimilarity(network()), *one_batch())
+
+
+def test_stage_compares_the_encoders_cosines():
+    (x, y), encoder = one_batch(), network()
+    stage = RegressSimilarity(encoder)
+    made = stage.loss_terms(x, y, stage(x, training=False))["similarity_mse"]
+    rows = ScoredBatches(ROWS, encoder, batch_size=6, multiple=16).rows(0)
+    sides = [encoder.encode([ROWS[row][k] for row in rows]) for k in (1, 2)]
+    first, second = (s / np.linalg.norm(s, axis=1, keepdims=True) for s in sides)
+    wanted = np.mean((np.sum(first * second, axis=1) - y["gold"]) ** 2)
+    assert float(made) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_stage_refuses_gold_of_another_shape():
+    (x, y), stage = one_batch(), RegressSimilarity(tiny_encoder())
+    for gold in (y["gold"][:, None], y["gold"][:4]):
+        with pytest.raises(InputError, match="`gold` must be one similarity per row"):
+            stage.compute_loss(x, {"gold": gold}, stage(x))
+
+
+def fit_with(scores, **options):
+    """Fit 12 updates; the callback is given one score after the other."""
+    encoder = network()
+    given, weights = iter(scores), []
+
+    def score(one):
+        weights.append([np.array(value) for value in one.model.get_weights()])
+        return {"spearman": float(next(given)), "primary": "spearman"}
+
+    chosen = ScoreCallback(encoder, score, best_weights=True, **options)
+    stage = RegressSimilarity(encoder)
+    stage.compile(keras.optimizers.SGD(0.1))
+    dataset = scored_dataset(ROWS, encoder, batch_size=5, epochs=3)
+    stage.fit(dataset, steps_per_epoch=12, shuffle=False, verbose=0, callbacks=[chosen])
+    return chosen, weights, encoder.model.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "looks"),
+    [
+        ([1, 3, 2, 2, 9, 9, 9], 1, 4),  # two looks without a new best: the end
+        ([5, 1, 2, 9, 9, 9, 9], 0, 3),  # training made it worse: back to the start
+        ([1, 2, 3, 4, 5, 6, 7], 6, 7),
+        ([1, 2, 2, 3, 1, 4, 1], 5, 7),  # equal is no new best, patience begins anew
+    ],
+)
+def test_the_best_weights_stay_and_patience_ends(scores, best, looks):
+    chosen, weights, last = fit_with(scores, every=2, patience=2)
+    assert len(weights) == looks and chosen.best_step == 2 * best
+    for kept, wanted in zip(last, weights[best], strict=True):
+        np.testing.assert_array_equal(kept, wanted)
+    first = zip(weights[0], last, strict=True)
+    assert any((a != b).any() for a, b in first) == (best > 0)
+
+
+def test_regression_learns_the_order_of_its_rows():
+    encoder = network()
+    before = sts(encoder, ROWS)["spearman"]
+    stage = RegressSimilarity(encoder)
+    stage.compile(keras.optimizers.Adam(0.01))
+    dataset = scored_dataset(ROWS, encoder, batch_size=11, epochs=40)
+    losses = stage.fit(dataset, shuffle=False, verbose=0).history["similarity_mse"]
+    assert np.isfinite(losses).all()
+    assert sts(encoder, ROWS)["spearman"] > before + 10

@@ -1,0 +1,278 @@
+"""Steps that runs share: equal bytes, and never one that something else has made."""
+
+import shutil
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.files import read_json
+from keras_msd.recipes import end_steps, run_all, step_keys
+from keras_msd.recipes.folders import recipe_files
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.plan import Step, plan
+from keras_msd.recipes.runner import run
+from keras_msd.recipes.shared_steps import SharedSteps
+from keras_msd.recipes.state import Run
+from keras_msd.recipes.step_keys import step_key
+from keras_msd.recipes.step_reads import READS
+
+TINY = {
+    "assistant.num_layers": 2,
+    "assistant.hidden_dim": 16,
+    "assistant.num_heads": 2,
+    "assistant.intermediate_dim": 16,
+    "teacher.dim": 16,
+    "starts.closed_form": False,
+    "evaluate.intermediate": "none",
+    "evaluate.artefacts": False,
+    "student.start": "svd",
+    "data.pairs_per_language": 60,
+    "tokenizer.vocabulary_size": 120,
+    "stages.teach_assistant.steps": 2,
+    "stages.align_embedding.steps": 1,
+    "stages.teach_student.skip": True,
+    "stages.contrastive_learning.steps": 3,
+    "stages.contrastive_learning.scored": 2,
+}
+NAMES = ["msd_xlmr_b128_ru3", "msd_minilm_b128_ru3"]
+# These write outside their folders, or measure time: no other step reads what they do.
+ALONE = {"teacher_vectors", "keep_assistant", "keep_student"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Run two recipes that are alike at this scale, sharing, and one of them alone."""
+    folder = tmp_path_factory.mktemp("shared")
+    run_all(NAMES, "smoke", folder / "runs", None, folder / "store", TINY)
+    store = folder / "other_store"
+    run(NAMES[1], folder / "alone", "smoke", None, store, TINY)
+    return folder
+
+
+def content(folder):
+    """Return the bytes of everything but marks and times, by path."""
+    # Only a run that trains makes tables of token ids.
+    files = [
+        p for p in folder.rglob("*") if p.is_file() and "tokens-texts" not in p.parts
+    ]
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in files
+        if path.name not in ("done.json", "timings.json", "report.html", "recipe.toml")
+    }
+
+
+def test_shared_and_lone_runs_leave_the_same_bytes(place):
+    alone, second = content(place / "alone"), content(place / "runs" / NAMES[1])
+    scores = "scores.json"
+    assert alone.keys() == second.keys()
+    assert len([path for path in alone if path.endswith("weights.safetensors")]) >= 5
+    assert [path for path in alone if alone[path] != second[path]] == []
+    assert content(place / "runs" / NAMES[0])[scores] != alone[scores]  # another name
+    first, second = (
+        read_json(place / "runs" / name / "timings.json") for name in NAMES
+    )
+    assert first["reused"] == {}
+    assert second["steps"].keys() - second["reused"].keys() == ALONE
+    taken = second["reused"].values()
+    assert sum(taken) == pytest.approx(
+        sum(first["steps"][name] for name in second["reused"]), abs=0.01
+    )
+    assert "reused" not in (place / "alone/stages/pairs/done.json").read_text()
+
+
+def test_a_stage_is_scored_on_its_way(place):
+    folder = place / "alone/stages/contrastive_learning"
+    curve = read_json(folder / "history.json")["scores"]
+    (row,) = [
+        row
+        for row in read_json(place / "alone/scores.json")["rows"]
+        if row.get("student") == "student"
+    ]
+    assert curve["steps"] == [2, 3] and row["stage"] == "contrastive_learning"
+    assert curve["cross_lingual"][-1] == row["cross_lingual"]
+
+
+def test_intermediate_none_leaves_last_rows_only(place):
+    rows = read_json(place / "alone/scores.json")["rows"]
+    assert [row["name"] for row in rows] == [
+        "teacher", "assistant", "student, contrastive_learning",
+    ]  # fmt: skip
+
+
+def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
+    """Return every step's key, as if the run had done all with these settings."""
+    recipe = load_recipe(name, "smoke", TINY | dict(changes))
+    stages = place / run_folder / "stages"
+    folder = SimpleNamespace(stage=stages.joinpath, path=place / run_folder)
+    ours, keys = Run(recipe, folder, None, place / "store"), {}
+    for step in plan(ours):
+        keys[step.name] = step_key(ours, step, keys)
+    return keys
+
+
+def changed(before, after):
+    return {name for name in before if before[name] != after.get(name)}
+
+
+DATA = {"made_data", "pairs", "tokenizer"}
+STARTS = {"assistant_start", "untrained", "student_start"}
+STAGES = {"teach_assistant", "align_embedding", "contrastive_learning"}
+SCORES = {"score_teacher", "score_teach_assistant", "score_contrastive_learning"}
+LAST = {"contrastive_learning", "score_contrastive_learning"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("recipe.title", "Another", set()),
+        ("recipe.expected", {"x": 1.0}, set()),
+        ("budget.stages", 3.0, set()),
+        ("recipe.seed", 1, STARTS | STAGES | SCORES - {"score_teacher"}),
+        ("data.seed", 1, DATA | STARTS | STAGES | SCORES),
+        ("data.max_length", 16, DATA | STARTS | STAGES | SCORES),
+        ("teacher.dim", 8, {"tokenizer", *STARTS, *STAGES, *SCORES}),
+        (
+            "tokenizer.vocabulary_size",
+            121,
+            {"tokenizer", *STARTS, *STAGES, *SCORES} - {"score_teacher"},
+        ),
+        ("assistant.dropout", 0.1, STARTS | STAGES | SCORES - {"score_teacher"}),
+        (
+            "student.bottleneck_dim",
+            4,
+            {"untrained", "student_start", "align_embedding"} | LAST,
+        ),
+        (
+            "stages.teach_assistant.steps",
+            3,
+            {"untrained", "student_start", *STAGES, *SCORES} - {"score_teacher"},
+        ),
+        ("stages.align_embedding.learning_rate", 1e-4, {"align_embedding"} | LAST),
+        ("stages.contrastive_learning.target", "bool", LAST),
+        ("student.stages.contrastive_learning.steps", 2, LAST),
+        ("student.variants.x.unit_layers", 2, set()),
+        ("evaluate.languages", ["de"], {"contrastive_learning"} | SCORES),
+    ],
+)
+def test_a_setting_changes_the_keys_of_what_it_reaches(place, key, value, wanted):
+    assert changed(keys_of(place), keys_of(place, {key: value})) == wanted
+
+
+def leaves(value, path=""):
+    for key, inner in value.items():
+        where = f"{path}.{key}".lstrip(".")
+        yield from leaves(inner, where) if isinstance(inner, dict) else [(where, inner)]
+
+
+def test_no_setting_is_forgotten(place):
+    before, tried = keys_of(place), []
+    harmless = ("recipe", "scale", "budget")
+    for key, value in leaves(load_recipe(NAMES[1], "smoke", TINY).settings()):
+        stage = ".".join([*key.split(".")[:2], "skip"])
+        if key.startswith(harmless) or before_skipped(stage):
+            continue
+        if isinstance(value, bool):
+            other = not value
+        elif isinstance(value, int | float):
+            other = 2.0 if value == float("inf") else type(value)(value * 2 or 1)
+        else:
+            continue
+        try:
+            after = keys_of(place, {key: other})
+        except InputError:
+            continue
+        tried.append(key)
+        assert changed(before, after) or before.keys() != after.keys(), key
+    assert len(tried) > 40
+
+
+def before_skipped(key):
+    settings = dict(leaves(load_recipe(NAMES[1], "smoke", TINY).settings()))
+    return settings.get(key) is True
+
+
+def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
+    before = keys_of(place)
+    shutil.copytree(place / "alone", tmp_path / "copy")
+    data = tmp_path / "copy/stages/made_data/data"
+    sts = data / "sts/made.dev.de.tsv.gz"
+    sts.write_bytes(sts.read_bytes() + b"\x00")
+    curve = {"contrastive_learning"}  # its curve is made of scores
+    assert changed(before, keys_of(tmp_path, (), "copy")) == SCORES | curve
+    (file, *_) = sorted((data / "parallel/train").glob("*"))
+    *most, last = file.read_bytes()
+    file.write_bytes(bytes([*most, last ^ 255]))  # as long as before
+    after = changed(before, keys_of(tmp_path, (), "copy"))
+    assert after == {"pairs", "tokenizer", *STARTS, *STAGES, *SCORES}
+    monkeypatch.setattr(step_keys, "environment", lambda: {"code": "other"})
+    assert changed(before, keys_of(place)) == before.keys() - ALONE
+
+
+def shared(place, tmp_path, record=None):
+    """Return the sharing of a run in a new folder, and the steps of that run."""
+    from keras_msd.recipes.resume import RunFolder
+
+    recipe = load_recipe(NAMES[1], "smoke", TINY)
+    ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, place / "store")
+    return SharedSteps(ours, place / "store" / "steps"), plan(ours)
+
+
+def test_a_damaged_file_is_not_taken(place, tmp_path):
+    sharing, steps = shared(place, tmp_path)
+    key = keys_of(place)["made_data"]
+    (file, *_) = (place / "store/steps" / key / "files").rglob("*.en-de.tsv.gz")
+    whole = file.read_bytes()
+    file.unlink()  # other runs have links to the old bytes
+    file.write_bytes(whole[:-1] + b"?")
+    assert "reused" not in sharing.perform(steps[0])
+    assert (place / "store/steps" / key / "files" / "data").is_dir()  # stored anew
+    again, steps = shared(place, tmp_path / "again")
+    assert "reused" in again.perform(steps[0])
+
+
+def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
+    def refuse(*paths):
+        raise OSError("no links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    sharing, steps = shared(place, tmp_path)
+    record = sharing.perform(steps[0])
+    assert record["key"] == keys_of(place)["made_data"] and "reused" in record
+    (file, *_) = (tmp_path / "run/stages/made_data/data/sts").glob("*")
+    assert file.stat().st_nlink == 1
+
+
+def test_what_rests_on_an_unknown_step_is_not_shared(place):
+    recipe = load_recipe(NAMES[1], "smoke", TINY)
+    folder = SimpleNamespace(stage=(place / "alone/stages").joinpath)
+    ours = Run(recipe, folder, None, place / "store")
+    made = plan(ours)[0]
+    assert step_key(ours, made, {})
+    more = Step("made_data", "tokens", partial(made.action, other=1))
+    assert step_key(ours, more, {}) is None
+    (last,) = [step for step in plan(ours) if step.name == "contrastive_learning"]
+    keys = keys_of(place)
+    assert step_key(ours, last, keys) == keys["contrastive_learning"]
+    assert step_key(ours, last, keys | {"align_embedding": None}) is None
+
+
+def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
+    alone = {end_steps.keep, end_steps.speed, end_steps.neighbours, end_steps.export}
+    seen = set()
+    for name in recipe_files():
+        recipe = load_recipe(name, "smoke")
+        folder = SimpleNamespace(stage=tmp_path.joinpath)
+        for step in plan(Run(recipe, folder, None, tmp_path)):
+            action, given = step.action.func, step.action.keywords
+            seen.add(action)
+            if action in READS:
+                reads = READS[action]
+                assert {*given} <= {*reads.parents, *reads.values, *reads.ignored}
+            else:
+                assert action in alone or step.name == "teacher_vectors", step.name
+    assert seen >= set(READS) - {
+        action for action in READS if action.__name__.endswith("_branch")
+    }

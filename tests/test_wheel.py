@@ -110,7 +110,7 @@ print(json.dumps({"recipes": recipes, "export": presets}))
     for folder, paths in found.items():
         assert all(Path(p).is_relative_to(environment.parent) for p in paths), paths
         files = files_below(ROOT / folder, ".toml")
-        expected = {one for one in files if one.partition(".")[0].split("_")[0] != "base"}
+        expected = {one for one in files if not one.startswith("base")}
         assert expected
         assert expected - {Path(path).name for path in paths} == set()
 

@@ -56,14 +56,15 @@ def _published(expected: dict[str, float]) -> tuple[str, str]:
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the score rows of a run as a table."""
-    table = _table("", "parameters", "bytes", "table bytes", *SCORES)
+    """Return the score rows of a run as a table, without scores that no row has."""
+    scores = [key for key in SCORES if any(key in row for row in rows)]
+    table = _table("", "parameters", "bytes", "table bytes", *scores)
     for row in rows:
         sizes = [row.get(key) for key in ("parameters", "bytes", "table_bytes")]
         table.add_row(
             row["name"],
             *("" if size is None else f"{size:,}" for size in sizes),
-            *(_number(row.get(key)) for key in SCORES),
+            *(_number(row.get(key)) for key in scores),
         )
     return table
 

@@ -2,7 +2,9 @@
 
 Each artefact is written, loaded in its own runtime and compared with the Keras encoder
 on real sentences and on a graded set. Times depend on the machine and its load, so
-nothing else should run; each is taken in a process of its own, on one core.
+nothing else should run; each is taken in a process of its own, on one core. What is in
+`--work FOLDER` is not made again: give `--no-times` first, and the same command without
+it when the machine is idle.
 
     python benchmarks/formats.py runs/lab/student --data DATA --name lab
 """
@@ -28,6 +30,7 @@ from keras_msd.data import read_pairs
 from keras_msd.evaluate import cost, read_sts_folder, sts_aligned
 from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
 from keras_msd.export.parity import parity
+from keras_msd.files import digest, read_json, write_json
 
 RESULTS = Path(__file__).parent / "results"
 TOKENS = 16  # of the timed sentence, start and end included
@@ -118,10 +121,30 @@ def measure(
     format: str,
     quantize: str | None,
 ) -> dict[str, Any]:
-    """Write one artefact and return its row."""
+    """Write one artefact and return its row, which stays beside it."""
+    kept = path.with_suffix(".json")
+    key = {"encoder": encoder.fingerprint, "texts": texts, "graded": graded}
+    key_digest = digest(json.dumps(key, sort_keys=True))
+    if kept.is_file() and (row := read_json(kept))["key"] == key_digest:
+        return row["row"]
+    row = _measured(encoder, keras, path, texts, graded, format, quantize)
+    write_json(kept, {"key": key_digest, "row": row})
+    return row
+
+
+def _measured(
+    encoder: Any,
+    keras: Remembered,
+    path: Path,
+    texts: list[str],
+    graded: dict[str, Any],
+    format: str,
+    quantize: str | None,
+) -> dict[str, Any]:
     row: dict[str, Any] = {"format": format, "quantize": quantize}
     try:
-        export(encoder, path, format, quantize, min_cosine=-1, max_sts_loss=100)
+        lenient = {"min_cosine": -1, "min_neighbours": 0, "max_sts_loss": 100}
+        export(encoder, path, format, quantize, **lenient)
     except InputError as error:
         return row | {"refused": str(error)}
     artefact = load_artefact(path)
@@ -182,6 +205,7 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", help="of the set; else all")
     parser.add_argument("--rows", type=int, help="take only so many rows of the set")
     parser.add_argument("--no-times", action="store_true")
+    parser.add_argument("--work", type=Path, help="keeps artefacts and rows")
     parser.add_argument("--rounds", type=int, default=5, help="processes for a time")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -193,7 +217,8 @@ def main() -> None:
     sets = read_sts_folder(given.data / "sts", codes, dataset=given.sts)
     graded = {code: rows[: given.rows] for code, rows in sets.items()}
     with tempfile.TemporaryDirectory() as temporary:
-        folder, rows = Path(temporary), []
+        folder, rows = given.work or Path(temporary), []
+        folder.mkdir(parents=True, exist_ok=True)
         for format in given.formats:
             for quantize in quantizations(format):
                 if given.quantize and (quantize or "float32") not in given.quantize:

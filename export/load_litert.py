@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import io
 import json
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -72,12 +73,16 @@ def load(path: Path, threads: int = 1) -> Callable[[list[str]], np.ndarray]:
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"{file} does not load: {error}") from error
 
+    # An interpreter has one set of tensors: threads take turns.
+    lock = threading.Lock()
+
     def encode(sentences: list[str]) -> np.ndarray:
         vectors = []
         # One sentence at a time: no padding is computed, and kernels stay in the cache.
         for row in tokenizer.encode(sentences):
             ids = np.array([row], np.int32)
-            made = embed(token_ids=ids, padding_mask=np.ones_like(ids))["embedding"]
+            with lock:
+                made = embed(token_ids=ids, padding_mask=np.ones_like(ids))["embedding"]
             vectors.append(made[0] / max(np.linalg.norm(made[0]), 1e-12))
         return np.array(vectors)
 
@@ -97,16 +102,17 @@ def main() -> None:
         parser.error(f"{options.sentences} does not exist")
     if min(options.top, options.threads) < 1:
         parser.error("--top and --threads must be at least 1")
-    lines = options.sentences.read_text(encoding="utf-8").split("\n")
-    sentences = [line.strip() for line in lines if line.strip()]
-    if not sentences:
-        parser.error(f"{options.sentences} holds no sentence")
 
     try:
+        lines = options.sentences.read_text(encoding="utf-8").split("\n")
+        sentences = [line.strip() for line in lines if line.strip()]
+        if not sentences:
+            raise ValueError(f"{options.sentences} holds no sentence")
+        options.query.encode()  # half of a surrogate pair is no text
         encode = load(options.artefact, options.threads)
+        similarity = encode(sentences) @ encode([options.query])[0]
     except ValueError as error:
         parser.error(str(error))
-    similarity = encode(sentences) @ encode([options.query])[0]
     for row in np.argsort(-similarity, kind="stable")[: options.top]:
         print(f"{similarity[row]:.4f}\t{sentences[row]}")
 

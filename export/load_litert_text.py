@@ -31,8 +31,11 @@ def main() -> None:
         embedder = TextEmbedder.create_from_model_path(str(model))
     except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
         parser.error(f"{options.artefact} holds no such model: {error!r}")
-    with embedder:
-        vectors = [embedder.embed(text).embeddings[0] for text in options.sentences]
+    try:
+        with embedder:
+            vectors = [embedder.embed(text).embeddings[0] for text in options.sentences]
+    except UnicodeEncodeError as error:
+        parser.error(f"a sentence is no Unicode: {error}")
     print(f"{len(vectors)} vectors of {len(vectors[0].embedding)} numbers")
     for text, vector in zip(options.sentences, vectors, strict=True):
         print(f"{TextEmbedder.cosine_similarity(vectors[0], vector):.4f}\t{text}")

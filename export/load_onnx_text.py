@@ -95,16 +95,17 @@ def main() -> None:
         parser.error(f"{options.sentences} does not exist")
     if min(options.top, options.threads) < 1:
         parser.error("--top and --threads must be at least 1")
-    lines = options.sentences.read_text(encoding="utf-8").split("\n")
-    sentences = [line.strip() for line in lines if line.strip()]
-    if not sentences:
-        parser.error(f"{options.sentences} holds no sentence")
 
     try:
+        lines = options.sentences.read_text(encoding="utf-8").split("\n")
+        sentences = [line.strip() for line in lines if line.strip()]
+        if not sentences:
+            raise ValueError(f"{options.sentences} holds no sentence")
+        options.query.encode()  # half of a surrogate pair is no text
         encode = load(options.artefact, options.threads)
+        similarity = encode(sentences) @ encode([options.query])[0]
     except ValueError as error:
         parser.error(str(error))
-    similarity = encode(sentences) @ encode([options.query])[0]
     for row in np.argsort(-similarity, kind="stable")[: options.top]:
         print(f"{similarity[row]:.4f}\t{sentences[row]}")
 

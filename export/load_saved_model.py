@@ -54,7 +54,7 @@ def check(folder: Path) -> None:
                 )
 
 
-def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
+def load(folder: Path, threads: int | None = None) -> Callable[[list[str]], np.ndarray]:
     """Return a function from sentences to vectors of length one, `(n, dim)`.
 
     Raises:
@@ -69,6 +69,9 @@ def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
     import tensorflow_text  # noqa: F401  (registers the tokenizer's operations)
 
     try:
+        if threads is not None:  # only before TensorFlow's first operation
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(threads)
         model = tf.saved_model.load(str(folder / VERSION))
         serve = model.signatures["serving_default"]
     except Exception as error:  # TensorFlow promises no kind of error
@@ -94,22 +97,24 @@ def main() -> None:
     parser.add_argument("--query", required=True, help="text to look for")
     parser.add_argument("--sentences", type=Path, required=True, help="UTF-8 file")
     parser.add_argument("--top", type=int, default=5, help="sentences to print")
+    parser.add_argument("--threads", type=int, help="threads of TensorFlow")
     options = parser.parse_args()
     if not options.sentences.is_file():
         parser.error(f"{options.sentences} does not exist")
-    if options.top < 1:
-        parser.error(f"--top must be at least 1, not {options.top}")
-    lines = options.sentences.read_text(encoding="utf-8").split("\n")
-    sentences = [line.strip() for line in lines if line.strip()]
-    if not sentences:
-        parser.error(f"{options.sentences} holds no sentence")
+    if options.top < 1 or (options.threads is not None and options.threads < 1):
+        parser.error("--top and --threads must be at least 1")
 
     try:
+        lines = options.sentences.read_text(encoding="utf-8").split("\n")
+        sentences = [line.strip() for line in lines if line.strip()]
+        if not sentences:
+            raise ValueError(f"{options.sentences} holds no sentence")
+        options.query.encode()  # half of a surrogate pair is no text
         check(options.artefact)
-        encode = load(options.artefact)
+        encode = load(options.artefact, options.threads)
+        similarity = encode(sentences) @ encode([options.query])[0]
     except ValueError as error:
         parser.error(str(error))
-    similarity = encode(sentences) @ encode([options.query])[0]
     for row in np.argsort(-similarity, kind="stable")[: options.top]:
         print(f"{similarity[row]:.4f}\t{sentences[row]}")
 

@@ -55,13 +55,16 @@ export class PortableTokenizer {
    *
    * @param {Iterable<string>} texts
    * @returns {number[][]}
-   * @throws {Error} `texts` is one text, or one has a lone surrogate.
+   * @throws {Error} `texts` is one text, or one is no string or has a lone surrogate.
    */
   encode(texts) {
     if (typeof texts === "string") {
       throw new Error("`texts` must be a list of texts. Received one text.");
     }
     return Array.from(texts, (text) => {
+      if (typeof text !== "string") {
+        throw new Error(`A text must be a string. Received: ${String(text)}.`);
+      }
       if (/\p{Surrogate}/u.test(text)) {
         throw new Error("A text has a lone surrogate, which UTF-8 cannot hold.");
       }

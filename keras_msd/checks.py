@@ -15,7 +15,7 @@ class InputError(ValueError):
 def at_least(minimum: float, **named: float) -> None:
     """Raise `InputError` unless every named value is `minimum` or more."""
     for name, value in named.items():
-        if value < minimum:
+        if not value >= minimum:  # NaN is not either
             raise InputError(
                 f"`{name}` must be at least {minimum}. Received: {name}={value}."
             )

@@ -11,12 +11,14 @@ import typer
 
 from keras_msd import cli_output as output
 from keras_msd.checks import InputError
-from keras_msd.cli_data import codes as _codes
 from keras_msd.cli_data import data_app
 from keras_msd.cli_evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from keras_msd.cli_evaluate import evaluate
+from keras_msd.cli_export import EXAMPLE as EXPORT_EXAMPLE
+from keras_msd.cli_export import export
 from keras_msd.cli_mine import EXAMPLE as MINE_EXAMPLE
 from keras_msd.cli_mine import mine
+from keras_msd.cli_source import Source, open_source
 from keras_msd.cli_trim import EXAMPLE as TRIM_EXAMPLE
 from keras_msd.cli_trim import trim
 
@@ -44,7 +46,6 @@ Store = Annotated[
 Scale = Annotated[
     str | None, typer.Option(help="smoke, demo, lab or paper; else the recipe's own.")
 ]
-Source = Annotated[str, typer.Argument(help="Encoder: a folder, an artefact or hf://.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     try:
         app(args=arguments, prog_name="keras-msd")
-    except InputError as error:
+    except (InputError, OSError) as error:  # a full disk, a folder without rights
         output.complain(error)
         sys.exit(2)
 
@@ -101,7 +102,6 @@ def run(
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
     from keras_msd.recipes import run as run_recipe
-    from keras_msd.recipes.loading import parse_override
 
     result = run_recipe(
         recipe,
@@ -109,27 +109,37 @@ def run(
         scale=scale,
         data_dir=data,
         store_dir=store,
-        overrides=dict(map(parse_override, set_ or [])),
+        overrides=_overrides(set_),
         share_steps=share,
     )
     output.show(result, json, output.run_text)
 
 
-@app.command("run-all", epilog="Example: keras-msd run-all --scale smoke --out runs")
+@app.command("run-all", epilog="Example: keras-msd run-all --scale smoke")
 def run_all(
     recipes: Annotated[
         list[str] | None, typer.Argument(help="Names; without any, all recipes.")
     ] = None,
     scale: Scale = "smoke",
     data: Data = None,
-    out: Annotated[Path, typer.Option(help="Parent of the runs.")] = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="Parent of the runs; else runs/all/SCALE.")
+    ] = None,
     store: Store = None,
+    set_: Set = None,
     json: Json = False,
 ) -> None:
     """Run several recipes, and write one report of all; a failed one stops no other."""
     from keras_msd.recipes import run_all as run_recipes
 
-    results = run_recipes(recipes or None, scale, out, data_dir=data, store_dir=store)
+    results = run_recipes(
+        recipes or None,
+        scale,
+        out,
+        data_dir=data,
+        store_dir=store,
+        overrides=_overrides(set_),
+    )
     output.show(results, json, output.runs_text)
     if any("error" in result for result in results):
         raise typer.Exit(1)
@@ -150,12 +160,10 @@ def embed(
     json: Json = False,
 ) -> None:
     """Turn sentences into vectors."""
-    from keras_msd import load_encoder
-
     sentences = [*(texts or []), *(output.read_lines(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
-    vectors = load_encoder(encoder).encode(sentences)
+    vectors = open_source(encoder).encode(sentences)
     result: dict[str, Any] = {"sentences": len(sentences), "dim": vectors.shape[1]}
     if out:
         output.write_vectors(out, sentences, vectors)
@@ -176,97 +184,35 @@ def search(
     json: Json = False,
 ) -> None:
     """Find the sentences nearest to a query."""
-    from keras_msd import load_encoder
     from keras_msd import search as find
 
-    found = find(load_encoder(encoder), query, output.read_lines(sentences), top)
+    found = find(open_source(encoder), query, output.read_lines(sentences), top)
     output.show([match._asdict() for match in found], json, output.matches_table)
-
-
-@app.command(
-    epilog="Example: keras-msd export runs/demo/student artefacts/student "
-    "--preset litert_int8 --languages en,de"
-)
-def export(
-    encoder: Source,
-    path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
-    preset: Annotated[
-        str | None, typer.Option(help="Export settings: a name or a .toml file.")
-    ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="saved_model, litert, litert_text, onnx, ..."),
-    ] = None,
-    quantize: Annotated[
-        str | None, typer.Option(help="fp16, int8, int4_table or int4.")
-    ] = None,
-    languages: Annotated[str, typer.Option(help="Codes, with commas.")] = "",
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Folder with sts/, to score before and after."),
-    ] = None,
-    sts: Annotated[str, typer.Option(help="STS set.")] = "stsb",
-    split: Annotated[str, typer.Option(help="Part of the STS set.")] = "dev",
-    min_cosine: Annotated[
-        float | None, typer.Option(help="Smallest cosine to the encoder.")
-    ] = None,
-    max_sts_loss: Annotated[
-        float | None, typer.Option(help="Points of Spearman that may be lost.")
-    ] = None,
-    license_: Annotated[
-        str | None, typer.Option("--license", help="Licence of the artefact.")
-    ] = None,
-    teacher_license: Annotated[
-        str | None, typer.Option(help="Licence of the teacher.")
-    ] = None,
-    data_license: Annotated[
-        str | None, typer.Option(help="Licence of the training sentences.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Write an artefact that runs without keras_msd, and prove it in its runtime."""
-    from keras_msd import load_encoder
-    from keras_msd.evaluate import read_sts_folder
-    from keras_msd.export import export as export_encoder
-    from keras_msd.export import read_card, read_preset
-
-    settings: dict[str, Any] = read_preset(preset) if preset else {}
-    settings.pop("description", None)
-    given = {
-        "format": format_,
-        "quantize": quantize,
-        "min_cosine": min_cosine,
-        "max_sts_loss": max_sts_loss,
-        "license": license_,
-        "teacher_license": teacher_license,
-        "data_license": data_license,
-    }
-    settings |= {key: value for key, value in given.items() if value is not None}
-    codes = _codes(languages)
-    if data:
-        # A set has files for fewer languages than an encoder knows.
-        folder = data / "sts"
-        scored = [c for c in codes if (folder / f"{sts}.{split}.{c}.tsv.gz").is_file()]
-        settings["sts"] = read_sts_folder(folder, scored, split, sts)
-        settings["sts_name"] = f"{sts} {split} in {', '.join(settings['sts'])}"
-    written = export_encoder(load_encoder(encoder), path, languages=codes, **settings)
-    card = read_card(written)
-    shown = {key: card[key] for key in ("format", "quantize", "bytes", "parity")}
-    output.show({"artefact": str(written)} | shown, json, output.export_text)
 
 
 @app.command(epilog="Example: keras-msd report runs/demo")
 def report(
-    run_folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a run, or of the runs of run-all.")
+    ],
     json: Json = False,
 ) -> None:
-    """Write a run's report anew from its files."""
-    from keras_msd.report import write_report
+    """Write a report anew from the files of one run or of several."""
+    from keras_msd.report import write_report, write_report_of_all
 
-    output.show({"report": str(write_report(run_folder))}, json, output.lines_text)
+    several = any(folder.glob("*/scores.json"))
+    written = write_report_of_all(folder) if several else write_report(folder)
+    output.show({"report": str(written)}, json, output.lines_text)
+
+
+def _overrides(given: list[str] | None) -> dict[str, Any]:
+    from keras_msd.recipes.loading import parse_override
+
+    return dict(map(parse_override, given or []))
 
 
 app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
+app.command("export", epilog=EXPORT_EXAMPLE)(export)
 app.command("mine", epilog=MINE_EXAMPLE)(mine)
 app.command("trim", epilog=TRIM_EXAMPLE)(trim)
 

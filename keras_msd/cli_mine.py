@@ -9,6 +9,7 @@ import typer
 
 from keras_msd import cli_output as output
 from keras_msd.checks import InputError
+from keras_msd.cli_source import SOURCE_HELP, open_source
 from keras_msd.files import atomic_path
 
 EXAMPLE = (
@@ -22,9 +23,7 @@ def mine(
         Path, typer.Argument(help="UTF-8 file (.gz too), a sentence a line.")
     ],
     targets: Annotated[Path, typer.Argument(help="The same in another language.")],
-    encoder: Annotated[
-        str, typer.Option("--encoder", "-e", help="A folder, an artefact or hf://.")
-    ],
+    encoder: Annotated[str, typer.Option("--encoder", "-e", help=SOURCE_HELP)],
     out: Annotated[
         Path | None,
         typer.Option(help="Write score, source, target to this .tsv or .tsv.gz."),
@@ -47,7 +46,7 @@ def mine(
 
     Empty lines are passed over, and a line that occurs again counts once.
     """
-    from keras_msd import checks, load_encoder
+    from keras_msd import checks
     from keras_msd.evaluate.mining import MARGINS, MinedPair
     from keras_msd.evaluate.mining import mine as find
     from keras_msd.evaluate.nearest import ENGINES
@@ -60,7 +59,7 @@ def mine(
     left, right = read_sentences(sources), read_sentences(targets)
     texts = list(left), list(right)
     found: list[MinedPair] = find(
-        load_encoder(encoder), *texts, margin, k, threshold, engine
+        open_source(encoder), *texts, margin, k, threshold, engine
     )
     rows = [
         {

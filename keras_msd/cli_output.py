@@ -178,9 +178,15 @@ def read_lines(path: Path) -> list[str]:
 
 
 def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> None:
-    """Write `sentences` and `vectors` to a .npz file, complete or not at all."""
+    """Write a .npz file for `VectorFile`, complete or not at all.
+
+    An array of strings would give every sentence the room of the longest.
+    """
+    encoded = [sentence.encode() for sentence in sentences]
+    ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
+    text = np.frombuffer(b"".join(encoded), np.uint8)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, sentences=np.array(sentences), vectors=vectors)
+        np.savez(file, text=text, ends=ends, vectors=vectors)
 
 
 def _table(*columns: str) -> Table:

@@ -52,6 +52,11 @@ def trim(
         )
     if out.exists() and not is_saved_encoder(out):
         raise InputError(f"`{out}` exists and is no encoder. Give a new path.")
+    if out.resolve() == Path(encoder).resolve():
+        raise InputError(
+            f"`{out}` is the encoder itself, whose other pieces would be lost. Give "
+            "another folder."
+        )
     counted: Iterable[str] = _Lines(texts or [])
     if data is not None:
         counted = LanguageTexts(data, codes(languages))

@@ -18,19 +18,18 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its name on success.
 
     The caller writes a file or a folder there. On an error nothing stays; a finished
-    folder replaces an older one of that name.
+    folder replaces an older one of that name, also through a link to it.
     """
     path = Path(path)
+    if path.is_dir():
+        path = path.resolve()  # "." has no name; a link to a folder stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
         yield temporary
         _sync(temporary)
         if path.is_dir():
-            old = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
-            os.replace(path, old)
-            os.replace(temporary, path)
-            shutil.rmtree(old)
+            _replace_folder(temporary, path)
         else:
             os.replace(temporary, path)
     finally:
@@ -43,6 +42,18 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    old = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+    try:
+        os.replace(path, old)
+        os.replace(new, path)
+    finally:  # an interrupt between both must not leave `path` empty
+        if path.exists():
+            remove(old)
+        else:
+            os.replace(old, path)
 
 
 def _sync(path: Path) -> None:

@@ -24,11 +24,18 @@ def test_table(tokenizer, tmp_path, monkeypatch, capsys):
     command = [
         script, str(tmp_path / "tiny"), "--data", str(data), "--sts", "made",
         "--formats", "onnx", "--results", str(tmp_path), "--rounds", "1",
-        "--quantize", "float32", "int8",
+        "--quantize", "float32", "int8", "--work", str(tmp_path / "work"),
     ]  # fmt: skip
-    monkeypatch.setattr("sys.argv", command)
+    monkeypatch.setattr("sys.argv", [*command, "--no-times"])
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that are timed
     runpy.run_path(script, run_name="__main__")
+    assert "milliseconds" not in (tmp_path / "formats_tiny.json").read_text()
+    cards = sorted((tmp_path / "work").glob("*/card.json"))
+    times = [path.stat().st_mtime_ns for path in cards]
+    capsys.readouterr()
+    monkeypatch.setattr("sys.argv", command)
+    runpy.run_path(script, run_name="__main__")
+    assert [path.stat().st_mtime_ns for path in cards] == times, "made once"
 
     result = json.loads((tmp_path / "formats_tiny.json").read_text())
     assert result["fingerprint"] == encoder.fingerprint

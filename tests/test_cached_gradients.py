@@ -205,6 +205,18 @@ def test_other_stages_frozen_layers_and_regularisers():
 def test_mistakes_are_named(monkeypatch):
     with pytest.raises(InputError, match="`chunk_size` must be at least 1"):
         ams(network(), chunk_size=0)
+    model = network()
+    for layer, message in (
+        (keras.layers.ActivityRegularization(l2=1.0), "a regularised output"),
+        (keras.layers.BatchNormalization(), "weights that follow"),
+    ):
+        users = keras.Model(model.input, layer(model.output))
+        with pytest.raises(InputError, match=f"`{layer.name}`, which has {message}"):
+            ContrastiveLearning(users, chunk_size=4)
+        ContrastiveLearning(users)
+    layer.trainable = False
+    ContrastiveLearning(users, chunk_size=4)
+    ContrastiveLearning(network(num_layers=0), chunk_size=4)  # positions stand still
     monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
     stage = ams(network(), chunk_size=2)
     with pytest.raises(InputError, match="tensorflow or jax. Received: torch"):

@@ -172,7 +172,7 @@ def test_embed(capsys, encoder_folder, tmp_path):
     assert vectors.shape == (2, 16)
     run(capsys, *command, "--out", tmp_path / "v.npz")
     with np.load(tmp_path / "v.npz") as file:
-        assert file["sentences"].tolist() == ["A dog.", "The cat sleeps."]
+        assert file["text"].tobytes() == b"A dog.The cat sleeps."
         np.testing.assert_allclose(file["vectors"], vectors, atol=1e-6)
     assert "nothing to embed" in fails(capsys, "embed", encoder_folder)
     lines.write_bytes(b"good\nbad \xff\n")
@@ -198,6 +198,19 @@ def test_evaluate(capsys, encoder_folder, data):
     assert "stsb.dev.en.tsv.gz" in fails(capsys, *command)
 
 
+def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("".join(f"{n} {i}\n" for n in ("one", "two") for i in range(5)))
+    run(capsys, "embed", encoder_folder, "--input", lines, "--out", tmp_path / "t.npz")
+    scores = ("--data", data, "--languages", "de", "--sts", "made", "--json")
+    _, own, _ = run(capsys, "evaluate", encoder_folder, *scores)
+    _, file, _ = run(capsys, "evaluate", tmp_path / "t.npz", *scores)
+    assert json.loads(file)["tracks"] == pytest.approx(json.loads(own)["tracks"])
+    assert "no options. Received: queries" in fails(
+        capsys, "evaluate", encoder_folder, *scores, "--queries", 5
+    )
+
+
 def test_results_for_people(capsys):
     row = {"name": "student", "parameters": 1234, "cross_lingual": 56.78}
     result = {
@@ -214,7 +227,7 @@ def test_results_for_people(capsys):
     assert "E: why" in list(cli_output.runs_text([failed]))[-1]
 
 
-def test_input_error_is_the_only_one_that_is_caught(monkeypatch, capsys):
+def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
     def broken(*args, **kwargs):
         raise ZeroDivisionError
 
@@ -223,3 +236,9 @@ def test_input_error_is_the_only_one_that_is_caught(monkeypatch, capsys):
         cli.main([])
     monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(InputError("a")))
     assert fails(capsys) == "Error: a\n"
+
+
+def test_report_of_a_full_disk_is_one_line(monkeypatch, capsys):
+    full = OSError(28, "No space left on device", "runs/x")
+    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(full))
+    assert "No space left on device: 'runs/x'" in fails(capsys)

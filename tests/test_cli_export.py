@@ -91,7 +91,9 @@ def test_preset_and_options(capsys, encoder_folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(plain_exporter, "difference", noise)
     own = tmp_path / "own.toml"
-    own.write_text('format = "plain"\nquantize = "fp16"\nmin_cosine = -1.0\n')
+    own.write_text(
+        'format = "plain"\nquantize = "fp16"\nmin_cosine = -1\nmin_neighbours = 0\n'
+    )
     command = ("export", encoder_folder, tmp_path / "art", "--preset", own)
     assert "points of Spearman x 100" in fails(capsys, *command)
     assert not (tmp_path / "art").exists()
@@ -139,6 +141,9 @@ def test_settings_files(tmp_path):
             read_preset(own)
     with pytest.raises(InputError, match="no export settings `saved_modle`. Did you"):
         read_preset("saved_modle")
-    own.write_text('format = "x"\nmax_sts_loss = 1.0\n')
-    assert read_preset(own) == {"format": "x", "max_sts_loss": 1.0}
+    for number in ("1", "1.0"):
+        own.write_text(f'format = "x"\nmax_sts_loss = {number}\n')
+        preset = read_preset(own)
+        assert preset == {"format": "x", "max_sts_loss": 1.0}
+        assert isinstance(preset["max_sts_loss"], float)
     assert set(KEYS) >= {"format", "quantize", "min_cosine", "max_sts_loss"}

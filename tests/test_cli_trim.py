@@ -74,5 +74,11 @@ def test_mistakes(capsys, tmp_path, folder):
         with pytest.raises(InputError, match=words):
             run(capsys, folder, tmp_path / "out", *arguments)
     assert not (tmp_path / "out").exists()
+    before = load_encoder(folder).fingerprint
+    (tmp_path / "same").symlink_to(folder)
+    for same in (folder, folder / "tokenizer" / "..", tmp_path / "same"):
+        with pytest.raises(InputError, match="is the encoder itself"):
+            run(capsys, folder, same, *given)
+    assert load_encoder(folder).fingerprint == before
     with pytest.raises(InputError, match="exists and is no encoder"):
         run(capsys, folder, tmp_path, *given)

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from test_stages import ROWS, batch, network
 
+from keras_msd.checks import InputError
+from keras_msd.stages.align_embedding import AlignEmbedding
 from keras_msd.stages.collapse_monitor import CollapseMonitor
+from keras_msd.stages.regress_similarity import RegressSimilarity
 from keras_msd.stages.teach_assistant import TeachAssistant
 
 
@@ -16,17 +19,22 @@ class Fixed:
 
     def __init__(self, vectors):
         self.vectors = vectors
+        self.optimizer = keras.optimizers.SGD()
 
     def __call__(self, x, training):
         return {"source": self.vectors}
 
 
-def messages(vectors, caplog, **options):
+def messages(vectors, caplog, fits=1, **options):
     monitor = CollapseMonitor(batch()[0], every=2, **options)
-    monitor.set_model(Fixed(np.asarray(vectors, "float32")))
+    stage = Fixed(np.asarray(vectors, "float32"))
+    monitor.set_model(stage)
     with caplog.at_level(logging.WARNING, "keras_msd"):
-        for update in range(10):
-            monitor.on_train_batch_end(update)
+        for _ in range(fits):
+            monitor.on_train_begin()
+            for update in range(10):
+                stage.optimizer.iterations.assign_add(1)
+                monitor.on_train_batch_end(update)
     return [r.getMessage() for r in caplog.records]
 
 
@@ -34,6 +42,11 @@ def test_equal_vectors_are_noticed_once(caplog):
     made = messages(np.ones((ROWS, 3)), caplog)
     assert len(made) == 1
     assert "between different sentences is 1.000 after 2 updates" in made[0]
+
+
+def test_a_second_fit_counts_and_warns_anew(caplog):
+    made = messages(np.ones((ROWS, 3)), caplog, fits=2, until=3)
+    assert len(made) == 2 and made[0] == made[1]
 
 
 def test_different_vectors_are_not(caplog):
@@ -63,3 +76,37 @@ def test_it_runs_in_fit_and_takes_the_pairs_of_distinct_lines():
     unit = vectors / np.linalg.norm(vectors, axis=1)[:, None]
     pairs = [unit[i] @ unit[j] for i in range(5) for j in range(i)]
     assert monitor.mean_cosine() == pytest.approx(np.mean(pairs), abs=1e-5)
+
+
+def test_several_updates_at_a_time_are_counted(monkeypatch):
+    looks = []
+    x, y = batch()
+    stage = TeachAssistant(network())
+    stage.compile(keras.optimizers.SGD(0.01), steps_per_execution=3)
+    monitor = CollapseMonitor(x, every=2)
+    monkeypatch.setattr(
+        monitor, "mean_cosine", lambda: looks.append(monitor.updates) or 0.0
+    )
+    stage.fit(x, y, batch_size=1, verbose=0, callbacks=[monitor])
+    assert monitor.updates == ROWS and looks == [3, 6]
+
+
+def test_without_groups_every_row_is_a_line():
+    x, _ = batch()
+    del x["group"]
+    y = {"gold": np.ones(ROWS, "float32")}
+    stage = RegressSimilarity(network())
+    stage.compile("sgd", run_eagerly=True)
+    monitor = CollapseMonitor(x, every=1)
+    stage.fit(x, y, batch_size=ROWS, verbose=0, callbacks=[monitor])
+    assert len(monitor.rows) == ROWS
+
+
+def test_what_has_no_cosines_is_refused():
+    x, _ = batch()
+    with pytest.raises(InputError, match="Received: 1. Take a larger"):
+        CollapseMonitor({name: value[:1] for name, value in x.items()})
+    monitor = CollapseMonitor(x)
+    monitor.set_model(AlignEmbedding(network(), per_token=True))
+    with pytest.raises(InputError, match=r"Received: \(6, 7, 8\)"):
+        monitor.mean_cosine()

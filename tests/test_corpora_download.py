@@ -1,5 +1,6 @@
 """Downloads against a server on this machine: broken, changed, moved, missing."""
 
+import errno
 import hashlib
 import random
 
@@ -197,3 +198,37 @@ def test_mirror(home, tmp_path, monkeypatch):
     home.files["/corpora/a.b/c/d.zip"] = OTHER
     fetch(RemoteFile("https://a.b/c/d.zip"), tmp_path)
     assert (tmp_path / "d.zip").read_bytes() == OTHER
+
+
+def test_killed_before_the_first_byte_of_a_new_version(home, tmp_path, monkeypatch):
+    home.breaks = [20_000] + [0] * (download.TRIES - 1)
+    fails(home, tmp_path, "broke off")
+    home.files["/a.zip"] = OTHER
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download, "_blocks", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(remote_file(home), tmp_path)
+    monkeypatch.undo()
+    fetch(remote_file(home), tmp_path)
+    assert (tmp_path / "a.zip").read_bytes() == OTHER
+
+
+def test_network_lost_in_the_middle(home, tmp_path, monkeypatch):
+    read, lost = download._blocks, [errno.EHOSTUNREACH, errno.ENETDOWN]
+
+    def blocks(response):
+        if lost:
+            raise OSError(lost.pop(), "no way there")
+        return read(response)
+
+    monkeypatch.setattr(download, "_blocks", blocks)
+    monkeypatch.setattr(download, "PAUSE", 0)
+    fetch(remote_file(home), tmp_path)
+    assert (tmp_path / "a.zip").read_bytes() == DATA
+    lost.append(errno.ENOSPC)
+    home.files["/b.zip"] = OTHER
+    with pytest.raises(OSError, match="no way there"):
+        fetch(remote_file(home, path="/b.zip"), tmp_path)

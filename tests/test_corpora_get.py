@@ -134,7 +134,12 @@ def test_later_download_must_be_the_recorded_one(home, tmp_path):
     (out / "parallel/train/ted2020.en-de.tsv.gz").unlink()
     again = get_corpus("ted2020", ["de"], out)
     assert again == first | {"files": again["files"]} and len(home.gets()) == 1
-    (out / "parallel/train/ted2020.en-de.tsv.gz").unlink()
+    table = out / "parallel/train/ted2020.en-de.tsv.gz"
+    whole = table.read_bytes()
+    table.write_bytes(b"x" * len(whole))
+    get_corpus("ted2020", ["de"], out)
+    assert table.read_bytes() == whole, "the same size alone is not enough"
+    table.unlink()
     (out / "downloads/ted2020/de-en.txt.zip").unlink()
     home.files[f"{OPUS}/de-en.txt.zip"] += b" "
     with pytest.raises(InputError, match="SHA-256 of the earlier.*ted2020.json"):

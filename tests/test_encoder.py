@@ -1,5 +1,6 @@
 """Encoders: encode, save, load, count."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -42,6 +43,25 @@ def test_normalize_makes_unit_vectors(tokenizer):
 def test_texts_must_be_strings(encoder, texts):
     with pytest.raises(InputError, match="`texts` must"):
         encoder.encode(texts)
+
+
+@pytest.mark.parametrize("size", [0, -1, float("nan")])
+def test_batches_hold_a_sentence(encoder, size):
+    with pytest.raises(InputError, match="`batch_size` must be at least 1"):
+        encoder.encode(["a"], batch_size=size)
+
+
+def test_an_encoder_of_a_name_scope_is_refused(tokenizer):
+    with keras.name_scope("outer"), pytest.raises(InputError, match="`outer/embedding"):
+        tiny_encoder(tokenizer)
+
+
+def test_values_that_training_holds_are_missed(tokenizer, monkeypatch):
+    encoder = tiny_encoder(tokenizer)
+    # What `fit` does under JAX; a variable then asks for an initializer that is gone.
+    monkeypatch.setattr(encoder.model.weights[0], "_value", None)
+    with pytest.raises(InputError, match="`self.model` first"):
+        encoder.encode(["a"])
 
 
 def test_saved_encoder_comes_back(encoder, tmp_path):
@@ -102,6 +122,19 @@ def test_an_unknown_field_is_named(tokenizer):
         new_encoder(tokenizer, num_layer=2)
 
 
+def test_the_network_is_a_keras_model_like_any_other(tokenizer, tmp_path):
+    encoder = tiny_encoder(tokenizer, bottleneck_dim=8, word_branch=True)
+    encoder.model.save(tmp_path / "network.keras")
+    batch = {"token_ids": np.array([[2, 5, 6, 1]]), "padding_mask": np.ones((1, 4))}
+    wanted = encoder.model(batch)
+    loaded = keras.models.load_model(tmp_path / "network.keras")
+    np.testing.assert_allclose(loaded(batch), wanted, atol=1e-6)
+    clone = keras.models.clone_model(encoder.model)
+    assert [w.path for w in clone.weights] == [w.path for w in encoder.model.weights]
+    clone.set_weights(encoder.model.get_weights())
+    np.testing.assert_allclose(clone(batch), wanted, atol=1e-6)
+
+
 def test_embedding_guide_is_the_pooled_block(encoder):
     guide = encoder.embedding_guide()
     assert guide.dim == 16
@@ -117,3 +150,6 @@ def test_embedding_guide_is_the_pooled_block(encoder):
     np.testing.assert_allclose(row[: len(ids)], normal, atol=1e-4)
     assert not row[len(ids) :].any()
     assert tokens.fingerprint != guide.fingerprint
+    np.testing.assert_array_equal(guide.encode(iter(TEXTS)), guide.encode(TEXTS))
+    with pytest.raises(InputError, match="`texts` must"):
+        guide.encode("one text")

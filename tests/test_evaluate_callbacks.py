@@ -201,3 +201,29 @@ def test_unfit_data_is_refused_before_training():
         STSCallback(encoder, ROWS, every=0)
     with pytest.raises(InputError, match="`patience` must be at least 1"):
         STSCallback(encoder, ROWS, patience=0)
+
+
+def test_best_weights_are_back_after_divergence():
+    encoder = Linear()
+    before = encoder.model.get_weights()[0]
+    callback = MSECallback(encoder, encoder.goals, TEXTS, best_weights=True)
+    with pytest.raises(InputError, match="NaN|finite"), np.errstate(all="ignore"):
+        encoder.fit([callback], rate=1e30)
+    assert np.array_equal(encoder.model.get_weights()[0], before)
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), 1, np.int64(3)])
+def test_a_primary_score_may_be_any_number(value):
+    encoder = Linear()
+    callback = ScoreCallback(encoder, lambda one: {"good": value, "primary": "good"})
+    encoder.fit([callback])
+    assert callback.best == float(value) and callback.best_step == 0
+
+
+@pytest.mark.parametrize(
+    "scores", [{"good": 1.0}, {"primary": "good"}, {"primary": "b", "b": "x"}]
+)
+def test_scores_without_a_primary_one(scores):
+    encoder = Linear()
+    with pytest.raises(InputError, match="under `primary`"):
+        encoder.fit([ScoreCallback(encoder, lambda one: scores)])

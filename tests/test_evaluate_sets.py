@@ -74,6 +74,13 @@ def test_sets_for_mining_and_retrieval(tmp_path):
     assert score_set(Table(), "bucc2018", tmp_path, ["de"]) == expected
     expected = bucc_folder(Table(), tmp_path, ["de"], reported_on="sample")
     assert score_set(Table(), "bucc2018", tmp_path, ["de"], "sample") == expected
+    expected = bucc_folder(
+        Table(), tmp_path, ["de"], tuned_on="sample", margin="distance"
+    )
+    options = {"tuned_on": "sample", "margin": "distance"}
+    assert score_set(Table(), "bucc2018", tmp_path, ["de"], **options) == expected
+    with pytest.raises(InputError, match="takes tuned_on, margin, engine.*: queries"):
+        score_set(Table(), "bucc2018", tmp_path, ["de"], queries=3)
     with pytest.raises(InputError, match="fr-en"):
         score_set(Table(), "bucc2018", tmp_path / "bucc2018")
     for ending in ("en", "es"):
@@ -127,3 +134,15 @@ def test_on_the_command_line(data, capsys):
     write_semeval(data)
     message = run("--set", "sts2017-extended", code=2)
     assert message.startswith("Error: ") and "lacks en-de, en-fr, en-it" in message
+
+
+def test_through_links_and_without_unfinished_downloads(data):
+    expected = retrieval_folder(Table(), data / "tatoeba")
+    folder = data / "linked"
+    (folder / "sources").mkdir(parents=True)
+    (folder / "tatoeba").symlink_to(data / "tatoeba")
+    (folder / "circle").symlink_to(folder)
+    half = folder / "downloads" / "tatoeba"
+    half.mkdir(parents=True)
+    (half / "tatoeba.spa-eng.eng").write_text("One\n")
+    assert retrieval_folder(Table(), folder) == expected

@@ -70,12 +70,12 @@ def test_sides_of_different_length(tmp_path):
     write_laser(tmp_path, "deu", made_pairs("deu"))
     other = tmp_path / "tatoeba.deu-eng.deu"
     other.write_text("eins\n")
-    message = "`tatoeba.deu-eng.deu` ends after line 1"
+    message = "tatoeba.deu-eng.deu` ends after line 1"
     with pytest.raises(InputError, match=message):
         read_tatoeba(tmp_path)
     other.write_text("Zeile\n" * 7)
-    with pytest.raises(InputError, match="`tatoeba.deu-eng.eng` ends after line 6"):
+    with pytest.raises(InputError, match="tatoeba.deu-eng.eng` ends after line 6"):
         read_tatoeba(tmp_path)
     other.unlink()
-    with pytest.raises(InputError, match="deu-eng.deu` does not exist"):
+    with pytest.raises(InputError, match="needs the file `tatoeba.deu-eng.deu`"):
         read_tatoeba(tmp_path)

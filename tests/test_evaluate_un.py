@@ -128,3 +128,15 @@ def test_mistakes(tmp_path):
     (tmp_path / "UNv1.0.en-fr.fr").write_text("fr 1\n")
     with pytest.raises(InputError, match="must have as many lines"):
         un_folder(Drawn(), tmp_path, ["fr"])
+
+
+@pytest.mark.parametrize("place", [".", "6way"])
+def test_the_six_way_release(tmp_path, place):
+    write(tmp_path / "a", PAIRS[:20])
+    (tmp_path / place).mkdir(exist_ok=True)
+    for ending in ("en", "fr"):
+        file = tmp_path / "a" / f"UNv1.0.en-fr.{ending}"
+        file.rename(tmp_path / place / f"UNv1.0.6way.{ending}")
+    write(tmp_path / "b", PAIRS[:20])
+    expected = un_folder(Drawn(), tmp_path / "b", ["fr"])
+    assert un_folder(Drawn(), tmp_path, ["fr"]) == expected

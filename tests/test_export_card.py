@@ -129,9 +129,9 @@ def test_damaged_files(artefact):
     model.write_bytes(b"weighty")
     fails(artefact, "model.bin` differs from its checksum in card.json")
     model.unlink()
-    fails(artefact, "lacks the file `model.bin`")
+    fails(artefact, "lacks the file 'model.bin'")
     model.mkdir()
-    fails(artefact, "lacks the file `model.bin`")
+    fails(artefact, "lacks the file 'model.bin'")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,16 @@ def test_values_that_do_not_fit(artefact, values, message):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside.bin", "/etc/passwd", "a/../../outside.bin", "link", "a\0b"]
+    "name",
+    [
+        "../outside.bin",
+        "/etc/passwd",
+        "a/../../outside.bin",
+        "link",
+        "a\0b",
+        "\ud800",
+        "a" * 5000,
+    ],
 )
 def test_names_outside_the_folder(artefact, name):
     data = b"outside"
@@ -195,7 +204,7 @@ def test_names_outside_the_folder(artefact, name):
     card = json.loads((artefact / "card.json").read_text())
     facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     change(artefact, files=card["files"] | {name: facts})
-    fails(artefact, "lacks the file `")
+    fails(artefact, "lacks the file '")
 
 
 def test_vectors_of_another_width(artefact):
@@ -207,6 +216,27 @@ def test_vectors_of_another_width(artefact):
     for texts, message in (("one", "a list of"), ([1], "must hold strings")):
         with pytest.raises(InputError, match=message):
             loaded.encode(texts)
+
+
+def test_what_no_artefact_encodes(artefact):
+    loaded = load_artefact(artefact)
+    with pytest.raises(InputError, match="lone surrogate at index 1"):
+        loaded.encode(["a", "a\ud800"])
+    for size in (0, -1):
+        with pytest.raises(InputError, match="`batch_size` must be at least 1"):
+            loaded.encode(["a"], batch_size=size)
+
+
+def test_a_long_sentence_and_broken_lines_keep_the_card_whole(encoder, artefact):
+    encoder.export(
+        artefact, "plain", license="MIT\n| x |\r\nand more",
+        sentences=["long " * 10**6], sts=ROWS,
+    )  # fmt: skip
+    assert read_card(artefact)["parity"]["worst"] == "long " * 40
+    text = (artefact / "README.md").read_text(encoding="utf-8")
+    assert "| licence of this artefact | MIT \\| x \\| and more |" in text
+    with pytest.raises(InputError, match="`languages` must be a list of codes"):
+        encoder.export(artefact, "plain", languages="de")
 
 
 def test_an_artefact_is_not_exported_again(artefact, tmp_path):

@@ -1,6 +1,8 @@
 """Every format: exported, loaded in its runtime, the same neighbours."""
 
 import importlib
+import json
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -8,12 +10,13 @@ import pytest
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data.tokenizer import read_checkpoint_tokenizer
 from keras_msd.evaluate import search_many
 from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
 from keras_msd.export.formats import MODEL_FILES
 from keras_msd.export.parity import neighbours_kept, row_cosines
 from keras_msd.export.proof_sentences import SENTENCES, proof_sentences
-from keras_msd.export.quantization import SCHEMES
+from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
 
 RUNTIMES = {
@@ -27,6 +30,7 @@ RUNTIMES = {
 # Random weights have no meaning to lose: ranks of their cosines are noise.
 LENIENT = {
     "min_cosine": 0.9,
+    "min_neighbours": 0,
     "max_sts_loss": 100,
     "sts": [(1, "a", "b"), (0, "c", "d")],
     "sentences": SENTENCES,
@@ -87,8 +91,7 @@ def test_same_neighbours(artefacts, encoder, texts, format):
 
 @pytest.mark.parametrize("format", EXPORTERS)
 def test_int8(artefacts, encoder, texts, format):
-    names = quantizations(format)
-    assert names == [name for name in SCHEMES if name in names] and None in names
+    assert quantizations(format) == [None, "fp16", "int8", "int4_table", "int4"]
     full, loaded = (load_artefact(artefacts(format, name)) for name in (None, "int8"))
     assert loaded.card["quantize"] == "int8" and full.card["quantize"] is None
     cosine = row_cosines(encoder.encode(texts), loaded.encode(texts))
@@ -115,6 +118,27 @@ def test_one_thread(artefacts, format):
     np.testing.assert_allclose(
         load_artefact(path, threads=1).encode(text), expected, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_threads_share_an_artefact(artefacts, format):
+    loaded = load_artefact(artefacts(format))
+    texts = [" ".join(["The cat sleeps"] * count) for count in range(1, 6)] * 6
+    expected = loaded.encode(texts, progress=False)
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(loaded.encode, texts, progress=False) for _ in range(24)]
+        for one in asked:
+            np.testing.assert_allclose(one.result(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("format", EXPORTERS)
+def test_no_format_carries_byte_pairs(encoder, format, tmp_path):
+    content = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    (tmp_path / "vocab.json").write_text(json.dumps(content))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    pairs = Encoder(encoder.model, read_checkpoint_tokenizer(tmp_path), encoder.config)
+    with pytest.raises(InputError, match="Received: bytepair. No format carries such"):
+        export(pairs, tmp_path / "a", format)
 
 
 @pytest.mark.parametrize("format", EXPORTERS)

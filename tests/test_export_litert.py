@@ -109,6 +109,7 @@ def test_any_batch_and_length(encoder, made, quantize):
 
 def test_operators(made):
     path, facts = made("int4")
+    assert facts["kernels"]["int4"] > 0
     model = str(path / "model.tflite")
     assert set(facts["not_delegated"]) < set(facts["operators"])
     assert not set(facts["not_delegated"]) & set(litert.HEAVY)
@@ -176,12 +177,15 @@ def test_same_encoder_same_bytes(encoder, made, tmp_path):
 
 def test_how_to_load(encoder, made, monkeypatch):
     path, facts = made()
-    monkeypatch.setattr(sys, "path", [str(presets_folder()), *sys.path])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "portable_tokenizer", raising=False)
     scope = {}
     exec(facts["how_to_load"].replace("FOLDER", str(path)), scope)
     np.testing.assert_allclose(
         scope["vectors"], encoder.encode(["A sentence."]), atol=2e-6
     )
+    reader = (presets_folder() / "portable_tokenizer.py").read_bytes()
+    assert (path / "portable_tokenizer.py").read_bytes() == reader
 
 
 def test_damage_does_not_reach_the_runtime(made, tmp_path):

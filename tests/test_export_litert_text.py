@@ -212,11 +212,13 @@ def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
     texts = ["Die Katze schläft.", "القطار 🍀", "ok"]
     same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:2]}
     export(encoder, folder, "litert_text", "int8", min_cosine=0.9, **same)
-    done = run(
+    alone = (
         "import runpy\nsys.modules['keras_msd'] = None\nsys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n",
-        *(script, folder, *texts),
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
+    done = run(alone, script, folder, "caf\udce9")
+    assert done.returncode == 2 and "a sentence is no Unicode" in done.stderr
+    done = run(alone, script, folder, *texts)
     assert done.returncode == 0, done.stderr
     first, *lines = done.stdout.splitlines()
     assert first == "3 vectors of 32 numbers"

@@ -116,7 +116,8 @@ def test_card(encoder, artefact, monkeypatch):
     assert card["parity"]["min_cosine"] > 0.99999 and card["opset"] == 23
     assert {"Attention", "Gelu", "LayerNormalization"} <= set(card["operators"])
     assert set(card["libraries"]) == {"onnx", "onnxruntime"}
-    monkeypatch.syspath_prepend(presets_folder())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "portable_tokenizer", raising=False)
     scope = {}
     exec(card["how_to_load"].replace("FOLDER", str(artefact)), scope)
     np.testing.assert_allclose(

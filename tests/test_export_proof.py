@@ -105,6 +105,7 @@ def test_every_scheme_has_thresholds_and_more_bits_stricter_ones():
     assert list(THRESHOLDS) == list(SCHEMES)
     limits = list(THRESHOLDS.values())
     assert limits == sorted(limits, key=lambda one: -one.min_cosine)
+    assert limits == sorted(limits, key=lambda one: -one.min_neighbours)
     assert limits == sorted(limits, key=lambda one: one.max_sts_loss)
     assert THRESHOLDS["int8"].max_sts_loss == 0.3
     assert THRESHOLDS["int4_table"].max_sts_loss == 0.5
@@ -114,6 +115,8 @@ def test_the_document_has_these_thresholds():
     text = (presets_folder() / "README.md").read_text(encoding="utf-8")
     for name, limits in THRESHOLDS.items():
         shown = f"| {f'`{name}`' if name else 'left out'} | {limits.min_cosine:g} |"
+        shown += f" {100 * limits.min_neighbours:g} % |"
+        shown += f" {100 * limits.max_length_change:.2g} % |"
         assert f"{shown} {limits.max_sts_loss:g} |" in text
 
 
@@ -137,7 +140,13 @@ def test_the_card_has_the_proof(encoder, tmp_path):
     export(encoder, tmp_path / "a", "plain", "int8", sentences=TEXTS, sts=ROWS)
     found = read_card(tmp_path / "a")["parity"]
     assert found["min_cosine"] == found["neighbours_kept"] == 1
-    assert found["thresholds"] == {"min_cosine": 0.99, "max_sts_loss": 0.3}
+    assert found["length_change"] == 0
+    assert found["thresholds"] == {
+        "min_cosine": 0.99,
+        "min_neighbours": 0.9,
+        "max_sts_loss": 0.3,
+        "max_length_change": pytest.approx(np.tan(np.arccos(0.99)), abs=1e-6),
+    }
     first, second = (encoder.encode([row[i] for row in ROWS]) for i in (1, 2))
     cosine = (first * second).sum(1)  # the encoder normalises
     expected = 100 * spearmanr(cosine, [row[0] for row in ROWS]).statistic
@@ -171,8 +180,51 @@ def test_a_sentence_that_differs_is_named(encoder, tmp_path, monkeypatch):
     with pytest.raises(ExportError, match="versions of the libraries"):
         export(encoder, tmp_path / "a", "plain", **given)
     assert list(tmp_path.iterdir()) == []
-    export(encoder, tmp_path / "a", "plain", min_cosine=-1, max_sts_loss=200, **given)
+    lenient = {"min_cosine": -1, "min_neighbours": 0, "max_sts_loss": 200}
+    export(encoder, tmp_path / "a", "plain", **lenient, **given)
     assert read_card(tmp_path / "a")["parity"]["worst"] == "Ein Hund läuft."
+
+
+def test_neighbours_and_lengths_that_change_fail():
+    class Table:
+        def __init__(self, *degrees, size=1.0):
+            angles = np.radians(degrees)
+            vectors = size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+            self.vectors = dict(zip("abcd", vectors, strict=True))
+
+        def encode(self, texts):
+            return np.array([self.vectors[text] for text in texts])
+
+    rows = [(1.0, "a", "b"), (0.0, "a", "c")]
+    before, after = Table(0, 10, 21, 90), Table(0, 12, 21, 90)  # b: from a to c
+    with pytest.raises(ExportError, match=r"nearest neighbour of 90 % .* 75.0 %"):
+        Proof("a b c d".split(), rows)(before, after, "plain", "int8")
+    found = Proof("a b c d".split(), rows, min_neighbours=0.75)(
+        before, after, "plain", "int8"
+    )
+    assert found["neighbours_kept"] == found["thresholds"]["min_neighbours"] == 0.75
+    longer = Table(0, 10, 21, 90, size=1.01)
+    with pytest.raises(ExportError, match=r"as long as .* 0.45 %. Received: 1.00 %"):
+        Proof("a b c d".split(), rows)(before, longer, "plain", None)
+    found = Proof("a b c d".split(), rows)(before, longer, "plain", "fp16")
+    assert found["length_change"] == pytest.approx(0.01)
+
+
+def test_weights_that_cannot_be_stored(tokenizer, tmp_path):
+    given = {"sentences": TEXTS, "sts": ROWS, "min_neighbours": 0, "max_sts_loss": 200}
+    broken = tiny_encoder(tokenizer)
+    word = broken.weights()["embedding/word"]
+    word[-1] = 1e5  # no sentence of the proof has this piece
+    broken.set_weights(broken.weights() | {"embedding/word": word})
+    export(broken, tmp_path / "full", "plain", **given)
+    with pytest.raises(InputError, match=r"65504. Received: 100000 in `embedding/word"):
+        export(broken, tmp_path / "a", "plain", "fp16", **given)
+    word[-1] = np.nan
+    broken.set_weights(broken.weights() | {"embedding/word": word})
+    for quantize in (None, "int8"):
+        with pytest.raises(InputError, match="NaN or infinity in `embedding/word`"):
+            export(broken, tmp_path / "a", "plain", quantize, **given)
+    assert not (tmp_path / "a").exists()
 
 
 def test_lost_sts_is_named_and_an_earlier_artefact_stays(
@@ -207,13 +259,10 @@ def test_requests_that_cannot_be_met(encoder, tmp_path):
         ({"sentences": [b"one"]}, "must hold strings"),
         ({"min_cosine": 1.5}, "`min_cosine` must be from -1 to 1. Received: 1.5"),
         ({"min_cosine": float("nan")}, "Received: nan"),
+        ({"min_neighbours": 1.1}, "`min_neighbours` must be from 0 to 1"),
         ({"max_sts_loss": -1}, "`max_sts_loss` must be at least 0"),
         ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and of two"),
     ):
         with pytest.raises(InputError, match=message):
             export(encoder, path, **{"format": "plain"} | given)
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "notes.txt").write_text("keep me")
-    for taken in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(InputError, match="exists and is no artefact"):
-            export(encoder, taken, "plain")

@@ -1,3 +1,5 @@
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -165,6 +167,15 @@ def test_foreign_folders_are_an_error(tmp_path):
         tf.saved_model.save(foreign, str(tmp_path / "1"), signatures=signatures)
         with pytest.raises(InputError, match="Received: KeyError"):
             saved_model.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["m[ab]c", "a*", "b?", "back\\slash"])
+def test_names_that_tensorflow_takes_for_patterns(encoder, artefact, tmp_path, name):
+    with pytest.raises(InputError, match="which it takes for a pattern"):
+        encoder.export(tmp_path / name)
+    moved = shutil.copytree(artefact, tmp_path / name)
+    with pytest.raises(InputError, match="which it takes for a pattern"):
+        saved_model.load(moved)
 
 
 def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from keras_msd.layers import (
     L2Normalize,
     Pooling,
     RecurrentEncoder,
+    WordBranch,
     gelu_erf,
     gelu_tanh,
     masked_mean,
@@ -29,6 +30,7 @@ def test_layers_keep_the_rules_of_a_layer():
     run_layer_test(RecurrentEncoder(2, 3, 2, 16), HIDDEN, MASK, weights=32)
     run_layer_test(Pooling("cls"), HIDDEN, MASK, weights=0)
     run_layer_test(L2Normalize(), HIDDEN[:, 0], weights=0)
+    run_layer_test(WordBranch(), HIDDEN, MASK, HIDDEN[:, 0], weights=2)
 
 
 def test_gelu_is_the_formula():
@@ -67,6 +69,22 @@ def test_mean_pooling_is_float32_under_float16():
     np.testing.assert_allclose(pooled, 20.0)
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_directions_are_float32_whatever_the_policy(policy):
+    # In float16 the first is infinite and the second zero; bfloat16 rounds the last.
+    vectors = np.array([[1e5, 1], [1e-9, 1e-9], [1.001, 1]], "float32")
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    made = L2Normalize(dtype=policy)(vectors)
+    np.testing.assert_allclose(made, unit, rtol=1e-5)
+
+    branch = WordBranch(dtype=policy)
+    rows, mask = np.zeros((3, 4, 2), "float32"), np.ones((3, 4), "int32")
+    np.testing.assert_allclose(branch(rows, mask, vectors), unit, rtol=1e-5)
+    branch.projection.assign(np.eye(2))
+    rows += vectors[:, None]
+    np.testing.assert_allclose(branch(rows, mask, 0 * vectors), unit, rtol=1e-5)
+
+
 def test_bottleneck_embedding_is_the_formula():
     layer = BottleneckEmbedding(
         9, 3, 8, 6, num_types=2, pad_id=1, position_offset=2, layer_norm_epsilon=1e-5
@@ -80,6 +98,7 @@ def test_bottleneck_embedding_is_the_formula():
     centred = total - total.mean(-1, keepdims=True)
     normal = centred / np.sqrt(total.var(-1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(layer(IDS), normal * gamma + beta, atol=1e-5)
+    np.testing.assert_array_equal(layer(IDS, rows_only=True), rows)
     assert projection.shape == (3, 8)
     assert position.shape == (8, 8)
 
@@ -101,10 +120,30 @@ def test_the_whole_unit_is_repeated():
 
 def test_dropout_differs_from_pass_to_pass():
     layer = RecurrentEncoder(1, 2, 2, 16, dropout=0.5)
-    layer(HIDDEN, MASK)
-    first = np.array(layer.blocks[0](HIDDEN, training=True))
-    second = np.array(layer.blocks[0](HIDDEN, training=True))
-    assert np.abs(first - second).max() > 1e-3
+    layer.build(HIDDEN.shape)
+    layer.set_weights([RNG.normal(0, 0.3, w.shape) for w in layer.weights])
+    weights = {id(weight) for weight in layer.weights}
+    states = [one for one in layer.variables if id(one) not in weights]
+    first = [keras.ops.convert_to_numpy(state) for state in states]
+
+    def rewind():
+        for state, value in zip(states, first, strict=True):
+            state.assign(value)
+
+    def by_hand(rewound):
+        rewind()
+        hidden = HIDDEN
+        for _ in range(2):
+            if rewound:
+                rewind()
+            hidden = layer.blocks[0](hidden, training=True)
+        return np.array(hidden)
+
+    rewind()
+    made = np.array(layer(HIDDEN, training=True))
+    np.testing.assert_allclose(made, by_hand(rewound=False), atol=1e-5)
+    assert np.abs(made - by_hand(rewound=True)).max() > 1e-2
+    assert np.abs(made - np.array(layer(HIDDEN, training=False))).max() > 1e-2
 
 
 def test_zero_residuals_make_a_prenorm_unit_the_identity():
@@ -122,6 +161,7 @@ def test_zero_residuals_make_a_prenorm_unit_the_identity():
         (lambda: RecurrentEncoder(1, 1, 2, 16, activation="gelu"), "gelu_erf"),
         (lambda: BottleneckEmbedding(9, 0, 8, 6), "bottleneck_dim=0"),
         (lambda: Pooling("median"), "mean"),
+        (lambda: BottleneckEmbedding(9, 3, 8, 3)(IDS), "4 tokens, positions for 3"),
     ],
 )
 def test_wrong_arguments_are_named(make, words):

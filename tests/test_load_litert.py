@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -109,10 +111,27 @@ def test_a_model_that_is_not_the_cards(artefact, tmp_path):
     assert done.returncode == 2 and "differs from its checksum" in done.stderr
 
 
+def test_threads_share_a_loaded_model(artefact, monkeypatch):
+    monkeypatch.syspath_prepend(presets_folder())
+    script = runpy.run_path(str(presets_folder() / "load_litert.py"))
+    encode = script["load"](artefact)
+    texts = [" ".join(["The cat sleeps"] * count) for count in range(1, 6)] * 6
+    expected = encode(texts)
+    with ThreadPoolExecutor(3) as pool:
+        for made in pool.map(encode, [texts] * 24):
+            np.testing.assert_allclose(made, expected, atol=1e-5)
+
+
 def test_bad_arguments(artefact, tmp_path):
     (tmp_path / "none.txt").write_text("\n\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     for message, done in (
         ("does not exist", run_alone(tmp_path)),
+        (
+            "can't decode byte 0xe9",
+            run_alone(artefact, sentences=tmp_path / "latin.txt"),
+        ),
+        ("surrogates not allowed", run_alone(artefact, "--query", "caf\udce9")),
         ("must be at least 1", run_alone(artefact, "--top", "0")),
         ("holds no sentence", run_alone(artefact, sentences=tmp_path / "none.txt")),
         ("nowhere does not exist", run_alone(artefact, sentences=tmp_path / "nowhere")),

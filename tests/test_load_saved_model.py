@@ -106,7 +106,13 @@ def fails(monkeypatch, capsys):
 def test_wrong_arguments(fails, artefact, sentences, tmp_path):
     asked = ("--query", QUERY, "--sentences", sentences)
     fails("no.txt does not exist", artefact, *asked[:3], tmp_path / "no.txt")
-    fails("--top must be at least 1", artefact, *asked, "--top", 0)
+    fails("must be at least 1", artefact, *asked, "--top", 0)
+    fails("must be at least 1", artefact, *asked, "--threads", 0)
+    # This process has begun: the number reaches TensorFlow, which is too late.
+    fails("parallelism cannot be modified", artefact, *asked, "--threads", 2)
+    fails("surrogates not allowed", artefact, "--query", "caf\udce9", *asked[2:])
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    fails("can't decode byte 0xe9", artefact, *asked[:3], tmp_path / "latin.txt")
     (tmp_path / "empty.txt").write_text("\n \n")
     fails("holds no sentence", artefact, *asked[:3], tmp_path / "empty.txt")
     fails("holds no artefact (no card.json)", tmp_path, *asked)

@@ -108,6 +108,8 @@ def test_published_settings_are_the_defaults():
         ({"schedule": "linaer"}, "Did you mean `linear`"),
         ({"warmup": 1.0}, r"\[0, 1\)"),
         ({"weight_decay": -1}, "`weight_decay` must be at least 0"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"clip_norm": -1.0}, "`clip_norm` must be above 0"),
     ],
 )
 def test_mistakes_are_named(options, message):

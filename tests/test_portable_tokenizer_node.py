@@ -10,7 +10,7 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.export import presets_folder
+from keras_msd.export import onnx_files, presets_folder
 from keras_msd.export.portable import describe
 
 NODE = shutil.which("node")
@@ -36,7 +36,7 @@ const bytes = (base64) => Buffer.from(base64, "base64");
 const make = (one) => message(() => new PortableTokenizer(bytes(one)) && "made");
 const tokenizer = new PortableTokenizer(bytes(json("whole")));
 const refuse = (texts) => message(() => tokenizer.encode(texts));
-const refused = [refuse("one text"), refuse(["a\\ud800b"])];
+const refused = [refuse("one text"), refuse(["a\\ud800b"]), refuse(["a", null])];
 print({ made: json("damaged").map(make), refused });
 """
 FILES = """
@@ -68,11 +68,17 @@ const ort = { Tensor, InferenceSession: { create: async () => session } };
 const model = new Uint8Array(readFileSync("model"));
 const encoder = await createEncoder(model, ort);
 const vectors = (await encoder.encode(json("texts"))).map((one) => Array.from(one));
-const cards = [{ files: { m: { sha256: json("sha256") } } }, { files: {} }];
+const cards = [{ files: { m: { sha256: json("sha256") } } }, { files: {} }, null];
 const checks = [];
 for (const card of cards) {
   checks.push(await checkModel(model, card, "m").catch((e) => e.message));
 }
+for (const name of ["flipped", "short", "bare"]) {
+  const bytes = new Uint8Array(readFileSync(name));
+  checks.push(await createEncoder(bytes, ort).catch((e) => e.message));
+}
+Object.defineProperty(globalThis, "crypto", { value: {} });
+checks.push(await createEncoder(model, ort).catch((e) => e.message));
 const pick = { encode: async () => [[1, 0], [0, 0], [3, 3], [9, 0]] };
 print({ vectors, shapes, checks, nearest: await nearest(pick, "", [..."abc"], 3) });
 """
@@ -122,6 +128,7 @@ def test_damaged_descriptions_and_texts_are_refused(tmp_path, description):
         assert reason in message
     assert "must be a list of texts" in found["refused"][0]
     assert "lone surrogate" in found["refused"][1]
+    assert "must be a string. Received: null" in found["refused"][2]
 
 
 def test_descriptions_are_found_in_model_files(tmp_path, description):
@@ -158,9 +165,13 @@ def test_sentences_are_batched_padded_and_put_back(tmp_path, description):
     onnx = pytest.importorskip("onnx")
     model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
     onnx.helper.set_model_props(model, {"tokenizer": description.decode()})
-    content = model.SerializeToString()
+    bare = model.SerializeToString()
+    content = bare + onnx_files.seal(bare)
+    flipped = bytearray(content)
+    flipped[len(bare) // 2] ^= 1
     texts = [*CORPUS[:40], "", "a"]
-    files = {"model": content, "texts": texts}
+    files = {"model": content, "texts": texts, "flipped": bytes(flipped)}
+    files |= {"short": content[:-1], "bare": bare}
     files["sha256"] = hashlib.sha256(content).hexdigest()
     found = node(ENCODE, tmp_path, files)
     tokenizer = train_unigram(CORPUS, 500)
@@ -173,7 +184,12 @@ def test_sentences_are_batched_padded_and_put_back(tmp_path, description):
             padding = (width - len(rows[row])) * tokenizer.pad_id
             assert found["vectors"][row] == [sum(rows[row]), padding]
     assert found["checks"][0] is None
-    assert "is not the file that card.json describes" in found["checks"][1]
+    for message in found["checks"][1:3]:
+        assert "is not the file that card.json describes" in message
+    assert "differs from its checksum" in found["checks"][3]
+    for message in found["checks"][4:6]:
+        assert "cut off or of another kind" in message
+    assert "need https or localhost" in found["checks"][6]
     assert [one["text"] for one in found["nearest"]] == ["c", "b", "a"]
     cosines = [one["cosine"] for one in found["nearest"]]
     assert cosines == pytest.approx([1, 0.5**0.5, 0])

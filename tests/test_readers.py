@@ -126,7 +126,6 @@ def test_jsonl_names_its_own_language(tmp_path):
         ("news.en-de.tsv", "de"),
         ("tatoeba.deu-eng.tsv.gz", "deu"),
         ("a-b.c-d.en-zh_CN.tsv", "zh_CN"),
-        ("ted-de-en.tsv", "de"),
         ("x.en-zh-Hant.tsv", "zh-Hant"),
     ],
 )
@@ -190,3 +189,15 @@ def test_real_corpora(shared_data):
 def test_no_pairs():
     with pytest.raises(InputError, match="must hold a pair"):
         Pairs.from_list([])
+
+
+@pytest.mark.parametrize(
+    "name", ["wmt.de-en.tsv.gz", "ted-de-en.tsv", "x.de-en-GB.tsv"]
+)
+def test_tsv_with_english_second_by_its_name(tmp_path, name):
+    path = write(tmp_path / name, tsv(), packed=name.endswith("gz"))
+    with pytest.raises(
+        InputError, match="first column must be English.*`<corpus>.en-de"
+    ):
+        list(read_pairs(path))
+    assert list(read_pairs(path.rename(tmp_path / "y.en-de.tsv"))) == PAIRS

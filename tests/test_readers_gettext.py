@@ -253,3 +253,33 @@ def test_broken_mo(tmp_path, change, match):
     path = made(tmp_path, "x.en-pl.mo", change(compiled(CATALOGUE)))
     with pytest.raises(InputError, match=f"(?s)x.en-pl.mo`.*{match}"):
         list(read_pairs(path))
+
+
+def test_flag_of_an_obsolete_entry_is_not_the_next_ones(tmp_path):
+    text = '#, fuzzy\n#~ msgid "Old"\n#~ msgstr "Alt"\n\nmsgid "New"\nmsgstr "Neu"\n'
+    (tmp_path / "de.po").write_text(text)
+    assert list(read_pairs(tmp_path / "de.po")) == [("New", "Neu", "de")]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        '# see charset=ISO-8859-1\n\nmsgid ""\nmsgstr ""\n"X: y; charset=UTF-8\\n"\n\n',
+        '# charset=your choice\r\nmsgid ""\r\nmsgstr "A: charset=UTF-8\\n"\r\n\r\n',
+        'msgid "Set charset=ISO-8859-1 there"\nmsgstr ""\n\n',
+        'msgid ""\n"charset=ISO-8859-1 "\n"there"\nmsgstr ""\n\n',
+    ],
+)
+def test_only_the_header_names_the_character_set(tmp_path, before):
+    text = before + 'msgid "Size"\nmsgstr "Größe"\n'
+    (tmp_path / "de.po").write_bytes(text.encode())
+    assert list(read_pairs(tmp_path / "de.po")) == [("Size", "Größe", "de")]
+
+
+def test_names_in_the_header_in_any_case(tmp_path):
+    text = ENTRIES.replace("Plural-Forms", "plural-forms").replace(
+        "Language", "LANGUAGE"
+    )
+    (tmp_path / "some.po").write_text(text)
+    pairs = list(read_pairs(tmp_path / "some.po"))
+    assert ("%d files", "%d plików", "pl") in pairs

@@ -100,7 +100,7 @@ def test_legal_bertimbau_has_its_description_values(size):
     stage = ours.stages.teach_assistant
     assert (stage.epochs, stage.learning_rate) == (5, 1e-5)
     assert (stage.warmup_steps, stage.weight_decay) == (10_000, 0.0)
-    assert ours.data.languages == ("pt",) and ours.data.corpora == ("TED2020",)
+    assert ours.data.languages == ("pt",) and ours.data.corpora == ("ted2020",)
     regress = ours.stages.regress_similarity
     assert (regress.of, regress.dev_set) == ("assistant", "stsb")
     assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}

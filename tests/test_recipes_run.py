@@ -1,105 +1,26 @@
-import gzip
 import json
-import random
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_recipe import german, sentences, write_place, write_rows
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json, write_json
 from keras_msd.models.loading import load_encoder
 from keras_msd.recipes import end_steps, run, start_steps
 from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.run_lock import locked
 from keras_msd.recipes.state import Run
 from keras_msd.testing import tiny_encoder
-
-RECIPE = """
-extends = "base"
-[recipe]
-name = "small"
-title = "Small"
-scales = ["smoke"]
-expected = { cross_lingual = 50.0 }
-[student]
-unit_layers = 1
-bottleneck_dim = 4
-start = "svd"
-[smoke.teacher]
-dim = 16
-[smoke.data]
-kind = "folder"
-languages = ["de"]
-max_length = 16
-[smoke.tokenizer]
-vocabulary_size = 40
-[smoke.assistant]
-num_layers = 2
-hidden_dim = 16
-num_heads = 2
-intermediate_dim = 32
-[smoke.evaluate]
-intermediate = "cross_lingual"
-retrieval = ["deu"]
-[smoke.stages.teach_assistant]
-steps = 3
-batch_size = 16
-[smoke.stages.align_embedding]
-steps = 2
-batch_size = 16
-[smoke.stages.teach_student]
-steps = 2
-batch_size = 16
-corpora = ["other"]
-frozen = ["embedding"]
-[smoke.stages.contrastive_learning]
-steps = 2
-batch_size = 16
-pairs_per_language = 40
-"""
-GERMAN = {
-    "cat": "Katze", "dog": "Hund", "house": "Haus", "tree": "Baum", "river": "Fluss",
-    "bird": "Vogel", "sees": "sieht", "likes": "mag", "the": "das", "near": "nahe",
-}  # fmt: skip
-NOUNS, VERBS = list(GERMAN)[:6], list(GERMAN)[6:8]
-
-
-def write_rows(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.writelines("\t".join(row) + "\n" for row in rows)
-
-
-def sentences(count, seed):
-    draw = random.Random(seed).choice
-    return [
-        f"the {draw(NOUNS)} {draw(VERBS)} the {draw(NOUNS)} near the {draw(NOUNS)}"
-        for _ in range(count)
-    ]
-
-
-def german(text):
-    return " ".join(GERMAN[word] for word in text.split())
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Write a recipe and a data folder; return their parent."""
-    folder = tmp_path_factory.mktemp("recipes")
-    (folder / "small.toml").write_text(RECIPE)
-    for seed, name in enumerate(("train/some", "train/other", "dev/some")):
-        rows = [(text, german(text)) for text in sentences(120, seed)]
-        write_rows(folder / f"data/parallel/{name}.en-de.tsv.gz", rows)
-    pairs = list(zip(sentences(30, 5), sentences(30, 6), strict=True))
-    gold = [str(len(set(a.split()) & set(b.split()))) for a, b in pairs]
-    for code, say in (("en", str), ("de", german)):
-        rows = [(g, say(a), say(b)) for g, (a, b) in zip(gold, pairs, strict=True)]
-        write_rows(folder / f"data/sts/made.dev.{code}.tsv.gz", rows)
-    rows = [(text, german(text)) for text in sentences(20, 7)]
-    write_rows(folder / "data/tatoeba/tatoeba.deu-eng.tsv.gz", rows)
-    return folder
+    return write_place(tmp_path_factory.mktemp("recipes"))
 
 
 def start(place, out, **options):
@@ -140,6 +61,9 @@ def test_a_run_leaves_what_it_says(place, finished):
     assert rows["closed form, B 4"]["table_bytes"] == last["table_bytes"]
     assert last["cross_lingual"] == last["tracks"]["en-de"]
     assert {"monolingual", "retrieval"} <= last.keys()
+    assert last["retrieval_tracks"].keys() == {"deu"}
+    assert last["retrieval_others_tracks"] == {"fin": last["retrieval_others"]}
+    assert last["retrieval_others"] != last["retrieval"]
     assert "monolingual" not in rows["student, teach_student"]
     assert rows["teacher"]["tracks"].keys() == {"en"}
     share = 100 * last["cross_lingual"] / rows["assistant"]["cross_lingual"]
@@ -167,6 +91,10 @@ def test_stages_train_what_they_name(place, finished):
     assert changed and not any(path.startswith("embedding/") for path in changed)
     tables = {path.name for path in (stages / "pairs").glob("texts*")}
     assert tables == {"texts", "texts-other", "texts-40"}
+    ours = other_run(place, {})
+    for stage in ("teach_assistant", "teach_student", "contrastive_learning"):
+        settings = getattr(ours.recipe.stages, stage)
+        assert ours.pairs_of(settings) == len(ours.table(settings))
     start = load_encoder(stages / "student_start/encoder").weights()
     aligned = {path for path in before if (before[path] != start[path]).any()}
     assert aligned and all(path.startswith("embedding/") for path in aligned)
@@ -209,6 +137,17 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
     write_json(mark, {"result": {"fingerprint": "another"}, "seconds": 1})
     with pytest.raises(InputError, match="the teacher it began with"):
         start(place, tmp_path / "copy")
+    with locked(place / "finished"):
+        with pytest.raises(InputError, match="which another process works on"):
+            start(place, "finished")
+
+
+def test_what_a_run_is_scored_on_stays(place, finished, tmp_path):
+    shutil.copytree(place / "data", tmp_path / "data")
+    write_rows(tmp_path / "data/tatoeba/tatoeba.fin-eng.tsv.gz", [("a", "b")])
+    file = r"files.tatoeba/tatoeba.fin-eng.tsv.gz \(\w+ then, \w+ now\)"
+    with pytest.raises(InputError, match=f"files that it began with.*{file}"):
+        start(place, "finished", data_dir=tmp_path / "data")
 
 
 def other_run(place, overrides, **moved):

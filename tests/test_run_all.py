@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from keras_msd.checks import InputError
@@ -33,6 +35,24 @@ def test_it_goes_on_past_any_failure(tmp_path, one, error):
     assert "Traceback" in (tmp_path / "errors/bad.txt").read_text()
     report = (tmp_path / "report.md").read_text()
     assert "Recipes that failed" in report and f"| bad | {name} |" in report
+
+
+def test_its_folder_is_that_of_the_scale(tmp_path, one, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (result,) = run_all(["good"], "lab")
+    assert Path(result["folder"]) == Path("runs/lab/good")
+    assert Path("runs/lab/results.json").is_file()
+    (result,) = run_all(["good"], None)
+    assert Path(result["folder"]) == Path("runs/all/default/good")
+
+
+def test_what_it_refuses(tmp_path, one):
+    for names in ("msd_lab", Path("msd_lab.toml")):
+        with pytest.raises(InputError, match="Received: .*msd_lab.* Put it in a list"):
+            run_all(names, out_dir=tmp_path)
+    (tmp_path / "recipe.toml").touch()
+    with pytest.raises(InputError, match="which is a run itself"):
+        run_all(["good"], out_dir=tmp_path)
 
 
 def test_an_interruption_ends_it(tmp_path, one):

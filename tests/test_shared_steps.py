@@ -245,6 +245,21 @@ def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
     assert file.stat().st_nlink == 1
 
 
+def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
+    sharing, steps = shared(place, tmp_path)
+    sharing.folder = tmp_path / "store"
+
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.warns(UserWarning, match="`made_data` is done, but .*No space left"):
+        record = sharing.perform(steps[0])
+    assert record["key"] == keys_of(place)["made_data"]
+    assert (tmp_path / "run/stages/made_data/done.json").is_file()
+    assert not any(sharing.folder.iterdir())
+
+
 def test_what_rests_on_an_unknown_step_is_not_shared(place):
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     folder = SimpleNamespace(stage=(place / "alone/stages").joinpath)

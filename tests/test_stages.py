@@ -228,34 +228,6 @@ def test_a_users_own_model_keeps_its_regularisers():
     assert loss(regular) == pytest.approx(loss(plain) + penalty, rel=1e-5)
 
 
-def test_a_missing_target_is_an_error_at_the_first_batch():
-    x, y = batch()
-    stage = TeachStudent(network())
-    stage.compile("sgd")
-    message = "(?s)`assistant_source`.*Received: teacher.*assistant_source.: .store"
-    with pytest.raises(InputError, match=message):
-        stage.fit(x, {"teacher": y["teacher"]}, verbose=0)
-
-
-def test_mistakes_are_named():
-    model, (x, y) = network(), batch()
-    stage = TeachAssistant(model)
-    with pytest.raises(InputError, match="has its own loss"):
-        stage.compile("sgd", loss="mse")
-    with pytest.raises(InputError, match="Did you mean `source_mse`"):
-        TeachAssistant(model, sorce_mse=2)
-    with pytest.raises(InputError, match=r"`teacher` \(n, 5\), encoder \(n, 6\)"):
-        stage.compute_loss(x, {"teacher": y["teacher"][:, :5]}, stage(x))
-    with pytest.raises(InputError, match="no sample weights"):
-        stage.compute_loss(x, y, stage(x), np.ones(ROWS))
-    with pytest.raises(InputError, match="`target_token_ids`"):
-        stage({name: x[name] for name in ("source_token_ids", "source_padding_mask")})
-    with pytest.raises(InputError, match="layer named `embedding`"):
-        AlignEmbedding(keras.Sequential([keras.layers.Dense(2, name="other")]))
-    with pytest.raises(NotImplementedError, match="must define `loss_terms`"):
-        Stage(model).loss_terms(x, y, {})
-
-
 def test_every_stage_of_the_table_loads():
     for name, path in stages.STAGES.items():
         made = stages.stage_class(name)

@@ -1,9 +1,12 @@
 """Closed-form and grown starts against linear algebra written out."""
 
+import keras
 import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
+from keras_msd.data.padding import pad_batch
+from keras_msd.models.loading import load_encoder
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,
@@ -116,6 +119,13 @@ def test_word_branch_adds_two_directions(tokenizer):
     np.testing.assert_allclose(grown.encode(TEXTS), total, atol=1e-4)
 
 
+def test_a_width_without_a_branch_to_share_it_with_is_refused(tokenizer):
+    teacher = tiny_encoder(tokenizer)
+    table = teacher.weights()["embedding/word"]
+    with pytest.raises(InputError, match="bottleneck_dim=4, branch_table=None"):
+        grow_assistant(teacher, tokenizer, table, 32, bottleneck_dim=4)
+
+
 def test_joined_tables_give_both_back():
     table, branch = RNG.normal(size=(2, 30, 4)).astype("float32")
     values = join_tables(table, branch, 8, np.ones(30))
@@ -169,6 +179,27 @@ def test_a_branch_is_taken_out_and_put_back():
     weights = np.sqrt(frequencies + 1.0)[:, None]
     residual = weights * (again - moved @ after["embedding/projection"])
     assert np.abs(moved.T @ residual).max() < 1e-3 * np.abs(moved.T @ again).max()
+
+
+def test_all_that_training_a_branch_alone_changes_is_put_back(tmp_path):
+    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True, dropout=0.0)
+    ones = np.ones(encoder.config.vocabulary_size)
+    branch_encoder(encoder, ones).save(tmp_path / "branch")
+    branch = load_encoder(tmp_path / "branch")
+    ids = encoder.tokenizer.encode(TEXTS)
+    batch = pad_batch(ids, encoder.tokenizer.pad_id)
+    before = branch.encode(TEXTS)
+    branch.model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=True)
+    goals = RNG.normal(size=before.shape)
+    branch.model.fit(batch, goals, epochs=5, batch_size=len(TEXTS), verbose=0)
+    tuned = branch.encode(TEXTS)
+    assert (before * tuned).sum(axis=1).max() < 0.99
+    set_branch(encoder, branch, ones)
+    after = encoder.weights()
+    rows = after["embedding/word"] @ after["word_branch/projection"]
+    alone = np.array([rows[one].mean(axis=0) for one in ids])
+    alone /= np.linalg.norm(alone, axis=1, keepdims=True)
+    np.testing.assert_allclose(tuned, alone, atol=1e-5)
 
 
 def test_only_a_branch_of_its_own_is_put_back():

@@ -170,3 +170,10 @@ def test_two_processes_write_one_store(tmp_path):
     expected = [guide.vector(text) for text in texts]
     np.testing.assert_array_equal(store.targets(texts), expected)
     assert guide.asked == []
+
+
+def test_a_guide_gets_sentences_in_the_order_of_reading(tmp_path):
+    guide = HashGuide()
+    texts = sentences(60)
+    GuideStore(guide, tmp_path).build([*texts, *texts[:9]])
+    assert guide.asked == texts

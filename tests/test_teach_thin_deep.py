@@ -205,6 +205,14 @@ def test_mistakes_are_named():
         stage(logit_weight=-1)
     with pytest.raises(InputError, match="a weight above 0"):
         stage(ams_weight=0, feature_weight=0, logit_weight=0)
+    with pytest.raises(InputError, match="a weight for `ams` or `logit`"):
+        stage(
+            wide_encoder(), ams_weight=0, logit_weight=0, feature="distillation_first"
+        )
+    with pytest.raises(InputError, match='`final_dim` belongs to `feature="dist'):
+        stage(final_dim=5)
+    with pytest.raises(InputError, match='`reduction` belongs to `feature="sync'):
+        stage(reduction=reduction())
     with pytest.raises(InputError, match="Did you mean `synchronized`"):
         stage(feature="synchronised")
     with pytest.raises(InputError, match=r"= \(9, 6\). Received: None"):

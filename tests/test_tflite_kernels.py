@@ -37,9 +37,9 @@ def twice():
 
 
 def quantized(data, kind):
-    """Return the model, and its kernel as it is stored and as it is meant."""
+    """Return the model, and its kernel as it is stored."""
     model = TFLiteModel(data)
-    quantize_kernels(model, kind)
+    assert quantize_kernels(model, kind) == {kind: 1}
     places = {
         int(operator.inputs[1])
         for operator in model.graph.operators
@@ -119,16 +119,26 @@ def test_int4_has_a_scale_for_32_inputs(twice):
     assert 0 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
-def test_int4_of_another_width_has_eight_bits():
+def narrow(width):
+    """Return a model of two kernels, of 48 and of `width` inputs."""
     module = tf.Module()
-    module.kernel = tf.Variable(KERNEL[:48])
+    module.kernels = [tf.Variable(KERNEL[:48, :width]), tf.Variable(KERNEL[:width])]
 
     @tf.function(input_signature=[tf.TensorSpec([None, 48], name="x")])
     def embed(x):
-        return {"y": x @ module.kernel}
+        return {"y": tf.tanh(x @ module.kernels[0]) @ module.kernels[1]}
 
-    model, tensor = quantized(convert(module, embed).pack(), "int4")
-    assert tensor.type == schema.TensorType.INT8
+    return TFLiteModel(convert(module, embed).pack())
+
+
+def test_int4_of_another_width_has_eight_bits():
+    model = narrow(64)
+    assert quantize_kernels(model, "int4") == {"int4": 1, "int8": 1}
+    types = {tuple(one.shape): one.type for one in model.graph.tensors}
+    assert types[64, 48] == schema.TensorType.INT8
+    assert types[64, 64] == schema.TensorType.INT4
+    with pytest.raises(InputError, match="none of 2 kernels .*='int4_table'"):
+        quantize_kernels(narrow(40), "int4")
     with pytest.raises(InputError, match="`kind` must be one of"):
         quantize_kernels(model, "int2")
 

@@ -10,6 +10,9 @@ import { PortableTokenizer } from "../portable_tokenizer.mjs";
 import { readDescription } from "./description.mjs";
 
 const BATCH = 32;
+// ONNX's spelling of a metadata entry `sha256`; the 64 digits behind it end the file.
+const SEAL = [0x72, 0x4a, 0x0a, 0x06, ...new TextEncoder().encode("sha256"), 0x12, 0x40];
+const DIGITS = 64;
 
 /**
  * Load an exported encoder.
@@ -18,9 +21,11 @@ const BATCH = 32;
  * @param {object} ort onnxruntime-web, or another runtime with the same interface.
  * @returns {Promise<{tokenizer: PortableTokenizer, encode: Function}>} `encode(texts)`
  *     gives one Float32Array a text.
- * @throws {Error} The file is damaged or of another kind.
+ * @throws {Error} The file is damaged or of another kind, or the page came over plain
+ *     http, where browsers offer no checksums.
  */
 export async function createEncoder(model, ort) {
+  await checkSeal(model);
   const tokenizer = new PortableTokenizer(readDescription(model));
   const session = await ort.InferenceSession.create(model);
 
@@ -67,11 +72,29 @@ function padded(rows, padId, ort) {
  * @param {string} name The file's name in the card.
  */
 export async function checkModel(model, card, name) {
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", model));
-  const found = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  if (found !== card.files?.[name]?.sha256) {
+  if ((await sha256(model)) !== card?.files?.[name]?.sha256) {
     throw new Error(`${name} is not the file that card.json describes. Copy it anew.`);
   }
+}
+
+/** Throw unless a file ends with the checksum of all that stands before. */
+async function checkSeal(model) {
+  const start = model.length - DIGITS - SEAL.length;
+  if (start <= 0 || SEAL.some((byte, place) => model[start + place] !== byte)) {
+    throw new Error("The model file is cut off or of another kind. Copy it anew.");
+  }
+  const digits = new TextDecoder().decode(model.subarray(-DIGITS));
+  if ((await sha256(model.subarray(0, start))) !== digits) {
+    throw new Error("The model file differs from its checksum. Copy it anew.");
+  }
+}
+
+async function sha256(bytes) {
+  if (!globalThis.crypto?.subtle) {
+    throw new Error("Checksums need https or localhost. Serve the page that way.");
+  }
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Return `{text, cosine}` for the `top` texts that are nearest to a query. */

@@ -62,8 +62,8 @@ def _plain(tokenizer: Tokenizer) -> "_Unigram | _WordPiece":
         return _WordPiece(tokenizer)
     raise InputError(
         "A tokenizer in a graph must be of kind unigram or wordpiece. Received: "
-        f"{tokenizer.kind}. TensorFlow has no operation for it: tokenize in Python and "
-        "feed `token_ids` and `padding_mask`."
+        f"{tokenizer.kind}. TensorFlow has no operation that gives its ids: tokenize "
+        "in Python."
     )
 
 
@@ -76,8 +76,8 @@ class _Unigram(tf.Module):
             raise InputError(
                 "A SentencePiece tokenizer in a graph must prepare text as that of "
                 f"XLM-RoBERTa does. Received: {feature}. TensorFlow's operation gives "
-                "other ids then, without a word. Tokenize in Python and feed "
-                "`token_ids` and `padding_mask`."
+                "other ids then, without a word. Tokenize in Python; to export, try "
+                "format='litert' or 'onnx', which take ids."
             )
         self.unknown_id = tokenizer.unknown_id
         # Not `SentencepieceTokenizer`: for some texts with "…" it gives other ids.

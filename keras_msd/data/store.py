@@ -164,7 +164,9 @@ class GuideStore:
             keys = {text_hash(text.encode()): text for text in texts}
             with self._index() as index:
                 known = _places(index, list(keys))
-            missing |= {key: keys[key] for key in keys.keys() - known.keys()}
+            # In the order of reading: batches, and with them a vector's last bits, must
+            # not hang on how a process orders its sets.
+            missing |= {key: text for key, text in keys.items() if key not in known}
             if len(missing) >= size:
                 self._compute(missing)
                 missing = {}

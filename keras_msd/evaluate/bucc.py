@@ -8,8 +8,8 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.data.readers.lines import read_lines
 from keras_msd.evaluate.mining import NEIGHBOURS, MinedPair, best_f1, f1_at, mine
+from keras_msd.evaluate.tables import read_table
 from keras_msd.evaluate.vectors import SentenceEncoder
 
 SPLITS = {"sample": "sample", "train": "training", "test": "test"}
@@ -108,7 +108,7 @@ def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPa
     left, right = _sentences(sources), _sentences(targets)
     rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
     pairs = []
-    for number, fields in _rows(gold):
+    for number, fields in read_table(gold, 2):
         for side, name, file in zip(rows, fields, (sources, targets), strict=True):
             if name not in side:
                 raise InputError(
@@ -142,7 +142,7 @@ def _files(folder: str | Path, language: str, split: str) -> tuple[Path, ...]:
 def _sentences(path: Path) -> dict[str, str]:
     """Return the sentences by name, in the order of the file."""
     sentences: dict[str, str] = {}
-    for number, (name, text) in _rows(path):
+    for number, (name, text) in read_table(path, 2):
         if name in sentences:
             raise InputError(
                 f"{path}, line {number}: a name must occur once. Received: {name!r:.40}"
@@ -150,14 +150,3 @@ def _sentences(path: Path) -> dict[str, str]:
             )
         sentences[name] = text
     return sentences
-
-
-def _rows(path: Path) -> Iterable[tuple[int, list[str]]]:
-    for number, line in read_lines(path):
-        fields = line.split("\t")
-        if len(fields) != 2:
-            raise InputError(
-                f"{path}, line {number}: a line must have 2 tab-separated fields. "
-                f"Received: {len(fields)}. Take a whole copy of the file."
-            )
-        yield number, fields

@@ -1,6 +1,7 @@
 """Development scores while a model trains."""
 
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import keras
@@ -9,6 +10,8 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.evaluate.sts import Row, sts
 from keras_msd.evaluate.translation import mse, translation_accuracy
+
+FLOATS = (float, np.floating)
 
 
 class ScoreCallback(keras.callbacks.Callback):
@@ -21,8 +24,9 @@ class ScoreCallback(keras.callbacks.Callback):
 
     Args:
         encoder: What is scored: the encoder that the trained model holds.
-        score: Maps the encoder to scores such as `sts` gives: numbers by name, and
-            under `primary` the name of the one that should grow.
+        score: Maps the encoder to scores such as `sts` gives: numbers by name, of
+            which floats are logged, and under `primary` the name of the one that
+            should grow.
         name: Begins the names in the logs; give each callback its own.
         every: Updates between two looks within an epoch; None for none.
         best_weights: Give the encoder, when training ends, the weights with the best
@@ -32,7 +36,8 @@ class ScoreCallback(keras.callbacks.Callback):
             None never ends it.
 
     Raises:
-        InputError: `every` or `patience` is below 1.
+        InputError: `every` or `patience` is below 1. Within `fit`, what `score` raises,
+            such as for vectors with NaN; the best weights are back by then.
     """
 
     def __init__(
@@ -56,16 +61,21 @@ class ScoreCallback(keras.callbacks.Callback):
         """Take the scores before training, so that unfit data is refused at once."""
         self.record: list[dict[str, Any]] = []
         self.step, self.best, self.best_step = 0, float("-inf"), 0
-        self._looks_since_best = 0
+        self._before = self._looks_since_best = 0
         self._weights: list[np.ndarray] = []
         self._look()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Remember how many updates there were before."""
+        self._before = self.step
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Count the updates; take the scores where it is time."""
-        self.step += 1
-        if self.every and self.step % self.every == 0:
+        # With `steps_per_execution` one call stands for several updates.
+        last, self.step = self.step, self._before + batch + 1
+        if self.every and self.step // self.every > last // self.every:
             self._look()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -77,20 +87,23 @@ class ScoreCallback(keras.callbacks.Callback):
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Go back to the best weights, if they were asked for."""
-        if self.best_weights:
-            self.encoder.model.set_weights(self._weights)
-            self._weights = []
+        self._restore()
 
     def _look(self) -> None:
         # Under JAX the variables hold the current values once `model` was asked for.
         if self.model is None:
             raise checks.InputError("A callback must be given to `fit`.")
-        scores = self.score(self.encoder)
-        numbers = {k: v for k, v in scores.items() if isinstance(v, float)}
-        named = {f"{self.name}_{key}": value for key, value in numbers.items()}
+        try:
+            scores = self.score(self.encoder)
+        except Exception:
+            self._restore()  # `fit` ends here: training diverged, say
+            raise
+        value = _primary(scores)
+        numbers = {k: float(v) for k, v in scores.items() if isinstance(v, FLOATS)}
+        named = {f"{self.name}_{k}": v for k, v in numbers.items()}
         self.record.append({"step": self.step} | named)
-        if numbers[scores["primary"]] > self.best:
-            self.best, self.best_step = numbers[scores["primary"]], self.step
+        if value > self.best:
+            self.best, self.best_step = value, self.step
             self._looks_since_best = 0
             if self.best_weights:
                 self._weights = self.encoder.model.get_weights()
@@ -98,6 +111,22 @@ class ScoreCallback(keras.callbacks.Callback):
         self._looks_since_best += 1
         if self.patience and self._looks_since_best >= self.patience:
             self.model.stop_training = True
+
+    def _restore(self) -> None:
+        if self._weights:
+            self.encoder.model.set_weights(self._weights)
+            self._weights = []
+
+
+def _primary(scores: dict[str, Any]) -> float:
+    """Return the score that should grow."""
+    value = scores.get(scores.get("primary", ""))
+    if not isinstance(value, Real):
+        raise checks.InputError(
+            "`score` must return scores and, under `primary`, the name of one of them. "
+            f"Received: {scores!r:.200}."
+        )
+    return float(value)
 
 
 class STSCallback(ScoreCallback):

@@ -46,11 +46,7 @@ def find_parts(
     Raises:
         InputError: There is no such folder.
     """
-    files = [
-        Path(top, name)
-        for top, _, names in os.walk(existing_folder(folder, "folder of the set"))
-        for name in names
-    ]
+    files = _files(existing_folder(folder, "folder of the set"))
     found: dict[str, list[Found]] = {}
     for layout in layouts:
         for path in sorted(files):
@@ -59,6 +55,24 @@ def find_parts(
             if key is not None:
                 found.setdefault(key, []).append(Found(path, layout.read))
     return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a folder at any depth, links to folders followed.
+
+    What `get_corpus` has fetched so far, and not turned into sets, is no part of one.
+    """
+    files, walked = [], set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(top)
+        if place in walked:  # a link in a circle
+            folders.clear()
+            continue
+        walked.add(place)
+        if "sources" in folders and "downloads" in folders:
+            folders.remove("downloads")
+        files += [Path(top, name) for name in names]
+    return files
 
 
 def check_parts(

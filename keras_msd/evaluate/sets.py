@@ -26,12 +26,15 @@ class EvaluationSet(NamedTuple):
     Attributes:
         words: What it is.
         splits: Its parts, the one that is scored by default first.
-        score: Maps encoder, folder, languages (None for all) and part to scores.
+        score: Maps encoder, folder, languages (None for all), part and options to
+            scores.
+        options: What the set's own function takes besides.
     """
 
     words: str
     splits: tuple[str, ...]
-    score: Callable[[SentenceEncoder, Path, Codes, str], dict[str, Any]]
+    score: Callable[..., dict[str, Any]]
+    options: tuple[str, ...] = ()
 
 
 def _sts2017(tracks: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
@@ -46,13 +49,18 @@ def _tatoeba(encoder: SentenceEncoder, folder: Path, codes: Codes, split: str) -
     return retrieval_folder(encoder, folder, codes)
 
 
-def _bucc(encoder: SentenceEncoder, folder: Path, codes: Codes, split: str) -> Any:
+def _bucc(
+    encoder: SentenceEncoder, folder: Path, codes: Codes, split: str, **options: Any
+) -> Any:
     wanted = BUCC_LANGUAGES if codes is None else codes
-    return bucc_folder(encoder, folder, wanted, reported_on=split)
+    return bucc_folder(encoder, folder, wanted, reported_on=split, **options)
 
 
-def _un(encoder: SentenceEncoder, folder: Path, codes: Codes, split: str) -> Any:
-    return un_folder(encoder, folder, UN_LANGUAGES if codes is None else codes)
+def _un(
+    encoder: SentenceEncoder, folder: Path, codes: Codes, split: str, **options: Any
+) -> Any:
+    wanted = UN_LANGUAGES if codes is None else codes
+    return un_folder(encoder, folder, wanted, **options)
 
 
 SETS: dict[str, EvaluationSet] = {
@@ -72,8 +80,11 @@ SETS: dict[str, EvaluationSet] = {
         "BUCC 2018, F1; the threshold is that of the training part",
         ("train", "sample", "test"),
         _bucc,
+        ("tuned_on", "margin", "engine"),
     ),
-    "un": EvaluationSet("United Nations, precision at 1", ("all",), _un),
+    "un": EvaluationSet(
+        "United Nations, precision at 1", ("all",), _un, ("queries", "engine")
+    ),
 }
 
 
@@ -83,6 +94,7 @@ def score_set(
     folder: str | Path,
     languages: Iterable[str] | None = None,
     split: str | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Score an encoder on a set that is found in a folder by the names of its files.
 
@@ -94,15 +106,23 @@ def score_set(
         languages: Codes; None for all: those of the folder, or of the set if it is
             STS 2017, BUCC or UN.
         split: Part of the set; None for its usual one.
+        **options: `tuned_on`, `margin` and `engine` as `bucc_folder` takes them;
+            `queries` and `engine` as `un_folder` does.
 
     Returns:
         The scores, as the set's own function gives them.
 
     Raises:
-        InputError: The set has no such part, or files are missing or damaged.
+        InputError: The set has no such part or option, or files are missing or damaged.
     """
     folder = Path(folder)
     codes = None if languages is None else list(languages)
+    known = SETS[name].options if name in SETS else ()
+    if unknown := [key for key in options if key not in known]:
+        raise InputError(
+            f"`{name}` takes {', '.join(known) or 'no options'}. Received: "
+            f"{', '.join(unknown)}. Leave it out."
+        )
     if name not in SETS:
         return _aligned(encoder, name, folder, codes, split or "dev")
     chosen = SETS[name]
@@ -110,7 +130,7 @@ def score_set(
         raise InputError(
             f"`{name}` has the parts {', '.join(chosen.splits)}. Received: {split!r}."
         )
-    return chosen.score(encoder, folder, codes, split or chosen.splits[0])
+    return chosen.score(encoder, folder, codes, split or chosen.splits[0], **options)
 
 
 def _aligned(

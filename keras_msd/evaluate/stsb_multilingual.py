@@ -1,12 +1,12 @@
 """The STS benchmark in several languages, as published or in our layout."""
 
-import csv
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.data.readers.csv_rows import csv_rows
 from keras_msd.data.readers.lines import read_lines
 from keras_msd.evaluate.set_files import (
     Layout,
@@ -112,16 +112,8 @@ def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
     if ".tsv" in path.suffixes:
         for number, line in read_lines(path):
             yield f"`{path}`, line {number}", line.split("\t")
-        return
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
-    try:
-        for fields in reader:
-            yield f"`{path}`, line {reader.line_num}", fields
-    except csv.Error as error:
-        raise InputError(
-            f"`{path}`, line {reader.line_num}: the file must be CSV ({error}). Get it "
-            "again."
-        ) from error
+    else:
+        yield from csv_rows(path)
 
 
 CODE, SPLIT = r"(?P<language>[a-z]{2})", r"(?P<split>train|dev|test)"

@@ -1,49 +1,32 @@
-"""Rows of the gzip-compressed, tab-separated files that evaluations read."""
+"""Rows of the tab-separated files that evaluations read."""
 
-import gzip
 import math
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_msd.checks import InputError, existing_file
+from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import read_lines
 
 
 def read_table(path: str | Path, columns: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, fields) of a `.tsv.gz` file: UTF-8, no header, no quoting.
+    """Yield (line number, fields) of a `.tsv`, plain or gzip: no header, no quoting.
 
     Args:
         path: The file.
         columns: Fields that every line must have.
 
     Raises:
-        InputError: The file is missing, broken or no gzip, a line is not UTF-8, or
-            has another number of fields.
+        InputError: The file is missing, empty or damaged, a line is not UTF-8, or has
+            another number of fields.
     """
-    path = existing_file(path, "evaluation file")
-    number = 0
-    try:
-        with gzip.open(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
-                fields = line.decode("utf-8").rstrip("\r\n").split("\t")
-                if len(fields) != columns:
-                    raise InputError(
-                        f"{path}, line {number}: a line must have {columns} "
-                        f"tab-separated fields. Received: {len(fields)}."
-                    )
-                yield number, fields
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: not UTF-8 at byte {error.start} of the line. "
-            "Convert the file to UTF-8."
-        ) from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path}, after line {number}: not a whole gzip file ({error}). "
-            "Fetch it again."
-        ) from error
-    if not number:
-        raise InputError(f"{path} is empty. Fetch it again.")
+    for number, line in read_lines(Path(path)):
+        fields = line.split("\t")
+        if len(fields) != columns:
+            raise InputError(
+                f"`{path}`, line {number}: a line must have {columns} tab-separated "
+                f"fields. Received: {len(fields)}. Get a whole copy of the file."
+            )
+        yield number, fields
 
 
 def finite_number(text: str, where: str, what: str = "a score") -> float:

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from itertools import zip_longest
 from pathlib import Path
 
-from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers import moses
 from keras_msd.evaluate.set_files import Layout, check_parts, find_parts, read_part
 from keras_msd.evaluate.tables import read_table
 
@@ -49,7 +47,8 @@ def _codes(languages: Iterable[str]) -> dict[str, None]:
     from keras_msd.data.corpora import corpus
 
     known = corpus("tatoeba").codes
-    return dict.fromkeys(known.get(code, code) for code in languages)
+    names = known | {"zho": "cmn", "no": "nob"}  # what others call them
+    return dict.fromkeys(names.get(code, code) for code in languages)
 
 
 def _read_table(path: Path) -> list[tuple[str, str]]:
@@ -57,19 +56,7 @@ def _read_table(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_laser(path: Path) -> list[tuple[str, str]]:
-    other = path.with_name(f"{path.stem}.{path.name[8:11]}")
-    pairs = []
-    for count, (one, two) in enumerate(
-        zip_longest(read_lines(path), read_lines(other))
-    ):
-        if one is None or two is None:
-            short = path if one is None else other
-            raise InputError(
-                f"`{path}` and `{other}` must have as many lines. Received: "
-                f"`{short.name}` ends after line {count}. Get both again."
-            )
-        pairs.append((one[1], two[1]))
-    return pairs
+    return list(moses.read(path, path.stem.removesuffix("-eng").rpartition(".")[2]))
 
 
 LAYOUTS = (

@@ -93,12 +93,13 @@ def un_folder(
     """Score the United Nations Parallel Corpus: English queries, all translations.
 
     Pairs that occur again are left out, so row i of one side translates row i of the
-    other among 9.5 million of a language.
+    other.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         folder: Holds `UNv1.0.en-<xx>.en` and `UNv1.0.en-<xx>.<xx>`, or a folder
-            `en-<xx>` with them, as the corpus unpacks; .gz too.
+            `en-<xx>` with them, as the corpus unpacks; or `UNv1.0.6way.en` and
+            `UNv1.0.6way.<xx>`, or a folder `6way` with them; .gz too.
         languages: Codes, such as `es`.
         queries: How many English sentences are looked up, evenly spread; all if None.
             All translations are candidates in any case.
@@ -161,16 +162,20 @@ class _DistinctPairs:
 
 
 def _english_file(folder: str | Path, language: str) -> Path:
-    folder, name = existing_folder(folder, "folder of the UN corpus"), f"en-{language}"
-    for place in (folder, folder / name):
-        for ending in ("", ".gz"):
-            file = place / f"UNv1.0.{name}.en{ending}"
-            if file.is_file():
-                return file
+    folder = existing_folder(folder, "folder of the UN corpus")
+    pair = f"en-{language}"
+    for name in (pair, "6way"):
+        for place in (folder, folder / name):
+            for ending in ("", ".gz"):
+                file = place / f"UNv1.0.{name}.en{ending}"
+                if file.is_file():
+                    return file
     raise InputError(
-        f"`{folder}` must hold UNv1.0.{name}.en and UNv1.0.{name}.{language}, plain or "
-        f".gz, there or in {name}/. Received: no English file of that name. Unpack "
-        f"UNv1.0.{name}.tar.gz of the United Nations Parallel Corpus there."
+        f"`{folder}` must hold UNv1.0.{pair}.en and UNv1.0.{pair}.{language}, or "
+        f"UNv1.0.6way.en and UNv1.0.6way.{language}, plain or .gz, there or in {pair}/ "
+        "or 6way/. Received: no English file of these names. Unpack "
+        f"UNv1.0.{pair}.tar.gz or UNv1.0.6way.tar.gz of the United Nations Parallel "
+        "Corpus there."
     )
 
 

@@ -11,16 +11,19 @@ from typing import Any
 
 from keras_msd import checks
 from keras_msd.export.artefact import Artefact, load_artefact
-from keras_msd.export.card import CARD, read_card, write_card
+from keras_msd.export.card import read_card, write_card
 from keras_msd.export.formats import (
     EXPORTERS,
     check_quantization,
+    check_tokenizer,
     exporter,
     quantizations,
 )
 from keras_msd.export.parity import ExportError
 from keras_msd.export.proof import THRESHOLDS, Proof, Rows
+from keras_msd.export.quantization import check_weights
 from keras_msd.export.settings import presets_folder, read_preset
+from keras_msd.export.target import check_target
 from keras_msd.files import atomic_path
 
 __all__ = [
@@ -51,12 +54,13 @@ def export(
     sts: Rows | None = None,
     sts_name: str | None = None,
     min_cosine: float | None = None,
+    min_neighbours: float | None = None,
     max_sts_loss: float | None = None,
 ) -> Path:
     """Write an encoder as an artefact, load it in its runtime and prove it.
 
     The artefact, its `card.json` and the same card as README.md appear complete or not
-    at all; an earlier artefact at `path` is replaced.
+    at all; an earlier artefact at `path` is replaced, unless it holds other files.
 
     Args:
         encoder: The encoder to write.
@@ -74,6 +78,8 @@ def export(
         sts_name: What the card calls `sts`, such as "stsb dev".
         min_cosine: Smallest cosine that a vector of the artefact may have with the
             encoder's vector of the same sentence; by default `THRESHOLDS[quantize]`.
+        min_neighbours: Smallest share of the sentences whose nearest other sentence
+            must stay the same, from 0 to 1; the same default.
         max_sts_loss: Points of Spearman x 100 that `sts` may lose; the same default.
 
     Returns:
@@ -81,25 +87,28 @@ def export(
 
     Raises:
         InputError: The format or the quantisation is unknown, a package is not
-            installed, something that is no artefact stands at `path`, or `encoder` is
-            itself an artefact.
+            installed, something that is no artefact stands at `path`, `languages` is
+            a text, the encoder's weights are not finite or, with `quantize`, larger
+            than 16 bits hold, its tokenizer is of a kind that no format carries, or
+            `encoder` is itself an artefact.
         ExportError: The artefact differs more from the encoder than it may, or is too
             large. Nothing is kept.
     """
     check_quantization(format, quantize)
-    proof = Proof(sentences, sts, sts_name, min_cosine, max_sts_loss)
-    path = Path(path)
+    proof = Proof(sentences, sts, sts_name, min_cosine, min_neighbours, max_sts_loss)
     if isinstance(encoder, Artefact):
         raise checks.InputError(
             f"An artefact cannot be exported again. Received: `{encoder.path}`. "
             "Give the encoder that it was made from."
         )
-    if path.is_file() or (
-        path.is_dir() and any(path.iterdir()) and not (path / CARD).is_file()
-    ):
+    if isinstance(languages, str):
         raise checks.InputError(
-            f"`{path}` exists and is no artefact. Give a new path, or move it away."
+            "`languages` must be a list of codes. Received: the text "
+            f"{languages!r:.60}. Put it in a list."
         )
+    check_tokenizer(encoder.tokenizer)
+    check_weights(encoder, quantize)
+    check_target(path)
     module = exporter(format)
     with atomic_path(path) as temporary:
         facts = module.write(encoder, temporary, quantize=quantize)
@@ -117,4 +126,4 @@ def export(
             parity=proof(encoder, artefact, format, quantize),
             **facts,
         )
-    return path
+    return Path(path)

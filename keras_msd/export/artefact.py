@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.data.tokenizer import checked_texts
 from keras_msd.export.card import CARD, read_card
 from keras_msd.export.formats import EXPORTERS, exporter
 from keras_msd.files import digest
+from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
 
 Run = Callable[[list[str]], np.ndarray]
@@ -57,10 +59,12 @@ class Artefact:
             float32 `(n, dim)`, in the order of `texts`.
 
         Raises:
-            InputError: `texts` is a single string or holds something else, or the
-                artefact gives vectors of another shape than its card says.
+            InputError: `texts` is a single string or holds something else than valid
+                Unicode, `batch_size` is below 1, or the artefact gives vectors of
+                another shape than its card says.
         """
-        texts = checks.sentences(texts)
+        checks.at_least(1, batch_size=batch_size)
+        texts = checked_texts(checks.sentences(texts))
         # Sentences of like length share a batch, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
         vectors = np.zeros((len(texts), self.dim), np.float32)
@@ -77,8 +81,7 @@ class Artefact:
                 )
             vectors[rows] = made
         if normalize:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors /= np.maximum(norms, 1e-12)
+            return unit_rows(vectors)
         return vectors
 
 

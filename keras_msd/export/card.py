@@ -103,6 +103,15 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     return card
 
 
+def card_files(path: Path) -> list[str]:
+    """Return the names of the files that a card lists.
+
+    Raises:
+        InputError: There is no card, it is damaged or not one of ours.
+    """
+    return list(_checked(path)["files"])
+
+
 def _checked(path: Path) -> dict[str, Any]:
     if path.is_file() and path.stat().st_size > LARGEST:
         raise InputError(
@@ -130,10 +139,14 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _check_file(root: Path, folder: Path, name: str, facts: Mapping[str, Any]) -> None:
-    path = (root / name).resolve() if "\0" not in name else root
-    if not path.is_relative_to(root) or not path.is_file():
+    try:
+        path = (root / name).resolve()
+        found = path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        found = False
+    if not found:
         raise InputError(
-            f"`{folder}` lacks the file `{name}` of its card. Take a whole copy."
+            f"`{folder}` lacks the file {name!r:.200} of its card. Take a whole copy."
         )
     if path.stat().st_size != facts["bytes"]:
         raise InputError(

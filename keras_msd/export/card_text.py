@@ -64,6 +64,7 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         ("format", card["format"]),
         ("weights", card.get("quantize") or "float32, as trained"),
+        *((("kernels", _listed(card["kernels"])),) if "kernels" in card else ()),
         ("languages", ", ".join(card["languages"]) or "not stated"),
         ("parameters", f"{encoder['parameters']:,}"),
         ("bytes of the encoder's weights", f"{encoder['bytes']:,}"),
@@ -93,11 +94,21 @@ def _code(card: Mapping[str, Any]) -> Iterator[str]:
 
 def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
     limits = parity["thresholds"]
+    longest = limits["max_length_change"]
     rows = [
         ("sentences", f"{parity['sentences']:,}", ""),
         ("smallest cosine", f"{parity['min_cosine']:.6f}", f"{limits['min_cosine']:g}"),
         ("mean cosine", f"{parity['mean_cosine']:.6f}", ""),
-        ("nearest neighbours kept", f"{100 * parity['neighbours_kept']:.1f} %", ""),
+        (
+            "nearest neighbours kept",
+            f"{100 * parity['neighbours_kept']:.1f} %",
+            f"{100 * limits['min_neighbours']:g} %",
+        ),
+        (
+            "largest change of a vector's length",
+            f"{100 * parity['length_change']:.2f} %",
+            "" if longest is None else f"{100 * longest:.2f} %",
+        ),
     ]
     sts = parity["sts"]
     for name, before in sts["before"].items():
@@ -119,8 +130,12 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for row in (head, ["---"] * len(head), *rows):
-        # A bar within a cell, as in a sentence, would begin a new cell.
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        yield "| " + " | ".join(map(_cell, row)) + " |"
+
+
+def _cell(text: str) -> str:
+    """Return a text that neither ends its row nor begins a new cell."""
+    return " ".join(text.splitlines()).replace("|", "\\|")
 
 
 def _listed(operators: Any) -> str:

@@ -23,6 +23,12 @@ MODEL_FILES = {
     "onnx_text": "model.onnx",
 }
 
+TOKENIZERS = ("unigram", "wordpiece")
+NO_FORMAT = (
+    "No format carries such a tokenizer: use the encoder in Python, or train a student "
+    "with a SentencePiece unigram or WordPiece vocabulary and export that."
+)
+
 
 def exporter(format: str) -> Any:
     """Import the module of a format.
@@ -50,4 +56,13 @@ def check_quantization(format: str, quantize: str | None) -> None:
         raise checks.InputError(
             f"The format `{format}` does not offer quantize={quantize!r}: {known}. "
             f"{hint or 'Leave `quantize` out for float32.'}"
+        )
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raise `InputError` if no format carries a tokenizer of this kind."""
+    if tokenizer.kind not in TOKENIZERS:
+        raise checks.InputError(
+            f"The tokenizer of an artefact must be {' or '.join(TOKENIZERS)}. "
+            f"Received: {tokenizer.kind}. {NO_FORMAT}"
         )

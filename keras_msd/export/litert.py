@@ -1,5 +1,6 @@
 """A LiteRT model of token ids, for phones: built-in operators only."""
 
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from keras_msd.export.artefact import Run
 from keras_msd.export.export_model import export_model
 from keras_msd.export.litert_network import LiteRTNetwork
 from keras_msd.export.parity import ExportError
-from keras_msd.export.portable import describe, load_portable
+from keras_msd.export.portable import copy_reader, describe, load_portable
 from keras_msd.export.quantization import SCHEMES
 from keras_msd.export.tflite_archive import read_files, with_files
 from keras_msd.export.tflite_convert import SIGNATURE, check_backend, convert
@@ -30,11 +31,14 @@ INPUTS = ("token_ids", "padding_mask")
 HEAVY = ("BATCH_MATMUL", "FULLY_CONNECTED", "GELU", "MEAN", "SOFTMAX")
 
 HOW_TO_LOAD = """\
+import sys
 import zipfile
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
-from portable_tokenizer import PortableTokenizer  # a file of keras_msd's export/
+
+sys.path.append("FOLDER")
+from portable_tokenizer import PortableTokenizer  # a file of this folder
 
 model = "FOLDER/model.tflite"  # also a zip archive that holds the tokenizer
 with zipfile.ZipFile(model) as archive:
@@ -77,7 +81,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     description = describe(encoder.tokenizer, encoder.max_length)
     scheme = SCHEMES[quantize]
     model = _convert(encoder, scheme.table)
-    quantize_kernels(model, scheme.blocks)
+    kernels = quantize_kernels(model, scheme.blocks)
     model.keep_end_names()
     model.merge_buffers()
     operators = model.operators()
@@ -85,6 +89,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     path.mkdir(parents=True)
     content = with_files(model.pack(), {TOKENIZER: description})
     (path / FILE).write_bytes(content)
+    copy_reader(path)
     interpreter = runtime.Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     found = delegation(interpreter)
@@ -92,6 +97,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     return {
         "how_to_load": HOW_TO_LOAD,
         "libraries": {name: version(name) for name in ("tensorflow", "ai-edge-litert")},
+        "kernels": kernels,
         "operators": operators,
         "not_delegated": found.left,
         "partitions": found.partitions,
@@ -137,12 +143,17 @@ def load(path: str | Path, threads: int | None = None) -> Run:
             "again."
         ) from error
 
+    # An interpreter has one set of tensors, which the next call resizes and fills.
+    lock = threading.Lock()
+
     def run(texts: list[str]) -> np.ndarray:
         vectors = np.empty((len(texts), width), np.float32)
         for row, ids in enumerate(tokenizer.encode(texts)):
             token_ids = np.array([ids], np.int32)
             mask = np.ones_like(token_ids)
-            vectors[row] = embed(token_ids=token_ids, padding_mask=mask)["embedding"]
+            with lock:
+                made = embed(token_ids=token_ids, padding_mask=mask)["embedding"]
+            vectors[row] = made
         return vectors
 
     return run

@@ -63,7 +63,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     _check_tokenizer(encoder.tokenizer)
     scheme = SCHEMES[quantize]
     model = _convert(encoder, scheme.table)
-    quantize_kernels(model, scheme.blocks)
+    kernels = quantize_kernels(model, scheme.blocks)
     model.rename_custom(TOKENIZE, TOKENIZE_IN_MEDIAPIPE)
     model.keep_end_names()
     model.merge_buffers()
@@ -73,6 +73,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     return {
         "how_to_load": HOW_TO_LOAD,
         "libraries": {name: version(name) for name in packages},
+        "kernels": kernels,
         "operators": model.operators(),
         "signatures": {
             SIGNATURE: {"text": "string[1]"},
@@ -109,6 +110,6 @@ def _refused(feature: str) -> InputError:
     return InputError(
         "A .tflite file that takes strings needs a unigram SentencePiece vocabulary "
         "without byte fallback, prepared as XLM-RoBERTa's is. Received: "
-        f"{feature}. MediaPipe's tokenizer would give other ids without a word: export "
-        "with format='litert', which takes ids, or as a SavedModel."
+        f"{feature}. MediaPipe's tokenizer would give other ids without a word: try "
+        "format='litert', which takes ids."
     )

@@ -6,6 +6,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.export.formats import NO_FORMAT
 from keras_msd.export.onnx_graph import INT32, LAST, Graph
 from keras_msd.export.onnx_unigram import unigram_ids
 from keras_msd.export.onnx_wordpiece import wordpiece_ids
@@ -36,8 +37,7 @@ def token_ids(
     else:
         raise InputError(
             "A tokenizer in an ONNX file must be of kind unigram or wordpiece. "
-            f"Received: {tokenizer.kind}. Tokenize outside and feed a file that takes "
-            "`token_ids` and `padding_mask`."
+            f"Received: {tokenizer.kind}. {NO_FORMAT}"
         )
     return _padded(graph, tokenizer, max_length, flat, splits)
 

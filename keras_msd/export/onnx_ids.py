@@ -16,7 +16,7 @@ from keras_msd.export.onnx_files import (
     save,
     versions,
 )
-from keras_msd.export.portable import describe, load_portable
+from keras_msd.export.portable import copy_reader, describe, load_portable
 from keras_msd.export.quantization import SCHEMES
 
 QUANTIZE = ("fp16", "int8", "int4_table", "int4")
@@ -24,9 +24,13 @@ IDS = ("token_ids", "padding_mask")
 TOKENIZER = "tokenizer"  # metadata: the portable description of the tokenizer
 
 HOW_TO_LOAD = """\
+import sys
+
 import numpy as np
 import onnxruntime
-from portable_tokenizer import PortableTokenizer  # from the export/ folder
+
+sys.path.append("FOLDER")
+from portable_tokenizer import PortableTokenizer  # a file of this folder
 
 session = onnxruntime.InferenceSession("FOLDER/model.onnx")
 description = session.get_modelmeta().custom_metadata_map["tokenizer"]
@@ -77,6 +81,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         metadata={TOKENIZER: description.decode()},
     )
     save(model, path)
+    copy_reader(path)
     return {
         "how_to_load": HOW_TO_LOAD,
         "libraries": versions("onnx", "onnxruntime"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.export.formats import NO_FORMAT
 from keras_msd.export.onnx_characters import ML, prepared
 from keras_msd.export.onnx_graph import INT64, LAST, STRING, Graph
 from keras_msd.export.onnx_strings import (
@@ -35,8 +36,7 @@ def wordpiece_ids(
     if names:
         raise InputError(
             "A WordPiece tokenizer in an ONNX file must have no added tokens besides "
-            f"special ones. Received: {', '.join(names[:5])}. Tokenize outside and "
-            "feed a file that takes `token_ids` and `padding_mask`."
+            f"special ones. Received: {', '.join(names[:5])}. {NO_FORMAT}"
         )
     text = without_nul(graph, one_more_row(graph, text), tokenizer.encode_plain)
     text = prepared(graph, tokenizer, text)

@@ -8,6 +8,7 @@ import numpy as np
 from keras_msd.checks import InputError
 
 TIE = 1e-6  # neighbours whose cosines differ by less are equally near
+SHOWN = 200  # characters of a sentence that a card has room for
 
 
 class ExportError(InputError):
@@ -71,8 +72,9 @@ def parity(
 
     Returns:
         `{"sentences", "min_cosine", "mean_cosine", "worst", "largest_difference",
-        "neighbours_kept"}`: `worst` is the sentence of the smallest cosine,
-        `largest_difference` that of two components.
+        "neighbours_kept", "length_change"}`: `worst` is the start of the sentence of
+        the smallest cosine, `largest_difference` that of two components,
+        `length_change` the largest share by which a vector is longer or shorter.
 
     Raises:
         ExportError: The shapes differ, or the artefact gives NaN or infinity.
@@ -88,10 +90,17 @@ def parity(
         "sentences": len(texts),
         "min_cosine": round(float(cosine[worst]), 8),
         "mean_cosine": round(float(cosine.mean()), 8),
-        "worst": texts[worst],
+        "worst": texts[worst][:SHOWN],
         "largest_difference": round(float(np.abs(ours - theirs).max()), 8),
         "neighbours_kept": round(neighbours_kept(ours, theirs), 4),
+        "length_change": round(_length_change(ours, theirs), 6),
     }
+
+
+def _length_change(ours: np.ndarray, theirs: np.ndarray) -> float:
+    before, after = (np.linalg.norm(one, axis=1) for one in (ours, theirs))
+    real = before > 0  # the cosine judges a vector of zeros
+    return float(np.abs(after[real] / before[real] - 1).max(initial=0))
 
 
 def _similarities(vectors: np.ndarray) -> np.ndarray:

@@ -3,6 +3,8 @@
 import base64
 import importlib.util
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,11 @@ from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.data.tokenizer_characters import character_rules
 from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.export.formats import NO_FORMAT
 from keras_msd.export.settings import presets_folder
 
 VERSION = 1
+READER = "portable_tokenizer.py"
 
 
 def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
@@ -61,6 +65,11 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def copy_reader(folder: Path) -> None:
+    """Put the stand-alone reader of descriptions into an artefact's folder."""
+    shutil.copyfile(presets_folder() / READER, folder / READER)
+
+
 def load_portable(description: bytes) -> Any:
     """Return the tokenizer of a description, as the stand-alone reader makes it.
 
@@ -71,7 +80,7 @@ def load_portable(description: bytes) -> Any:
     Raises:
         InputError: The description is damaged.
     """
-    path = presets_folder() / "portable_tokenizer.py"
+    path = presets_folder() / READER
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise InputError(f"`{path}` is missing. Install keras-msd again.")
@@ -123,7 +132,6 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
 
 def _refused(feature: str) -> InputError:
     return InputError(
-        "A tokenizer that travels with a file must be unigram without byte fallback "
-        f"or WordPiece. Received: {feature}. The readers could not reproduce it "
-        "exactly: export a SavedModel, or tokenize in Python and feed ids."
+        "A tokenizer that travels with an artefact must be unigram without byte "
+        f"fallback or WordPiece. Received: {feature}. {NO_FORMAT}"
     )

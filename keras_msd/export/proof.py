@@ -1,5 +1,6 @@
 """The proof that ends an export: the artefact against its encoder, in its runtime."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,19 +29,32 @@ class Thresholds(NamedTuple):
 
     Attributes:
         min_cosine: Smallest cosine between both vectors of any sentence.
+        min_neighbours: Smallest share of sentences whose nearest other one stays.
         max_sts_loss: Points of Spearman x 100 that may be lost.
     """
 
     min_cosine: float
+    min_neighbours: float
     max_sts_loss: float
+
+    @property
+    def max_length_change(self) -> float | None:
+        """Largest share of its length by which a vector may be longer or shorter.
+
+        An error of a share e across a vector takes its cosine to 1 / sqrt(1 + e**2);
+        the same e is allowed along it. None, for any, where a cosine may be 0.
+        """
+        if self.min_cosine <= 0:
+            return None
+        return round(math.sqrt(self.min_cosine**-2 - 1), 6)
 
 
 THRESHOLDS: dict[str | None, Thresholds] = {
-    None: Thresholds(0.99999, 0.1),
-    "fp16": Thresholds(0.9999, 0.1),
-    "int8": Thresholds(0.99, 0.3),
-    "int4_table": Thresholds(0.9, 0.5),
-    "int4": Thresholds(0.85, 1.0),
+    None: Thresholds(0.99999, 0.99, 0.1),
+    "fp16": Thresholds(0.9999, 0.97, 0.1),
+    "int8": Thresholds(0.99, 0.9, 0.3),
+    "int4_table": Thresholds(0.9, 0.8, 0.5),
+    "int4": Thresholds(0.85, 0.75, 1.0),
 }
 
 
@@ -54,7 +68,8 @@ class Proof:
             default.
         sts_name: What the card calls `sts`.
         min_cosine: Smallest cosine that a sentence may have; by default
-            `THRESHOLDS[quantize]`, as the next.
+            `THRESHOLDS[quantize]`, as the next two.
+        min_neighbours: Smallest share of the sentences whose nearest other one stays.
         max_sts_loss: Points of Spearman x 100 that `sts` may lose.
 
     Raises:
@@ -67,6 +82,7 @@ class Proof:
         sts: Rows | None = None,
         sts_name: str | None = None,
         min_cosine: float | None = None,
+        min_neighbours: float | None = None,
         max_sts_loss: float | None = None,
     ) -> None:
         if sentences is not None and not (sentences := checks.sentences(sentences)):
@@ -77,13 +93,19 @@ class Proof:
             raise checks.InputError(
                 f"`min_cosine` must be from -1 to 1. Received: {min_cosine}."
             )
+        if min_neighbours is not None and not 0 <= min_neighbours <= 1:
+            raise checks.InputError(
+                f"`min_neighbours` must be from 0 to 1. Received: {min_neighbours}."
+            )
         if max_sts_loss is not None and not max_sts_loss >= 0:
             raise checks.InputError(
                 f"`max_sts_loss` must be at least 0. Received: {max_sts_loss}."
             )
         self._sentences, self._sts = sentences, sts
         self._set = MADE_SET if sts is None else sts_name or "given rows"
-        self._min_cosine, self._max_sts_loss = min_cosine, max_sts_loss
+        given = (min_cosine, min_neighbours, max_sts_loss)
+        named = zip(Thresholds._fields, given, strict=True)
+        self._given = {name: value for name, value in named if value is not None}
 
     def __call__(
         self,
@@ -103,7 +125,7 @@ class Proof:
                 shape.
             InputError: `sts` is no set of graded rows.
         """
-        limits = self._limits(quantize)
+        limits = THRESHOLDS[quantize]._replace(**self._given)
         texts = list(dict.fromkeys(self._sentences or proof_sentences()))
         before = _Remembered(encoder, texts)
         after = _Remembered(artefact, texts)
@@ -114,6 +136,21 @@ class Proof:
                 f"to cosine {limits.min_cosine}. Received: {found['min_cosine']:.6f} "
                 f"for {found['worst']!r:.60}. Nothing was kept. "
                 f"{_advice(format, quantize)}, or lower `min_cosine`."
+            )
+        longest = limits.max_length_change
+        if longest is not None and found["length_change"] > longest:
+            raise ExportError(
+                f"The vectors of the artefact ({_name(format, quantize)}) must be as "
+                f"long as the encoder's to {100 * longest:.2f} %. "
+                f"Received: {100 * found['length_change']:.2f} %. Nothing was kept. "
+                f"{_advice(format, quantize)}, or lower `min_cosine`."
+            )
+        if found["neighbours_kept"] < limits.min_neighbours:
+            raise ExportError(
+                f"The artefact ({_name(format, quantize)}) must keep the nearest "
+                f"neighbour of {100 * limits.min_neighbours:g} % of the sentences. "
+                f"Received: {100 * found['neighbours_kept']:.1f} %. Nothing was kept. "
+                f"{_advice(format, quantize)}, or lower `min_neighbours`."
             )
         rows = graded_rows() if self._sts is None else self._sts
         own, kept = _scores(before, rows), _scores(after, rows)
@@ -132,16 +169,8 @@ class Proof:
         }
         return found | {
             "sts": {"set": self._set, "pairs": own["pairs"]} | scores,
-            "thresholds": limits._asdict(),
+            "thresholds": limits._asdict() | {"max_length_change": longest},
         }
-
-    def _limits(self, quantize: str | None) -> Thresholds:
-        limits = THRESHOLDS[quantize]
-        if self._min_cosine is not None:
-            limits = limits._replace(min_cosine=self._min_cosine)
-        if self._max_sts_loss is not None:
-            limits = limits._replace(max_sts_loss=self._max_sts_loss)
-        return limits
 
 
 class _Remembered:

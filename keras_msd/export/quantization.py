@@ -1,6 +1,12 @@
 """Names of the ways in which an artefact's weights are stored."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd.checks import InputError
+
+LARGEST = float(np.finfo(np.float16).max)
 
 
 class Scheme(NamedTuple):
@@ -24,3 +30,26 @@ SCHEMES: dict[str | None, Scheme] = {
     "int4_table": Scheme("int4", "int8"),
     "int4": Scheme("int4", "int4"),
 }
+
+
+def check_weights(encoder: Any, quantize: str | None) -> None:
+    """Check that an encoder's weights can be stored.
+
+    Raises:
+        InputError: A weight is not finite; or it is larger than float16 holds and
+            `quantize` is not None. (A scheme of whole numbers, too, may hold biases and
+            norms in float16.)
+    """
+    for name, value in encoder.weights().items():
+        value = np.asarray(value, np.float32)
+        if not np.isfinite(value).all():
+            raise InputError(
+                f"The weights must be finite. Received: NaN or infinity in `{name}`. "
+                "Take an earlier state of the training."
+            )
+        if quantize is not None and np.abs(value).max(initial=0) > LARGEST:
+            raise InputError(
+                f"With quantize={quantize!r} some weights are stored in 16 bits, which "
+                f"hold at most {LARGEST:g}. Received: {np.abs(value).max():g} in "
+                f"`{name}`. Leave `quantize` out."
+            )

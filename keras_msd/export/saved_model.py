@@ -21,6 +21,7 @@ from keras_msd.export.stored_network import IDS, store_network
 
 QUANTIZE = ("fp16", "int8", "int4_table", "int4")
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
+PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
 LARGEST = 1.05  # variables may take this many times the weights' bytes
 
 HOW_TO_LOAD = """\
@@ -64,6 +65,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
             f"{keras.backend.backend()}. Save the encoder, set "
             "KERAS_BACKEND=tensorflow, load it and export it there."
         )
+    _check_name(path)
     scheme = SCHEMES[quantize]
     # The Keras model itself is never an attribute: its variables would be kept twice.
     module = tf.Module()
@@ -116,6 +118,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
             from `text` to `embedding`; or it is too late for `threads`.
     """
     folder = existing_folder(path, "artefact") / VERSION
+    _check_name(folder)
     if threads is not None:
         _set_threads(threads)
     try:
@@ -136,6 +139,15 @@ def load(path: str | Path, threads: int | None = None) -> Run:
         return serve(text=tf.constant(texts, tf.string))["embedding"].numpy()
 
     return run
+
+
+def _check_name(folder: Path) -> None:
+    found = sorted(PATTERN.intersection(str(folder.absolute())))
+    if found:
+        raise InputError(
+            f"TensorFlow reads no SavedModel from a path with {' '.join(found)}, which "
+            f"it takes for a pattern. Received: `{folder}`. Rename the folder."
+        )
 
 
 def _set_threads(threads: int) -> None:

@@ -11,6 +11,7 @@ KEYS = {
     "format": str,
     "quantize": str,
     "min_cosine": float,
+    "min_neighbours": float,
     "max_sts_loss": float,
 }
 
@@ -47,6 +48,8 @@ def read_preset(name: str | Path) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"`{path}` is not valid TOML: {error}. Repair it.") from error
     for key, value in preset.items():
+        if type(value) is int and KEYS.get(key) is float:
+            preset[key] = value = float(value)
         if key not in KEYS:
             raise InputError(
                 f"Unknown key `{key}` in `{path}`. {nearest(key, KEYS)} "

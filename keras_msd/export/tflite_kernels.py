@@ -1,5 +1,6 @@
 """Kernels of a .tflite model in fewer bits."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ SMALLEST = np.finfo(np.float16).smallest_subnormal
 CLIPS = np.linspace(1.0, 0.7, 7, dtype=np.float32)
 
 
-def quantize_kernels(model: TFLiteModel, kind: str) -> None:
+def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
     """Store the kernel of every fully connected operation as `kind`, in place.
 
     A kernel stays one tensor, however many operations use it. With whole numbers
@@ -28,18 +29,34 @@ def quantize_kernels(model: TFLiteModel, kind: str) -> None:
             loaded; "int8" has a scale for each output; "int4" has one for every 32
             inputs of an output, and a kernel whose inputs are no multiple of 32 has
             8 bits.
+
+    Returns:
+        How many kernels are stored in each way.
+
+    Raises:
+        InputError: `kind` is "int4" and every kernel would have 8 bits.
     """
     checks.one_of(("float32", "float16", *LARGEST), kind=kind)
-    for index in [] if kind == "float32" else _kernels(model):
+    stored: Counter[str] = Counter()
+    for index in _kernels(model):
         tensor = model.graph.tensors[index]
         data = model.content.buffers[tensor.buffer].data.tobytes()
         kernel = np.frombuffer(data, np.float32).reshape(tensor.shape)
-        if kind == "float16":
+        own = "int8" if kind == "int4" and kernel.shape[1] % BLOCK else kind
+        stored[own] += 1
+        if own == "float16":
             _halve(model, index, kernel)
-        elif kind == "int4" and kernel.shape[1] % BLOCK == 0:
+        elif own == "int4":
             _to_four_bits(model, tensor, kernel)
-        else:
+        elif own == "int8":
             _to_eight_bits(model, tensor, kernel)
+    if kind == "int4" and stored["int8"] and not stored["int4"]:
+        raise checks.InputError(
+            "A LiteRT kernel in 4 bits needs a multiple of 32 inputs. Received: none "
+            f"of {stored['int8']} kernels with one. Use quantize='int4_table', which "
+            "is the same with such kernels."
+        )
+    return dict(stored)
 
 
 def _kernels(model: TFLiteModel) -> list[int]:

@@ -16,7 +16,8 @@ class BottleneckEmbedding(keras.layers.Layer):
     the projection `P` `(bottleneck_dim, hidden_dim)` without a bias. With
     `bottleneck_dim=None` the table has the full width and there is no projection.
 
-    Shapes: `token_ids` `(batch, length)` int; returns `(batch, length, hidden_dim)`.
+    Shapes: `token_ids` `(batch, length)` int; returns `(batch, length, hidden_dim)`,
+    or with `rows_only` `E[ids]`, `(batch, length, bottleneck_dim)`.
 
     Args:
         vocabulary_size: Rows of the word table.
@@ -103,12 +104,26 @@ class BottleneckEmbedding(keras.layers.Layer):
         normal = keras.initializers.TruncatedNormal(stddev=0.02)
         return self.add_weight(name=name, shape=shape, initializer=normal)
 
-    def call(self, token_ids: Any, training: bool | None = None) -> Any:
-        """Return the embedded tokens."""
+    def call(
+        self, token_ids: Any, training: bool | None = None, rows_only: bool = False
+    ) -> Any:
+        """Return the embedded tokens, or what `word_rows` gives.
+
+        Raises:
+            InputError: There are more tokens than positions.
+        """
         hidden = self.word_rows(token_ids)
+        if rows_only:
+            return hidden
         if self.bottleneck_dim is not None:
             hidden = ops.matmul(hidden, self.projection)
         length = ops.shape(token_ids)[1]
+        if isinstance(length, int) and length > self.max_length:
+            raise checks.InputError(
+                "There must be a position for every token. Received: sentences of "
+                f"{length} tokens, positions for {self.max_length}. Cut them, as "
+                "`tokenizer.encode(texts, max_length)` does."
+            )
         start = self.position_offset
         hidden = hidden + ops.expand_dims(self.position[start : start + length], 0)
         hidden = hidden + self.type[0]
@@ -128,9 +143,12 @@ class BottleneckEmbedding(keras.layers.Layer):
         """Return rows of the word table as they are stored: `(batch, length, B)`."""
         return ops.take(self.word, token_ids, axis=0)
 
-    def compute_output_shape(self, token_ids_shape: Any) -> tuple[Any, ...]:
-        """Return `(batch, length, hidden_dim)`."""
-        return (*token_ids_shape, self.hidden_dim)
+    def compute_output_spec(
+        self, token_ids: Any, training: bool | None = None, rows_only: bool = False
+    ) -> Any:
+        """Return the shape and dtype of the result."""
+        width = self.width if rows_only else self.hidden_dim
+        return keras.KerasTensor((*token_ids.shape, width), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""

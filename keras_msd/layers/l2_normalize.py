@@ -25,7 +25,14 @@ class L2Normalize(keras.layers.Layer):
     """Scale every vector to Euclidean norm one, in float32.
 
     Shapes: `(batch, dim)` in and out.
+
+    Args:
+        **kwargs: As for every Keras layer.
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        # Half precision would lose long and short vectors before they get here.
+        super().__init__(autocast=False, **kwargs)
 
     def call(self, vectors: Any) -> Any:
         """Return the unit vectors."""

@@ -7,9 +7,7 @@ from keras import ops
 
 from keras_msd.checks import InputError
 from keras_msd.losses.cosine import cosine_matrix
-from keras_msd.losses.pairs import pair_of, same_line
-
-EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
+from keras_msd.losses.pairs import pair_of, same_line, without_duplicates
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -67,14 +65,12 @@ class AdditiveMarginSoftmax(keras.losses.Loss):
         """
         source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
         group = y_true[1] if isinstance(y_true, tuple | list) else y_true
-        known = len(group.shape) == 1
+        known = group if len(group.shape) == 1 else None
         similarity = cosine_matrix(source, target)
         own = same_line(similarity)
         logits = ops.where(own, similarity - self.margin, similarity) * self.scale
         right = ops.diagonal(logits)
-        if known:
-            others = ops.logical_and(same_line(group, group), ops.logical_not(own))
-            logits = ops.where(others, EXCLUDED, logits)
+        logits = without_duplicates(logits, known)
         forward = ops.logsumexp(logits - ops.expand_dims(right, 1), axis=1)
         backward = ops.logsumexp(logits - ops.expand_dims(right, 0), axis=0)
         return forward + backward

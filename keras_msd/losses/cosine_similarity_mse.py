@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.layers.l2_normalize import l2_normalize
+from keras_msd.losses.pairs import pair_of
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -40,15 +41,11 @@ class CosineSimilarityMSE(keras.losses.Loss):
         Raises:
             InputError: `y_pred` is not a pair, or `y_true` not one number per row.
         """
-        if not isinstance(y_pred, tuple | list) or len(y_pred) != 2:
-            raise checks.InputError(
-                "`y_pred` must be a pair: embeddings of the first and of the second "
-                f"sentences. Received: {type(y_pred).__name__}."
-            )
+        pair = pair_of(y_pred, "y_pred", "embeddings of first and second sentences")
         if len(y_true.shape) != 1:
             raise checks.InputError(
                 "`y_true` must be one gold similarity per pair, `(n,)`. Received: "
                 f"shape {tuple(y_true.shape)}."
             )
-        first, second = (l2_normalize(vectors) for vectors in y_pred)
+        first, second = (l2_normalize(vectors) for vectors in pair)
         return ops.square(ops.sum(first * second, axis=-1) - y_true)

@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.losses.cosine import cosine_matrix
-from keras_msd.losses.pairs import pair_of, same_line
+from keras_msd.losses.pairs import pair_of, same_line, without_duplicates
 
 TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
-EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -97,10 +96,7 @@ class MultilingualContrastive(keras.losses.Loss):
             return -ops.sum(share * logs, axis=-1)
         # Differences from the row's own logit first: the others cancel in float32.
         behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
-        duplicate = ops.logical_and(
-            same_line(guide, group), ops.logical_not(same_line(guide, None))
-        )
-        return ops.logsumexp(ops.where(duplicate, EXCLUDED, behind), axis=-1)
+        return ops.logsumexp(without_duplicates(behind, group), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this loss again."""

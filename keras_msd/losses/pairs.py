@@ -6,6 +6,8 @@ from keras import ops
 
 from keras_msd.checks import InputError
 
+EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
+
 
 def pair_of(value: Any, name: str, parts: str) -> tuple[Any, Any]:
     """Return the two parts of a loss's argument.
@@ -36,3 +38,14 @@ def same_line(rows: Any, group: Any = None) -> Any:
     if group is None:
         group = ops.arange(ops.shape(rows)[0])
     return ops.equal(ops.expand_dims(group, 1), ops.expand_dims(group, 0))
+
+
+def without_duplicates(logits: Any, group: Any = None) -> Any:
+    """Return logits of which rows of one English line have no share of each other's.
+
+    Shapes: `logits` `(n, n)` in and out; `group` as for `same_line`.
+    """
+    if group is None:
+        return logits
+    others = ops.logical_and(same_line(group, group), ops.logical_not(same_line(group)))
+    return ops.where(others, EXCLUDED, logits)

@@ -1,12 +1,15 @@
 """Stage 2's guide: what an assistant's embedding block makes of a sentence."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_msd import checks
 from keras_msd.files import digest
 from keras_msd.layers.masked_mean import masked_mean
+from keras_msd.models.network import use_xla
 
 
 class EmbeddingGuide:
@@ -36,6 +39,7 @@ class EmbeddingGuide:
         else:
             hidden = _Mean(name="mean")(hidden, mask)
         self.model = keras.Model(inputs, hidden)
+        self.model.jit_compile = use_xla()
 
     @property
     def fingerprint(self) -> str:
@@ -43,8 +47,13 @@ class EmbeddingGuide:
         kind = "per token" if self.per_token else "pooled"
         return digest("embedding guide", kind, self.encoder.fingerprint)
 
-    def encode(self, texts: list[str]) -> np.ndarray:
-        """Return one row per sentence, float32 `(n, dim)`."""
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Return one row per sentence, float32 `(n, dim)`.
+
+        Raises:
+            InputError: `texts` is a single string or holds something else.
+        """
+        texts = checks.sentences(texts)
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for rows, batch in self.encoder._batches(texts, 256):
             made = self.model.predict_on_batch(batch)

@@ -13,7 +13,8 @@ from keras_msd.data.padding import pad_batch
 from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.files import digest
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model
+from keras_msd.models.network import build_model, use_xla
+from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
 
 CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memory
@@ -26,6 +27,10 @@ class Encoder:
         model: Functional model with inputs `token_ids`, `padding_mask`.
         tokenizer: Gives the ids that `model` was made for.
         config: The fields that `model` was built from.
+
+    Raises:
+        InputError: The parts do not belong together, or `model` was built in a name
+            scope.
     """
 
     def __init__(
@@ -38,7 +43,15 @@ class Encoder:
                 f"tokenizer {tokenizer.vocabulary_size}, `vocabulary_size` "
                 f"{config.vocabulary_size}. Take both from the same encoder."
             )
+        layers = {layer.name for layer in model.layers}
+        for weight in model.weights:
+            if weight.path.split("/")[0] not in layers:
+                raise InputError(
+                    "The path of a weight must begin with its layer. Received: "
+                    f"`{weight.path}`. Build encoders outside `keras.name_scope`."
+                )
         self.model, self.tokenizer, self.config = model, tokenizer, config
+        model.jit_compile = use_xla()
 
     @property
     def dim(self) -> int:
@@ -111,8 +124,11 @@ class Encoder:
             float32 `(n, dim)`, in the order of `texts`.
 
         Raises:
-            InputError: `texts` is a single string or holds something else.
+            InputError: `texts` is a single string or holds something else,
+                `batch_size` is below 1, or JAX trains the network at this moment.
         """
+        self._check_values()
+        checks.at_least(1, batch_size=batch_size)
         texts = checks.sentences(texts)
         vectors = np.empty((len(texts), self.dim), np.float32)
         batches = self._batches(texts, batch_size)
@@ -120,11 +136,18 @@ class Encoder:
             total = -(-len(texts) // batch_size)
             batches = track(batches, total=total, what="Encoding")
         for rows, batch in batches:
-            vectors[rows] = self.model.predict_on_batch(batch)
-        if normalize:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors /= np.maximum(norms, 1e-12)
+            made = self.model.predict_on_batch(batch)
+            vectors[rows] = unit_rows(made) if normalize else made
         return vectors
+
+    def _check_values(self) -> None:
+        try:
+            _ = [weight.value for weight in self.model.weights[:1]]
+        except TypeError as error:  # `fit` under JAX took it
+            raise InputError(
+                "The network is in training, and JAX has its values. In a callback "
+                "read `self.model` first, or use `evaluate.ScoreCallback`."
+            ) from error
 
     def _batches(self, texts: list[str], batch_size: int) -> Any:
         """Yield (rows, inputs), sorted by length within a chunk."""

@@ -12,6 +12,15 @@ from keras_msd.layers.word_branch import WordBranch
 from keras_msd.models.config import EncoderConfig
 
 
+def use_xla() -> bool:
+    """Return what `jit_compile` shall be for networks that take sentences.
+
+    XLA compiles every padded length and every number of rows anew, where Keras chooses
+    it by itself. JAX has no other way to run a whole network at a time.
+    """
+    return keras.backend.backend() == "jax"
+
+
 def build_model(
     config: EncoderConfig,
     embedding_class: Callable[..., BottleneckEmbedding] = BottleneckEmbedding,
@@ -20,7 +29,8 @@ def build_model(
 
     Inputs `token_ids` and `padding_mask`, int32 `(batch, length)`; output float32
     `(batch, config.dim)`. Layers are found by name: `embedding`, `body`, `pooling`,
-    `projection`, `word_branch`, `normalize`.
+    `projection`, `word_branch`, `normalize`. Without a body the tables of positions and
+    types are not trained.
 
     Args:
         config: What to build.
@@ -44,7 +54,10 @@ def build_model(
         name="embedding",
     )
     hidden = embedding(token_ids)
-    if config.num_layers:
+    if not config.num_layers:
+        # Without a body, positions and types only add the same vector to everything.
+        embedding.position.trainable = embedding.type.trainable = False
+    else:
         hidden = RecurrentEncoder(
             config.num_layers,
             config.repeats,
@@ -67,9 +80,9 @@ def build_model(
             name="projection",
         )(vector)
     if config.word_branch:
-        branch = WordBranch(embedding, name="word_branch")
-        vector = branch(token_ids, padding_mask, vector)
+        branch = WordBranch(dtype="float32", name="word_branch")
+        vector = branch(embedding(token_ids, rows_only=True), padding_mask, vector)
     if config.normalize:
-        vector = L2Normalize(name="normalize")(vector)
+        vector = L2Normalize(dtype="float32", name="normalize")(vector)
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
     return keras.Model(inputs, vector, name="encoder")

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.files import digest
+from keras_msd.models.unit_rows import unit_rows
 
 
 class ReducedGuide:
@@ -45,6 +46,4 @@ class ReducedGuide:
             texts: Sentences.
             **options: As the guide's `encode` takes them.
         """
-        vectors = self.guide.encode(texts, **options) @ self.matrix
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.maximum(norms, 1e-12)
+        return unit_rows(self.guide.encode(texts, **options) @ self.matrix)

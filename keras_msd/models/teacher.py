@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.files import digest
-from keras_msd.models.saved_model_folder import find_saved_model
+from keras_msd.models.saved_model_folder import SavedModelFolder, find_saved_model
 from keras_msd.models.vector_file import VectorFile, checked, unit_length
 
 PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
@@ -132,11 +132,16 @@ def _from_path(source: str | Path, name: str | None) -> Teacher:
     return _from_encoder(load_encoder(source), name or Path(source).name)
 
 
-def _from_saved_model(folder: Path, name: str | None) -> Teacher | None:
-    """Wrap a published SavedModel; None if the folder is of another kind."""
+def published_saved_model(folder: Path) -> SavedModelFolder | None:
+    """Return the SavedModel that a folder is, None if it is of another kind."""
     places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
-    found = find_saved_model(folder)
-    if found is None or any(place.is_file() for place in places):
+    known = any(place.is_file() for place in places)
+    return None if known else find_saved_model(folder)
+
+
+def _from_saved_model(folder: Path, name: str | None) -> Teacher | None:
+    found = published_saved_model(folder)
+    if found is None:
         return None
     from keras_msd.export.saved_model_teacher import load_saved_model
 

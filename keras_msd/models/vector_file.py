@@ -1,5 +1,6 @@
 """Sentence vectors on disk, and the check that every teacher's vectors pass."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -18,8 +19,10 @@ class VectorFile:
     """Vectors that were computed elsewhere, looked up by their sentence.
 
     Args:
-        path: An `.npz` file with `sentences` `(n,)`, an array of strings, and `vectors`
-            `(n, dim)`. The last row counts where a sentence occurs twice.
+        path: An `.npz` file with `vectors` `(n, dim)` and either `sentences` `(n,)`, an
+            array of strings, or, as `keras-msd embed` writes them, `text`, the UTF-8
+            bytes of all sentences in a row, and `ends` `(n,)`, where each one ends
+            there. The last row counts where a sentence occurs twice.
 
     Raises:
         InputError: The file is missing, damaged, or holds something else.
@@ -56,20 +59,31 @@ def _read(path: Path) -> tuple[list[str], np.ndarray]:
         raise InputError(
             f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
         ) from error
-    sentences, vectors = arrays.get("sentences"), arrays.get("vectors")
-    if (
-        sentences is None
-        or vectors is None
-        or sentences.dtype.kind != "U"
-        or sentences.ndim != 1
-        or not len(sentences)
-    ):
+    sentences, vectors = _sentences(arrays), arrays.get("vectors")
+    if not sentences or vectors is None:
         found = ", ".join(f"{key} {a.dtype} {a.shape}" for key, a in arrays.items())
         raise InputError(
             f"`{path}` must hold `sentences` (n,), strings, and `vectors` (n, dim). "
             f"Received: {found}. {RECIPE}"
         )
-    return [str(sentence) for sentence in sentences], vectors
+    return sentences, vectors
+
+
+def _sentences(arrays: dict[str, np.ndarray]) -> list[str]:
+    """Return the sentences in either layout; none where there is neither."""
+    plain, text, ends = (arrays.get(name) for name in ("sentences", "text", "ends"))
+    if plain is not None and plain.dtype.kind == "U" and plain.ndim == 1:
+        return [str(sentence) for sentence in plain]
+    if text is None or ends is None or text.dtype != np.uint8 or ends.dtype != np.int64:
+        return []
+    content = text.tobytes()
+    edges = [0, *ends.ravel().tolist()]
+    if edges != sorted(edges) or edges[-1] != len(content):
+        return []
+    try:
+        return [content[a:b].decode() for a, b in pairwise(edges)]
+    except UnicodeDecodeError:
+        return []
 
 
 def unit_length(vectors: np.ndarray) -> bool:

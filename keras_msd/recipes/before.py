@@ -1,12 +1,26 @@
-"""Everything that can be wrong with a run and is known before any work."""
+"""What can be wrong with a run and is known before its hours of work."""
 
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.data_steps import file_sizes, training_files
-from keras_msd.recipes.regress_steps import check_regression
-from keras_msd.recipes.scores import check_evaluation_files
+from keras_msd.recipes.environment import environment, file_digests
+from keras_msd.recipes.lengths import (
+    batches,
+    reduces_teacher,
+    stages_in_use,
+    updates,
+)
+from keras_msd.recipes.parallel_files import (
+    check_corpora,
+    corpus_of,
+    development_pairs,
+    file_sizes,
+    training_pairs,
+)
+from keras_msd.recipes.regress_steps import check_regression, regression_files
+from keras_msd.recipes.scores import check_evaluation_files, evaluation_files
 from keras_msd.recipes.state import Run
+from keras_msd.recipes.training import StageSettings
 from keras_msd.recipes.widths import check_widths
 
 
@@ -19,7 +33,10 @@ def check(run: Run) -> None:
     """
     recipe = run.recipe
     if recipe.data.kind == "folder":
-        training_files(run)
+        files = training_pairs(recipe, run.data_dir)
+        _check_corpora(run, [corpus_of(file.name) for file in files])
+        if recipe.evaluate.artefacts:  # they are timed on held-out sentences
+            development_pairs(recipe, run.data_dir)
         check_evaluation_files(recipe, run.data_dir)
         check_regression(run)
     new = recipe.assistant.source == "new"
@@ -28,12 +45,53 @@ def check(run: Run) -> None:
     if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
         raise InputError(
             '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
-            f'read: "default", a folder or hf://. Received: teacher.source='
+            'read: "default", the folder of an encoder or hf://; a published '
+            "SavedModel keeps its own in its graph. Received: teacher.source="
             f'"{recipe.teacher.source}". Take such a teacher, or `source = "train"`.'
         )
     if recipe.data.kind == "folder":
-        _same(run, "pairs", "sizes", file_sizes(run), "files of the data folder")
+        sizes = file_sizes(recipe, run.data_dir)
+        _same(run, "pairs", "sizes", sizes, "files of the data folder")
     _same(run, "teacher_vectors", "fingerprint", run.teacher.fingerprint, "teacher")
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """Return what a run must have when it goes on as it had when it began.
+
+    Returns:
+        `environment()`, and `files`: hashes of those that the run is scored and its
+        regression trained on, by their paths in the data folder.
+    """
+    if run.recipe.data.kind == "made":
+        return environment() | {"files": {}}
+    files = evaluation_files(run.recipe, run.data_dir) + regression_files(run)
+    names = [path.relative_to(run.data_dir).as_posix() for path in files]
+    hashes = file_digests(files)
+    return environment() | {"files": dict(zip(names, hashes, strict=True))}
+
+
+def check_stages(run: Run) -> None:
+    """Check every stage against the pairs, once there are some.
+
+    Raises:
+        InputError: A stage names a corpus that is not there, or its data are too few
+            for a batch or for its warm-up.
+    """
+    recipe = run.recipe
+    _check_corpora(run, [corpus_of(file.name) for file in run.texts.files])
+    for name, settings in stages_in_use(recipe):
+        if isinstance(settings, StageSettings):
+            updates(name, settings, run.pairs_of(settings))
+    if reduces_teacher(recipe):
+        size = recipe.stages.reduce_teacher.batch_size
+        batches("reduce_teacher", size, run.pairs_of(recipe.stages.teach_thin_deep))
+    check_regression(run)
+
+
+def _check_corpora(run: Run, known: list[str]) -> None:
+    for name, settings in stages_in_use(run.recipe):
+        if isinstance(settings, StageSettings):
+            check_corpora(f"stages.{name}.corpora", settings.corpora, known)
 
 
 def _same(run: Run, step: str, key: str, now: Any, what: str) -> None:

@@ -6,41 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, existing_folder
-from keras_msd.recipes.state import Run, corpus_of
-
-SUFFIX = ".tsv.gz"
-
-
-def training_files(run: Run) -> list[Path]:
-    """Return the recipe's parallel files.
-
-    Raises:
-        InputError: The folder, a language or a corpus is not there.
-    """
-    ours = run.recipe.data
-    folder = existing_folder(run.data_dir / "parallel" / "train", "training folder")
-    files = []
-    for language in ours.languages:
-        found = sorted(folder.glob(f"*.en-{language}{SUFFIX}"))
-        if ours.corpora:
-            found = [f for f in found if corpus_of(f.name) in ours.corpora]
-        if not found:
-            names = ours.corpora or ("<corpus>",)
-            wanted = ", ".join(f"{name}.en-{language}{SUFFIX}" for name in names)
-            raise InputError(
-                f"The recipe `{run.recipe.recipe.name}` at scale {run.recipe.scale} "
-                f"needs parallel files for `{language}`, and there are none. Looked "
-                f"for: {wanted} in `{folder}`. Put one there, or change "
-                "`data.languages` or `data.corpora`."
-            )
-        files += found
-    return files
-
-
-def file_sizes(run: Run) -> dict[str, int]:
-    """Return the size in bytes of every training file, by name."""
-    return {path.name: path.stat().st_size for path in training_files(run)}
+from keras_msd.recipes.parallel_files import file_sizes, training_pairs
+from keras_msd.recipes.state import Run
 
 
 def make_data(run: Run, folder: Path) -> None:
@@ -59,12 +26,12 @@ def make_data(run: Run, folder: Path) -> None:
 
 def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
     """Filter, deduplicate and limit the pairs that the run trains on."""
-    from keras_msd.data import read_pairs
+    from keras_msd.data.pair import Pairs
     from keras_msd.data.text_table import TextTable
 
     ours = run.recipe.data
     table = TextTable.build(
-        read_pairs(training_files(run)),
+        Pairs(training_pairs(run.recipe, run.data_dir)),
         folder / "texts",
         cleaning=run.cleaning,
         limit_per_file=ours.pairs_per_file,
@@ -76,7 +43,7 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
         "pairs": len(table),
         "counts": table.counts,
         "key": table.key,
-        "sizes": file_sizes(run),
+        "sizes": file_sizes(run.recipe, run.data_dir),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.files import atomic_path, write_json
+from keras_msd.recipes.parallel_files import development_pairs
 from keras_msd.recipes.scores import score_row, score_teacher_row
 from keras_msd.recipes.state import Run
 
@@ -15,9 +16,11 @@ SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
 TIMED = 256  # sentences in a pass that is timed
 
 
-def score(run: Run, folder: Path, step: str, full: bool) -> dict[str, Any]:
+def score(
+    run: Run, folder: Path, step: str, full: bool, others: bool
+) -> dict[str, Any]:
     """Score the encoder that a step left."""
-    return score_row(run.recipe, run.data_dir, run.encoder(step), full)
+    return score_row(run.recipe, run.data_dir, run.encoder(step), full, others)
 
 
 def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
@@ -76,15 +79,15 @@ def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
 
 def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
     """Return English held-out sentences and one (text, language) for each language."""
-    from keras_msd.data import read_pairs
+    from keras_msd.data.pair import Pairs
 
-    folder = run.data_dir / "parallel" / "dev"
+    files = development_pairs(run.recipe, run.data_dir)
     english: dict[str, None] = {}
     queries = []
     languages = run.recipe.data.languages
     for language in languages:
-        files = sorted(folder.glob(f"*.en-{language}.tsv.gz"))
-        pairs = islice(iter(read_pairs(files)), SENTENCES // len(languages))
+        own = Pairs(file for file in files if file.language == language)
+        pairs = islice(iter(own), SENTENCES // len(languages))
         for index, pair in enumerate(pairs):
             english[pair.source] = None
             if index == 0:

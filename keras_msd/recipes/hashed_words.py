@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from keras_msd.files import digest
+from keras_msd.models.unit_rows import unit_rows
 
 SOURCE = "hashed-words"
 
@@ -33,8 +34,7 @@ class HashedWords:
         for row, text in enumerate(texts):
             for word in re.findall(r"\w+", text.lower()):
                 vectors[row] += self._row(word)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.maximum(norms, 1e-12)
+        return unit_rows(vectors)
 
     def _word(self, word: str) -> np.ndarray:
         seed = int(digest(SOURCE, word)[:16], 16)

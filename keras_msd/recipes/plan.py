@@ -275,7 +275,8 @@ def _stage(
 
 def _score(run: Run, step: str, row: Mapping[str, str], full: bool = True) -> Step:
     rule = run.recipe.evaluate.intermediate
-    action = partial(end_steps.score, run, step=step, full=full or rule == "full")
+    every = full or rule == "full"
+    action = partial(end_steps.score, run, step=step, full=every, others=full)
     wanted = full or rule != "none"
     return Step(SCORE + step, "evaluation", action, dict(row), wanted=wanted)
 

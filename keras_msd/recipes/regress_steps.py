@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
+from keras_msd.recipes.lengths import stages_in_use, updates
 from keras_msd.recipes.stage_steps import freeze, loss_history, optimizer
 from keras_msd.recipes.state import Run
 from keras_msd.recipes.training import RegressSettings
@@ -59,13 +60,26 @@ def dev_files(run: Run, settings: RegressSettings) -> dict[str, Path]:
     }
 
 
-def check_regression(run: Run) -> None:
-    """Raise `InputError` unless all files of the stage are there and fit."""
+def regression_files(run: Run) -> list[Path]:
+    """Return the files that the stage reads, none where it is skipped."""
     settings = run.recipe.stages.regress_similarity
     if settings.skip:
-        return
-    training_rows(run, settings)
-    _dev_rows(run, settings)
+        return []
+    return [*training_sets(run, settings), *dev_files(run, settings).values()]
+
+
+def check_regression(run: Run) -> None:
+    """Raise `InputError` unless the stage's files are there, and rows for a batch."""
+    for name, settings in stages_in_use(run.recipe):
+        if isinstance(settings, RegressSettings):
+            rows = training_rows(run, settings)
+            _dev_rows(run, settings)
+            _updates(run, name, settings, len(rows))
+
+
+def _updates(run: Run, name: str, settings: RegressSettings, rows: int) -> int:
+    files = ", ".join(f"`{path}`" for path in training_sets(run, settings))
+    return updates(name, settings, rows, f"rows in {files}")
 
 
 def training_rows(run: Run, settings: RegressSettings) -> list[Any]:
@@ -100,17 +114,17 @@ def regress(
     encoder = run.encoder(start)
     freeze(encoder, settings)
     per_epoch = len(rows) // settings.batch_size
-    steps = _steps(settings, per_epoch)
+    steps = _updates(run, name, settings, len(rows))
     batches = _dataset(
         rows,
         encoder,
         batch_size=settings.batch_size,
         max_length=run.recipe.data.max_length,
-        epochs=math.ceil(steps / max(per_epoch, 1)),
+        epochs=math.ceil(steps / per_epoch),
         seed=run.seed(name),
     )
     stage = RegressSimilarity(encoder)
-    stage.compile(optimizer=optimizer(settings, steps), jit_compile=False)
+    stage.compile(optimizer=optimizer(settings, steps))
     history = loss_history(steps, step)
     chosen = ScoreCallback(
         encoder,
@@ -158,13 +172,6 @@ def _dev_score(encoder: Any, rows: dict[str, list[Any]]) -> dict[str, Any]:
 
     scores = [sts(encoder, own)["spearman"] for own in rows.values()]
     return {"spearman": round(float(np.mean(scores)), 4), "primary": "spearman"}
-
-
-def _steps(settings: RegressSettings, per_epoch: int) -> int:
-    limits = [] if settings.steps is None else [settings.steps]
-    if settings.epochs is not None:
-        limits.append(settings.epochs * per_epoch)
-    return min(limits)
 
 
 def _dataset(*args: Any, **kwargs: Any) -> Any:

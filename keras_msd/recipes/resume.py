@@ -10,7 +10,9 @@ from keras_msd.files import atomic_path, read_json, remove, write_json
 from keras_msd.recipes.schema import Recipe
 from keras_msd.recipes.toml_text import to_toml
 
-RECIPE, STAGES, DONE = "recipe.toml", "stages", "done.json"
+RECIPE, STAGES, DONE, BEGAN = "recipe.toml", "stages", "done.json", "began.json"
+# Of a recipe's header only these decide results; limits of time decide none.
+HEADER, DECIDING = ("recipe.", "budget."), ("recipe.name = ", "recipe.seed = ")
 
 
 class RunFolder:
@@ -25,23 +27,40 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path, recipe: Recipe) -> None:
-        self.path = Path(path)
+        self.path, self._recipe = Path(path), recipe
         self._text = to_toml(recipe.settings())
+        self._check()
+
+    def _check(self) -> None:
         own = self.path / RECIPE
         if own.is_file():
             if self._begun():
-                _check_same(own, self._text, recipe)
+                _check_same(own, self._text, self._recipe)
         elif self.path.is_file() or _used(self.path):
             raise InputError(
                 f"The run's folder must be new, empty, or hold a run. Received: "
                 f"`{self.path}`, which holds something else. Give another `out_dir`."
             )
 
-    def claim(self) -> None:
-        """Write the recipe: from now on the folder is that of this run."""
-        if not self._begun():
-            with atomic_path(self.path / RECIPE) as temporary:
-                temporary.write_text(self._text, encoding="utf-8")
+    def claim(self, facts: Mapping[str, Any]) -> None:
+        """Write recipe and facts: from now on the folder is that of this run.
+
+        Args:
+            facts: What the run must have again when it goes on, as JSON.
+
+        Raises:
+            InputError: The folder holds a run of other settings or other facts, or
+                other files.
+        """
+        self._check()
+        if begun := self._begun():
+            own = self.path / BEGAN
+            before = read_json(own) if own.is_file() else {}
+            _check_facts(self.path, _flat(before), _flat(facts))
+        with atomic_path(self.path / RECIPE) as temporary:
+            temporary.write_text(self._text, encoding="utf-8")
+        if not begun:
+            write_json(self.path / BEGAN, facts)
 
     def _begun(self) -> bool:
         return any((self.path / STAGES).glob(f"*/{DONE}"))
@@ -94,17 +113,39 @@ class RunFolder:
 
 
 def _check_same(own: Path, text: str, recipe: Recipe) -> None:
-    before = own.read_text(encoding="utf-8")
-    if before == text:
+    old, new = _lines(own.read_text(encoding="utf-8")), _lines(text)
+    if old == new:
         return
-    old, new = _lines(before), _lines(text)
     changed = [*sorted(old - new), *sorted(new - old)]
-    shown = "; ".join(changed[:4]) or "order of the settings"
     raise InputError(
         f"`{own.parent}` holds a run of another recipe or other settings than "
-        f"`{recipe.recipe.name}` at scale {recipe.scale}. Received: {shown}. "
-        "Give another `out_dir`, or remove that folder."
+        f"`{recipe.recipe.name}` at scale {recipe.scale}. Received: "
+        f"{'; '.join(changed[:4])}. Give another `out_dir`, or remove that folder."
     )
+
+
+def _check_facts(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    changed = [
+        f"{key} ({old.get(key)} then, {new.get(key)} now)"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+    if changed:
+        raise InputError(
+            "A run goes on with the code, the backend and the files that it began "
+            f"with, or its scores would be of two kinds. Received for `{folder}`: "
+            f"{', '.join(changed[:6])}. Go on with those of then, or give another "
+            "`out_dir`."
+        )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of nested mappings, by dotted key."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        nested = isinstance(inner, Mapping)
+        found |= _flat(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
+    return found
 
 
 def _used(folder: Path) -> bool:
@@ -113,11 +154,15 @@ def _used(folder: Path) -> bool:
 
 
 def _lines(text: str) -> set[str]:
-    """Return the settings of a recipe, each with its table in front."""
+    """Return what decides a recipe's results, each with its table in front."""
     table, lines = "", set()
     for line in text.splitlines():
         if line.startswith("["):
             table = line.strip("[]") + "."
         elif line:
             lines.add(table + line)
-    return lines
+    return {
+        line
+        for line in lines
+        if not line.startswith(HEADER) or line.startswith(DECIDING)
+    }

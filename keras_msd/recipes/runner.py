@@ -1,13 +1,17 @@
 """Run recipes: every step that is not done yet, then the files of the whole run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from keras_msd.files import write_json
 from keras_msd.recipes import summary
 from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.plan import Step
 from keras_msd.recipes.resume import RunFolder
+from keras_msd.recipes.run_lock import locked
+from keras_msd.recipes.schema import Recipe
 
 
 def run(
@@ -44,9 +48,10 @@ def run(
 
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
-            be. Steps that are done stay done.
+            be; the folder's run began with other code, libraries or backend, or another
+            process works on it. Steps that are done stay done.
     """
-    from keras_msd.recipes.before import check
+    from keras_msd.recipes.before import check, check_stages, facts
     from keras_msd.recipes.plan import make_deterministic, perform, plan
     from keras_msd.recipes.state import Run, default_store_dir
 
@@ -59,23 +64,33 @@ def run(
         Path(data_dir) if data_dir else None,
         Path(store_dir) if store_dir else default_store_dir(),
     )
-    check(ours)
-    folder.claim()
-    make_deterministic()
-    steps = plan(ours)
+    do: Callable[[Step], dict[str, Any]] = partial(perform, ours)
     if share_steps:
         from keras_msd.recipes.shared_steps import SharedSteps
 
-        shared = SharedSteps(ours, ours.store_dir / "steps")
-        records = {step.name: shared.perform(step) for step in steps}
-    else:
-        records = {step.name: perform(ours, step) for step in steps}
+        do = SharedSteps(ours, ours.store_dir / "steps").perform
+    check(ours)  # leaves no folder where something is missing
+    with locked(where):
+        folder.claim(facts(ours))
+        make_deterministic()
+        steps, records = plan(ours), {}
+        for step in steps:
+            records[step.name] = do(step)
+            if step.name == "pairs":
+                check_stages(ours)
+        return _written(recipe, where, steps, records)
+
+
+def _written(
+    recipe: Recipe, where: Path, steps: list[Step], records: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Write the files of the whole run and return what they say."""
+    from keras_msd.report import write_report
+
     scores = summary.scores(recipe, steps, records)
     timings = summary.timings(steps, records)
     write_json(where / "scores.json", scores)
     write_json(where / "timings.json", timings)
-    from keras_msd.report import write_report
-
     return scores | {
         "folder": str(where),
         "timings": timings,

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_msd.checks import InputError
 from keras_msd.files import remove, write_json
 from keras_msd.recipes.folders import recipe_files
 from keras_msd.recipes.loading import describe
+from keras_msd.recipes.resume import RECIPE
 from keras_msd.recipes.runner import run
 
 RESULTS, ERRORS = "results.json", "errors"
@@ -16,7 +18,7 @@ RESULTS, ERRORS = "results.json", "errors"
 def run_all(
     names: Iterable[str | Path] | None = None,
     scale: str | None = "smoke",
-    out_dir: str | Path = "runs",
+    out_dir: str | Path | None = None,
     data_dir: str | Path | None = None,
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -27,10 +29,11 @@ def run_all(
     again with the same folders it goes on where it was stopped.
 
     Args:
-        names: Names or paths; by default every recipe that has the scale.
+        names: Names or paths, in a list; by default every recipe that has the scale.
         scale: As for `run`.
-        out_dir: Parent of the runs' folders; gets `results.json`, and `report.html` and
-            `report.md`: every table of the papers, measured beside published.
+        out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
+            `results.json`, and `report.html` and `report.md`: every table of the
+            papers, measured beside published.
         data_dir: As for `run`.
         store_dir: As for `run`.
         overrides: As for `run`, for all recipes.
@@ -38,13 +41,27 @@ def run_all(
     Returns:
         What `run` returns for each recipe, or `recipe`, `scale`, `folder` and `error`
         for one that failed; where it failed stands in `errors/<recipe>.txt`.
+
+    Raises:
+        InputError: `names` is no list, or `out_dir` is itself a run.
     """
     from keras_msd.report import write_report_of_all
 
+    if isinstance(names, str | Path):
+        raise InputError(
+            f"`names` must be a list of recipes. Received: {names!r} alone. Put it in "
+            "a list."
+        )
+    out = Path(out_dir or Path("runs", "all", scale or "default"))
+    if (out / RECIPE).is_file():
+        raise InputError(
+            "`out_dir` must be the parent of runs. Received: "
+            f"`{out}`, which is a run itself. Give another folder."
+        )
     results = []
     for name in with_scale(scale) if names is None else names:
         own = Path(name).name.removesuffix(".toml")
-        where, trace = Path(out_dir) / own, Path(out_dir) / ERRORS / f"{own}.txt"
+        where, trace = out / own, out / ERRORS / f"{own}.txt"
         try:
             result = run(
                 name, where, scale, data_dir, store_dir, overrides, share_steps=True
@@ -56,8 +73,8 @@ def run_all(
             trace.parent.mkdir(parents=True, exist_ok=True)
             trace.write_text(traceback.format_exc(), encoding="utf-8")
         results.append(result)
-    write_json(Path(out_dir) / RESULTS, results)
-    write_report_of_all(out_dir)
+    write_json(out / RESULTS, results)
+    write_report_of_all(out)
     return results
 
 

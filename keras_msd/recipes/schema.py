@@ -13,6 +13,7 @@ from keras_msd.recipes.settings import (
 )
 from keras_msd.recipes.training import StagesSettings, StudentSettings
 
+STS2017 = "sts2017"  # the set whose files are tracks, not row-aligned translations
 Scale = Literal["smoke", "demo", "lab", "paper"]
 Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
 
@@ -67,7 +68,6 @@ class TeacherSettings(Settings):
     source: str = "default"
     dim: Count | None = None
     multilingual: bool = False
-    batch_size: Count = 64
 
 
 class DataSettings(Settings):
@@ -169,10 +169,11 @@ class EvaluateSettings(Settings):
     """`[evaluate]`: what is scored, from the files of the data folder.
 
     `languages` of the STS set `sts` (by default those of the pairs), three-letter codes
-    for `retrieval` (none: no such score), two-letter codes for the United Nations
-    corpus in `un/` and for mining in `bucc2018/` (none: no such scores). `intermediate`
-    is what rows before the last of a model get: all scores, only the cross-lingual one,
-    or none: no such rows. Without `artefacts` no encoder is timed or exported.
+    for `retrieval` (none: no such score, and none of the other languages in
+    `tatoeba/`), two-letter codes for the United Nations corpus in `un/` and for mining
+    in `bucc2018/` (none: no such scores). `intermediate` is what rows before the last
+    of a model get: all scores, only the cross-lingual one, or none: no such rows.
+    Without `artefacts` no encoder is timed or exported.
     """
 
     sts: str = "stsb"
@@ -184,6 +185,12 @@ class EvaluateSettings(Settings):
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
     neighbours: Annotated[int, Field(ge=0)] = 5
     artefacts: bool = True
+
+    @model_validator(mode="after")
+    def _sts2017_is_a_test_set(self) -> "EvaluateSettings":
+        if self.sts == STS2017 and self.split != "test":
+            raise ValueError(f'`sts = "{STS2017}"` has only `split = "test"`')
+        return self
 
 
 class Recipe(Settings):

@@ -5,24 +5,23 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.recipes.schema import Recipe
+from keras_msd.recipes.sts_scores import (
+    check_sts2017,
+    score_sts,
+    sts_files,
+    sts_languages,
+)
 
-KEPT = ("cross_lingual", "monolingual", "tracks")
-
-
-def sts_languages(recipe: Recipe) -> list[str]:
-    """Return the languages of the STS set, without English."""
-    return list(recipe.evaluate.languages or recipe.data.languages)
+TATOEBA = ("tatoeba.", "-eng.tsv.gz")  # around the code in a file's name
 
 
 def evaluation_files(recipe: Recipe, data_dir: Path) -> list[Path]:
     """Return the files that scoring reads."""
     ours = recipe.evaluate
-    files = [
-        data_dir / "sts" / f"{ours.sts}.{ours.split}.{language}.tsv.gz"
-        for language in ["en", *sts_languages(recipe)]
-    ]
+    files = sts_files(recipe, data_dir)
     files += [
-        data_dir / "tatoeba" / f"tatoeba.{code}-eng.tsv.gz" for code in ours.retrieval
+        data_dir / "tatoeba" / code.join(TATOEBA)
+        for code in [*ours.retrieval, *other_tatoeba(recipe, data_dir)]
     ]
     for code in ours.un:
         files += [
@@ -34,6 +33,15 @@ def evaluation_files(recipe: Recipe, data_dir: Path) -> list[Path]:
             for end in (code, "en", "gold")
         ]
     return files
+
+
+def other_tatoeba(recipe: Recipe, data_dir: Path) -> list[str]:
+    """Return the languages in `tatoeba/` that are not the recipe's, if it has some."""
+    ours = recipe.evaluate.retrieval
+    start, end = TATOEBA
+    files = (data_dir / "tatoeba").glob("*".join(TATOEBA)) if ours else ()
+    found = {path.name.removeprefix(start).removesuffix(end) for path in files}
+    return sorted(found.difference(ours))
 
 
 def _found(folder: Path, name: str) -> Path:
@@ -54,10 +62,15 @@ def check_evaluation_files(recipe: Recipe, data_dir: Path) -> None:
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs files "
             f"that do not exist: {shown}. Put them there, or change `[evaluate]`."
         )
+    check_sts2017(recipe, data_dir)
 
 
 def score_row(
-    recipe: Recipe, data_dir: Path, encoder: Any, full: bool = True
+    recipe: Recipe,
+    data_dir: Path,
+    encoder: Any,
+    full: bool = True,
+    others: bool = True,
 ) -> dict[str, Any]:
     """Return sizes and scores of one encoder.
 
@@ -67,25 +80,25 @@ def score_row(
         encoder: Has `encode`; with `model` its size is counted, too.
         full: All scores; otherwise the cross-lingual one alone, which reads a quarter
             of the sentences.
+        others: With `full`, retrieval in the other languages of `tatoeba/`, too.
 
     Returns:
         `parameters`, `bytes`, `table_bytes` where known; `cross_lingual`,
-        `monolingual`, `tracks`, `retrieval`, `un` and `bucc`, x100, as far as they were
-        asked for.
+        `monolingual`, `tracks`, `retrieval`, `retrieval_others`, `un` and `bucc`, x100,
+        as far as they were asked for; `retrieval_tracks` and
+        `retrieval_others_tracks` by language.
     """
     from keras_msd.evaluate import cost
 
     row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
-    row |= _sts(recipe, data_dir, encoder, full)
+    row |= score_sts(recipe, data_dir, encoder, sts_languages(recipe), full)
     if full:
         _mined(recipe, data_dir, encoder, row)
-    if full and recipe.evaluate.retrieval:
-        from keras_msd.evaluate import retrieval_folder
-
-        found = retrieval_folder(
-            encoder, data_dir / "tatoeba", recipe.evaluate.retrieval
-        )
-        row |= {"retrieval": found["precision"], "retrieval_tracks": found["tracks"]}
+        wanted = {"retrieval": list(recipe.evaluate.retrieval)}
+        if others:
+            wanted["retrieval_others"] = other_tatoeba(recipe, data_dir)
+        for name, codes in wanted.items():
+            row |= _retrieval(name, codes, data_dir, encoder)
     return row
 
 
@@ -100,43 +113,23 @@ def score_teacher_row(
         teacher: Has `encode`.
         encoder: The teacher as an encoder of ours, None if it is none.
     """
-    from keras_msd.evaluate import cost, sts_folder
+    from keras_msd.evaluate import cost
 
-    ours = recipe.evaluate
     sizes = cost(encoder) if encoder is not None else {}
     if recipe.teacher.multilingual:
         return sizes | score_row(recipe, data_dir, teacher)
-    scores = sts_folder(teacher, data_dir / "sts", ["en"], ours.split, ours.sts)
-    return sizes | {key: scores[key] for key in KEPT if key in scores}
+    return sizes | score_sts(recipe, data_dir, teacher, languages=[])
 
 
-def _sts(recipe: Recipe, data_dir: Path, encoder: Any, full: bool) -> dict[str, Any]:
-    from keras_msd.evaluate.sts import read_sts, sts_aligned
+def _retrieval(
+    name: str, codes: list[str], data_dir: Path, encoder: Any
+) -> dict[str, Any]:
+    from keras_msd.evaluate import retrieval_folder
 
-    ours = recipe.evaluate
-    rows = {
-        language: read_sts(
-            data_dir / "sts" / f"{ours.sts}.{ours.split}.{language}.tsv.gz"
-        )
-        for language in ["en", *sts_languages(recipe)]
-    }
-    if not full:
-        # English first sentences everywhere: no language is scored within itself.
-        english = [row[1] for row in rows["en"]]
-        rows = {
-            language: [
-                (gold, first, second)
-                for (gold, _, second), first in zip(own, english, strict=True)
-            ]
-            for language, own in rows.items()
-        }
-    scores = sts_aligned(encoder, rows)
-    kept = KEPT if full else ("cross_lingual",)
-    row = {key: scores[key] for key in kept if key in scores}
-    if not full:
-        tracks = scores["tracks"].items()
-        row["tracks"] = {name: v for name, v in tracks if "-" in name or name == "en"}
-    return row
+    if not codes:
+        return {}
+    found = retrieval_folder(encoder, data_dir / "tatoeba", codes)
+    return {name: found["precision"], f"{name}_tracks": found["tracks"]}
 
 
 def _mined(recipe: Recipe, data_dir: Path, encoder: Any, row: dict[str, Any]) -> None:

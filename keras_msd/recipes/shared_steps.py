@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,14 @@ class SharedSteps:
                 entry = {name: record[name] for name in ("result", "seconds")}
                 entry |= {"step": step.name, "files": _files(temporary / FILES)}
                 write_json(temporary / ENTRY, entry)
-        except OSError:
+        except OSError as error:
             # Another process may have stored the same step in this moment.
             if not (self.folder / key / ENTRY).is_file():
-                raise
+                warnings.warn(
+                    f"The step `{step.name}` is done, but cannot be shared with other "
+                    f"runs: {error}",
+                    stacklevel=2,
+                )
         return record
 
 

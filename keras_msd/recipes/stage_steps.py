@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError
 from keras_msd.files import write_json
+from keras_msd.recipes.lengths import updates
 from keras_msd.recipes.score_curve import score_curve
 from keras_msd.recipes.state import Run
 from keras_msd.recipes.training import (
@@ -57,18 +57,15 @@ def train(
     if reduction:
         terms["reduction"] = np.load(run.folder.stage(reduction) / "reduction.npy")
     stage = make(encoder, dims=settings.dims, **terms)
-    steps = _steps(settings, table)
-    stage.compile(
-        optimizer=optimizer(settings, steps),
-        jit_compile=False,  # every padded length would be compiled anew
-    )
+    steps = updates(name, settings, len(table))
+    stage.compile(optimizer=optimizer(settings, steps))
     batches = _dataset(
         table,
         encoder,
         guides=_guides(run, settings, name, assistant),
         batch_size=settings.batch_size,
         max_length=run.recipe.data.max_length,
-        epochs=math.ceil(steps / _steps_per_epoch(settings, table)),
+        epochs=math.ceil(steps / (len(table) // settings.batch_size)),
         seed=run.seed(name),
         temperature=run.recipe.data.temperature,
     )
@@ -96,17 +93,11 @@ def train_with_curve(run: Run, folder: Path, **options: Any) -> dict[str, Any]:
 
 
 def optimizer(settings: Length, steps: int) -> Any:
-    """Return the optimizer of a stage of so many updates."""
+    """Return the optimizer of a stage of so many updates, as `updates` gives them."""
     from keras_msd.stages.optimizer import make_optimizer
 
     warmup = settings.warmup
     if settings.warmup_steps is not None:
-        if settings.warmup_steps >= steps:
-            raise InputError(
-                "`warmup_steps` must be below the stage's updates. Received: "
-                f"warmup_steps={settings.warmup_steps}, {steps} updates. Lower it, or "
-                "train longer."
-            )
         # Half an update more, as the optimizer rounds the product down.
         warmup = (settings.warmup_steps + 0.5) / steps
     return make_optimizer(
@@ -123,10 +114,6 @@ def freeze(encoder: Any, settings: Length) -> None:
     """Take the layers that a stage leaves alone out of training."""
     for layer in settings.frozen:
         encoder.model.get_layer(layer).trainable = False
-    if not encoder.config.num_layers:
-        # Without a body, positions and types only add the same vector to everything.
-        embedding = encoder.model.get_layer("embedding")
-        embedding.position.trainable = embedding.type.trainable = False
 
 
 def _terms(settings: StageSettings) -> dict[str, Any]:
@@ -145,25 +132,6 @@ def _terms(settings: StageSettings) -> dict[str, Any]:
     if settings.target == "none":
         return {"kd_weight": settings.kd_weight, "contrastive": None}
     return terms | {"target": settings.target}
-
-
-def _steps_per_epoch(settings: StageSettings, table: Any) -> int:
-    if len(table) < settings.batch_size:
-        raise InputError(
-            "A batch must not be larger than the corpus. Received: batch_size="
-            f"{settings.batch_size}, {len(table)} pairs. Lower it, or give more pairs."
-        )
-    return len(table) // settings.batch_size
-
-
-def _steps(settings: StageSettings, table: Any) -> int:
-    limits = []
-    if settings.epochs is not None:
-        # The last batch of an epoch is dropped where it is not full.
-        limits.append(settings.epochs * _steps_per_epoch(settings, table))
-    if settings.steps is not None:
-        limits.append(settings.steps)
-    return min(limits)
 
 
 def _guides(

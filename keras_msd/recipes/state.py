@@ -1,6 +1,7 @@
 """What the steps of one run share; each part is loaded when it is first asked for."""
 
 import os
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,16 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.files import digest
-from keras_msd.models.teacher import default_folder, load_teacher
+from keras_msd.models.teacher import (
+    default_folder,
+    load_teacher,
+    published_saved_model,
+)
 from keras_msd.recipes import hashed_words
+from keras_msd.recipes.parallel_files import corpus_of
 from keras_msd.recipes.resume import RunFolder
 from keras_msd.recipes.schema import Recipe, TeacherSettings
 from keras_msd.recipes.training import StageSettings
-
-
-def corpus_of(name: str) -> str:
-    """Return the corpus in `<corpus>.en-<xx>.tsv.gz`."""
-    return name.rpartition(".en-")[0]
 
 
 def default_store_dir() -> Path:
@@ -71,7 +72,8 @@ class Run:
             raise InputError(
                 f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
                 "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
-                "folder with parallel/train/<corpus>.en-<xx>.tsv.gz, sts/ and tatoeba/."
+                "folder with parallel/train/<corpus>.en-<xx>.tsv.gz (or another "
+                "format), parallel/dev/, sts/ and tatoeba/."
             )
         return self._given_data
 
@@ -85,6 +87,8 @@ class Run:
             return None
         if source == "default":
             source = default_folder()
+        if not source.startswith("hf://") and published_saved_model(Path(source)):
+            return None
         encoder = load_encoder(source)
         return encoder if hasattr(encoder, "model") else None
 
@@ -120,6 +124,18 @@ class Run:
 
         return TextTable.open(self.folder.stage("pairs") / "texts")
 
+    def pairs_of(self, stage: StageSettings) -> int:
+        """Return how many training pairs a stage has, without making its table."""
+        counts: Counter[str] = Counter()
+        for file in self._files_of(stage, self.texts.files):
+            counts[file.language] += file.stop - file.start
+        limit = stage.pairs_per_language
+        return sum(min(count, limit or count) for count in counts.values())
+
+    def _files_of(self, stage: StageSettings, files: Any) -> list[Any]:
+        corpora = stage.corpora
+        return [one for one in files if not corpora or corpus_of(one.name) in corpora]
+
     def texts_of(self, stage: StageSettings) -> Any:
         """Return the training pairs of a stage: all, or those it limits itself to."""
         from keras_msd.data.pair import Pairs
@@ -128,14 +144,7 @@ class Run:
         corpora, limit = stage.corpora, stage.pairs_per_language
         if not corpora and limit is None:
             return self.texts
-        files = self.texts.pairs().files
-        if corpora:
-            files = tuple(one for one in files if corpus_of(one.name) in corpora)
-        if not files:
-            raise InputError(
-                "A stage's `corpora` must be among those of the data. Received: "
-                f"{', '.join(corpora)}. Add them to `data.corpora`."
-            )
+        files = self._files_of(stage, self.texts.pairs().files)
         name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
         return TextTable.build(
             Pairs(files),
@@ -143,6 +152,7 @@ class Run:
             cleaning=self.cleaning,
             limit_per_language=limit,
             seed=self.recipe.data.seed,
+            temperature=self.recipe.data.temperature,
         )
 
     def table(self, stage: StageSettings) -> Any:

@@ -1,31 +1,20 @@
 """What the result of a step depends on, as one hash."""
 
 import json
-import os
-import platform
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from keras_msd.files import digest, file_digest
+from keras_msd.files import digest
+from keras_msd.recipes.environment import environment, file_digests
 from keras_msd.recipes.plan import Step
 from keras_msd.recipes.schema import Recipe
 from keras_msd.recipes.state import Run
 from keras_msd.recipes.step_reads import READS, SECTIONS
 from keras_msd.recipes.training import StudentSettings
 
-PACKAGE = Path(__file__).parents[1]
-# Code that no step's files depend on; every other file of the package is in each key.
-OUTSIDE = ("cli", "export", "report", "testing")
-LIBRARIES = (
-    *("jax", "keras", "keras-hub", "numpy", "scipy", "sentencepiece", "tensorflow"),
-    *("tokenizers", "tensorflow-text"),
-)
-SWITCHES = ("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS", "XLA_FLAGS")
 # Labels and limits of time: they are written into reports, never into a step's files.
 HEADER = ("recipe", "budget", "scale")
 
@@ -80,30 +69,6 @@ def sections(recipe: Recipe, wanted: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-@lru_cache
-def environment() -> dict[str, Any]:
-    """Return what besides recipe and data decides a step's bytes: code and machine."""
-    import keras
-
-    code = [
-        part
-        for path in sorted(PACKAGE.rglob("*"))
-        if path.suffix in (".py", ".tsv")
-        for part in (path.relative_to(PACKAGE).as_posix(), path.read_bytes())
-        if not path.relative_to(PACKAGE).parts[0].startswith(OUTSIDE)
-    ]
-    installed = {one.name: one.version for one in metadata.distributions()}
-    return {
-        "code": digest(*code),
-        "libraries": {name: installed.get(name) for name in LIBRARIES},
-        "backend": keras.backend.backend(),
-        "precision": [keras.config.floatx(), keras.config.dtype_policy().name],
-        "devices": keras.distribution.list_devices(),
-        "machine": platform.machine(),
-        "switches": {name: os.environ.get(name) for name in SWITCHES},
-    }
-
-
 def _assistant(run: Run) -> str | None:
     return run.given_assistant.fingerprint if run.given_assistant else None
 
@@ -116,14 +81,5 @@ def _plain(value: Any) -> Any:
 
 
 def _digests(paths: list[Path]) -> list[list[str]]:
-    return [[path.name, _digest(path, *_stamp(path))] for path in paths]
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
-
-
-@lru_cache(maxsize=4096)
-def _digest(path: Path, size: int, changed: int) -> str:
-    return file_digest(path)
+    hashes = file_digests(paths)
+    return [[path.name, one] for path, one in zip(paths, hashes, strict=True)]

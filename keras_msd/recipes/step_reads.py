@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.recipes import data_steps, end_steps, start_steps
-from keras_msd.recipes.regress_steps import dev_files, regress, training_sets
+from keras_msd.recipes.parallel_files import training_files
+from keras_msd.recipes.regress_steps import regress, regression_files
 from keras_msd.recipes.scores import evaluation_files
 from keras_msd.recipes.stage_steps import train, train_with_curve
 from keras_msd.recipes.state import Run
@@ -42,15 +43,14 @@ def _evaluation_files(run: Run) -> list[Path]:
     return evaluation_files(run.recipe, run.data_dir)
 
 
+def _training_files(run: Run) -> list[Path]:
+    return training_files(run.recipe, run.data_dir)
+
+
 SECTIONS = (
     *("teacher", "data", "tokenizer", "assistant", "student", "stages"),
     *("starts", "evaluate"),
 )
-
-
-def _regression_files(run: Run) -> list[Path]:
-    settings = run.recipe.stages.regress_similarity
-    return [*training_sets(run, settings), *dev_files(run, settings).values()]
 
 
 TRAINING = Reads(
@@ -63,9 +63,7 @@ TRAINING = Reads(
 )
 READS: dict[Callable[..., Any], Reads] = {
     data_steps.make_data: Reads(("data",), drawn=False),
-    data_steps.take_pairs: Reads(
-        ("data",), files=data_steps.training_files, drawn=False
-    ),
+    data_steps.take_pairs: Reads(("data",), files=_training_files, drawn=False),
     data_steps.take_tokenizer: Reads(
         ("data", "tokenizer"), ("pairs",), teacher=True, assistant=True, drawn=False
     ),
@@ -85,7 +83,7 @@ READS: dict[Callable[..., Any], Reads] = {
     end_steps.score: Reads(
         ("data", "evaluate"),
         parents=("step",),
-        values=("full",),
+        values=("full", "others"),
         files=_evaluation_files,
         drawn=False,
     ),
@@ -135,6 +133,6 @@ READS: dict[Callable[..., Any], Reads] = {
         ("start",),
         ("name", "settings"),
         ("step",),
-        files=_regression_files,
+        files=regression_files,
     ),
 }

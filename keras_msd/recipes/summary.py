@@ -19,7 +19,8 @@ def scores(recipe: Recipe, steps: Sequence[Step], records: Records) -> dict[str,
 
     Returns:
         `recipe`, `scale`, `rows` in order, `published`, and `measured`: how much of the
-        assistant's cross-lingual score each student kept, in per cent.
+        assistant's cross-lingual score, if that is not 0, each student kept, in per
+        cent.
     """
     rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
     return {
@@ -69,10 +70,9 @@ def artefacts(steps: Sequence[Step], records: Records) -> list[str]:
 
 def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
     assistants = [row for row in rows if row["kind"] == "assistant"]
-    if not assistants:
+    if not assistants or not (whole := assistants[-1]["cross_lingual"]):
         return
-    assistant = assistants[-1]
     last = {row["student"]: row for row in rows if "student" in row}
     for name, row in last.items():
-        share = 100 * row["cross_lingual"] / assistant["cross_lingual"]
+        share = 100 * row["cross_lingual"] / whole
         yield f"kept_{name}", round(share, 4)

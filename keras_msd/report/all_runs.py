@@ -9,22 +9,21 @@ from keras_msd.checks import existing_folder
 from keras_msd.files import atomic_path
 from keras_msd.report import paper_plots
 from keras_msd.report.blocks import Block, Heading, Picture, Table, Text
+from keras_msd.report.differences import differences
 from keras_msd.report.page import whole_page
 from keras_msd.report.paper_rows import (
-    AVERAGES,
     PaperRow,
-    columns,
+    averages,
     curve,
     failures,
     paper_rows,
     read_runs,
 )
+from keras_msd.report.paper_tables import score_tables
 from keras_msd.report.quality import quality
 from keras_msd.report.rows import plain
-from keras_msd.report.words import settings_in_words
 
 TITLE = "The papers' tables: measured beside published"
-WHAT = ("measured", "published", "difference")
 
 
 def write_report_of_all(out_dir: str | Path) -> Path:
@@ -77,11 +76,7 @@ def _blocks(folder: Path) -> Iterator[Block]:
         for table, rows in groupby(own, key=lambda row: row.table):
             yield from _table(table, list(rows))
     yield from quality(runs)
-    yield Heading("Settings that differ from the paper")
-    yield Text("Parts of each recipe.toml that are not as at the recipe's paper scale.")
-    for name, run in runs.items():
-        yield Heading(name, 3)
-        yield from _differences(run.recipe)
+    yield from differences({name: run.recipe for name, run in runs.items()})
 
 
 def _table(table: str, rows: list[PaperRow]) -> Iterator[Block]:
@@ -89,36 +84,9 @@ def _table(table: str, rows: list[PaperRow]) -> Iterator[Block]:
     word = "tables " if " and " in table else "table "
     title = f"{word if table[0].isdigit() else ''}{table}"
     yield Heading(title.capitalize(), 3)
-    keys = columns(rows)
-    averages = [key for key in keys if key in AVERAGES] or keys
-    heads = [f"{plain(key)}, {what}" for key in averages for what in WHAT]
-    body = [
-        [row.name, *(cell for key in averages for cell in _cells(row, key)), row.source]
-        for row in rows
-    ]
-    yield Table(["row", *heads, "file"], body)
-    tracks = [key for key in keys if key not in averages]
-    if tracks:
-        yield Text("By column of the paper, measured / published / difference:")
-        body = [[row.name, *(_joined(row, key) for key in tracks)] for row in rows]
-        yield Table(["row", *map(plain, tracks)], body)
+    yield from score_tables(rows)
     if figure:
         yield from _figure(table, rows)
-
-
-def _cells(row: PaperRow, key: str) -> tuple[str, str, str]:
-    own, printed = row.measured.get(key), row.expected.get(key)
-    gap = "" if own is None or printed is None else f"{own - printed:+.1f}"
-    return _number(own), _number(printed), gap
-
-
-def _joined(row: PaperRow, key: str) -> str:
-    cells = _cells(row, key)
-    return " / ".join(cell or "-" for cell in cells) if any(cells) else ""
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
 
 
 def _figure(table: str, rows: list[PaperRow]) -> Iterator[Block]:
@@ -128,7 +96,7 @@ def _figure(table: str, rows: list[PaperRow]) -> Iterator[Block]:
         svg = paper_plots.lines(curves, "update", "cross-lingual, x100")
         yield Picture(f"{table}: stages/<stage>/history.json of the runs above", svg)
         return
-    for key in columns(rows):
+    for key in averages(rows):
         own = [(row, row.measured.get(key), row.expected.get(key)) for row in rows]
         series: dict[str, Any] = {}
         placed = all(row.x is not None for row in rows)
@@ -150,25 +118,3 @@ def _figure(table: str, rows: list[PaperRow]) -> Iterator[Block]:
         else:
             continue
         yield Picture(f"{table}: {plain(key)}, from the files above", svg)
-
-
-def _differences(recipe: dict[str, Any]) -> Iterator[Block]:
-    from keras_msd.recipes.folders import recipe_files
-    from keras_msd.recipes.loading import load_recipe
-
-    about = recipe.get("recipe", {})
-    path = recipe_files().get(about.get("name", ""))
-    scales = about.get("scales", [])
-    if recipe.get("scale") == "paper":
-        yield Text("As published.")
-    elif path is None or "paper" not in scales:
-        yield Text("The recipe has no paper scale: all of its settings are our own.")
-    else:
-        here = dict(settings_in_words(recipe))
-        there = dict(settings_in_words(load_recipe(path, "paper").settings()))
-        rows = [
-            [part, here.get(part, "-"), there.get(part, "-")]
-            for part in dict.fromkeys([*here, *there])
-            if here.get(part) != there.get(part)
-        ]
-        yield Table(["part", "this run", "paper scale"], rows, words=True)

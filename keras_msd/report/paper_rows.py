@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from keras_msd.files import read_json
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.rows import model_row, score_of
+from keras_msd.report.rows import measured, our_name
 
 NO_TABLE = ("", "none")
 # Figures that are drawn from a table's numbers.
 FIGURES = {("LEALLA", "6"): "figure 1", ("LEALLA", "8"): "figure 3"}
-AVERAGES = ("monolingual", "cross_lingual", "retrieval", "un", "bucc")
+AVERAGES = (
+    "monolingual", "cross_lingual", "retrieval", "retrieval_others", "un", "bucc",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,11 @@ class PaperRow:
 
     Attributes:
         paper: The paper.
-        table: The table or figure, such as "3 and 4" or "figure 1".
+        table: The table or figure, such as "3 and 4" or "figure 1"; of `run_rows` all
+            that the row stands in, with semicolons.
         name: The row.
         model: The model of the run, empty for the only one.
-        expected: Published scores by name.
+        expected: Published scores by our names.
         measured: Measured ones by the same names; those of the run's row where the
             paper prints none.
         x: Place on a figure's axis.
@@ -46,7 +49,7 @@ class PaperRow:
     @property
     def source(self) -> str:
         """The file that the measured numbers come from."""
-        return f"{self.folder}/scores.json"
+        return str(PurePosixPath(self.folder, "scores.json"))
 
 
 def read_runs(out_dir: Path) -> dict[str, RunFiles]:
@@ -64,7 +67,12 @@ def failures(out_dir: Path) -> dict[str, str]:
 
 def paper_rows(runs: dict[str, RunFiles]) -> list[PaperRow]:
     """Return all rows, papers in order of their names, tables in that of the paper."""
-    rows = [row for folder, run in runs.items() for row in _rows(folder, run)]
+    rows = [
+        replace(row, table=table)
+        for folder, run in runs.items()
+        for row in run_rows(run, folder)
+        for table in _tables(row.paper, row.table)
+    ]
     return sorted(rows, key=lambda row: (row.paper, table_order(row.table)))
 
 
@@ -80,6 +88,12 @@ def columns(rows: Iterable[PaperRow]) -> list[str]:
     return first + [key for key in found if key not in first]
 
 
+def averages(rows: Iterable[PaperRow]) -> list[str]:
+    """Return the averages among `columns`, or those where there is none."""
+    found = columns(rows)
+    return [key for key in found if key in AVERAGES] or found
+
+
 def curve(row: PaperRow) -> list[tuple[int, float]]:
     """Return (update, cross-lingual score) of the last stage that has a curve."""
     suffix = row.model.removeprefix("student")
@@ -92,7 +106,8 @@ def curve(row: PaperRow) -> list[tuple[int, float]]:
     return points
 
 
-def _rows(folder: str, run: RunFiles) -> Iterator[PaperRow]:
+def run_rows(run: RunFiles, folder: str = "") -> Iterator[PaperRow]:
+    """Yield the rows that one run has of its paper, each once."""
     about = run.recipe.get("recipe", {})
     own = about.get("rows") or {
         "": {
@@ -102,19 +117,19 @@ def _rows(folder: str, run: RunFiles) -> Iterator[PaperRow]:
         }
     }
     for model, row in own.items():
-        for table in _tables(about.get("paper", ""), row["table"]):
-            expected = row.get("expected", {})
-            yield PaperRow(
-                paper=about.get("paper", ""),
-                table=table,
-                name=row["row"],
-                model=model,
-                expected=expected,
-                measured=dict(_measured(run, model, expected)),
-                x=row.get("x"),
-                run=run,
-                folder=folder,
-            )
+        printed = row.get("expected", {})
+        expected = {our_name(key): value for key, value in printed.items()}
+        yield PaperRow(
+            paper=about.get("paper", ""),
+            table=row["table"],
+            name=row["row"],
+            model=model,
+            expected=expected,
+            measured=dict(_measured(run, model, expected)),
+            x=row.get("x"),
+            run=run,
+            folder=folder,
+        )
 
 
 def _tables(paper: str, tables: str) -> list[str]:
@@ -130,9 +145,7 @@ def _tables(paper: str, tables: str) -> list[str]:
 def _measured(
     run: RunFiles, model: str, expected: dict[str, float]
 ) -> Iterator[tuple[str, Any]]:
-    row = model_row(run.scores["rows"], model) or {}
-    kept = run.scores.get("measured", {})
-    for key in expected or ("monolingual", "cross_lingual", "retrieval"):
-        value = kept.get(key, score_of(row, key))
+    for key in expected or AVERAGES:
+        value = measured(run.scores, key, model)
         if expected or value is not None:
             yield key, value

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-SCORES = ("cross_lingual", "monolingual", "retrieval")
+SCORES = (
+    "cross_lingual", "monolingual", "retrieval", "retrieval_others", "un", "bucc",
+)  # fmt: skip
 SIZES = ("parameters", "bytes", "table_bytes")
 BIG = ("teacher", "assistant")
 ALIASES = {
@@ -10,6 +12,11 @@ ALIASES = {
     "un_avg": "un",
     "bucc_avg": "bucc",
 }  # what papers call a column of ours
+LABELS = {
+    "retrieval_others": "retrieval, other languages",
+    "un": "UN",
+    "bucc": "BUCC",
+}
 
 
 def columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -48,16 +55,20 @@ def final_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if id(row) not in unfinished]
 
 
-def measured(scores: dict[str, Any], key: str) -> float | None:
+def measured(scores: dict[str, Any], key: str, model: str = "") -> float | None:
     """Return what the run measured where a paper prints `key`.
 
-    A key is a column of the last row of the first student, or of the assistant where
-    there is none, or one of its tracks: `en_de` is the track `en-de`, `de_de` `de`.
+    A key is a column of the model's last row by our name or the paper's, or one of its
+    tracks: `en_de` is the track `en-de`, `de_de` `de`.
+
+    Args:
+        scores: The content of scores.json.
+        key: The paper's column.
+        model: As for `model_row`.
     """
-    if key in scores.get("measured", {}):
-        return scores["measured"][key]
-    row = model_row(scores["rows"])
-    return score_of(row, key) if row else None
+    kept = scores.get("measured", {})
+    row = model_row(scores["rows"], model) or {}
+    return kept.get(key, score_of(row, key))
 
 
 def score_of(row: dict[str, Any], key: str) -> float | None:
@@ -65,7 +76,12 @@ def score_of(row: dict[str, Any], key: str) -> float | None:
     tracks = row.get("tracks", {})
     left, _, right = key.partition("_")
     name = left if left == right else f"{left}-{right}"
-    return row.get(key, tracks.get(name))
+    return row.get(our_name(key), tracks.get(name))
+
+
+def our_name(key: str) -> str:
+    """Return the name of a score in our rows: the paper's `tatoeba` is `retrieval`."""
+    return ALIASES.get(key, key)
 
 
 def model_row(rows: list[dict[str, Any]], model: str = "") -> dict[str, Any] | None:
@@ -86,4 +102,6 @@ def model_row(rows: list[dict[str, Any]], model: str = "") -> dict[str, Any] | N
 
 def plain(name: str) -> str:
     """Return a name of a file as words: `teach_student` is "teach student"."""
-    return name.replace("cross_lingual", "cross-lingual").replace("_", " ")
+    return LABELS.get(name) or name.replace("cross_lingual", "cross-lingual").replace(
+        "_", " "
+    )

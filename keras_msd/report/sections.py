@@ -4,6 +4,8 @@ from html import escape
 from typing import Any
 
 from keras_msd.report.files import RunFiles
+from keras_msd.report.paper_rows import run_rows
+from keras_msd.report.paper_tables import score_tables
 from keras_msd.report.plots import loss_curves, size_against, stage_scores
 from keras_msd.report.rows import BIG, best, by_student, columns, measured, plain
 from keras_msd.report.words import settings_in_words
@@ -64,32 +66,39 @@ def losses(run: RunFiles) -> str:
 
 
 def published(run: RunFiles) -> str:
-    """Return published numbers beside measured ones, where the recipe has a row."""
-    printed = run.scores.get("published") or {}
-    if not printed:
+    """Return published numbers beside measured ones, where the recipe has rows."""
+    about, own = run.recipe.get("recipe", {}), run.recipe.get("evaluate", {})
+    rows = [row for row in run_rows(run) if row.expected]
+    if about.get("rows") and rows:
+        table = "".join(block.html() for block in score_tables(rows))
+    elif run.scores.get("published"):
+        table = _published(run.scores)
+    else:
         return ""
-    body = []
-    for key, value in printed.items():
-        own = measured(run.scores, key)
-        gap = "" if own is None else f"{own - value:+.2f}"
-        body.append([_label(key), _number(value), _number(own), gap])
-    about = run.recipe.get("recipe", {})
     where = ", ".join(
         f"{word}{about[key]}"
         for key, word in (("paper", ""), ("table", "table "), ("row", "row "))
         if about.get(key)
     )
-    own = run.recipe.get("evaluate", {})
+    sets = [f"{own.get('sts', 'its own set')} {own.get('split', '')}".strip()]
+    larger = {"retrieval": "Tatoeba", "un": "UN", "bucc": "BUCC"}
+    sets += [name for key, name in larger.items() if own.get(key)]
     note = (
         f"Published: {where or 'the recipe'}. Measured: this run, scale "
-        f"{run.scores['scale']}, on {own.get('sts', 'its own set')} "
-        f"{own.get('split', '')}: other data and another scale give other numbers."
+        f"{run.scores['scale']}, on {', '.join(sets)}: other data and another scale "
+        "give other numbers."
     )
-    table = _table(["score", "published", "measured", "difference"], body)
-    return section(
-        "Published and measured", table + f"<p>{escape(note)}</p>",
-        "scores.json, recipe.toml",
-    )  # fmt: skip
+    text = f"{table}<p>{escape(note)}</p>"
+    return section("Published and measured", text, "scores.json, recipe.toml")
+
+
+def _published(scores: dict[str, Any]) -> str:
+    body = []
+    for key, value in scores["published"].items():
+        own = measured(scores, key)
+        gap = "" if own is None else f"{own - value:+.2f}"
+        body.append([_label(key), _number(value), _number(own), gap])
+    return _table(["score", "published", "measured", "difference"], body)
 
 
 def neighbours(run: RunFiles) -> str:

@@ -1,5 +1,6 @@
 """What every stage shares: one encoder, stored targets, named loss terms."""
 
+import math
 from typing import Any
 
 import keras
@@ -7,7 +8,15 @@ from keras import ops
 
 from keras_msd.checks import InputError, at_least, nearest
 from keras_msd.losses.embedding_mse import EmbeddingMSE
-from keras_msd.stages.cached_gradients import INPUTS, SIDES, CachedGradients
+from keras_msd.models.network import use_xla
+from keras_msd.stages.cached_gradients import (
+    INPUTS,
+    SIDES,
+    CachedGradients,
+    check_chunks,
+)
+
+OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
 
 
 class _OneDevice(CachedGradients):
@@ -41,11 +50,14 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         dims: "mean" or "sum", see `EmbeddingMSE`.
         name: Name of the stage.
         chunk_size: Rows that pass through the network at a time, for batches that do
-            not fit in memory, see `CachedGradients`; None for the whole batch.
+            not fit in memory, see `CachedGradients`; None for the whole batch. A layer
+            must then treat a row as it does in the batch: no activity regulariser, no
+            `add_loss`, no statistics of the batch.
         **weights: Factor of a term in the loss, by the term's name; 1 where not given.
 
     Raises:
-        InputError: No term has the name of a weight, or `chunk_size` is below 1.
+        InputError: The encoder is something else, a weight is below 0 or no term has
+            its name; `chunk_size` is below 1, or a layer does not go with it.
     """
 
     targets: tuple[str, ...] = ()
@@ -61,14 +73,22 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     ) -> None:
         if chunk_size is not None:
             at_least(1, chunk_size=chunk_size)
-        network = self.trained_part(getattr(encoder, "model", encoder))
+        network = self.trained_part(_network(encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
         for unknown in sorted(weights.keys() - set(self.terms)):
             raise InputError(
                 f"`{type(self).__name__}` has no argument or term `{unknown}`. "
                 f"{nearest(unknown, self.terms)} Its terms: {', '.join(self.terms)}."
             )
+        for term, weight in weights.items():
+            if not 0 <= weight < math.inf:
+                raise InputError(
+                    "The weight of a term must be finite and at least 0. Received: "
+                    f"{term}={weight}."
+                )
         self.network, self.chunk_size = network, chunk_size
+        if chunk_size is not None:
+            check_chunks(network)
         self.built = network.built  # so that weights load before the first batch
         self.mse = EmbeddingMSE(dims)
         self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
@@ -114,18 +134,48 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             for side in SIDES
         }
 
-    def compile(self, optimizer: Any, loss: None = None, **options: Any) -> None:
+    def compile(
+        self,
+        optimizer: Any,
+        loss: None = None,
+        *,
+        jit_compile: bool | str | None = None,
+        **options: Any,
+    ) -> None:
         """Set the optimizer; the loss is the stage's own.
 
+        Args:
+            optimizer: As for every Keras model.
+            loss: Nothing.
+            jit_compile: As for every Keras model; by default True under JAX and False
+                elsewhere, since XLA compiles every padded length anew.
+            **options: As for every Keras model, without what belongs to a loss.
+
         Raises:
-            InputError: A loss is given.
+            InputError: A loss, metrics or weights are given.
         """
-        if loss is not None:
-            raise InputError(
-                f"A stage has its own loss. Received: loss={loss!r}. Leave `loss` out; "
-                "weights of the terms are arguments of the stage."
-            )
-        super().compile(optimizer=optimizer, **options)
+        for name, given in {"loss": loss, **options}.items():
+            if name in OWN and given is not None:
+                raise InputError(
+                    "A stage has its own loss and logs every term. Received: "
+                    f"{name}={given!r}. Leave `{name}` out; weights of the terms are "
+                    "arguments of the stage."
+                )
+        if jit_compile is None:
+            jit_compile = use_xla() and not options.get("run_eagerly")
+        super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
+
+    def save(self, filepath: Any, *arguments: Any, **options: Any) -> None:
+        """Refuse: what is kept of a stage is its encoder.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(
+            f"A stage is not saved as a Keras model. Received: `{filepath}`. Save the "
+            "encoder (`encoder.save(folder)`), or the weights: `save_weights`, and "
+            "`save_weights_only=True` for `ModelCheckpoint`."
+        )
 
     def compute_loss(
         self,
@@ -153,7 +203,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             value = self.undivided(terms[name])
             self.trackers[name].update_state(value, sample_weight=self.rows(x))
             total = total + self.term_weights[name] * terms[name]
-        if self.losses:  # regularisers of a user's own model
+        if self.losses:  # a user's own model may have penalties
             total = total + super().compute_loss(x, y, y_pred, training=training)
         return total
 
@@ -183,6 +233,18 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f'guides={{"{name}": (store, "{side}")}}.'
                 )
             self.check_width(name, given[name], embeddings[side])
+
+
+def _network(encoder: Any) -> Any:
+    model = getattr(encoder, "model", encoder)
+    inputs = getattr(model, "inputs", None) if isinstance(model, keras.Model) else ()
+    if not {"token_ids", "padding_mask"} <= {one.name for one in inputs or ()}:
+        raise InputError(
+            "A stage trains an encoder, or a functional Keras model with the inputs "
+            f"`token_ids` and `padding_mask`. Received: {type(encoder).__name__}. "
+            "Artefacts and teachers cannot be trained."
+        )
+    return model
 
 
 def _shape(tensor: Any) -> str:

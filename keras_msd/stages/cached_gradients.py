@@ -82,6 +82,21 @@ class _OwnValues(keras.layers.Layer):
         return [variable.value for variable in self.network.variables]
 
 
+def check_chunks(network: Any) -> None:
+    """Raise `InputError` for a layer whose doings depend on the rows of its batch."""
+    for layer in network._flatten_layers():
+        follows = layer.trainable and layer._non_trainable_variables
+        if follows or layer.activity_regularizer is not None:
+            what = (
+                "weights that follow its inputs" if follows else "a regularised output"
+            )
+            raise InputError(
+                "With `chunk_size` a layer must treat a row as it does in the whole "
+                f"batch. Received: `{layer.name}`, which has {what}. Freeze or remove "
+                "it, or leave `chunk_size` out."
+            )
+
+
 def random_states(network: Any) -> list[Any]:
     """Return the variables from which a network's dropout draws."""
     weights = {id(weight) for weight in network.weights}

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.models.unit_rows import unit_rows
 
 logger = logging.getLogger(__name__)
 
@@ -16,13 +17,18 @@ class CollapseMonitor(keras.callbacks.Callback):
 
     Every `every` updates, up to update `until`, the stage embeds the English side of
     `x`, each distinct line once, and takes the mean cosine over all pairs of lines.
+    Updates are counted anew in each `fit`.
 
     Args:
         x: Inputs of one batch, as the stage takes them, with two distinct lines or
-            more.
+            more; without `group` every row is a line of its own.
         threshold: Mean cosine above which a warning is logged.
         every: Updates between two looks.
         until: Last update that is looked at.
+
+    Raises:
+        InputError: `x` has fewer than two lines, `every` or `until` is below 1. Within
+            `fit`, the stage makes no sentence vectors.
     """
 
     def __init__(
@@ -34,16 +40,30 @@ class CollapseMonitor(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         checks.at_least(1, every=every, until=until)
+        group = x.get("group", np.arange(len(x["source_token_ids"])))
+        self.rows = np.unique(np.asarray(group), return_index=True)[1]
+        if len(self.rows) < 2:
+            raise checks.InputError(
+                "`x` must hold two different English lines or more. Received: "
+                f"{len(self.rows)}. Take a larger batch."
+            )
         self.x, self.threshold = x, threshold
         self.every, self.until = every, until
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Count from here."""
         self.updates, self.warned = 0, False
+        self._before = self._iterations()
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Look at the embeddings when it is time."""
-        self.updates += 1
-        if self.warned or self.updates > self.until or self.updates % self.every:
+        if self.warned or self.updates >= self.until:
+            return
+        looks = self.updates // self.every
+        self.updates = self._iterations() - self._before
+        if self.updates > self.until or self.updates // self.every == looks:
             return
         cosine = self.mean_cosine()
         if cosine > self.threshold:
@@ -60,10 +80,17 @@ class CollapseMonitor(keras.callbacks.Callback):
     def mean_cosine(self) -> float:
         """Return the mean cosine over pairs of distinct English lines."""
         vectors = self.model(self.x, training=False)["source"]
-        rows = np.unique(np.asarray(self.x["group"]), return_index=True)[1]
-        vectors = keras.ops.convert_to_numpy(vectors)[rows]
-        norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-        vectors = vectors / np.maximum(norms, 1e-12)
-        count = len(rows)
+        if len(vectors.shape) != 2:
+            raise checks.InputError(
+                "`CollapseMonitor` needs a stage that makes sentence vectors, (n, dim)."
+                f" Received: {tuple(vectors.shape)}. Leave it out of stages that work "
+                "per token."
+            )
+        vectors = unit_rows(keras.ops.convert_to_numpy(vectors)[self.rows])
+        count = len(vectors)
         total = np.square(vectors.sum(axis=0)).sum() - np.square(vectors).sum()
         return float(total / (count * (count - 1)))
+
+    def _iterations(self) -> int:
+        # `steps_per_execution` makes several updates between two calls.
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))

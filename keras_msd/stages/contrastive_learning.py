@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.losses.multilingual_contrastive import MultilingualContrastive
 from keras_msd.stages.base import Stage
@@ -37,6 +38,9 @@ class ContrastiveLearning(Stage):
         name: Name of the stage.
         chunk_size: As for `Stage`.
 
+    Raises:
+        InputError: An argument is out of its range.
+
     Source: Ding et al. 2022, eq. 5 to 9.
     """
 
@@ -55,19 +59,21 @@ class ContrastiveLearning(Stage):
         name: str | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        own = MultilingualContrastive(target, temperature)
+        if isinstance(contrastive, str):
+            checks.one_of(["default"], contrastive=contrastive)
+        default = isinstance(contrastive, str)
         if contrastive_weight is None:
-            hard = contrastive == "default" and target == "ce_hard"
+            hard = default and target == "ce_hard"
             contrastive_weight = CE_HARD_WEIGHT if hard else 1.0
+        checks.at_least(0, kd_weight=kd_weight, contrastive_weight=contrastive_weight)
         weights = {"source_mse": kd_weight, "target_mse": kd_weight}
         if contrastive is None:
             self.terms = ("source_mse", "target_mse")
         else:
             weights["contrastive"] = contrastive_weight
         super().__init__(encoder, dims, name, chunk_size, **weights)
-        default = contrastive == "default"
-        self.contrastive: Any = (
-            MultilingualContrastive(target, temperature) if default else contrastive
-        )
+        self.contrastive: Any = own if default else contrastive
 
     def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
         """Return all terms.

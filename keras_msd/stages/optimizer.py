@@ -89,6 +89,10 @@ def make_optimizer(
     Source: Ding et al. 2022, section 4, and the authors' code.
     """
     checks.at_least(0, learning_rate=learning_rate, weight_decay=weight_decay)
+    if clip_norm is not None and not clip_norm > 0:
+        raise checks.InputError(
+            f"`clip_norm` must be above 0, or None. Received: clip_norm={clip_norm}."
+        )
     optimizer = keras.optimizers.AdamW(
         learning_rate=WarmUp(learning_rate, steps, warmup, schedule),
         weight_decay=weight_decay,

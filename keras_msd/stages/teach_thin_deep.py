@@ -101,6 +101,21 @@ class TeachThinDeep(Stage):
                 "`TeachThinDeep` needs a weight above 0. Received: ams_weight=0, "
                 "feature_weight=0, logit_weight=0."
             )
+        if feature == "distillation_first" and weights.keys() == {"feature"}:
+            raise InputError(
+                '`feature="distillation_first"` needs a weight for `ams` or `logit`: '
+                "they train the dense layer that `trained_encoder` merges. Received: "
+                "ams_weight=0, logit_weight=0."
+            )
+        for name, given, only in (
+            ("final_dim", final_dim, "distillation_first"),
+            ("reduction", reduction, "synchronized"),
+        ):
+            if given is not None and feature != only:
+                raise InputError(
+                    f'`{name}` belongs to `feature="{only}"`. Received: '
+                    f'feature="{feature}" with `{name}`. Leave it out.'
+                )
         self.terms = tuple(weights)
         if self.terms == ("ams",):
             self.targets = ()

@@ -27,7 +27,7 @@ def input_sums(teacher: Encoder, sentences: Sequence[str]) -> np.ndarray:
     Returns:
         float32 `(n, hidden_dim)`.
     """
-    rows = _word_rows(teacher)
+    rows = word_rows(teacher.weights())
     sums = np.zeros((len(sentences), rows.shape[1]), np.float32)
     for start in range(0, len(sentences), CHUNK):
         lists = teacher.tokenizer.encode_plain(sentences[start : start + CHUNK])
@@ -68,7 +68,7 @@ def grow_assistant(
 
     Raises:
         InputError: `max_length` is beyond the teacher's positions, or a branch comes
-            without its width and frequencies.
+            without its width and frequencies, or a width without a branch.
 
     Source: ours, after the vocabulary transfer of Tran 2020 and Minixhofer et al. 2022.
     """
@@ -79,7 +79,8 @@ def grow_assistant(
             f"over. Received: {max_length}, teacher {config.max_length}."
         )
     table = table.copy()
-    rows = _word_rows(teacher)
+    given = teacher.weights()
+    rows = word_rows(given)
     table[tokenizer.start_id] = rows[teacher.tokenizer.start_id]
     table[tokenizer.end_id] = rows[teacher.tokenizer.end_id]
     values: dict[str, np.ndarray] = {"embedding/word": table}
@@ -90,6 +91,12 @@ def grow_assistant(
         "max_positions": None,
         "bottleneck_dim": None,
     }
+    if branch_table is None and bottleneck_dim is not None:
+        raise InputError(
+            "Only a table that is shared with a word branch has a `bottleneck_dim`. "
+            f"Received: {bottleneck_dim=}, branch_table=None. Give `branch_table`, or "
+            "leave the width out and make a student of it with `build_student`."
+        )
     if branch_table is not None:
         if bottleneck_dim is None or frequencies is None:
             raise InputError(
@@ -101,7 +108,6 @@ def grow_assistant(
         own |= {"bottleneck_dim": bottleneck_dim, "word_branch": True}
     grown = type(config).from_dict(own | fields, origin="grow_assistant")
     assistant = Encoder(build_model(grown), tokenizer, grown)
-    given = teacher.weights()
     keep = grown.max_length + grown.position_offset
     given["embedding/position"] = given["embedding/position"][:keep]
     given.pop("embedding/projection", None)
@@ -139,8 +145,8 @@ def join_tables(
     }
 
 
-def _word_rows(teacher: Encoder) -> np.ndarray:
-    weights = teacher.weights()
+def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
+    """Return an encoder's word rows at full width, `(vocabulary_size, hidden_dim)`."""
     rows = weights["embedding/word"]
     if "embedding/projection" in weights:
         rows = rows @ weights["embedding/projection"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder
-from keras_msd.starts.grow import join_tables
+from keras_msd.starts.grow import join_tables, word_rows
 from keras_msd.starts.svd import bottleneck
 
 
@@ -39,16 +39,11 @@ def start_student(
     for path in values.keys() & given.keys():
         if path.startswith("embedding/layer_norm"):
             values[path] = given[path]
-    rows = given["embedding/word"]
-    table = rows @ given["embedding/projection"] if _narrow(assistant) else rows
+    table = word_rows(given)
     if student.config.word_branch:
-        branch = rows @ given["word_branch/projection"]
+        branch = given["embedding/word"] @ given["word_branch/projection"]
         values |= join_tables(table, branch, width, frequencies, branch_scale)
     else:
         word, projection = bottleneck(table, width, frequencies)
         values |= {"embedding/word": word, "embedding/projection": projection}
     student.set_weights(values, origin="the SVD start")
-
-
-def _narrow(encoder: Encoder) -> bool:
-    return encoder.config.bottleneck_dim is not None

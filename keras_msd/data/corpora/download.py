@@ -105,6 +105,7 @@ def _receive(file: RemoteFile, part: Path) -> dict[str, Any]:
             start, length = 0, response.headers.get("Content-Length", "")
             size = int(length) if length.isdigit() else None
             said = _said(file, response.headers, size)
+            part.unlink(missing_ok=True)  # else it would pass for the new file's start
             write_json(_note(part), said)
         total = said["size"]
         left = None if total is None else -(-(total - start) // BLOCK)

@@ -83,7 +83,6 @@ def get_corpus(
         record["files"] |= came  # only now: what cannot be read is no yardstick
         for path, count in rows.items():
             record["outputs"][path] = {
-                "bytes": (out / path).stat().st_size,
                 "digest": file_digest(out / path),
                 "from": [file.name for file in portion.files],
                 "rows": count,
@@ -138,7 +137,7 @@ def _made(portion: Portion, record: dict[str, Any], out: Path) -> Rows:
     names = [file.name for file in portion.files]
     made = {p: e for p, e in record["outputs"].items() if e["from"] == names}
     whole = all(
-        (out / path).is_file() and (out / path).stat().st_size == entry["bytes"]
+        (out / path).is_file() and file_digest(out / path) == entry["digest"]
         for path, entry in made.items()
     )
     return {path: entry["rows"] for path, entry in made.items()} if whole else {}

@@ -1,16 +1,16 @@
 """Parallel corpora become `parallel/` and `tatoeba/` of a data folder."""
 
 from collections.abc import Iterable, Iterator
-from itertools import zip_longest
 from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.cleaning import normalise
-from keras_msd.data.corpora.archives import Lines, open_zip, zip_lines, zip_member
+from keras_msd.data.corpora.archives import open_zip, zip_lines, zip_member
 from keras_msd.data.corpora.catalogue import Corpus, Portion
 from keras_msd.data.corpora.split import DevSplit, Row
 from keras_msd.data.corpora.tables import table
 from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.moses import aligned
 from keras_msd.progress import track
 
 Rows = dict[str, int]  # rows written, by path in the data folder
@@ -28,7 +28,7 @@ def moses(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Row
     split, trained = DevSplit(), 0
     with open_zip(files[0]) as archive, table(out / paths["train"]) as write:
         ends = [zip_member(archive, f".{code}") for code in ("en", portion.code)]
-        both = _aligned([zip_lines(archive, end) for end in ends], ends)
+        both = aligned([zip_lines(archive, end) for end in ends], ends)
         for pair in track(_full(both), what=f"{name}, pairs"):
             if not split.holds_out(*pair):
                 write(*pair)
@@ -49,7 +49,7 @@ def moses(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Row
 def tatoeba(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Rows:
     """Put the English and the other text side by side, in their order."""
     path = f"tatoeba/tatoeba.{portion.code}-eng.tsv.gz"
-    both = _aligned([read_lines(file) for file in files], [f.name for f in files])
+    both = aligned([read_lines(file) for file in files], [f.name for f in files])
     count = 0
     with table(out / path) as write:
         for pair in _full(both):
@@ -63,15 +63,3 @@ def _full(pairs: Iterable[Row]) -> Iterator[Row]:
         pair = normalise(source), normalise(target)
         if all(pair):
             yield pair
-
-
-def _aligned(texts: list[Lines], names: list[str]) -> Iterator[Row]:
-    for count, (english, other) in enumerate(zip_longest(*texts)):
-        if english is None or other is None:
-            short, long = names if english is None else names[::-1]
-            raise InputError(
-                f"`{names[0]}` and `{names[1]}` must have as many lines. Received: "
-                f"`{short}` ends after line {count}, `{long}` goes on. Delete the "
-                "download and give the command again."
-            )
-        yield english[1], other[1]

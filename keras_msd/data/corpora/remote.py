@@ -1,5 +1,6 @@
 """Requests to a corpus's home, with errors that say what to do."""
 
+import errno
 import http.client
 import os
 import urllib.error
@@ -13,6 +14,7 @@ from keras_msd.checks import InputError
 
 TIMEOUT = 60  # seconds without a byte
 MIRROR = "KERAS_MSD_MIRROR"
+NO_NETWORK = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may mend
 
 
@@ -76,6 +78,10 @@ def request(
         SSLError,
     ) as error:
         raise Broken(str(error) or type(error).__name__) from error
+    except OSError as error:
+        if error.errno not in NO_NETWORK:
+            raise  # of the disk, say
+        raise Broken(str(error)) from error
 
 
 def size_of(url: str) -> int | None:

@@ -1,6 +1,5 @@
 """Graded similarity sets become `sts/` of a data folder."""
 
-import csv
 import re
 import zipfile
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from keras_msd.data.corpora.archives import open_zip, zip_lines, zip_member
 from keras_msd.data.corpora.catalogue import Corpus, Portion
 from keras_msd.data.corpora.parallel import Rows
 from keras_msd.data.corpora.tables import score, table
-from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.csv_rows import csv_rows
 
 LOW, HIGH = 0, 5
 # Track 4b judges machine translation; the published tables use 4a.
@@ -34,22 +33,13 @@ def stsb(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Rows
 
 
 def _csv_rows(file: Path) -> Iterator[tuple[str, str, str, str]]:
-    lines = (f"{line}\n" for _, line in read_lines(file))
-    reader = csv.reader(lines, strict=True)
-    try:
-        for fields in reader:
-            where = f"`{file}`, line {reader.line_num}"
-            if len(fields) != 3:
-                raise InputError(
-                    f"{where}: a row must be sentence1,sentence2,score. Received: "
-                    f"{len(fields)} fields. Delete the file and give the command again."
-                )
-            yield where, fields[0], fields[1], fields[2]
-    except csv.Error as error:
-        raise InputError(
-            f"`{file}`, line {reader.line_num}: the file must be CSV ({error}). Delete "
-            "it and give the command again."
-        ) from error
+    for where, fields in csv_rows(file):
+        if len(fields) != 3:
+            raise InputError(
+                f"{where}: a row must be sentence1,sentence2,score. Received: "
+                f"{len(fields)} fields. Delete the file and give the command again."
+            )
+        yield where, fields[0], fields[1], fields[2]
 
 
 def sts2017(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Rows:

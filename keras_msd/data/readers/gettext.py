@@ -3,6 +3,7 @@
 import gettext
 import re
 from collections.abc import Iterator
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
     rule, found = "", False
     for entry in _entries(path):
         if entry.is_header:
-            rule = _header(entry).get("Plural-Forms", "")
+            rule = _header(entry).get("Plural-Forms", "")  # in any case of letters
             continue
         for pair in _pairs(entry, rule, path):
             found = True
@@ -68,8 +69,8 @@ def _entries(path: Path) -> Iterator[Entry]:
     return (gettext_mo if binary else gettext_po).entries(path)
 
 
-def _header(entry: Entry) -> dict[str, str]:
-    return dict(HeaderParser().parsestr(entry.strings[0]).items())
+def _header(entry: Entry) -> Message:
+    return HeaderParser().parsestr(entry.strings[0])
 
 
 def _pairs(entry: Entry, rule: str, path: Path) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ LINE = re.compile(
     r"(?:(msgctxt|msgid_plural|msgid|msgstr|domain)\s*(?:\[(\d{1,2})\])?\s*)?"
     rf"((?:{LITERAL.pattern}\s*)+)"
 )
+HEADER = re.compile(r'\s*msgid\s+""\s*\n\s*msgstr\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
 CONTROL = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 CONTROL |= {sign: ord(sign) for sign in "\\\"'?"}
@@ -38,6 +39,8 @@ def entries(path: Path) -> Iterator[Entry]:
             if "msgstr" in _kinds(fields):
                 yield from _whole(fields, fuzzy)
                 fields, fuzzy = {}, False
+            if line.startswith("#~"):
+                fuzzy = False  # the flag was of an obsolete entry
             if line.startswith("#,"):
                 fuzzy |= "fuzzy" in {flag.strip() for flag in line[2:].split(",")}
             continue
@@ -113,8 +116,12 @@ def _whole(fields: dict[str, str], fuzzy: bool) -> Iterator[Entry]:
 
 
 def _charset(path: Path) -> str:
+    """Return the codec that the first entry names if it is the header."""
     with open_bytes(path) as handle:
-        return charset_of(handle.read(HEAD).decode("latin-1"), path)
+        head = handle.read(HEAD).removeprefix(b"\xef\xbb\xbf").decode("latin-1")
+    lines = [line for line in head.split("\n") if not line.lstrip().startswith("#")]
+    first = HEADER.match("\n".join(lines))
+    return charset_of(first[0] if first else "", path)
 
 
 def _lines(path: Path, charset: str) -> Iterator[tuple[int, str]]:

@@ -57,7 +57,7 @@ def first_language(path: Path) -> str | None:
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         item = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
             f"{line!r:.80} ({error})."

@@ -46,6 +46,15 @@ def language_of(path: Path) -> str | None:
     return others[0] if len(others) == 1 else None
 
 
+def english_comes_second(path: Path) -> bool:
+    """Tell whether a name such as `<corpus>.<xx>-en.tsv` puts English second.
+
+    In `tatoeba.<xxx>-eng.tsv.gz`, the set's own name, the order says nothing.
+    """
+    match = PAIR.search(Path(unpacked_name(path)).stem)
+    return match is not None and re.split("[-_]", match[2])[0] == "en"
+
+
 def _sibling(path: Path, code: str) -> Path | None:
     stem = Path(unpacked_name(path)).stem
     for name in (f"{stem}.{code}", f"{stem}.{code}.gz"):

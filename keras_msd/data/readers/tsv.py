@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.names import english_comes_second
 
 
 def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
@@ -15,8 +16,15 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
         language: Code of the second column.
 
     Raises:
-        InputError: A line has not exactly two columns, or the file cannot be read.
+        InputError: The name says that English is the second column, a line has not
+            exactly two columns, or the file cannot be read.
     """
+    if english_comes_second(path):
+        raise InputError(
+            f"`{path}`: the first column must be English, and the name says that it is "
+            "the second. If English is the first, rename the file to "
+            f"`<corpus>.en-{language}.tsv`; if not, swap the columns, too."
+        )
     for number, line in read_lines(path):
         columns = line.split("\t")
         if len(columns) != 2:

@@ -1,0 +1,37 @@
+"""XLA would compile every padded length anew: none of our models asks for it."""
+
+from types import SimpleNamespace
+
+import keras
+import pytest
+
+from keras_msd.models.network import use_xla
+from keras_msd.stages.teach_assistant import TeachAssistant
+from keras_msd.testing import tiny_encoder
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Let Keras see a GPU, which makes it choose XLA by itself."""
+    import tensorflow as tf
+
+    devices = [SimpleNamespace(device_type="GPU", name="/physical_device:GPU:0")]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _=None: devices)
+    assert keras.Model().jit_compile
+
+
+def test_no_length_is_compiled_anew_unless_asked(accelerator, tokenizer):
+    encoder = tiny_encoder(tokenizer)
+    assert not encoder.model.jit_compile
+    assert not encoder.embedding_guide().model.jit_compile
+    stage = TeachAssistant(encoder)
+    stage.compile("sgd")
+    assert not stage.jit_compile
+    stage.compile("sgd", jit_compile=True)
+    assert stage.jit_compile
+
+
+def test_jax_compiles_as_it_has_no_graphs(monkeypatch):
+    assert not use_xla()
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert use_xla()

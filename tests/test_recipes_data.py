@@ -1,0 +1,195 @@
+"""Data of recipes: which files they find, and what is said of those that fail."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from small_recipe import german, sentences, write_place, write_rows
+
+from keras_msd.checks import InputError
+from keras_msd.data.corpora import corpora
+from keras_msd.data.pair import Pairs
+from keras_msd.recipes import run
+from keras_msd.recipes.folders import recipe_files
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.parallel_files import (
+    corpus_of,
+    development_pairs,
+    training_files,
+    training_pairs,
+)
+from keras_msd.recipes.state import Run
+
+
+def test_recipes_name_corpora_of_the_catalogue():
+    named = set()
+    for name in recipe_files():
+        for scale in describe(name).scales:
+            recipe = load_recipe(name, scale)
+            named.update(recipe.data.corpora)
+            for _, stage in recipe.stages.items():
+                named.update(getattr(stage, "corpora", ()))
+    assert named == {"ted2020", "wikimatrix", "europarl", "news-commentary"}
+    assert named <= {*corpora()}
+
+
+@pytest.mark.parametrize("name", ["msd_layers", "msd_xlmr_xkd"])
+def test_x_kd_reads_the_four_corpora_of_the_paper(name):
+    recipe = load_recipe(name, "paper")
+    assert len(recipe.data.corpora) == 4
+    assert all(not getattr(one, "corpora", ()) for _, one in recipe.stages.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "corpus"),
+    [
+        ("ted2020.en-de.tsv.gz", "ted2020"),
+        ("mlqe-pe.en-zh.tsv", "mlqe-pe"),
+        ("Europarl.de-en.en-de", "Europarl"),  # two Moses files Europarl.de-en.*
+        ("talks.v1.en-de", "talks.v1"),  # two Moses files talks.v1.*
+        ("news_en-de.jsonl", "news"),
+        ("memory.tmx.gz", "memory"),
+        ("wmt-de.tmx", "wmt-de"),
+    ],
+)
+def test_the_corpus_in_a_name(name, corpus):
+    assert corpus_of(name) == corpus
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return write_place(tmp_path_factory.mktemp("data"))
+
+
+def small(place, **overrides):
+    return load_recipe(place / "small.toml", "smoke", overrides)
+
+
+TMX = """<tmx><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv>
+<tuv xml:lang="de"><seg>{}</seg></tuv></tu></body></tmx>"""
+
+
+def test_every_format_is_found(place, tmp_path):
+    folder = tmp_path / "parallel/train"
+    pairs = [(text, german(text)) for text in sentences(5, 3)]
+    write_rows(folder / "a.en-de.tsv.gz", pairs[:1])
+    (folder / "b.en-de.tsv").write_text("\t".join(pairs[1]) + "\n", encoding="utf-8")
+    for code, text in zip(("en", "de"), pairs[2], strict=True):
+        (folder / f"c.de-en.{code}").write_text(text + "\n", encoding="utf-8")
+    (folder / "d.tmx").write_text(TMX.format(*pairs[3]), encoding="utf-8")
+    row = json.dumps(dict(zip(("en", "de"), pairs[4], strict=True)))
+    (folder / "e.en-de.jsonl").write_text(row + "\n", encoding="utf-8")
+    write_rows(folder / "a.en-fr.tsv.gz", pairs)
+    (folder / "README.md").write_text("not a corpus")
+    recipe = small(place)
+    files = training_pairs(recipe, tmp_path)
+    assert [corpus_of(file.name) for file in files] == ["a", "b", "c", "d", "e"]
+    assert [pair[:2] for pair in Pairs(files)] == pairs
+    assert [path.name for path in training_files(recipe, tmp_path)] == [
+        *("a.en-de.tsv.gz", "b.en-de.tsv", "c.de-en.en", "c.de-en.de", "d.tmx"),
+        "e.en-de.jsonl",
+    ]
+    recipe = small(place, **{"data.corpora": ["e", "c"]})
+    assert [corpus_of(one.name) for one in training_pairs(recipe, tmp_path)] == [
+        "c",
+        "e",
+    ]
+    with pytest.raises(InputError, match="parallel/dev` does not exist"):
+        development_pairs(recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parts"),
+    [
+        (
+            {"data.corpora": ["some", "othr"]},
+            ["`data.corpora`", "`othr`", "there are other, some", "mean `other`?"],
+        ),
+        (
+            {"stages.teach_student.corpora": ["other", "Some"]},
+            ["`stages.teach_student.corpora`", "`Some`", "Did you mean `some`?"],
+        ),
+        (
+            {"data.corpora": ["some"]},  # its third stage takes the other one
+            ["`stages.teach_student.corpora`", "`other`"],
+        ),
+        ({"data.languages": ["de", "fr"]}, ["for `fr`", "<corpus>.en-fr.tsv.gz"]),
+        ({"evaluate.retrieval": ["fra"]}, ["tatoeba.fra-eng.tsv.gz"]),
+    ],
+)
+def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides, parts):
+    with pytest.raises(InputError) as error:
+        run(place / "small.toml", tmp_path, None, place / "data", overrides=overrides)
+    for part in parts:
+        assert part in str(error.value)
+    assert not (tmp_path / "stages").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"stages.teach_student.batch_size": 103}, None),
+        (
+            {"stages.teach_student.batch_size": 104},
+            r"`stages.teach_student.batch_size`.*batch_size=104, 103 pairs",
+        ),
+        ({"stages.contrastive_learning.batch_size": 41}, "batch_size=41, 40 pairs"),
+        (
+            {"stages.align_embedding.warmup_steps": 2},
+            "`stages.align_embedding.warmup_steps`.*warmup_steps=2, 2 updates",
+        ),
+        (
+            {"student.stages.align_embedding.steps": 1}
+            | {"stages.align_embedding.warmup_steps": 1},
+            "warmup_steps=1, 1 updates",
+        ),
+    ],
+)
+def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
+    from keras_msd.recipes.before import check_stages
+    from keras_msd.recipes.data_steps import take_pairs
+
+    recipe = small(place, **overrides)
+    folder = SimpleNamespace(stage=lambda name: place / "steps" / name)
+    ours = Run(recipe, folder, place / "data", place / "store")
+    take_pairs(ours, folder.stage("pairs"))
+    if message is None:
+        check_stages(ours)
+        return
+    with pytest.raises(InputError, match=message):
+        check_stages(ours)
+
+
+def test_a_regression_set_smaller_than_a_batch(tmp_path):
+    changes = {"data.sts_train_rows": 8, "stages.regress_similarity.batch_size": 33}
+    with pytest.raises(InputError) as error:
+        run("xkd_lab", tmp_path / "run", "smoke", None, tmp_path, changes)
+    for part in ("regress_similarity.batch_size", "24 rows in", "made.train.fr.tsv.gz"):
+        assert part in str(error.value)
+    done = {path.parent.name for path in tmp_path.rglob("done.json")}
+    assert done == {"made_data", "pairs"}
+
+
+def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
+    changes = {"data.temperature": 1.0, "stages.teach_assistant.pairs_per_language": 20}
+    write_rows(
+        tmp_path / "parallel/train/small.en-de.tsv.gz",
+        [(text, german(text)) for text in sentences(40, 1)],
+    )
+    big = [(text, german(text)) for text in sentences(400, 2)]
+    write_rows(tmp_path / "parallel/train/big.en-de.tsv.gz", big)
+    from keras_msd.recipes.data_steps import take_pairs
+
+    recipe = small(place, **changes)
+    folder = SimpleNamespace(stage=lambda name: tmp_path / "steps" / name)
+    ours = Run(recipe, folder, tmp_path, tmp_path)
+    take_pairs(ours, folder.stage("pairs"))
+    table = ours.texts_of(recipe.stages.teach_assistant)
+    sizes = {corpus_of(file.name): file.stop - file.start for file in table.files}
+    assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
+
+
+def test_a_published_saved_model_is_a_teacher_without_an_encoder(place, tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    recipe = small(place, **{"teacher.source": str(tmp_path)})
+    assert Run(recipe, SimpleNamespace(), None, tmp_path).teacher_encoder is None

@@ -1,0 +1,126 @@
+"""A recipe at paper scale, on a folder as `keras-msd data get` leaves it."""
+
+import random
+
+import numpy as np
+import pytest
+from corpus_files import convert, lines, moses, sentences, zipped
+from scipy.stats import spearmanr
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate.sts import read_sts
+from keras_msd.models.loading import load_encoder
+from keras_msd.recipes import run
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.report.rows import score_of
+from keras_msd.testing import tiny_encoder
+
+LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]
+# As the archive of the ten tracks calls its files.
+TRACKS = (
+    *("ar-ar", "es-es", "en-en", "en-ar", "en-de", "en-tr"),
+    *("es-en", "fr-en", "it-en", "nl-en"),
+)
+NAME = "msd_xlmr_xkd"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Convert made archives of every corpus; save an assistant."""
+    folder = tmp_path_factory.mktemp("paper")
+    draw, data, texts = random.Random(3), folder / "data", sentences()[:1200]
+    for language in LANGUAGES:
+        other = [f"{language} {text}" for text in texts]
+        archive = moses(folder / f"{language}.zip", texts, other, language)
+        convert("ted2020", archive, data, [language])
+        if language == "de":
+            for name in ("wikimatrix", "europarl", "news-commentary"):
+                convert(name, archive, data, [language])
+    tracks = [
+        (
+            f"STS2017-extended/STS.{pair}.txt",
+            lines(
+                f"{draw.choice(texts)}\t{draw.choice(texts)}\t{draw.random() * 5:.2f}"
+                for _ in range(250)
+            ),
+        )
+        for pair in TRACKS
+    ]
+    archive = zipped(folder / "sts.zip", tracks)
+    convert("sts2017-extended", archive, data, LANGUAGES)
+    for language in [*LANGUAGES, "el", "hi"]:
+        sides = [folder / f"tatoeba.{language}.{side}" for side in ("eng", "other")]
+        for path, start in zip(sides, ("", "x "), strict=True):
+            path.write_bytes(lines(start + text for text in texts[:5]))
+        convert("tatoeba", sides, data, [language])
+    tiny_encoder().save(folder / "assistant")
+    return folder
+
+
+def start(place, out, **more):
+    changes = {
+        "teacher.source": "hashed-words",
+        "teacher.dim": 16,
+        "assistant.source": str(place / "assistant"),
+        "data.pairs_per_language": 20,
+        "data.max_length": 16,
+        "stages.teach_assistant.steps": 2,
+        "stages.teach_assistant.batch_size": 8,
+        "stages.teach_assistant.scored": 1,
+    }
+    store = place / "store"
+    return run(NAME, out, "paper", place / "data", store, changes | more)
+
+
+@pytest.fixture(scope="module")
+def done(place):
+    return start(place, place / "run", **{"evaluate.artefacts": False})
+
+
+def test_every_column_of_the_paper_is_measured(place, done):
+    row = done["rows"][-1]
+    expected = load_recipe(NAME, "paper").recipe.expected
+    assert {"ar_ar", "en_en", "en_nl"} <= expected.keys()
+    assert [key for key in expected if score_of(row, key) is None] == []
+    across = [score_of(row, f"en_{code}") for code in LANGUAGES]
+    assert row["cross_lingual"] == pytest.approx(np.mean(across), abs=1e-3)
+    within = [row["tracks"][code] for code in ("ar", "es", "en")]
+    assert row["monolingual"] == pytest.approx(np.mean(within), abs=1e-3)
+    assert len(row["tracks"]) == 10
+
+
+def test_a_track_is_the_correlation_with_its_scores(place, done):
+    rows = read_sts(place / "data/sts/sts2017.test.fr-en.tsv.gz")
+    encoder = load_encoder(place / "run/assistant")
+    one, two = (encoder.encode([row[side] for row in rows]) for side in (1, 2))
+    cosine = (one * two).sum(1) / np.linalg.norm(one, axis=1)
+    cosine /= np.linalg.norm(two, axis=1)
+    wanted = 100 * spearmanr(cosine, [row[0] for row in rows]).statistic
+    assert done["rows"][-1]["tracks"]["en-fr"] == pytest.approx(wanted, abs=1e-2)
+
+
+def test_teacher_unfinished_rows_and_curve(place, done):
+    teacher, before, last = done["rows"]
+    assert teacher["tracks"].keys() == {"en"}
+    assert teacher["monolingual"] == teacher["tracks"]["en"]
+    assert "retrieval" in before and "retrieval_others" not in before
+    history = place / "run/stages/teach_assistant/history.json"
+    assert f"{last['cross_lingual']}" in history.read_text()
+    assert len(last["retrieval_tracks"]) == 7
+    assert last["retrieval_others_tracks"].keys() == {"ell", "hin"}
+
+
+def test_files_that_lack_are_named_before_work(place, tmp_path):
+    with pytest.raises(InputError, match="has the languages .*Received: pt"):
+        start(place, tmp_path / "run", **{"evaluate.languages": ["de", "pt"]})
+    with pytest.raises(InputError, match='`sts = "sts2017"` has only `split = "test"`'):
+        start(place, tmp_path / "run", **{"evaluate.split": "dev"})
+    track = place / "data/sts/sts2017.test.it-en.tsv.gz"
+    whole = track.read_bytes()
+    track.unlink()
+    try:
+        with pytest.raises(InputError, match="lacks en-it of STS 2017"):
+            start(place, tmp_path / "run")
+    finally:
+        track.write_bytes(whole)
+    assert not (tmp_path / "run/stages").exists()

@@ -1,0 +1,169 @@
+"""Rows of papers in reports: their names of scores, several models, what is ours."""
+
+import json
+import re
+
+import pytest
+
+from keras_msd.recipes.folders import recipe_folder
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.toml_text import to_toml
+from keras_msd.report import write_report, write_report_of_all
+from keras_msd.report.differences import OURS
+from keras_msd.report.files import read_run
+from keras_msd.report.paper_rows import paper_rows
+from keras_msd.report.rows import measured, score_of
+
+SCORED = {
+    "cross_lingual": 41.5, "retrieval": 70.25, "retrieval_others": 33.5, "un": 61.5,
+    "bucc": 52.75, "bytes": 2_000_000,
+    "tracks": {"un-es": 62.5, "bucc-de": 53.5, "ar": 64.5, "en-ar": 65.5, "en": 66.5},
+}  # fmt: skip
+
+
+def add(folder, name, rows, scale="paper", **overrides):
+    """Write the folder of a finished run of a packaged recipe; return it."""
+    own = folder / name
+    own.mkdir(parents=True)
+    recipe = load_recipe(name, scale, overrides)
+    (own / "recipe.toml").write_text(to_toml(recipe.settings()), encoding="utf-8")
+    scores = {"recipe": name, "scale": scale, "rows": rows}
+    scores["published"] = dict(recipe.recipe.expected)
+    (own / "scores.json").write_text(json.dumps(scores))
+    (own / "timings.json").write_text('{"parts": {}}')
+    return own
+
+
+def student(name="student", **scores):
+    """Return the last score row of a student."""
+    about = {"kind": "stage", "stage": "teach_thin_deep", "student": name}
+    return {"name": f"{name}, teach_thin_deep", **about, **SCORED, **scores}
+
+
+def page_of(folder):
+    """Return the text of a run's report, cells set apart by bars."""
+    text = re.sub("<svg.*?</svg>", "", write_report(folder).read_text(), flags=re.S)
+    return re.sub("(<[^>]*>)+", "|", text)
+
+
+def all_of(folder):
+    """Return report.md and the captions of the plots of report.html."""
+    page = write_report_of_all(folder).read_text(encoding="utf-8")
+    return (folder / "report.md").read_text(), re.findall("aria-label='(.*?)'", page)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tatoeba", 70.25), ("un_avg", 61.5), ("bucc_avg", 52.75), ("un_es", 62.5),
+     ("bucc_de", 53.5), ("ar_ar", 64.5), ("en_ar", 65.5), ("en_en", 66.5),
+     ("cross_lingual", 41.5), ("en_de", None)],
+)  # fmt: skip
+def test_a_papers_column_is_found_by_our_name(key, value):
+    assert score_of(SCORED, key) == value
+    rows = [student(), student("student_x", retrieval=1.5, un=2.5)]
+    assert measured({"rows": rows}, key) == value
+    if key in ("tatoeba", "un_avg"):
+        assert measured({"rows": rows}, key, "student_x") in (1.5, 2.5)
+
+
+def test_lealla_is_measured_in_every_table(tmp_path):
+    one = add(tmp_path, "lealla_small", [student()])
+    text = page_of(one)
+    assert "tatoeba|80.70|70.25|-10.45" in text
+    assert "un avg|87.30|61.50|-25.80" in text
+    assert "bucc avg|91.50|52.75|-38.75" in text
+    assert "un es|89.40|62.50|-26.90" in text
+    assert "|retrieval|retrieval, other languages|UN|BUCC|" in text
+    assert "on stsb dev, Tatoeba, UN, BUCC" in text
+    text, captions = all_of(tmp_path)
+    assert (
+        text.count("| LEALLA-small | 70.2 | 80.7 | -10.5 | 61.5 | 87.3 | -25.8 |") > 3
+    )
+    head = next(line for line in text.splitlines() if line.startswith("| row |"))
+    assert head.count("|") == 12 and "un es" not in head
+    assert "| 62.5 / 89.4 / -26.9 |" in text
+    drawn = [caption for caption in captions if caption.startswith("figure 3")]
+    assert [one.split(": ")[1].partition(",")[0] for one in drawn] == [
+        "retrieval", "UN", "BUCC",
+    ]  # fmt: skip
+
+
+def test_the_teacher_is_row_0_of_lealla(tmp_path):
+    about = describe("lealla_dimensions").rows["teacher"]
+    assert about.expected["tatoeba"] == 83.7
+    teacher = {"name": "teacher", "kind": "teacher", **SCORED}
+    add(tmp_path, "lealla_dimensions", [teacher])
+    found = paper_rows({"a": read_run(tmp_path / "lealla_dimensions")})
+    own = [row for row in found if row.model == "teacher"]
+    assert [row.table for row in own] == ["1", "2", "6", "7", "figure 1"]
+    assert all("LaBSE" in row.name for row in own)
+    assert own[0].measured["retrieval"] == 70.25
+
+
+def test_each_row_of_a_recipe_of_several_is_in_its_own_report(tmp_path):
+    rows = [student(), student("student_ams", retrieval=60.5)]
+    text = page_of(add(tmp_path, "lealla_lab", rows, "lab"))
+    start = text.index("Published and measured")
+    published = text[start : text.index("Time", start)]
+    assert "all at lab size|70.2|" not in published
+    assert "LEALLA-small, ams+fd+ld, at lab size|70.2|80.7|-10.5|" in published
+    assert "LEALLA-small, ams, at lab size|60.5|80.3|-19.8|scores.json" in published
+    assert "gamma 10" not in published  # the paper has no such row
+    add(tmp_path, "msd_convergence", [student()], "lab")  # prints no numbers at all
+    assert "Published and measured" not in page_of(tmp_path / "msd_convergence")
+
+
+def test_as_published_means_the_packaged_papers_scale(tmp_path):
+    add(tmp_path / "a", "msd_minilm_ru3", [])
+    assert "As published." in all_of(tmp_path / "a")[0]
+    changes = {"stages.contrastive_learning.temperature": 0.25}
+    add(tmp_path / "b", "msd_minilm_ru3", [], **changes)
+    text, _ = all_of(tmp_path / "b")
+    assert "As published." not in text and "temperature 0.25" in text
+    assert "| Teacher |" not in text  # only what differs
+    add(tmp_path / "c", "lealla_small", [])
+    text, _ = all_of(tmp_path / "c")
+    assert "As published." not in text and "values of our own below" in text
+    assert (
+        "| lealla\\_\\* |" not in text
+        and "| lealla_\\* | data.languages | ar, " in text
+    )
+    assert "the paper averages 112 languages" in text
+
+
+def test_every_value_that_a_file_calls_ours_is_listed():
+    for prefix, settings in OURS.items():
+        files = sorted(recipe_folder().glob(f"{prefix}*.toml"))
+        files = [path for path in files if "paper" in describe(path).scales]
+        assert files
+        for path in files:
+            found = load_recipe(path, "paper").settings()
+            for dotted in settings:
+                section, *parts = dotted.split(".")
+                own = found[section]
+                for part in parts:
+                    assert part in own, dotted
+                    own = own[part]
+        base = "base_lealla.toml" if prefix == "lealla_" else files[0].name
+        for path in (recipe_folder() / base, *files):
+            assert set(called_ours(path)) <= set(settings), path
+    found = set(called_ours(recipe_folder() / "base_lealla.toml"))
+    assert "stages.teach_thin_deep.clip_norm" in found and len(found) >= 6
+
+
+def test_no_other_recipe_has_values_of_its_own_at_the_papers_scale():
+    for path in recipe_folder().glob("msd_*.toml"):
+        if "paper" in describe(path).scales:
+            assert list(called_ours(path)) == [], path
+
+
+def called_ours(path):
+    """Yield dotted keys that a comment calls ours, outside small scales."""
+    section = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = line[1 : line.index("]")].removeprefix("paper.")
+        value, _, comment = line.partition("#")
+        small = section.partition(".")[0] in ("smoke", "lab", "recipe")
+        if "=" in value and re.search(r"\bours\b", comment) and not small:
+            yield f"{section}.{value.partition('=')[0].strip()}"

@@ -40,8 +40,8 @@ def test_it_goes_on_past_any_failure(tmp_path, one, error):
 def test_its_folder_is_that_of_the_scale(tmp_path, one, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (result,) = run_all(["good"], "lab")
-    assert Path(result["folder"]) == Path("runs/lab/good")
-    assert Path("runs/lab/results.json").is_file()
+    assert Path(result["folder"]) == Path("runs/all/lab/good")
+    assert Path("runs/all/lab/results.json").is_file()
     (result,) = run_all(["good"], None)
     assert Path(result["folder"]) == Path("runs/all/default/good")
 

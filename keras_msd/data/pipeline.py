@@ -1,5 +1,6 @@
 """The same batches as a `tf.data.Dataset`, read ahead while a step runs."""
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,15 +65,7 @@ def pair_dataset(
         for name, dim in batches.dims.items()
     }
 
-    def one_pass() -> Iterator[Any]:
-        last = len(batches) - 1
-        for index in range(last + 1):
-            batch = batches[index]
-            if index == last:  # `fit` stops asking here: nothing runs after this batch
-                batches.on_epoch_end()
-            yield batch
-
-    return _dataset(one_pass, (x, y), len(batches))
+    return _dataset(batches, _epoch, (x, y))
 
 
 def scored_dataset(
@@ -96,12 +89,21 @@ def scored_dataset(
         rows, encoder, batch_size, max_length, epochs, seed, multiple
     )
     y = {"gold": tf.TensorSpec((batch_size,), tf.float32)}
+    return _dataset(batches, _all, (_inputs(batch_size), y))
 
-    def one_pass() -> Iterator[Any]:
-        for index in range(len(batches)):
-            yield batches[index]
 
-    return _dataset(one_pass, (_inputs(batch_size), y), len(batches))
+def _epoch(batches: PairBatches) -> Iterator[Any]:
+    last = len(batches) - 1
+    for index in range(last + 1):
+        batch = batches[index]
+        if index == last:  # `fit` stops asking here: nothing runs after this batch
+            batches.on_epoch_end()
+        yield batch
+
+
+def _all(batches: ScoredBatches) -> Iterator[Any]:
+    for index in range(len(batches)):
+        yield batches[index]
 
 
 def _inputs(rows: int | None) -> dict[str, tf.TensorSpec]:
@@ -113,8 +115,14 @@ def _inputs(rows: int | None) -> dict[str, tf.TensorSpec]:
 
 
 def _dataset(
-    one_pass: Callable[[], Iterator[Any]], signature: Any, count: int
+    batches: Any, one_pass: Callable[[Any], Iterator[Any]], signature: Any
 ) -> tf.data.Dataset:
-    dataset = tf.data.Dataset.from_generator(one_pass, output_signature=signature)
-    known = tf.data.experimental.assert_cardinality(count)
+    # TensorFlow never lets go of a generator. Batches hold stores and encoders, which
+    # must live no longer than the dataset: it alone has a reference that counts.
+    source = weakref.ref(batches)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: one_pass(source()), output_signature=signature
+    )
+    dataset.batches = batches
+    known = tf.data.experimental.assert_cardinality(len(batches))
     return dataset.apply(known).prefetch(AHEAD)

@@ -32,8 +32,7 @@ class TensorFlowStep:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         passes = self._one_pass if self.chunk_size is None else self._two_passes
         embeddings, loss, gradients = passes(x, y, sample_weight)
-        variables = self.trainable_variables
-        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        self._apply(list(zip(gradients, self.trainable_variables, strict=True)))
         return self._logs(x, y, embeddings, loss)
 
     def test_step(self: Any, data: Any) -> dict[str, Any]:
@@ -97,6 +96,24 @@ class TensorFlowStep:
         added = tf.foldl(add, chunks, start, parallel_iterations=1)
         totals |= {id(one): total for one, total in zip(network, added, strict=True)}
         return embeddings, loss, [totals[id(one)] for one in variables]
+
+    def _apply(self: Any, pairs: list[tuple[Any, Any]]) -> None:
+        """Update the weights.
+
+        On one replica, too, Keras sums gradients over all, with an operation whose
+        graph TensorFlow never frees: each `fit` would leave a training step in memory.
+        Across replicas, where `merge_call` goes, nothing is summed. An optimizer that
+        scales the loss must not be called there.
+        """
+
+        def update(*_: Any) -> None:
+            self.optimizer.apply_gradients(pairs)
+
+        scaled = isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer)
+        if scaled or tf.distribute.has_strategy():
+            update()
+        else:
+            tf.distribute.get_replica_context().merge_call(update)
 
     def _logs(self: Any, x: Any, y: Any, embeddings: Any, loss: Any) -> dict[str, Any]:
         tracker = next(metric for metric in self.metrics if metric.name == "loss")

@@ -2,7 +2,8 @@
 
 The recipe `msd_ablations` over three seeds, `msd_sizes` over one; every row has the
 same pairs, order and number of updates as its neighbours. What rows, recipes and seeds
-have in common is done once. A run that was stopped goes on where it was.
+have in common is done once. A run that was stopped goes on where it was, and a seed
+that stands in the result is not run again: delete the file to begin anew.
 
     python benchmarks/ablations.py --data DATA --out runs/ablations
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.files import write_json
+from keras_msd.files import read_json, write_json
 from keras_msd.recipes import load_recipe, run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
@@ -34,44 +35,42 @@ def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def measure(recipe: str, seeds: list[int], given: argparse.Namespace) -> dict[str, Any]:
-    """Run a recipe with each seed; return sizes, scores and seconds of every row."""
-    scores: dict[str, dict[str, Any]] = {}
-    seconds: dict[str, dict[str, float]] = {}
-    for seed in seeds:
-        done = run(
-            recipe,
-            given.out / f"{recipe}_{seed}",
-            given.scale,
-            data_dir=given.data,
-            store_dir=given.store,
-            overrides=CHANGES | {"recipe.seed": seed},
-            share_steps=True,
-        )
-        timings = done["timings"]
-        seconds[str(seed)] = {
-            "here": timings["seconds"],
-            "reused": round(sum(timings["reused"].values()), 3),
-        }
-        for name, row in last_rows(done["rows"]).items():
-            one = scores.setdefault(name, {"parameters": row["parameters"]})
-            for key in SCORES:
-                one.setdefault(key, []).append(row[key])
-    about = load_recipe(recipe, given.scale).recipe
-    for name, row in about.rows.items():
-        scores[name] |= {"row": row.row, "published": dict(row.expected)}
-    return {"seeds": seeds, "rows": scores, "seconds": seconds}
+def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
+    """Run a recipe with one seed; return sizes, scores and seconds of every row."""
+    done = run(
+        recipe,
+        given.out / f"{recipe}_{seed}",
+        given.scale,
+        data_dir=given.data,
+        store_dir=given.store,
+        overrides=CHANGES | {"recipe.seed": seed},
+        share_steps=True,
+    )
+    timings = done["timings"]
+    return {
+        "seconds": timings["seconds"],
+        "seconds_reused": round(sum(timings["reused"].values()), 3),
+        "rows": {
+            name: {key: row[key] for key in ("parameters", *SCORES)}
+            for name, row in last_rows(done["rows"]).items()
+        },
+    }
 
 
-def shown(recipe: str, found: dict[str, Any]) -> str:
+def shown(recipe: str, scale: str, seeds: dict[str, dict[str, Any]]) -> str:
     """Return a table of means, with half the range where there are several seeds."""
-    lines = [f"\n{recipe}: Spearman x 100, seeds {found['seeds']}"]
-    for name, row in found["rows"].items():
-        cells = [row.get("row", name).ljust(36), f"{row['parameters']:>12,}"]
+    lines = [f"\n{recipe}: Spearman x 100, seeds {', '.join(seeds)}"]
+    about = load_recipe(recipe, scale).recipe.rows
+    runs = [one["rows"] for one in seeds.values()]
+    for name, first in runs[0].items():
+        cells = [
+            (about[name].row if name in about else name).ljust(36),
+            f"{first['parameters']:>12,}",
+        ]
         for key in SCORES:
-            spread = np.ptp(row[key]) / 2
-            printed = row.get("published", {}).get(key)
-            cell = f"{key} {np.mean(row[key]):6.2f} +- {spread:.2f}"
+            values = [rows[name][key] for rows in runs]
+            cell = f"{key} {np.mean(values):6.2f} +- {np.ptp(values) / 2:.2f}"
+            printed = about[name].expected.get(key) if name in about else None
             cells.append(cell if printed is None else f"{cell} (paper {printed})")
         lines.append("  ".join(cells))
     return "\n".join(lines)
@@ -88,14 +87,20 @@ def main() -> None:
     parser.add_argument("--result", type=Path, default=RESULT)
     given = parser.parse_args()
     result: dict[str, Any] = {"scale": given.scale, "recipes": {}}
+    if given.result.is_file():
+        result = read_json(given.result)
+        if result["scale"] != given.scale:
+            raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     for recipe, seeds in (
         ("msd_ablations", given.seeds),
         ("msd_sizes", given.seeds[:1]),
     ):
-        found = measure(recipe, seeds, given)
-        result["recipes"][recipe] = found
-        print(shown(recipe, found), flush=True)
-        write_json(given.result, result)  # after each, so that a stop leaves something
+        found = result["recipes"].setdefault(recipe, {})
+        for seed in seeds:
+            if str(seed) not in found:
+                found[str(seed)] = measure(recipe, seed, given)
+                write_json(given.result, result)
+        print(shown(recipe, given.scale, found), flush=True)
 
 
 if __name__ == "__main__":

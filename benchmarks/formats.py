@@ -203,7 +203,7 @@ def main() -> None:
     parser.add_argument("--quantize", nargs="+", help="float32, fp16, int8, ...")
     parser.add_argument("--sts", default="stsb", help="graded set")
     parser.add_argument("--languages", nargs="+", help="of the set; else all")
-    parser.add_argument("--rows", type=int, help="take only so many rows of the set")
+    parser.add_argument("--every", type=int, default=1, help="take each n-th row of it")
     parser.add_argument("--no-times", action="store_true")
     parser.add_argument("--work", type=Path, help="keeps artefacts and rows")
     parser.add_argument("--rounds", type=int, default=5, help="processes for a time")
@@ -215,7 +215,7 @@ def main() -> None:
     files = (given.data / "sts").glob(f"{given.sts}.dev.*.tsv.gz")
     codes = given.languages or sorted(file.name.split(".")[2] for file in files)
     sets = read_sts_folder(given.data / "sts", codes, dataset=given.sts)
-    graded = {code: rows[: given.rows] for code, rows in sets.items()}
+    graded = {code: rows[:: given.every] for code, rows in sets.items()}
     with tempfile.TemporaryDirectory() as temporary:
         folder, rows = given.work or Path(temporary), []
         folder.mkdir(parents=True, exist_ok=True)

@@ -215,7 +215,3 @@ app.command("evaluate", epilog=EVALUATE_EXAMPLE)(evaluate)
 app.command("export", epilog=EXPORT_EXAMPLE)(export)
 app.command("mine", epilog=MINE_EXAMPLE)(mine)
 app.command("trim", epilog=TRIM_EXAMPLE)(trim)
-
-
-if __name__ == "__main__":
-    main()

@@ -157,7 +157,7 @@ def test_widths_that_differ(capsys, recipe, data, tmp_path):
 
 
 def test_no_traceback_from_the_program(tmp_path):
-    command = [sys.executable, "-m", "keras_msd.cli", "run", str(tmp_path / "x.toml")]
+    command = [sys.executable, "-m", "keras_msd", "run", str(tmp_path / "x.toml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "x.toml" in done.stderr

@@ -1,0 +1,5 @@
+"""`python -m keras_msd`: the command line without its script on the path."""
+
+from keras_msd.cli import main
+
+main()

@@ -35,8 +35,9 @@ demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minu
 	fi; \
 	exit $$status
 
+# Files stay whole: their fixtures train models. A process takes up to 2 GiB.
 test: $(DEV) $(TEACHER)  ## Run the tests
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(DEV)  ## Check style and types
 	$(PYTHON) -m ruff check .

@@ -57,7 +57,7 @@ def data(tmp_path):
     for split in ("train", "dev"):
         write_rows(folder / "parallel" / split / "small.en-de.tsv.gz", rows)
     for language in ("en", "de"):
-        rows = [f"{i}\tone {i}\ttwo {i}".encode() for i in range(5)]
+        rows = [f"{i}\tone{' one' * i}\ttwo{' two' * i}".encode() for i in range(5)]
         write_rows(folder / "sts" / f"made.dev.{language}.tsv.gz", rows)
     return folder
 
@@ -200,7 +200,8 @@ def test_evaluate(capsys, encoder_folder, data):
 
 def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
     lines = tmp_path / "lines.txt"
-    lines.write_text("".join(f"{n} {i}\n" for n in ("one", "two") for i in range(5)))
+    words = [(name, count) for name in ("one", "two") for count in range(5)]
+    lines.write_text("".join(f"{name}{f' {name}' * count}\n" for name, count in words))
     run(capsys, "embed", encoder_folder, "--input", lines, "--out", tmp_path / "t.npz")
     scores = ("--data", data, "--languages", "de", "--sts", "made", "--json")
     _, own, _ = run(capsys, "evaluate", encoder_folder, *scores)

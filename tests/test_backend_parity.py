@@ -84,11 +84,12 @@ def dropout_in_chunks(x, y):
     moving = [one for one in model.variables if id(one) not in fixed]
     before = {v.path: keras.ops.convert_to_numpy(v) for v in moving}
     stage.fit(x, y, batch_size=ROWS, verbose=0)
-    for one in moving:
+    for number, one in enumerate(moving):
         after = keras.ops.convert_to_numpy(one)
-        kind = "weight" if id(one) in kept else "draw"
+        # Keras counts seed generators in the whole process: their paths say nothing.
+        name = f"weight/{one.path}" if id(one) in kept else f"draw/{number}"
         change = np.abs(after.astype("float64") - before[one.path]).max()
-        yield f"{kind}/{one.path}", change > 0 and np.isfinite(change)
+        yield name, change > 0 and np.isfinite(change)
 
 
 def compute():

@@ -27,7 +27,7 @@ def test_missing_file(tmp_path):
     fails([], "empty list")
 
 
-@pytest.mark.parametrize("data", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", gzip.compress(b"")], ids=["plain", "packed"])
 def test_empty_file(tmp_path, data):
     fails(made(tmp_path, "x.en-de.tsv", data), "x.en-de.tsv` is empty")
 

@@ -1,6 +1,7 @@
 """Parameter counts of the paper's encoders, counted on built models."""
 
 import csv
+import gc
 from pathlib import Path
 
 import keras
@@ -54,6 +55,8 @@ def empty_tables(monkeypatch):
     """Fill weights with zeros: drawing 192 million numbers would take minutes."""
     zeros = keras.initializers.Zeros
     monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda **_: zeros())
+    yield
+    gc.collect()  # a gigabyte in few objects: Python would let models pile up
 
 
 @pytest.mark.parametrize(("family", "width", "unit", "types", "total"), ROWS)

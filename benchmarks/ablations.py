@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.files import read_json, write_json
+from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
@@ -95,12 +95,16 @@ def main() -> None:
         ("msd_ablations", given.seeds),
         ("msd_sizes", given.seeds[:1]),
     ):
-        found = result["recipes"].setdefault(recipe, {})
+        settings = digest(load_recipe(recipe, given.scale).model_dump_json())
+        empty = {"settings": settings, "seeds": {}}
+        found = result["recipes"].setdefault(recipe, empty)
+        if found["settings"] != settings:
+            raise SystemExit(f"{given.result} has {recipe} as it was; move the file.")
         for seed in seeds:
-            if str(seed) not in found:
-                found[str(seed)] = measure(recipe, seed, given)
+            if str(seed) not in found["seeds"]:
+                found["seeds"][str(seed)] = measure(recipe, seed, given)
                 write_json(given.result, result)
-        print(shown(recipe, given.scale, found), flush=True)
+        print(shown(recipe, given.scale, found["seeds"]), flush=True)
 
 
 if __name__ == "__main__":

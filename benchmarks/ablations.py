@@ -6,6 +6,8 @@ have in common is done once. A run that was stopped goes on where it was, and a 
 that stands in the result is not run again: delete the file to begin anew.
 
     python benchmarks/ablations.py --data DATA --out runs/ablations
+
+`--recipe` picks one of the two.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
+RECIPES = {"msd_ablations": None, "msd_sizes": 1}  # at most so many of the seeds
 SCORES = ("cross_lingual", "monolingual")
 CHANGES = {
     "evaluate.intermediate": "none",
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="guide vectors and shared steps")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--recipe", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--result", type=Path, default=RESULT)
     given = parser.parse_args()
     result: dict[str, Any] = {"scale": given.scale, "recipes": {}}
@@ -91,10 +95,8 @@ def main() -> None:
         result = read_json(given.result)
         if result["scale"] != given.scale:
             raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
-    for recipe, seeds in (
-        ("msd_ablations", given.seeds),
-        ("msd_sizes", given.seeds[:1]),
-    ):
+    for recipe in given.recipe:
+        seeds = given.seeds[: RECIPES[recipe]]
         settings = digest(load_recipe(recipe, given.scale).model_dump_json())
         empty = {"settings": settings, "seeds": {}}
         found = result["recipes"].setdefault(recipe, empty)

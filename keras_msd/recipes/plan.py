@@ -194,7 +194,7 @@ def _student(
     if settings.start == "svd" and settings.bottleneck_dim is not None:
         make = partial(start_steps.start_student, run, student=last, assistant=origin)
         last = f"student_start{suffix}"
-        yield Step(last, "closed_forms", make)
+        yield Step(last, "closed_forms", make, seed="student_start")
         row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
         yield _score(run, last, row, full=False)
     if run.recipe.stages.regress_similarity.of == "assistant":
@@ -238,9 +238,9 @@ def _branch_alone(
     take = partial(start_steps.take_branch, run, step=student)
     give = partial(start_steps.give_branch, run, step=student, branch=stage.name)
     return [
-        Step(branch, "closed_forms", take),
+        Step(branch, "closed_forms", take, seed="branch"),
         stage,
-        Step(f"branch_back{suffix}", "closed_forms", give),
+        Step(f"branch_back{suffix}", "closed_forms", give, seed="branch_back"),
     ]
 
 

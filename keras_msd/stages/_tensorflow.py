@@ -27,6 +27,16 @@ class TensorFlowStep:
     of the whole batch; what is logged is multiplied back.
     """
 
+    def make_train_function(self: Any, force: bool = False) -> None:
+        """Make the function that `fit` calls, once the optimizer has its variables.
+
+        TensorFlow traces a step that makes variables twice.
+        """
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)  # type: ignore[misc]
+
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)

@@ -214,6 +214,20 @@ def test_mixed_precision(policy):
     assert logs["loss"][-1] < logs["loss"][0]
 
 
+def test_a_step_is_traced_once():
+    class Counted(ContrastiveLearning):
+        calls = 0
+
+        def call(self, x, training=None):
+            Counted.calls += 1
+            return super().call(x, training)
+
+    stage = Counted(network())
+    stage.compile(keras.optimizers.Adam())
+    stage.fit(*batch(), batch_size=ROWS, epochs=2, verbose=0)
+    assert Counted.calls == 1
+
+
 def test_a_users_own_model_keeps_its_regularisers():
     def loss(model):
         stage = TeachAssistant(model)

@@ -1,4 +1,4 @@
-"""XLA would compile every padded length anew: none of our models asks for it."""
+"""Networks are neither compiled nor traced anew for every padded length."""
 
 from types import SimpleNamespace
 
@@ -35,3 +35,20 @@ def test_jax_compiles_as_it_has_no_graphs(monkeypatch):
     assert not use_xla()
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     assert use_xla()
+
+
+@pytest.mark.parametrize("guide", [False, True])
+def test_encode_traces_a_network_once(tokenizer, monkeypatch, guide):
+    encoder = tiny_encoder(tokenizer)
+    if guide:
+        encoder = encoder.embedding_guide()
+    traced, call = [], type(encoder.model).call
+
+    def counted(model, *args, **kwargs):
+        traced.append(model)
+        return call(model, *args, **kwargs)
+
+    monkeypatch.setattr(type(encoder.model), "call", counted)
+    for texts in (["a cat"], ["a", "b"], ["a dog and a cat"] * 300, [""]):
+        assert len(encoder.encode(texts)) == len(texts)
+    assert traced == [encoder.model]

@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.files import digest
 from keras_msd.layers.masked_mean import masked_mean
-from keras_msd.models.network import use_xla
+from keras_msd.models.network import forward_pass, use_xla
 
 
 class EmbeddingGuide:
@@ -40,6 +40,7 @@ class EmbeddingGuide:
             hidden = _Mean(name="mean")(hidden, mask)
         self.model = keras.Model(inputs, hidden)
         self.model.jit_compile = use_xla()
+        self._forward = forward_pass(self.model)
 
     @property
     def fingerprint(self) -> str:
@@ -56,7 +57,7 @@ class EmbeddingGuide:
         texts = checks.sentences(texts)
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for rows, batch in self.encoder._batches(texts, 256):
-            made = self.model.predict_on_batch(batch)
+            made = self._forward(batch)
             made = made.reshape(len(rows), -1)
             vectors[rows, : made.shape[1]] = made
         return vectors

@@ -13,7 +13,7 @@ from keras_msd.data.padding import pad_batch
 from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.files import digest
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model, use_xla
+from keras_msd.models.network import build_model, forward_pass, use_xla
 from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
 
@@ -52,6 +52,7 @@ class Encoder:
                 )
         self.model, self.tokenizer, self.config = model, tokenizer, config
         model.jit_compile = use_xla()
+        self._forward = forward_pass(model)
 
     @property
     def dim(self) -> int:
@@ -136,7 +137,7 @@ class Encoder:
             total = -(-len(texts) // batch_size)
             batches = track(batches, total=total, what="Encoding")
         for rows, batch in batches:
-            made = self.model.predict_on_batch(batch)
+            made = self._forward(batch)
             vectors[rows] = unit_rows(made) if normalize else made
         return vectors
 

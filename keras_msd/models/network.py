@@ -1,8 +1,9 @@
 """The functional Keras model that an `EncoderConfig` describes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
+import numpy as np
 
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.l2_normalize import L2Normalize
@@ -19,6 +20,17 @@ def use_xla() -> bool:
     it by itself. JAX has no other way to run a whole network at a time.
     """
     return keras.backend.backend() == "jax"
+
+
+def forward_pass(
+    model: keras.Model,
+) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    """Return a function from a batch of `token_ids`, `padding_mask` to the output."""
+    if keras.backend.backend() != "tensorflow":
+        return model.predict_on_batch
+    from keras_msd.models._tensorflow import traced_once
+
+    return traced_once(model)
 
 
 def build_model(

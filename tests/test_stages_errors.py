@@ -39,6 +39,15 @@ def test_mistakes_are_named():
         Stage(model).loss_terms(x, y, {})
 
 
+def test_a_stage_without_an_optimizer_is_evaluated_and_not_fitted():
+    x, y = batch()
+    stage = TeachAssistant(network())
+    stage.compile(optimizer=None, run_eagerly=True)
+    assert stage.evaluate(x, {"teacher": y["teacher"]}, verbose=0)[0] > 0
+    with pytest.raises(InputError, match=r"needs an optimizer.*optimizer=None"):
+        stage.fit(x, {"teacher": y["teacher"]}, verbose=0)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"loss_weights": {"source_mse": 2}}, {"metrics": ["mse"]}, {"loss": "mse"}],

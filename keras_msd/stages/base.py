@@ -165,6 +165,20 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             jit_compile = use_xla() and not options.get("run_eagerly")
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
 
+    def make_train_function(self, force: bool = False) -> None:
+        """Make the function that `fit` calls.
+
+        Raises:
+            InputError: The stage was compiled without an optimizer.
+        """
+        if self.optimizer is None:
+            raise InputError(
+                "A stage that is fitted needs an optimizer. Received: "
+                "`compile(optimizer=None)`, which is for `evaluate` alone. Give one, "
+                "for example `make_optimizer(learning_rate=2e-4, steps=1000)`."
+            )
+        super().make_train_function(force)
+
     def save(self, filepath: Any, *arguments: Any, **options: Any) -> None:
         """Refuse: what is kept of a stage is its encoder.
 

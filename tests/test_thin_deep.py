@@ -3,9 +3,9 @@
 import csv
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
+from without_values import without_values
 
 from keras_msd.checks import InputError
 from keras_msd.models.loading import load_encoder
@@ -32,9 +32,7 @@ def parts(encoder):
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size["row"])
 def test_parameters_of_every_row(size, tokenizer):
-    # In this scope Keras builds layers and weights of full shape, but no values: the
-    # largest table alone would take 1.5 GB.
-    with keras.StatelessScope(initialize_variables=False):
+    with without_values():
         encoder = thin_deep(tokenizer, int(size["row"]), vocabulary_size=VOCABULARY)
     counts = parts(encoder)
     assert {key: str(count) for key, count in counts.items()} == {
@@ -49,7 +47,7 @@ def test_parameters_of_every_row(size, tokenizer):
 
 
 def test_counting_without_values_is_counting_with_them(tokenizer):
-    with keras.StatelessScope(initialize_variables=False):
+    with without_values():
         empty = thin_deep(tokenizer, 9)
     full = thin_deep(tokenizer, 9)
     assert parts(empty) == parts(full)
@@ -62,7 +60,7 @@ def test_names_and_the_default_row(tokenizer):
         name: ROWS[row] for name, row in NAMES.items()
     }
     assert set(ROWS) == {*range(13), *NAMES}
-    with keras.StatelessScope(initialize_variables=False):
+    with without_values():
         config = thin_deep(tokenizer).config
     assert (config.num_layers, config.hidden_dim, config.dim) == (24, 128, 128)
     assert (config.pooling, config.normalize) == ("cls", True)
@@ -71,7 +69,7 @@ def test_names_and_the_default_row(tokenizer):
 
 @pytest.mark.parametrize(("width", "heads"), [(64, 8), (96, 12), (128, 8), (192, 12)])
 def test_shapes_of_no_row_follow_the_papers_rule(width, heads, tokenizer):
-    with keras.StatelessScope(initialize_variables=False):
+    with without_values():
         config = thin_deep(tokenizer, None, hidden_dim=width).config
     shape = (config.num_layers, config.intermediate_dim, config.num_heads, config.dim)
     assert shape == (24, 4 * width, heads, width)
@@ -102,7 +100,7 @@ def test_the_vector_is_the_pooler_on_the_start_token(tokenizer, tmp_path):
 
 
 def test_fields_take_the_place_of_the_rows(tokenizer):
-    with keras.StatelessScope(initialize_variables=False):
+    with without_values():
         wide = thin_deep(tokenizer, "LEALLA-small", projection_dim=768, num_layers=3)
         low = thin_deep(tokenizer, 8, hidden_dim=32, bottleneck_dim=4, max_length=64)
     assert (wide.dim, wide.config.num_layers, wide.config.hidden_dim) == (768, 3, 128)

@@ -35,7 +35,7 @@ demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minu
 	fi; \
 	exit $$status
 
-# Files stay whole: their fixtures train models. A process takes gigabytes: four at most.
+# Files stay whole: their fixtures train models. A process takes 2.4 GB: four at most.
 test: $(DEV) $(TEACHER)  ## Run the tests
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 

@@ -13,7 +13,7 @@ from keras_msd.models.thin_deep import ROWS
 from keras_msd.recipes import run
 from keras_msd.recipes.folders import recipe_files
 from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.start_steps import thin_deep_shape
+from keras_msd.recipes.thin_deep_steps import thin_deep_shape
 
 LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
 TRAINED = [n for n in LEALLA if n not in ("lealla_lab", "lealla_dimensions")]
@@ -114,49 +114,6 @@ def smoke(name, folder, changes=None, **options):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("papers")
-
-
-@pytest.mark.parametrize("loss", ["fd", "ams_df", "ams_syn"])
-def test_thin_deep_students(place, loss):
-    name = f"lealla_small_{loss}"
-    done = smoke(name, place, QUICK, share_steps=True)
-    assert [row["name"] for row in done["rows"]] == [
-        "teacher", "student, teach_thin_deep",
-    ]  # fmt: skip
-    student = load_encoder(place / name / "student")
-    assert student.dim == 16 and student.config.num_layers == 2
-    assert student.config.pooling == "cls" and student.config.num_types == 2
-    assert student.config.max_positions == 512
-    history = json.loads(
-        (place / name / "stages/teach_thin_deep/history.json").read_text()
-    )
-    terms = {"fd": {"feature"}}.get(loss, {"ams", "feature"})
-    assert history["terms"].keys() == {"loss"} | terms
-    start = load_encoder(place / name / "stages/untrained/encoder")
-    assert (start.dim == 32) == (loss == "ams_df")  # the teacher's width while training
-    matrix = place / name / "stages/reduced/reduction.npy"
-    assert matrix.exists() == (loss == "ams_syn")
-
-
-def test_a_headline_recipe_leaves_an_artefact(place):
-    done = smoke("lealla_small", place, QUICK, share_steps=True)
-    (artefact,) = done["artefacts"]
-    student = load_encoder(place / "lealla_small" / "student")
-    texts = ["The dog sees the house.", "Der Hund sieht das Haus."]
-    np.testing.assert_allclose(
-        load_encoder(artefact).encode(texts), student.encode(texts), atol=1e-5
-    )
-
-
-def test_dimension_reduction_scores_the_teacher_at_each_width(place):
-    done = smoke("lealla_dimensions", place, QUICK, share_steps=True)
-    rows = {row["kind"]: row for row in done["rows"]}
-    assert list(rows) == ["teacher", "reduced_16", "reduced_8"]
-    assert rows["reduced_16"]["dim"] == 16
-    kept = [rows[kind]["tracks"]["en"] for kind in ("teacher", "reduced_16")]
-    assert kept[0] > kept[1] > 20
-    matrix = np.load(place / "lealla_dimensions/stages/reduced_8/reduction.npy")
-    assert matrix.shape == (32, 8)
 
 
 REGRESS = {

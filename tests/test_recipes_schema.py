@@ -164,8 +164,9 @@ def test_a_student_changes_only_what_it_names():
         (
             "student.start",
             "svdd",
-            ["'random' or 'svd'", "'svdd'", "Did you mean `svd`"],
+            ["'random', 'svd' or 'ridge'", "'svdd'", "Did you mean `svd`"],
         ),
+        ("student.start", "ridge", ['of student is not for students of kind "rec']),
         ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
         ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),

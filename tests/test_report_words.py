@@ -56,13 +56,11 @@ def unused(settings, dotted):
         return assistant["source"] != "new"
     if section == "student":
         thin = student["kind"] == "thin_deep"
-        return student["kind"] == "none" or (
-            thin and key in ("unit_layers", "start", "layers")
-        )
+        return student["kind"] == "none" or (thin and key in ("unit_layers", "layers"))
     if section == "starts" and key != "closed_form":
         branch = assistant["source"] == "new" and assistant["word_branch"]
         fitted = assistant["source"] == "new" and assistant["start"] != "random"
-        ridge = own["closed_form"] or fitted or branch
+        ridge = own["closed_form"] or fitted or branch or "ridge" in str(student)
         given = assistant["source"] not in ("new", "none") and "svd" in str(student)
         return not (ridge if key == "ridge" else branch or given)
     if section == "stages":
@@ -136,7 +134,8 @@ def test_kinds_are_told_apart():
     small = dict(settings_in_words(load_recipe("lealla_small", "paper").settings()))
     alone = dict(settings_in_words(load_recipe("lealla_small_fd", "paper").settings()))
     assert small["Student"] == (
-        "a thin, deep encoder; shape of row LEALLA-small of the paper; dropout 0.1."
+        "a thin, deep encoder; shape of row LEALLA-small of the paper; dropout 0.1; "
+        "start: random."
     )
     assert small["Tokenizer"] == "the teacher's own."
     stage = small["Stage teach thin deep"]

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_msd.recipes import data_steps, end_steps, start_steps
+from keras_msd.recipes import data_steps, end_steps, start_steps, thin_deep_steps
 from keras_msd.recipes.regress_steps import regress
 from keras_msd.recipes.stage_steps import train, train_with_curve
 from keras_msd.recipes.state import Run
@@ -25,6 +25,10 @@ STUDENT_STAGES: tuple[StudentStage, ...] = (
     "teach_thin_deep",
     "regress_similarity",
 )
+THIN_DEEP_STARTS = {
+    "random": thin_deep_steps.thin_deep_student,
+    "ridge": thin_deep_steps.ridge_student,
+}
 
 
 class Step(NamedTuple):
@@ -113,7 +117,8 @@ def _closed_forms(run: Run) -> Iterator[Step]:
     started = ours.assistant.source == "new" and (
         ours.assistant.start != "random" or ours.assistant.word_branch
     )
-    if wanted or started:
+    students = ours.student.each().values()
+    if wanted or started or any(one.start == "ridge" for one in students):
         yield Step("ridge", "closed_forms", partial(start_steps.fit_table, run))
     if wanted:
         for width in (None, *table_widths(run)):
@@ -165,7 +170,7 @@ def _reductions(run: Run) -> Iterator[Step]:
 
 def _reduction(run: Run, step: str, **width: Any) -> Step:
     settings = run.recipe.stages.reduce_teacher
-    make = partial(start_steps.reduce_teacher, run, settings=settings, **width)
+    make = partial(thin_deep_steps.reduce_teacher, run, settings=settings, **width)
     return Step(step, "stages", make, seed="reduce_teacher")
 
 
@@ -182,8 +187,9 @@ def _student(
     if settings.kind == "thin_deep":
         wide = each["teach_thin_deep"].feature == "distillation_first"
         dim = run.teacher.dim if wide else None
-        shape = start_steps.thin_deep_shape(settings)
-        make = partial(start_steps.thin_deep_student, run, shape=shape, output_dim=dim)
+        shape = thin_deep_steps.thin_deep_shape(settings)
+        start = THIN_DEEP_STARTS[settings.start]
+        make = partial(start, run, shape=shape, output_dim=dim)
     else:
         make = partial(
             start_steps.untrained_student, run, settings=settings, assistant=origin

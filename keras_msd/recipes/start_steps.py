@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, one_of
+from keras_msd.checks import InputError
 from keras_msd.recipes.data_steps import both_sides
 from keras_msd.recipes.state import Run
-from keras_msd.recipes.training import ReductionSettings, StudentSettings
+from keras_msd.recipes.training import StudentSettings
 
 
 class Goals:
@@ -81,7 +81,7 @@ def closed_form(run: Run, folder: Path, width: int | None) -> None:
     from keras_msd.starts.closed_form import closed_form_encoder
     from keras_msd.starts.svd import bottleneck
 
-    word, projection = _table(run), None
+    word, projection = fitted_table(run), None
     if width is not None:
         word, projection = bottleneck(word, width, run.frequencies)
     encoder = closed_form_encoder(
@@ -115,38 +115,6 @@ def untrained_student(
     student.save(folder / "encoder")
 
 
-def thin_deep_student(
-    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
-) -> None:
-    """Make a thin, deep student with random weights.
-
-    Args:
-        run: The run.
-        folder: The step's folder.
-        shape: As `thin_deep_shape` gives it.
-        output_dim: Makes its dense layer linear, with so many numbers.
-    """
-    from keras_msd.models.thin_deep import thin_deep
-
-    fields = shape | {"max_length": run.recipe.data.max_length}
-    if output_dim is not None:
-        fields |= {"projection_dim": output_dim, "projection_activation": "linear"}
-    thin_deep(run.tokenizer, row=None, **fields).save(folder / "encoder")
-
-
-def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
-    """Return the fields of a student's row, changed by those that it names."""
-    from keras_msd.models.thin_deep import ROWS
-
-    shape: dict[str, Any] = {}
-    if settings.row is not None:
-        one_of(ROWS, row=settings.row)
-        shape = ROWS[settings.row]._asdict()
-    names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim", "dropout")
-    own = {name: getattr(settings, name) for name in names}
-    return shape | {name: value for name, value in own.items() if value is not None}
-
-
 def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     """Give a student the nearest embedding block to its assistant's."""
     from keras_msd.starts.student import start_student as start
@@ -155,53 +123,6 @@ def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     scale = run.recipe.starts.branch_scale
     start(encoder, run.encoder(assistant), run.frequencies, scale)
     encoder.save(folder / "encoder")
-
-
-def reduce_teacher(
-    run: Run,
-    folder: Path,
-    settings: ReductionSettings,
-    width: int | None = None,
-    like: str | None = None,
-) -> dict[str, Any]:
-    """Fit a dense layer after the teacher and keep it as `reduction.npy`.
-
-    Args:
-        run: The run.
-        folder: The step's folder.
-        settings: The stage's.
-        width: Numbers that are left.
-        like: Instead of `width`: the step whose encoder has as many.
-    """
-    from keras_msd.starts.dimension_reduction import reduce_dimensions
-
-    table = run.table(run.recipe.stages.teach_thin_deep)
-    store = run.store(run.teacher)
-    other = "target" if run.recipe.teacher.multilingual else "source"
-    dim = width or run.encoder(like or "").dim
-    matrix = reduce_dimensions(
-        StoredVectors(table, store, "source"),
-        StoredVectors(table, store, other),
-        dim,
-        table.groups(np.arange(len(table))),
-        **settings.model_dump(exclude={"skip", "widths"}),
-        seed=run.seed("reduce_teacher"),
-    )
-    np.save(folder / "reduction.npy", matrix)
-    return {"dim": dim}
-
-
-class StoredVectors:
-    """A guide's vectors of one side of the pairs, read as they are needed."""
-
-    def __init__(self, table: Any, store: Any, side: str) -> None:
-        from keras_msd.data.batch_sources import guide_rows
-
-        self._store, self._where = store, guide_rows(table, store, side)
-        self.shape = (len(self._where), store.dim)
-
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        return self._store.vectors(self._where[rows])
 
 
 def take_branch(run: Run, folder: Path, step: str) -> None:
@@ -220,7 +141,8 @@ def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
     encoder.save(folder / "encoder")
 
 
-def _table(run: Run, name: str = "table") -> np.ndarray:
+def fitted_table(run: Run, name: str = "table") -> np.ndarray:
+    """Return a word table of the step `ridge`."""
     return np.load(run.folder.stage("ridge") / f"{name}.npy")
 
 
@@ -251,7 +173,7 @@ def _ridge(run: Run) -> Any:
     from keras_msd.starts.svd import bottleneck
 
     fields = _fields(run)
-    table = _table(run)
+    table = fitted_table(run)
     hidden = run.recipe.assistant.hidden_dim or table.shape[1]
     width = fields.pop("bottleneck_dim", None)
     fields.pop("hidden_dim", None)
@@ -283,9 +205,9 @@ def _grown(run: Run) -> Any:
     return grow_assistant(
         teacher,
         run.tokenizer,
-        _table(run, "input_table"),
+        fitted_table(run, "input_table"),
         run.recipe.data.max_length,
-        branch_table=_table(run) if ours.word_branch else None,
+        branch_table=fitted_table(run) if ours.word_branch else None,
         bottleneck_dim=ours.bottleneck_dim,
         frequencies=run.frequencies,
         body_weight=run.recipe.starts.body_weight,

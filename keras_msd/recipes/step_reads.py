@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_msd.recipes import data_steps, end_steps, start_steps
+from keras_msd.recipes import data_steps, end_steps, start_steps, thin_deep_steps
 from keras_msd.recipes.parallel_files import training_files
 from keras_msd.recipes.regress_steps import regress, regression_files
 from keras_msd.recipes.scores import evaluation_files
@@ -109,10 +109,13 @@ READS: dict[Callable[..., Any], Reads] = {
     start_steps.start_student: Reads(
         ("data", "starts"), ("pairs", "tokenizer"), ("student", "assistant")
     ),
-    start_steps.thin_deep_student: Reads(
+    thin_deep_steps.thin_deep_student: Reads(
         ("data",), ("tokenizer",), values=("shape", "output_dim")
     ),
-    start_steps.reduce_teacher: Reads(
+    thin_deep_steps.ridge_student: Reads(
+        ("data",), ("pairs", "tokenizer", "ridge"), values=("shape", "output_dim")
+    ),
+    thin_deep_steps.reduce_teacher: Reads(
         ("data", "teacher", "stages"),
         ("pairs", "tokenizer"),
         ("like",),

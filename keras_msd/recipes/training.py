@@ -20,6 +20,7 @@ Layers = Annotated[
 Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
 Feature = Literal["fd", "distillation_first", "synchronized"]
 GoldScale = Literal["over_5", "from_1"]
+StudentStart = Literal["random", "svd", "ridge"]
 StudentStage = Literal[
     "align_embedding",
     "teach_student",
@@ -48,7 +49,7 @@ class VariantSettings(Settings):
     unit_layers: Count | None = None
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
-    start: Literal["random", "svd"] | None = None
+    start: StudentStart | None = None
     layers: Literal["trained", "untrained"] | None = None
     row: Annotated[int, Field(ge=0)] | str | None = None
     hidden_dim: Count | None = None
@@ -65,10 +66,14 @@ class StudentSettings(Settings):
     table. `hidden_dim` may state the width that the student is meant to have; its
     layers are the assistant's, so any other width is an error before work begins.
     `layers` are those of the trained assistant or of the assistant before stage 1.
+    `start` of its bottleneck is "random" or the "svd" of the assistant's table.
 
     "thin_deep": no assistant; `row` of `models.thin_deep.ROWS`, and of its shape what
     `num_layers`, `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout` change;
-    without `row` those alone. "none": the assistant is what the recipe is about.
+    without `row` those alone. `start` "ridge": closed-form word rows under a pre-norm
+    body whose residuals begin at zero, with mean pooling and a linear dense layer.
+
+    "none": the assistant is what the recipe is about.
     """
 
     kind: Literal["recurrent", "thin_deep", "none"] = "recurrent"
@@ -81,12 +86,23 @@ class StudentSettings(Settings):
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
-    start: Literal["random", "svd"] = "random"
+    start: StudentStart = "random"
     layers: Literal["trained", "untrained"] = "trained"
     stages: dict[StudentStage, StageChange] = Field(default_factory=dict)
     variants: dict[Annotated[str, Field(pattern=r"^[a-z0-9]+$")], VariantSettings] = (
         Field(default_factory=dict)
     )
+
+    @model_validator(mode="after")
+    def _starts_as_its_kind_can(self) -> "StudentSettings":
+        other = {"recurrent": "ridge", "thin_deep": "svd"}.get(self.kind)
+        for name, student in self.each().items():
+            if student.start == other:
+                raise ValueError(
+                    f'`start = "{other}"` of {name} is not for students of kind '
+                    f'"{self.kind}"'
+                )
+        return self
 
     def each(self) -> dict[str, "StudentSettings"]:
         """Return every student by the name of its folder: `student`, `student_x`."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from keras_msd.checks import InputError, divides
 from keras_msd.recipes.schema import Recipe
+from keras_msd.recipes.thin_deep_steps import thin_deep_shape
 from keras_msd.recipes.training import StudentSettings
 
 
@@ -19,9 +20,13 @@ def check_widths(
         assistant: The loaded encoder, or None where the recipe makes a new one.
 
     Raises:
-        InputError: Two widths differ, or a unit does not fit the assistant's depth.
+        InputError: Two widths differ, a unit does not fit the assistant's depth, or a
+            closed-form start is wider than the teacher.
     """
     ours = recipe.assistant
+    if recipe.student.kind == "thin_deep":
+        for name, student in recipe.student.each().items():
+            _check_thin_deep(name, student, teacher.dim)
     if ours.source == "none":
         return
     if assistant is None and ours.start == "grow":
@@ -69,6 +74,16 @@ def _check_student(
         )
     if student.repeats is None:
         divides({f"unit_layers of {name}": student.unit_layers}, {"num_layers": depth})
+
+
+def _check_thin_deep(name: str, student: StudentSettings, dim: int) -> None:
+    hidden = thin_deep_shape(student).get("hidden_dim")
+    if student.start == "ridge" and not (hidden and hidden <= dim):
+        raise InputError(
+            'A closed-form start, `start = "ridge"`, is a part of the teacher\'s '
+            f"vectors, of at most {dim} numbers. Received: {name} of width {hidden}. "
+            'Set `student.hidden_dim`, or `start = "random"`.'
+        )
 
 
 def _grown_from(recipe: Recipe, body: Any | None) -> Any:

@@ -8,7 +8,7 @@ from keras_msd.report.rows import plain
 # Sections that are said below, in a part of their own or elsewhere on the page.
 SAID = ("recipe", "scale", "budget", "teacher", "data", "tokenizer", "assistant",
         "student", "stages", "starts", "evaluate")  # fmt: skip
-OF_RECURRENT = ("unit_layers", "start", "layers")  # mean nothing for thin, deep ones
+OF_RECURRENT = ("unit_layers", "layers")  # mean nothing for thin, deep ones
 OF_BRANCH = ("body_weight", "branch_scale")
 OF_STUDENTS = ("align_embedding", "teach_student", "contrastive_learning")
 
@@ -153,9 +153,11 @@ def _unit(layers: int | None, repeats: int | None) -> str:
 def _starts(recipe: dict[str, Any]) -> str:
     own, assistant = dict(recipe.get("starts", {})), recipe.get("assistant", {})
     new = assistant.get("source", "new") == "new"
-    halved = any(one.get("start") == "svd" for one in _students(recipe).values())
+    begun = {one.get("start") for one in _students(recipe).values()}
+    halved = "svd" in begun
     branched = assistant.get("word_branch") if new else halved
     fitted = new and (branched or assistant.get("start", "random") != "random")
+    fitted = fitted or "ridge" in begun
     if not own.get("closed_form") and not fitted:
         own.pop("ridge", None)
     if not branched:

@@ -7,6 +7,14 @@ import numpy as np
 from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.models.encoder import Encoder, new_encoder
 
+# A body that begins as the identity, and keeps the norms of the rows below it, which an
+# embedding LayerNorm would flatten.
+IDENTITY: dict[str, Any] = {
+    "embedding_layer_norm": False,
+    "normalize_first": True,
+    "zero_residuals": True,
+}
+
 
 def closed_form_encoder(
     tokenizer: Tokenizer,
@@ -17,8 +25,7 @@ def closed_form_encoder(
     """Make the encoder whose vector is the direction of a sentence's mean word row.
 
     With `num_layers` above zero the body is pre-norm with zeroed residuals, hence the
-    identity: training starts from the closed form and keeps the norms of its rows,
-    which an embedding LayerNorm would flatten.
+    identity: training starts from the closed form.
 
     Args:
         tokenizer: The one that the table was fitted with.
@@ -35,18 +42,25 @@ def closed_form_encoder(
         "intermediate_dim": 1,
         "hidden_dim": hidden_dim,
         "bottleneck_dim": None if projection is None else word.shape[1],
-        "embedding_layer_norm": False,
-        "normalize_first": True,
-        "zero_residuals": True,
         "pooling": "mean",
         "normalize": True,
     }
-    encoder = new_encoder(tokenizer, **own | fields)
-    values = encoder.weights()
-    values["embedding/word"] = word
+    encoder = new_encoder(tokenizer, **own | IDENTITY | fields)
+    given = {"embedding/word": word}
     if projection is not None:
-        values["embedding/projection"] = projection
+        given["embedding/projection"] = projection
+    set_closed_form(encoder, given)
+    return encoder
+
+
+def set_closed_form(encoder: Encoder, given: dict[str, np.ndarray]) -> None:
+    """Set the word table and other weights; positions and types become zero.
+
+    Args:
+        encoder: Its body is the `IDENTITY`, or it has none.
+        given: Values by the names of weights, as `Encoder.weights` has them.
+    """
+    values = encoder.weights() | given
     for name in ("embedding/position", "embedding/type"):
         values[name] = np.zeros_like(values[name])
     encoder.set_weights(values, origin="the closed form")
-    return encoder

@@ -1,13 +1,14 @@
-"""Tables 3 to 5, 7 and 8 at lab size: contrastive learning, recurrence, sizes.
+"""The papers' ablations at lab size: MSD's tables 3 to 5, 7 and 8, LEALLA's table 8.
 
-The recipe `msd_ablations` over three seeds, `msd_sizes` over one; every row has the
-same pairs, order and number of updates as its neighbours. What rows, recipes and seeds
-have in common is done once. A run that was stopped goes on where it was, and a seed
-that stands in the result is not run again: delete the file to begin anew.
+The recipes `msd_ablations` and `lealla_lab` over three seeds, `msd_sizes` over one;
+every row has the same pairs, order and number of updates as its neighbours. What rows,
+recipes and seeds have in common is done once. A run that was stopped goes on where it
+was, and a seed that stands in the result is not run again: delete the file to begin
+anew.
 
     python benchmarks/ablations.py --data DATA --out runs/ablations
 
-`--recipe` picks one of the two.
+`--recipe` picks some of the three.
 """
 
 import argparse
@@ -20,33 +21,38 @@ from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
-RECIPES = {"msd_ablations": None, "msd_sizes": 1}  # at most so many of the seeds
-SCORES = ("cross_lingual", "monolingual")
-CHANGES = {
+# At most so many of the seeds.
+RECIPES = {"msd_ablations": None, "msd_sizes": 1, "lealla_lab": None}
+SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
+CHANGES: dict[str, Any] = {
     "evaluate.intermediate": "none",
-    "evaluate.retrieval": [],
     "evaluate.artefacts": False,
 }
+PUBLISHED = {"retrieval": "tatoeba"}  # under another name
+ONLY_STS = {"evaluate.retrieval": []}  # as the paper's own tables have it
 
 
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the last row of the assistant and of each student, by name."""
+    """Return the last row of the assistant, of each student and of closed forms."""
     found = {}
     for row in rows:
         if row["kind"] in ("assistant", "stage"):
             found[row.get("student", "assistant")] = row
+        elif row["kind"] == "closed_form":
+            found[row["name"]] = row
     return found
 
 
 def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """Run a recipe with one seed; return sizes, scores and seconds of every row."""
+    changes = CHANGES | (ONLY_STS if recipe.startswith("msd_") else {})
     done = run(
         recipe,
         given.out / f"{recipe}_{seed}",
         given.scale,
         data_dir=given.data,
         store_dir=given.store,
-        overrides=CHANGES | {"recipe.seed": seed},
+        overrides=changes | {"recipe.seed": seed},
         share_steps=True,
     )
     timings = done["timings"]
@@ -54,7 +60,7 @@ def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]
         "seconds": timings["seconds"],
         "seconds_reused": round(sum(timings["reused"].values()), 3),
         "rows": {
-            name: {key: row[key] for key in ("parameters", *SCORES)}
+            name: {key: row[key] for key in ("parameters", *SCORES) if key in row}
             for name, row in last_rows(done["rows"]).items()
         },
     }
@@ -62,18 +68,19 @@ def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]
 
 def shown(recipe: str, scale: str, seeds: dict[str, dict[str, Any]]) -> str:
     """Return a table of means, with half the range where there are several seeds."""
-    lines = [f"\n{recipe}: Spearman x 100, seeds {', '.join(seeds)}"]
+    lines = [f"\n{recipe}: Spearman and P@1 x 100, seeds {', '.join(seeds)}"]
     about = load_recipe(recipe, scale).recipe.rows
     runs = [one["rows"] for one in seeds.values()]
     for name, first in runs[0].items():
         cells = [
-            (about[name].row if name in about else name).ljust(36),
+            (about[name].row if name in about else name).ljust(46),
             f"{first['parameters']:>12,}",
         ]
-        for key in SCORES:
+        for key in [key for key in SCORES if key in first]:
             values = [rows[name][key] for rows in runs]
             cell = f"{key} {np.mean(values):6.2f} +- {np.ptp(values) / 2:.2f}"
-            printed = about[name].expected.get(key) if name in about else None
+            published = about[name].expected if name in about else {}
+            printed = published.get(PUBLISHED.get(key, key))
             cells.append(cell if printed is None else f"{cell} (paper {printed})")
         lines.append("  ".join(cells))
     return "\n".join(lines)

@@ -277,8 +277,9 @@ def test_what_rests_on_an_unknown_step_is_not_shared(place):
 def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
     alone = {end_steps.keep, end_steps.speed, end_steps.neighbours, end_steps.export}
     seen = set()
-    for name in recipe_files():
-        recipe = load_recipe(name, "smoke")
+    cases = [(name, {}) for name in recipe_files()]
+    for name, changes in [*cases, ("lealla_lab", {"student.start": "ridge"})]:
+        recipe = load_recipe(name, "smoke", changes)
         folder = SimpleNamespace(stage=tmp_path.joinpath)
         for step in plan(Run(recipe, folder, None, tmp_path)):
             action, given = step.action.func, step.action.keywords

@@ -277,9 +277,8 @@ def test_what_rests_on_an_unknown_step_is_not_shared(place):
 def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
     alone = {end_steps.keep, end_steps.speed, end_steps.neighbours, end_steps.export}
     seen = set()
-    recipes = [load_recipe(name, "smoke") for name in recipe_files()]
     begun = load_recipe("lealla_lab", "smoke", {"student.start": "ridge"})
-    for recipe in [*recipes, begun]:
+    for recipe in [*(load_recipe(name, "smoke") for name in recipe_files()), begun]:
         folder = SimpleNamespace(stage=tmp_path.joinpath)
         for step in plan(Run(recipe, folder, None, tmp_path)):
             action, given = step.action.func, step.action.keywords

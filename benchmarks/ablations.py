@@ -21,15 +21,19 @@ from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
-# At most so many of the seeds.
-RECIPES = {"msd_ablations": None, "msd_sizes": 1, "lealla_lab": None}
+ONLY_STS: dict[str, Any] = {"evaluate.retrieval": []}  # as in MSD's own tables
+# At most so many of the seeds, and changes of the recipe.
+RECIPES: dict[str, tuple[int | None, dict[str, Any]]] = {
+    "msd_ablations": (None, ONLY_STS),
+    "msd_sizes": (1, ONLY_STS),
+    "lealla_lab": (None, {}),
+}
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
 CHANGES: dict[str, Any] = {
     "evaluate.intermediate": "none",
     "evaluate.artefacts": False,
 }
 PUBLISHED = {"retrieval": "tatoeba"}  # under another name
-ONLY_STS = {"evaluate.retrieval": []}  # as the paper's own tables have it
 
 
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -45,14 +49,13 @@ def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """Run a recipe with one seed; return sizes, scores and seconds of every row."""
-    changes = CHANGES | (ONLY_STS if recipe.startswith("msd_") else {})
     done = run(
         recipe,
         given.out / f"{recipe}_{seed}",
         given.scale,
         data_dir=given.data,
         store_dir=given.store,
-        overrides=changes | {"recipe.seed": seed},
+        overrides=CHANGES | RECIPES[recipe][1] | {"recipe.seed": seed},
         share_steps=True,
     )
     timings = done["timings"]
@@ -103,7 +106,7 @@ def main() -> None:
         if result["scale"] != given.scale:
             raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     for recipe in given.recipe:
-        seeds = given.seeds[: RECIPES[recipe]]
+        seeds = given.seeds[: RECIPES[recipe][0]]
         settings = digest(load_recipe(recipe, given.scale).model_dump_json())
         empty = {"settings": settings, "seeds": {}}
         found = result["recipes"].setdefault(recipe, empty)

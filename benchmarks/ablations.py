@@ -107,7 +107,9 @@ def main() -> None:
             raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     for recipe in given.recipe:
         seeds = given.seeds[: RECIPES[recipe][0]]
-        settings = digest(load_recipe(recipe, given.scale).model_dump_json())
+        settings = digest(
+            load_recipe(recipe, given.scale).model_dump_json(exclude={"recipe"})
+        )
         empty = {"settings": settings, "seeds": {}}
         found = result["recipes"].setdefault(recipe, empty)
         if found["settings"] != settings:

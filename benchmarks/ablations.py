@@ -107,6 +107,7 @@ def main() -> None:
             raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     for recipe in given.recipe:
         seeds = given.seeds[: RECIPES[recipe][0]]
+        # Without the header: a title or cost put right leaves a result what it is.
         settings = digest(
             load_recipe(recipe, given.scale).model_dump_json(exclude={"recipe"})
         )

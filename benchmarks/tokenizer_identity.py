@@ -24,12 +24,12 @@ import tensorflow as tf
 import tokenizers
 from tokenizers import pre_tokenizers, processors, trainers
 
-from keras_msd.data.graph_tokenizer import GraphTokenizer
-from keras_msd.data.tokenizer import Tokenizer, read_checkpoint_tokenizer
-from keras_msd.data.train_tokenizer import train_unigram
 from keras_msd.export.portable import describe, load_portable
 from keras_msd.files import write_json
 from keras_msd.progress import track
+from keras_msd.tokenizers.base import Tokenizer, read_checkpoint_tokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer
+from keras_msd.tokenizers.train import train_unigram
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tokenizer_identity.json"

@@ -1,17 +1,18 @@
 """Small multilingual sentence encoders, distilled from a teacher that you trust."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from keras_msd.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from keras_msd.checkpoints.loading import load_encoder
     from keras_msd.checks import InputError
     from keras_msd.evaluate.search import search
     from keras_msd.models.encoder import Encoder, new_encoder
-    from keras_msd.models.loading import load_encoder
     from keras_msd.models.student import build_student
-    from keras_msd.models.teacher import load_teacher
     from keras_msd.models.thin_deep import thin_deep
     from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
+    from keras_msd.teachers.teacher import load_teacher
 
 __version__ = "0.1.0"
 
@@ -19,8 +20,8 @@ _NAMES = {
     "Encoder": "keras_msd.models.encoder",
     "InputError": "keras_msd.checks",
     "build_student": "keras_msd.models.student",
-    "load_encoder": "keras_msd.models.loading",
-    "load_teacher": "keras_msd.models.teacher",
+    "load_encoder": "keras_msd.checkpoints.loading",
+    "load_teacher": "keras_msd.teachers.teacher",
     "new_encoder": "keras_msd.models.encoder",
     "search": "keras_msd.evaluate.search",
     "thin_deep": "keras_msd.models.thin_deep",
@@ -28,6 +29,7 @@ _NAMES = {
     "trimming_report": "keras_msd.models.trim_vocabulary",
 }
 _FOLDERS = (
+    "checkpoints",
     "data",
     "evaluate",
     "export",
@@ -38,7 +40,9 @@ _FOLDERS = (
     "report",
     "stages",
     "starts",
+    "teachers",
     "testing",
+    "tokenizers",
 )
 
 __all__ = [
@@ -55,13 +59,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(import_module(_NAMES[name]), name)
-    if name in _FOLDERS:
-        return import_module(f"keras_msd.{name}")
-    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_NAMES, *_FOLDERS])
+__getattr__, __dir__ = lazy_names(
+    __name__, _NAMES | {name: f"keras_msd.{name}" for name in _FOLDERS}
+)

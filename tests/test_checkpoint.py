@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from keras_msd.checkpoints.checkpoint import load_checkpoint
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
-from keras_msd.models.checkpoint import load_checkpoint
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.loading import load_encoder
 from keras_msd.models.network import build_model
-from keras_msd.models.weights import read_checkpoint
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))

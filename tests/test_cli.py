@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from keras_msd import cli, cli_output
+from keras_msd import cli
 from keras_msd.checks import InputError
+from keras_msd.cli import output as cli_output
 from keras_msd.testing import tiny_encoder
 
 COMMANDS = [

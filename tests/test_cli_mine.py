@@ -4,9 +4,9 @@ import json
 import pytest
 
 from keras_msd import cli
-from keras_msd.cli_mine import read_sentences
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.cli.mine import read_sentences
 from keras_msd.evaluate import mine
-from keras_msd.models.loading import load_encoder
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 

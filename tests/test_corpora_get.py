@@ -13,8 +13,9 @@ import pytest
 from corpus_files import bucc_members, lines, moses, sentences, tarred
 from corpus_server import served
 
-from keras_msd import cli, cli_data
+from keras_msd import cli
 from keras_msd.checks import InputError
+from keras_msd.cli import data as cli_data
 from keras_msd.data import read_pairs
 from keras_msd.data.corpora import catalogue, corpora, corpus, get, get_corpus, remote
 from keras_msd.data.corpora.download import PAUSE

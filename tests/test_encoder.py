@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import new_encoder
-from keras_msd.models.loading import load_encoder
 from keras_msd.testing import tiny_encoder
 
 TEXTS = ["the cat", "", "a dog runs in the park", "la casa " * 40, "é ü", "the cat"]

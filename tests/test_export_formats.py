@@ -10,7 +10,6 @@ import pytest
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.data.tokenizer import read_checkpoint_tokenizer
 from keras_msd.evaluate import search_many
 from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
 from keras_msd.export.formats import MODEL_FILES
@@ -18,6 +17,7 @@ from keras_msd.export.parity import neighbours_kept, row_cosines
 from keras_msd.export.proof_sentences import SENTENCES, proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.base import read_checkpoint_tokenizer
 
 RUNTIMES = {
     "saved_model": ["tensorflow"],

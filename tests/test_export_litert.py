@@ -11,12 +11,13 @@ import tensorflow as tf
 from portable_cases import wordpiece
 
 from keras_msd.checks import InputError
-from keras_msd.export import litert, presets_folder
+from keras_msd.export import presets_folder
+from keras_msd.export.litert import ids as litert
+from keras_msd.export.litert.archive import read_files, with_files
+from keras_msd.export.litert.delegation import Delegation, delegation
+from keras_msd.export.litert.edit import TFLiteModel
 from keras_msd.export.parity import ExportError, row_cosines
 from keras_msd.export.portable import describe
-from keras_msd.export.tflite_archive import read_files, with_files
-from keras_msd.export.tflite_delegation import Delegation, delegation
-from keras_msd.export.tflite_edit import TFLiteModel
 from keras_msd.testing import tiny_encoder
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter")

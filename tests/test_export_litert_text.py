@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from tokenizer_texts import CORPUS, made_texts
 
-from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.export import export, litert_text, load_artefact, presets_folder
+from keras_msd.export import export, load_artefact, presets_folder
+from keras_msd.export.litert import text as litert_text
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.train import train_unigram
 
 mediapipe = pytest.importorskip("mediapipe.tasks.python")
 
@@ -199,7 +200,7 @@ def run(*command):
 
 def test_an_open_model_does_not_disturb_pythons_end(models):
     done = run(
-        "from keras_msd.export.mediapipe_text import load\n"
+        "from keras_msd.export.litert.mediapipe import load\n"
         f"run, other = load({str(models / 'int8')!r}), load({str(models / 'None')!r})\n"
         "print(run(['one', 'two']).shape)",
     )

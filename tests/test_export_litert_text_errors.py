@@ -9,10 +9,10 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.export import litert_text
-from keras_msd.export.tflite_archive import with_files
+from keras_msd.export.litert import text as litert_text
+from keras_msd.export.litert.archive import with_files
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 pytest.importorskip("mediapipe.tasks.python")
 

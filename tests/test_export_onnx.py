@@ -7,18 +7,13 @@ import pytest
 from onnx_encoder import TEXTS, cosines, random_encoder, run_alone
 
 from keras_msd.checks import InputError
-from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
 from keras_msd.data.padding import pad_batch
-from keras_msd.data.tokenizer import read_checkpoint_tokenizer
-from keras_msd.export import (
-    export,
-    load_artefact,
-    onnx_files,
-    onnx_ids,
-    presets_folder,
-    read_card,
-)
+from keras_msd.export import export, load_artefact, presets_folder, read_card
+from keras_msd.export.onnx import files as onnx_files
+from keras_msd.export.onnx import ids as onnx_ids
 from keras_msd.export.portable import describe
+from keras_msd.tokenizers.base import read_checkpoint_tokenizer
+from keras_msd.tokenizers.bytepair import BytePairTokenizer
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -6,8 +6,8 @@ from keras_msd.export.word_table import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx_graph import FLOAT, INT32, Graph  # noqa: E402
-from keras_msd.export.onnx_quantize import Weights, block_size, pack  # noqa: E402
+from keras_msd.export.onnx.graph import FLOAT, INT32, Graph  # noqa: E402
+from keras_msd.export.onnx.quantize import Weights, block_size, pack  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):

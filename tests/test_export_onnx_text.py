@@ -7,25 +7,20 @@ from onnx_encoder import TEXTS, random_encoder, run_alone
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.data.tokenizer import read_checkpoint_tokenizer
-from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.export import (
-    export,
-    load_artefact,
-    onnx_extensions,
-    onnx_ids,
-    onnx_text,
-    presets_folder,
-    read_card,
-)
-from keras_msd.export.onnx_extensions import load_extensions
+from keras_msd.export import export, load_artefact, presets_folder, read_card
+from keras_msd.export.onnx import extensions as onnx_extensions
+from keras_msd.export.onnx import ids as onnx_ids
+from keras_msd.export.onnx import text as onnx_text
+from keras_msd.export.onnx.extensions import load_extensions
+from keras_msd.tokenizers.base import read_checkpoint_tokenizer
+from keras_msd.tokenizers.train import train_unigram
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export import onnx_check  # noqa: E402
-from keras_msd.export.onnx_front import token_ids  # noqa: E402
-from keras_msd.export.onnx_graph import INT32, STRING, Graph  # noqa: E402
-from keras_msd.export.onnx_strings import without_nul  # noqa: E402
+from keras_msd.export.onnx import check as onnx_check  # noqa: E402
+from keras_msd.export.onnx.front import token_ids  # noqa: E402
+from keras_msd.export.onnx.graph import INT32, STRING, Graph  # noqa: E402
+from keras_msd.export.onnx.strings import without_nul  # noqa: E402
 
 SAMPLE = made_texts(600) + CORPUS
 WORDPIECE = {

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export import ExportError, saved_model
+from keras_msd.export import ExportError
+from keras_msd.export.saved_model import exporter as saved_model
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_msd.export import saved_model
 from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.saved_model import exporter as saved_model
 from keras_msd.export.stored_network import Kernel, store_network
 from keras_msd.testing import tiny_encoder
 

@@ -7,13 +7,13 @@ import pytest
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.tokenizer import read_checkpoint_tokenizer
-from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.tokenizers.base import read_checkpoint_tokenizer
+from keras_msd.tokenizers.bytepair import BytePairTokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.train import train_unigram
 
 tf = pytest.importorskip("tensorflow")
-from keras_msd.data.graph_tokenizer import GraphTokenizer  # noqa: E402
+from keras_msd.tokenizers.graph import GraphTokenizer  # noqa: E402
 
 TEXTS = made_texts(1000) + CORPUS
 # The two operations come from their files: `import tensorflow_text` imports Keras.

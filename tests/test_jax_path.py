@@ -23,10 +23,10 @@ def path_through_everything(folder):
     import keras
 
     from keras_msd import stages
+    from keras_msd.checkpoints.loading import load_encoder
     from keras_msd.data.batches import PairBatches
     from keras_msd.data.readers.discover import read_pairs
     from keras_msd.data.store import GuideStore
-    from keras_msd.models.loading import load_encoder
     from keras_msd.models.student import build_student
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
 
@@ -99,7 +99,7 @@ def test_the_student_encodes_and_loads_back(folder):
 
 
 def test_tensorflow_gives_the_same_vectors_for_the_saved_student(folder):
-    from keras_msd.models.loading import load_encoder
+    from keras_msd.checkpoints.loading import load_encoder
 
     made = load_encoder(folder / "student").encode(TEXTS)
     np.testing.assert_allclose(

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keras_msd.export import litert, presets_folder
+from keras_msd.export import presets_folder
+from keras_msd.export.litert import ids as litert
 from keras_msd.files import write_json
 from keras_msd.testing import tiny_encoder
 

@@ -9,7 +9,7 @@ from keras_msd.checks import InputError
 from keras_msd.losses.cosine import cosine_matrix
 from keras_msd.losses.embedding_mse import EmbeddingMSE
 from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
-from keras_msd.testing_losses import run_loss_test
+from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.
 GUIDE = np.array([[1, 0, 0], [0, 2, 0], [1, 0, 0], [1, 1, -1]], "float32")

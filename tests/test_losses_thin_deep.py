@@ -7,7 +7,7 @@ from keras_msd.checks import InputError
 from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
 from keras_msd.losses.feature_distillation import FeatureDistillation
 from keras_msd.losses.logit_distillation import LogitDistillation
-from keras_msd.testing_losses import run_loss_test
+from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.
 GROUP = np.array([0, 1, 0, 3], "int32")

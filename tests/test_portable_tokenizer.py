@@ -7,12 +7,12 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
-from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
-from keras_msd.data.rebuild_tokenizer import parse
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.train_tokenizer import train_unigram
 from keras_msd.export import presets_folder
 from keras_msd.export.portable import describe, load_portable
+from keras_msd.tokenizers.bytepair import BytePairTokenizer
+from keras_msd.tokenizers.rebuild import parse
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.train import train_unigram
 
 ANY_LENGTH = 10**6
 

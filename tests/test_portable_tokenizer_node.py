@@ -9,9 +9,10 @@ import portable_cases
 import pytest
 from tokenizer_texts import CORPUS
 
-from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.export import onnx_files, presets_folder
+from keras_msd.export import presets_folder
+from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.portable import describe
+from keras_msd.tokenizers.train import train_unigram
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is not installed")

@@ -10,15 +10,15 @@ from keras_msd.checks import InputError
 from keras_msd.data.corpora import corpora
 from keras_msd.data.pair import Pairs
 from keras_msd.recipes import run
-from keras_msd.recipes.folders import recipe_files
-from keras_msd.recipes.loading import describe, load_recipe
-from keras_msd.recipes.parallel_files import (
+from keras_msd.recipes.runs.parallel_files import (
     corpus_of,
     development_pairs,
     training_files,
     training_pairs,
 )
-from keras_msd.recipes.state import Run
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
 
 
 def test_recipes_name_corpora_of_the_catalogue():
@@ -146,8 +146,8 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
     ],
 )
 def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
-    from keras_msd.recipes.before import check_stages
-    from keras_msd.recipes.data_steps import take_pairs
+    from keras_msd.recipes.runs.checks import check_stages
+    from keras_msd.recipes.steps.data import take_pairs
 
     recipe = small(place, **overrides)
     folder = SimpleNamespace(stage=lambda name: place / "steps" / name)
@@ -178,7 +178,7 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     )
     big = [(text, german(text)) for text in sentences(400, 2)]
     write_rows(tmp_path / "parallel/train/big.en-de.tsv.gz", big)
-    from keras_msd.recipes.data_steps import take_pairs
+    from keras_msd.recipes.steps.data import take_pairs
 
     recipe = small(place, **changes)
     folder = SimpleNamespace(stage=lambda name: tmp_path / "steps" / name)

@@ -7,11 +7,11 @@ import pytest
 from corpus_files import convert, lines, moses, sentences, zipped
 from scipy.stats import spearmanr
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.evaluate.sts import read_sts
-from keras_msd.models.loading import load_encoder
 from keras_msd.recipes import run
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.report.rows import score_of
 from keras_msd.testing import tiny_encoder
 

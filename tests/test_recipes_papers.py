@@ -7,13 +7,13 @@ import shutil
 import numpy as np
 import pytest
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.models.loading import load_encoder
 from keras_msd.models.thin_deep import ROWS
 from keras_msd.recipes import run
-from keras_msd.recipes.folders import recipe_files
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.thin_deep_steps import thin_deep_shape
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.steps.thin_deep import thin_deep_shape
 
 LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
 TRAINED = [n for n in LEALLA if n not in ("lealla_lab", "lealla_dimensions")]
@@ -196,7 +196,7 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.regress_steps import check_regression
+    from keras_msd.recipes.steps.regress import check_regression
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from keras_msd.recipes.demo import broken_rules
-from keras_msd.recipes.hashed_words import HashedWords
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.plan import plan
-from keras_msd.recipes.start_steps import Goals
-from keras_msd.recipes.state import Run
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.steps.plan import plan
+from keras_msd.recipes.steps.starts import Goals
+from keras_msd.teachers.hashed_words import HashedWords
 
 
 def test_every_student_has_its_steps(tmp_path):

@@ -7,18 +7,18 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
-from keras_msd.recipes.before import facts
-from keras_msd.recipes.environment import environment
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.resume import RunFolder
-from keras_msd.recipes.run_lock import locked
-from keras_msd.recipes.state import Run
-from keras_msd.recipes.summary import scores
+from keras_msd.recipes.runs.checks import facts
+from keras_msd.recipes.runs.environment import environment
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run_folder import RunFolder
+from keras_msd.recipes.runs.run_lock import locked
+from keras_msd.recipes.runs.summary import scores
+from keras_msd.recipes.schema.loading import load_recipe
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from keras_msd.recipes.run_lock import locked
+from keras_msd.recipes.runs.run_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -103,7 +103,7 @@ def test_an_assistant_that_scores_nothing():
     step = {"part": "evaluation"}
     recipe = load_recipe("msd_lab", "smoke")
     rows = [("assistant", {"kind": "assistant"}), ("small", {"student": "small"})]
-    from keras_msd.recipes.plan import Step
+    from keras_msd.recipes.steps.plan import Step
 
     steps = [
         Step(name, step["part"], dict, {"kind": "stage"} | row) for name, row in rows

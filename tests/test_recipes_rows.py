@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.schema.loading import describe, load_recipe
 
 GOLDEN = Path(__file__).parent / "golden" / "msd_rows.tsv"
 with open(GOLDEN, encoding="utf-8") as file:

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from small_recipe import german, sentences, write_place, write_rows
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.files import read_json, write_json
-from keras_msd.models.loading import load_encoder
-from keras_msd.recipes import end_steps, run, start_steps
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.run_lock import locked
-from keras_msd.recipes.state import Run
+from keras_msd.recipes import run
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run_lock import locked
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.steps import finish as end_steps
+from keras_msd.recipes.steps import starts as start_steps
 from keras_msd.testing import tiny_encoder
 
 

@@ -3,11 +3,11 @@ import tomllib
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.folders import find_recipe, recipe_files, recipe_folder
-from keras_msd.recipes.listing import list_recipes
-from keras_msd.recipes.loading import load_recipe, merge, parse_override
-from keras_msd.recipes.schema import Recipe
-from keras_msd.recipes.toml_text import to_toml
+from keras_msd.recipes.runs.toml_text import to_toml
+from keras_msd.recipes.schema.folders import find_recipe, recipe_files, recipe_folder
+from keras_msd.recipes.schema.listing import list_recipes
+from keras_msd.recipes.schema.loading import load_recipe, merge, parse_override
+from keras_msd.recipes.schema.recipe import Recipe
 
 ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
 MSD = [f"msd_{line}_{row}" for line in ("xlmr", "minilm") for row in ROWS]

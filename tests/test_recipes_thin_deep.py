@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_recipes_papers import QUICK, smoke
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.models.loading import load_encoder
 from keras_msd.recipes import run
 
 

@@ -14,9 +14,7 @@ from keras_msd.evaluate import sts
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.losses.cosine_similarity_mse import CosineSimilarityMSE
 from keras_msd.stages.regress_similarity import RegressSimilarity
-from keras_msd.testing import tiny_encoder
-from keras_msd.testing_losses import run_loss_test
-from keras_msd.testing_stages import run_stage_test
+from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 
 FIRST = np.array([[3, 0, 4], [1, 1, 0], [0, 2, 0]], "float32")
 SECOND = np.array([[3, 0, 4], [0, 1, 0], [0, -1, 0]], "float32")

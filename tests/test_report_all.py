@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.toml_text import to_toml
+from keras_msd.recipes.runs.toml_text import to_toml
 from keras_msd.report import write_report_of_all
 from keras_msd.report.blocks import Heading, Table, Text
 from keras_msd.report.paper_plots import front_of
@@ -138,7 +138,7 @@ def test_models_of_other_test_sets_are_not_compared(runs):
 
 
 def test_settings_that_differ_from_the_paper(tmp_path):
-    from keras_msd.recipes.loading import load_recipe
+    from keras_msd.recipes.schema.loading import load_recipe
 
     for name, scale in (("msd_xlmr_ru3", "smoke"), ("msd_lab", "lab")):
         settings = load_recipe(name, scale).settings()

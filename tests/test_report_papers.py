@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from keras_msd.recipes.folders import recipe_folder
-from keras_msd.recipes.loading import describe, load_recipe
-from keras_msd.recipes.toml_text import to_toml
+from keras_msd.recipes.runs.toml_text import to_toml
+from keras_msd.recipes.schema.folders import recipe_folder
+from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report import write_report, write_report_of_all
 from keras_msd.report.differences import OURS
 from keras_msd.report.files import read_run

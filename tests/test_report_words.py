@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from keras_msd.recipes.folders import recipe_files
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report.words import settings_in_words
 
 SHOWN_ELSEWHERE = ("recipe", "scale", "budget")

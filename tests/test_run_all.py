@@ -4,9 +4,10 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import run_all, runner_all
-from keras_msd.recipes.loading import describe
-from keras_msd.recipes.runner_all import with_scale
+from keras_msd.recipes import run_all
+from keras_msd.recipes.runs import runner_all
+from keras_msd.recipes.runs.runner_all import with_scale
+from keras_msd.recipes.schema.loading import describe
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import tensorflow_text as tf_text
 from safetensors.numpy import load_file
 from saved_models import IDS, TEXT, save, vocabulary
 
-from keras_msd.models.loading import load_encoder
-from keras_msd.models.teacher import load_teacher
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.teachers.teacher import load_teacher
 
 GOLDEN = Path(__file__).parent / "golden"
 LABSE = GOLDEN / "labse" / "cased"

@@ -8,15 +8,17 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import end_steps, run_all, step_keys
-from keras_msd.recipes.folders import recipe_files
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.plan import Step, plan
-from keras_msd.recipes.runner import run
-from keras_msd.recipes.shared_steps import SharedSteps
-from keras_msd.recipes.state import Run
-from keras_msd.recipes.step_keys import step_key
-from keras_msd.recipes.step_reads import READS
+from keras_msd.recipes import run_all
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.runner import run
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.steps import finish as end_steps
+from keras_msd.recipes.steps import keys as step_keys
+from keras_msd.recipes.steps.keys import step_key
+from keras_msd.recipes.steps.plan import Step, plan
+from keras_msd.recipes.steps.reads import READS
+from keras_msd.recipes.steps.shared import SharedSteps
 
 TINY = {
     "assistant.num_layers": 2,
@@ -213,7 +215,7 @@ def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
 
 def shared(place, tmp_path, record=None):
     """Return the sharing of a run in a new folder, and the steps of that run."""
-    from keras_msd.recipes.resume import RunFolder
+    from keras_msd.recipes.runs.run_folder import RunFolder
 
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, place / "store")

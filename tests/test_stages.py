@@ -14,7 +14,7 @@ from keras_msd.stages.base import Stage
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.stages.teach_assistant import TeachAssistant
 from keras_msd.stages.teach_student import TeachStudent
-from keras_msd.testing_stages import run_stage_test
+from keras_msd.testing import run_stage_test
 
 HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6
 SIZES = {"vocabulary_size": 30, "hidden_dim": HIDDEN, "num_layers": 1, "num_heads": 2}

@@ -7,14 +7,13 @@ from test_losses_thin_deep import cosine, ranking
 from test_stages import ROWS, batch, network, terms_of, vectors
 
 from keras_msd import stages
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
-from keras_msd.models.loading import load_encoder
 from keras_msd.models.merge_projection import merge_projection
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.stages.teach_thin_deep import TeachThinDeep
-from keras_msd.testing import tiny_encoder
-from keras_msd.testing_stages import run_stage_test
+from keras_msd.testing import run_stage_test, tiny_encoder
 
 WIDE = 9  # of the teacher
 SIDES = ("source", "target")

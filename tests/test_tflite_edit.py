@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export.tflite_archive import read_files, with_files
-from keras_msd.export.tflite_convert import convert
-from keras_msd.export.tflite_edit import TFLiteModel
+from keras_msd.export.litert.archive import read_files, with_files
+from keras_msd.export.litert.convert import convert
+from keras_msd.export.litert.edit import TFLiteModel
 
 
 class Small(tf.Module):

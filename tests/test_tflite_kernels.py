@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd.checks import InputError
-from keras_msd.export import litert
-from keras_msd.export.tflite_archive import read_files
-from keras_msd.export.tflite_convert import convert
-from keras_msd.export.tflite_edit import TFLiteModel
-from keras_msd.export.tflite_kernels import quantize_kernels
+from keras_msd.export.litert import ids as litert
+from keras_msd.export.litert.archive import read_files
+from keras_msd.export.litert.convert import convert
+from keras_msd.export.litert.edit import TFLiteModel
+from keras_msd.export.litert.kernels import quantize_kernels
 from keras_msd.testing import tiny_encoder
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter")

@@ -7,9 +7,9 @@ import pytest
 from tokenizer_texts import CORPUS, SENTENCES, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.tokenizer import load_tokenizer
-from keras_msd.data.train_tokenizer import train_unigram
+from keras_msd.tokenizers.base import load_tokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.train import train_unigram
 
 SIZE = 500
 
@@ -119,7 +119,7 @@ def test_same_texts_same_bytes_in_another_process_without_tensorflow(unigram):
     script = (
         "import sys; sys.modules['tensorflow'] = sys.modules['tensorflow_text'] = None;"
         "from tokenizer_texts import CORPUS;"
-        "from keras_msd.data.train_tokenizer import train_unigram;"
+        "from keras_msd.tokenizers.train import train_unigram;"
         f"print(train_unigram(iter(CORPUS), {SIZE}).fingerprint)"
     )
     folder = os.path.dirname(__file__)

@@ -6,13 +6,13 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError
-from keras_msd.data.choose_pieces import choose_pieces
-from keras_msd.data.graph_tokenizer import GraphTokenizer
-from keras_msd.data.rebuild_tokenizer import parse
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.data.trim_tokenizer import trim_tokenizer
-from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
+from keras_msd.tokenizers.choose_pieces import choose_pieces
+from keras_msd.tokenizers.graph import GraphTokenizer
+from keras_msd.tokenizers.rebuild import parse
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.trim import trim_tokenizer
+from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,17 @@ import tokenizers
 from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.data.bytepair_tokenizer import BytePairTokenizer
-from keras_msd.data.rebuild_tokenizer import add_control
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.train_tokenizer import train_unigram
-from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
 from keras_msd.export import export, load_artefact
 from keras_msd.models import trim_vocabulary as module
-from keras_msd.models.loading import load_encoder
 from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.bytepair import BytePairTokenizer
+from keras_msd.tokenizers.rebuild import add_control
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SPARE_ROWS = 7

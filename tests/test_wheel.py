@@ -101,7 +101,7 @@ def test_recipes_and_presets_are_found_in_the_wheel(environment, elsewhere):
     code = """
 import json, keras_msd
 from keras_msd.export import presets_folder
-from keras_msd.recipes.folders import recipe_files
+from keras_msd.recipes.schema.folders import recipe_files
 recipes = [str(path) for path in recipe_files().values()]
 presets = [str(path) for path in presets_folder().iterdir()]
 print(json.dumps({"recipes": recipes, "export": presets}))

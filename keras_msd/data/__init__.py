@@ -1,40 +1,32 @@
 """Corpora, tokenizers, stores of guide vectors, and batches; names load on use."""
 
-from importlib import import_module
-from typing import Any
+from keras_msd.lazy import lazy_names
 
 _MODULES = {
-    "Cleaning": "cleaning",
-    "GraphTokenizer": "graph_tokenizer",
-    "GuideStore": "store",
-    "Pair": "pair",
-    "PairBatches": "batches",
-    "PairFile": "pair",
-    "PairTable": "pair_table",
-    "Pairs": "pair",
-    "READERS": "readers",
-    "ScoredBatches": "scored_batches",
-    "TextTable": "text_table",
-    "Tokenizer": "tokenizer",
-    "load_tokenizer": "tokenizer",
-    "normalise": "cleaning",
-    "pair_dataset": "pipeline",
-    "read_pairs": "readers.discover",
-    "read_scored": "scored_rows",
-    "scale_gold": "scored_rows",
-    "scaled_rows": "scored_rows",
-    "scored_dataset": "pipeline",
-    "train_unigram": "train_tokenizer",
+    "Cleaning": "keras_msd.data.cleaning",
+    "GraphTokenizer": "keras_msd.tokenizers.graph",
+    "GuideStore": "keras_msd.data.store",
+    "Pair": "keras_msd.data.pair",
+    "PairBatches": "keras_msd.data.batches",
+    "PairFile": "keras_msd.data.pair",
+    "PairTable": "keras_msd.data.pair_table",
+    "Pairs": "keras_msd.data.pair",
+    "READERS": "keras_msd.data.readers",
+    "ScoredBatches": "keras_msd.data.scored_batches",
+    "TextTable": "keras_msd.data.text_table",
+    "Tokenizer": "keras_msd.tokenizers.base",
+    "load_tokenizer": "keras_msd.tokenizers.base",
+    "normalise": "keras_msd.data.cleaning",
+    "pair_dataset": "keras_msd.data.pipeline",
+    "read_pairs": "keras_msd.data.readers.discover",
+    "read_scored": "keras_msd.data.scored_rows",
+    "scale_gold": "keras_msd.data.scored_rows",
+    "scaled_rows": "keras_msd.data.scored_rows",
+    "scored_dataset": "keras_msd.data.pipeline",
+    "train_unigram": "keras_msd.tokenizers.train",
 }
 
 __all__ = sorted(_MODULES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

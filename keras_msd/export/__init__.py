@@ -12,6 +12,7 @@ from typing import Any
 from keras_msd import checks
 from keras_msd.export.artefact import Artefact, load_artefact
 from keras_msd.export.card import read_card, write_card
+from keras_msd.export.destination import check_target
 from keras_msd.export.formats import (
     EXPORTERS,
     check_quantization,
@@ -23,7 +24,6 @@ from keras_msd.export.parity import ExportError
 from keras_msd.export.proof import THRESHOLDS, Proof, Rows
 from keras_msd.export.quantization import check_weights
 from keras_msd.export.settings import presets_folder, read_preset
-from keras_msd.export.target import check_target
 from keras_msd.files import atomic_path
 
 __all__ = [

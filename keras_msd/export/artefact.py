@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.data.tokenizer import checked_texts
 from keras_msd.export.card import CARD, read_card
 from keras_msd.export.formats import EXPORTERS, exporter
 from keras_msd.files import digest
 from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
+from keras_msd.tokenizers.base import checked_texts
 
 Run = Callable[[list[str]], np.ndarray]
 

@@ -7,11 +7,11 @@ from keras_msd import checks
 from keras_msd.export.quantization import SCHEMES
 
 EXPORTERS = {
-    "saved_model": "keras_msd.export.saved_model",
-    "litert": "keras_msd.export.litert",
-    "litert_text": "keras_msd.export.litert_text",
-    "onnx": "keras_msd.export.onnx_ids",
-    "onnx_text": "keras_msd.export.onnx_text",
+    "saved_model": "keras_msd.export.saved_model.exporter",
+    "litert": "keras_msd.export.litert.ids",
+    "litert_text": "keras_msd.export.litert.text",
+    "onnx": "keras_msd.export.onnx.ids",
+    "onnx_text": "keras_msd.export.onnx.text",
 }
 
 # The file of an artefact that its runtime opens.

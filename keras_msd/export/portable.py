@@ -11,13 +11,13 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.data.rebuild_tokenizer import parse
-from keras_msd.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_msd.data.tokenizer import Tokenizer
-from keras_msd.data.tokenizer_characters import character_rules
-from keras_msd.data.wordpiece_tokenizer import WordPieceTokenizer
 from keras_msd.export.formats import NO_FORMAT
 from keras_msd.export.settings import presets_folder
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.characters import character_rules
+from keras_msd.tokenizers.rebuild import parse
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
 
 VERSION = 1
 READER = "portable_tokenizer.py"

@@ -10,12 +10,12 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.data.padding import pad_batch
-from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.files import digest
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model, forward_pass, use_xla
 from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
+from keras_msd.tokenizers.base import Tokenizer
 
 CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memory
 

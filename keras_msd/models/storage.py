@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from keras_msd.checks import InputError, existing_file, existing_folder
-from keras_msd.data.tokenizer import load_tokenizer
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
+from keras_msd.tokenizers.base import load_tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from keras_msd import checks
-from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.models.encoder import Encoder, new_encoder
+from keras_msd.tokenizers.base import Tokenizer
 
 
 class Row(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.choose_pieces import choose_pieces
 from keras_msd.data.language_texts import LanguageTexts
-from keras_msd.data.trim_tokenizer import trim_tokenizer
 from keras_msd.evaluate.cost import cost
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
 from keras_msd.progress import track
+from keras_msd.tokenizers.choose_pieces import choose_pieces
+from keras_msd.tokenizers.trim import trim_tokenizer
 
 TABLE = "embedding/word"
 CHUNK = 1024  # texts tokenised at a time, so that any number fits in memory

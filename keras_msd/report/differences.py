@@ -88,8 +88,8 @@ def _of_one(
 
 def _paper_scale(recipe: dict[str, Any]) -> dict[str, Any] | None:
     """Return the settings of the packaged recipe of that name, if it has the scale."""
-    from keras_msd.recipes.folders import recipe_files
-    from keras_msd.recipes.loading import describe, load_recipe
+    from keras_msd.recipes.schema.folders import recipe_files
+    from keras_msd.recipes.schema.loading import describe, load_recipe
 
     path = recipe_files().get(recipe.get("recipe", {}).get("name", ""))
     if path is None or "paper" not in describe(path).scales:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.models.encoder import Encoder, new_encoder
+from keras_msd.tokenizers.base import Tokenizer
 
 # A body that begins as the identity, and keeps the norms of the rows below it, which an
 # embedding LayerNorm would flatten.

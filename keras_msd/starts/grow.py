@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.tokenizer import Tokenizer
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
 from keras_msd.starts.svd import bottleneck
+from keras_msd.tokenizers.base import Tokenizer
 
 CHUNK = 8_192
 

@@ -1,0 +1,1 @@
+"""Encoders from the folders that others publish."""

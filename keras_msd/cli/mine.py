@@ -1,0 +1,130 @@
+"""The command `keras-msd mine`: pairs of translations in two files."""
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keras_msd.checks import InputError
+from keras_msd.cli import output
+from keras_msd.cli.source import SOURCE_HELP, open_source
+from keras_msd.files import atomic_path
+
+EXAMPLE = (
+    "Example: keras-msd mine german.txt english.txt --encoder runs/lab/student "
+    "--out pairs.tsv --threshold 1.06"
+)
+
+
+def mine(
+    sources: Annotated[
+        Path, typer.Argument(help="UTF-8 file (.gz too), a sentence a line.")
+    ],
+    targets: Annotated[Path, typer.Argument(help="The same in another language.")],
+    encoder: Annotated[str, typer.Option("--encoder", "-e", help=SOURCE_HELP)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write score, source, target to this .tsv or .tsv.gz."),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option(help="Score: ratio, distance or absolute.")
+    ] = "ratio",
+    threshold: Annotated[
+        float | None, typer.Option(help="Lowest score to keep; without it, all pairs.")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", help="Neighbours that a margin takes.")] = 4,
+    engine: Annotated[
+        str, typer.Option(help="Exact search: numpy or faiss.")
+    ] = "numpy",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines.")
+    ] = False,
+) -> None:
+    """Find sentences of two files that translate each other, best first.
+
+    Empty lines are passed over, and a line that occurs again counts once.
+    """
+    from keras_msd import checks
+    from keras_msd.evaluate.mining import MARGINS, MinedPair
+    from keras_msd.evaluate.mining import mine as find
+    from keras_msd.evaluate.nearest import ENGINES
+
+    checks.one_of(MARGINS, margin=margin)
+    checks.one_of(ENGINES, engine=engine)
+    checks.at_least(1, k=k)
+    if out is not None and out.is_dir():
+        raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
+    left, right = read_sentences(sources), read_sentences(targets)
+    texts = list(left), list(right)
+    found: list[MinedPair] = find(
+        open_source(encoder), *texts, margin, k, threshold, engine
+    )
+    rows = [
+        {
+            "score": pair.score,
+            "source": texts[0][pair.source_row],
+            "target": texts[1][pair.target_row],
+            "source_line": left[texts[0][pair.source_row]],
+            "target_line": right[texts[1][pair.target_row]],
+        }
+        for pair in found
+    ]
+    result: dict[str, Any] = {
+        "sources": len(left),
+        "targets": len(right),
+        "mined": len(rows),
+        "margin": margin,
+        "k": k,
+        "threshold": threshold,
+    }
+    if out is None:
+        result["pairs"] = rows
+    else:
+        write_pairs(out, rows)
+        result["file"] = str(out)
+    output.show(result, json, result_text)
+
+
+def result_text(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the pairs, or where they are, and how many."""
+    for row in result.get("pairs", []):
+        yield f"{row['score']:.4f}  {row['source']}  |  {row['target']}"
+    place = f" in {result['file']}" if "file" in result else ""
+    yield (
+        f"{result['mined']:,} pairs of {result['sources']:,} and "
+        f"{result['targets']:,} sentences{place}"
+    )
+
+
+def write_pairs(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write score TAB source TAB target, through gzip if the name ends so."""
+    lines = (f"{row['score']:.6f}\t{row['source']}\t{row['target']}\n" for row in rows)
+    text = "".join(lines).encode()
+    with atomic_path(path) as temporary:
+        # Without a time in it, the same pairs are the same bytes.
+        packed = gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
+        temporary.write_bytes(packed)
+
+
+def read_sentences(path: Path) -> dict[str, int]:
+    """Return the distinct sentences of a file, each with the number of its first line.
+
+    Raises:
+        InputError: The file cannot be read, has a tab in a line, or no sentence.
+    """
+    from keras_msd.data.readers.lines import read_lines
+
+    sentences: dict[str, int] = {}
+    for number, line in read_lines(path):
+        if "\t" in line:
+            raise InputError(
+                f"{path}, line {number}: a line must be one sentence, without a tab. "
+                "Take the column with the sentences, for example with: cut -f1"
+            )
+        if text := line.strip():
+            sentences.setdefault(text, number)
+    if not sentences:
+        raise InputError(f"`{path}` must hold a sentence. Received: empty lines only.")
+    return sentences

@@ -1,0 +1,106 @@
+"""The command `keras-msd trim`: an encoder with the pieces that some languages use."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keras_msd.checks import InputError
+from keras_msd.cli import output
+from keras_msd.cli.data import codes
+
+EXAMPLE = "Example: keras-msd trim runs/lab/student small --languages de,en --data DATA"
+
+
+def trim(
+    encoder: Annotated[str, typer.Argument(help="Encoder: a folder or hf://.")],
+    out: Annotated[Path, typer.Argument(help="Folder of the trimmed encoder.")],
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option("--texts", help="UTF-8 file (.gz too), a sentence a line."),
+    ] = None,
+    languages: Annotated[
+        str, typer.Option(help="In place of texts: codes, with commas.")
+    ] = "",
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with parallel/train/.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help="Pieces to keep, such as 20000, or share of the tokens, such as 0.99; "
+            "else all that occur."
+        ),
+    ] = None,
+    min_count: Annotated[
+        int, typer.Option(help="Leave out pieces that occur less often.")
+    ] = 1,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines.")
+    ] = False,
+) -> None:
+    """Keep the pieces of a vocabulary that some texts use; vectors stay the same."""
+    from keras_msd import load_encoder
+    from keras_msd.data.language_texts import LanguageTexts
+    from keras_msd.models.storage import is_saved_encoder
+    from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
+
+    if bool(texts) == bool(languages) or bool(languages) != (data is not None):
+        raise InputError(
+            "Give either --texts FILE, or --languages CODES and --data FOLDER."
+        )
+    if out.exists() and not is_saved_encoder(out):
+        raise InputError(f"`{out}` exists and is no encoder. Give a new path.")
+    if out.resolve() == Path(encoder).resolve():
+        raise InputError(
+            f"`{out}` is the encoder itself, whose other pieces would be lost. Give "
+            "another folder."
+        )
+    counted: Iterable[str] = _Lines(texts or [])
+    if data is not None:
+        counted = LanguageTexts(data, codes(languages))
+    whole = load_encoder(encoder)
+    trimmed = trim_vocabulary(whole, counted, keep=_amount(keep), min_count=min_count)
+    report = trimming_report(whole, trimmed, counted)
+    trimmed.save(out)
+    output.show({"encoder": str(out)} | report, json, report_text)
+
+
+def report_text(report: dict[str, Any]) -> Iterator[str]:
+    """Yield what was kept, and what that means for the texts."""
+    yield (
+        f"{report['encoder']}: {report['pieces_after']:,} of "
+        f"{report['pieces_before']:,} pieces, {report['bytes_after']:,} of "
+        f"{report['bytes_before']:,} bytes"
+    )
+    yield (
+        f"Of the tokens of {report['texts']:,} texts {100 * report['tokens_kept']:.2f} "
+        f"% are kept; {100 * report['texts_unchanged']:.2f} % of the texts are split, "
+        "and so mapped, as before"
+    )
+
+
+class _Lines:
+    """Lines of files that are not blank, read anew at each walk."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = paths
+
+    def __iter__(self) -> Iterator[str]:
+        from keras_msd.data.readers.lines import read_lines
+
+        for path in self.paths:
+            yield from (line for _, line in read_lines(path) if line.strip())
+
+
+def _amount(text: str | None) -> int | float | None:
+    if text is None:
+        return None
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError as error:
+        raise InputError(
+            "`--keep` must be a number of pieces, such as 20000, or a share of the "
+            f"tokens with a point, such as 0.99. Received: {text!r}."
+        ) from error

@@ -1,0 +1,1 @@
+"""LiteRT artefacts."""

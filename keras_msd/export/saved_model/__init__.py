@@ -1,0 +1,1 @@
+"""SavedModel artefacts."""

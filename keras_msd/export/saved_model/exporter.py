@@ -1,0 +1,178 @@
+"""A TensorFlow SavedModel: text in, vectors out, the tokenizer inside."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from keras_msd import checks
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.evaluate.cost import cost
+from keras_msd.export.artefact import Run
+from keras_msd.export.parity import ExportError
+from keras_msd.export.quantization import FULL, SCHEMES
+from keras_msd.export.saved_model.serving import write_warm_up
+from keras_msd.export.saved_model.slim_graph import slim_graph
+from keras_msd.export.stored_network import IDS, store_network
+from keras_msd.tokenizers.graph import GraphTokenizer
+
+QUANTIZE = ("fp16", "int8", "int4_table", "int4")
+VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
+PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
+LARGEST = 1.05  # variables may take this many times the weights' bytes
+
+HOW_TO_LOAD = """\
+import tensorflow as tf
+import tensorflow_text  # registers the tokenizer's operations
+
+model = tf.saved_model.load("FOLDER/1")
+encode = model.signatures["serving_default"]
+vectors = encode(text=tf.constant(["A sentence."]))["embedding"]  # float32 (n, dim)
+# TensorFlow Serving: --model_base_path=FOLDER, an absolute path.
+"""
+
+
+def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as a SavedModel, which needs neither Keras nor this package.
+
+    It stands in the folder `1/` with warm-up requests, so that TensorFlow Serving
+    takes `path` as `model_base_path`. Signatures: `serving_default`: `text` string
+    `(n,)` -> `embedding` float32 `(n, dim)`; `token_ids`: `token_ids`, `padding_mask`
+    int32 `(n, length)` -> the same. Tokenizer, network, pooling and normalisation are
+    one graph; texts longer than `encoder.max_length` tokens are cut as
+    `encoder.encode` cuts them.
+
+    Args:
+        encoder: The encoder to write.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, None or one of `QUANTIZE`. The arithmetic is
+            float32 all the same: files are smaller, a call is not faster.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: `quantize` is unknown, or Keras runs on another backend.
+        ExportError: The variables take more than 1.05 times the weights' bytes.
+    """
+    checks.one_of((None, *QUANTIZE), quantize=quantize)
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "A SavedModel is written under Keras' TensorFlow backend. Received: "
+            f"{keras.backend.backend()}. Save the encoder, set "
+            "KERAS_BACKEND=tensorflow, load it and export it there."
+        )
+    _check_name(path)
+    scheme = SCHEMES[quantize]
+    # The Keras model itself is never an attribute: its variables would be kept twice.
+    module = tf.Module()
+    module.weights, network = store_network(encoder, scheme)
+    module.tokenizer = GraphTokenizer(encoder.tokenizer, encoder.max_length)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def from_text(text: Any) -> dict[str, Any]:
+        return {"embedding": network(**module.tokenizer(text))}
+
+    @tf.function(input_signature=IDS)
+    def from_ids(token_ids: Any, padding_mask: Any) -> dict[str, Any]:
+        return {"embedding": network(token_ids, padding_mask)}
+
+    signatures = {"serving_default": from_text, "token_ids": from_ids}
+    tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
+    slim_graph(path / VERSION)
+    full = cost(encoder)["bytes"] if scheme == FULL else None
+    stored = _check_size(path, full or sum(one.bytes for one in module.weights))
+    return {
+        "how_to_load": HOW_TO_LOAD,
+        "variable_bytes": stored,
+        "warm_up_requests": write_warm_up(path / VERSION, encoder),
+        "libraries": {
+            "tensorflow": tf.__version__,
+            "tensorflow-text": tensorflow_text.__version__,
+        },
+        "signatures": {
+            "serving_default": {"text": "string[n]"},
+            "token_ids": {
+                "token_ids": "int32[n, length]",
+                "padding_mask": "int32[n, length]",
+            },
+            "output": {"embedding": f"float32[n, {encoder.dim}]"},
+        },
+        "warning": "A SavedModel is a program: load only one from a source you trust.",
+    }
+
+
+def load(path: str | Path, threads: int | None = None) -> Run:
+    """Load a SavedModel as a function from sentences to float32 `(n, dim)`.
+
+    Args:
+        path: The artefact's folder.
+        threads: Threads that TensorFlow may use; it takes them only before its first
+            operation in a process. By default its own choice.
+
+    Raises:
+        InputError: No SavedModel is there, it is damaged, or has no `serving_default`
+            from `text` to `embedding`; or it is too late for `threads`.
+    """
+    folder = existing_folder(path, "artefact") / VERSION
+    _check_name(folder)
+    if threads is not None:
+        _set_threads(threads)
+    try:
+        model = tf.saved_model.load(str(folder))
+        serve = model.signatures["serving_default"]
+        serve(text=tf.constant([], tf.string))["embedding"]
+    # TensorFlow promises no kind of error for a damaged file.
+    except Exception as error:
+        raise InputError(
+            f"`{folder}` must be a SavedModel with the signature serving_default, from "
+            f"`text` to `embedding`. Received: {type(error).__name__}: {error}. "
+            "Take a whole copy, or export the encoder again."
+        ) from error
+
+    def run(texts: list[str]) -> np.ndarray:
+        # The model owns the variables that `serve` reads, so it must stay alive.
+        _ = model
+        return serve(text=tf.constant(texts, tf.string))["embedding"].numpy()
+
+    return run
+
+
+def _check_name(folder: Path) -> None:
+    found = sorted(PATTERN.intersection(str(folder.absolute())))
+    if found:
+        raise InputError(
+            f"TensorFlow reads no SavedModel from a path with {' '.join(found)}, which "
+            f"it takes for a pattern. Received: `{folder}`. Rename the folder."
+        )
+
+
+def _set_threads(threads: int) -> None:
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    except RuntimeError as error:
+        raise InputError(
+            "TensorFlow takes `threads` only before its first operation in a process. "
+            f"Received: threads={threads} after it. Load the artefact first, or leave "
+            "`threads` out."
+        ) from error
+
+
+def _check_size(path: Path, weights: int) -> int:
+    reader = tf.train.load_checkpoint(str(path / VERSION / "variables" / "variables"))
+    dtypes = reader.get_variable_to_dtype_map()
+    stored = sum(
+        int(np.prod(shape, dtype=np.int64)) * dtypes[name].size
+        for name, shape in reader.get_variable_to_shape_map().items()
+        if dtypes[name] != tf.string  # the description of the objects, not a weight
+    )
+    if stored > LARGEST * weights:
+        raise ExportError(
+            f"The variables must take at most {LARGEST} x {weights} bytes. "
+            f"Received: {stored}. Nothing was kept."
+        )
+    return stored

@@ -1,0 +1,188 @@
+"""What the steps of one run share; each part is loaded when it is first asked for."""
+
+import os
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError
+from keras_msd.files import digest
+from keras_msd.teachers.teacher import (default_folder, load_teacher, published_saved_model)
+from keras_msd.teachers import hashed_words
+from keras_msd.recipes.runs.parallel_files import corpus_of
+from keras_msd.recipes.runs.run_folder import RunFolder
+from keras_msd.recipes.schema.recipe import (Recipe, TeacherSettings)
+from keras_msd.recipes.schema.training import StageSettings
+
+
+def default_store_dir() -> Path:
+    """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
+    own = os.environ.get("KERAS_MSD_CACHE")
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(cache or "~/.cache").expanduser() / "keras_msd"
+
+
+def open_teacher(settings: TeacherSettings) -> Any:
+    """Return the teacher that a recipe names; it has `encode`, `dim`, `fingerprint`."""
+    if settings.source == hashed_words.SOURCE:
+        if settings.dim is None:
+            raise InputError(
+                f'`teacher.source = "{hashed_words.SOURCE}"` needs a width. '
+                "Received: none. Set `teacher.dim`."
+            )
+        return hashed_words.HashedWords(settings.dim)
+    teacher = load_teacher(settings.source)
+    if settings.dim not in (None, teacher.dim):
+        raise InputError(
+            f"`teacher.dim` must be the teacher's width. Received: {settings.dim}, "
+            f"teacher `{settings.source}` {teacher.dim}. Leave it out."
+        )
+    return teacher
+
+
+class Run:
+    """A recipe at work in a folder.
+
+    Args:
+        recipe: What to do.
+        folder: Where its steps leave their files.
+        data_dir: The data folder, for recipes that read one.
+        store_dir: Parent of the guide stores.
+    """
+
+    def __init__(
+        self, recipe: Recipe, folder: RunFolder, data_dir: Path | None, store_dir: Path
+    ) -> None:
+        self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
+        self._given_data = data_dir
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with `parallel/`, `sts/`, `tatoeba/`."""
+        if self.recipe.data.kind == "made":
+            return self.folder.stage("made_data") / "data"
+        if self._given_data is None:
+            raise InputError(
+                f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
+                "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
+                "folder with parallel/train/<corpus>.en-<xx>.tsv.gz (or another "
+                "format), parallel/dev/, sts/ and tatoeba/."
+            )
+        return self._given_data
+
+    @cached_property
+    def teacher_encoder(self) -> Any | None:
+        """The teacher as an `Encoder` of ours, None where it is no such model."""
+        from keras_msd.checkpoints.loading import load_encoder
+
+        source = self.recipe.teacher.source
+        if source == hashed_words.SOURCE or source.endswith(".npz"):
+            return None
+        if source == "default":
+            source = default_folder()
+        if not source.startswith("hf://") and published_saved_model(Path(source)):
+            return None
+        encoder = load_encoder(source)
+        return encoder if hasattr(encoder, "model") else None
+
+    def seed(self, name: str) -> int:
+        """Return a step's seed: a hash of the recipe's seed and the step's name."""
+        return int(digest(str(self.recipe.recipe.seed), name)[:8], 16) % 2**31
+
+    @cached_property
+    def teacher(self) -> Any:
+        """The teacher."""
+        return open_teacher(self.recipe.teacher)
+
+    @cached_property
+    def given_assistant(self) -> Any | None:
+        """The assistant that the recipe names, None if it makes a new one."""
+        if self.recipe.assistant.source in ("new", "none"):
+            return None
+        from keras_msd.checkpoints.loading import load_encoder
+
+        return load_encoder(self.recipe.assistant.source)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the assistant and of all students."""
+        from keras_msd.tokenizers.base import load_tokenizer
+
+        return load_tokenizer(self.folder.stage("tokenizer") / "tokenizer")
+
+    @cached_property
+    def texts(self) -> Any:
+        """All training pairs: a `TextTable`."""
+        from keras_msd.data.text_table import TextTable
+
+        return TextTable.open(self.folder.stage("pairs") / "texts")
+
+    def pairs_of(self, stage: StageSettings) -> int:
+        """Return how many training pairs a stage has, without making its table."""
+        counts: Counter[str] = Counter()
+        for file in self._files_of(stage, self.texts.files):
+            counts[file.language] += file.stop - file.start
+        limit = stage.pairs_per_language
+        return sum(min(count, limit or count) for count in counts.values())
+
+    def _files_of(self, stage: StageSettings, files: Any) -> list[Any]:
+        corpora = stage.corpora
+        return [one for one in files if not corpora or corpus_of(one.name) in corpora]
+
+    def texts_of(self, stage: StageSettings) -> Any:
+        """Return the training pairs of a stage: all, or those it limits itself to."""
+        from keras_msd.data.pair import Pairs
+        from keras_msd.data.text_table import TextTable
+
+        corpora, limit = stage.corpora, stage.pairs_per_language
+        if not corpora and limit is None:
+            return self.texts
+        files = self._files_of(stage, self.texts.pairs().files)
+        name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
+        return TextTable.build(
+            Pairs(files),
+            self.folder.stage("pairs") / name,
+            cleaning=self.cleaning,
+            limit_per_language=limit,
+            seed=self.recipe.data.seed,
+            temperature=self.recipe.data.temperature,
+        )
+
+    def table(self, stage: StageSettings) -> Any:
+        """Return the token ids of a stage's pairs: a `PairTable`."""
+        from keras_msd.data.pair_table import PairTable
+
+        texts = self.texts_of(stage)
+        return PairTable.build(
+            texts,
+            self.tokenizer,
+            self.folder.stage("tokenizer") / f"tokens-{texts.folder.name}",
+            max_length=self.recipe.data.max_length,
+        )
+
+    @cached_property
+    def cleaning(self) -> Any:
+        """The filters that pairs pass."""
+        from keras_msd.data.cleaning import Cleaning
+
+        return Cleaning(max_chars=self.recipe.data.max_characters)
+
+    def store(self, guide: Any) -> Any:
+        """Return the store of a guide's vectors."""
+        from keras_msd.data.store import GuideStore
+
+        return GuideStore(guide, self.store_dir / guide.fingerprint)
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """How often each piece occurs in the pairs: int64 `(vocabulary_size,)`."""
+        return np.load(self.folder.stage("tokenizer") / "frequencies.npy")
+
+    def encoder(self, step: str) -> Any:
+        """Load the encoder that a step left."""
+        from keras_msd.models.storage import load_saved
+
+        return load_saved(self.folder.stage(step) / "encoder")

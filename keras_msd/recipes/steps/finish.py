@@ -1,0 +1,95 @@
+"""Steps that follow a training stage: score, keep, measure, export."""
+
+import shutil
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.files import atomic_path, write_json
+from keras_msd.recipes.runs.parallel_files import development_pairs
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.steps.scores import score_row, score_teacher_row
+
+SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
+TIMED = 256  # sentences in a pass that is timed
+
+
+def score(
+    run: Run, folder: Path, step: str, full: bool, others: bool
+) -> dict[str, Any]:
+    """Score the encoder that a step left."""
+    return score_row(run.recipe, run.data_dir, run.encoder(step), full, others)
+
+
+def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Score the teacher after the dense layer that a step left."""
+    from types import SimpleNamespace
+
+    matrix = np.load(run.folder.stage(step) / "reduction.npy")
+    reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
+    row = {"dim": matrix.shape[1]}
+    return row | score_row(run.recipe, run.data_dir, reduced)
+
+
+def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
+    """Score the teacher on English."""
+    return score_teacher_row(run.recipe, run.data_dir, run.teacher, run.teacher_encoder)
+
+
+def keep(run: Run, step: str, name: str, folder: Path) -> None:
+    """Copy the encoder that a step left to the run's folder, under its name."""
+    with atomic_path(run.folder.path / name) as temporary:
+        shutil.copytree(run.folder.stage(step) / "encoder", temporary)
+
+
+def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Time `encode` of the encoder that a step left."""
+    from keras_msd.evaluate import speed as measure
+
+    english, _ = held_out(run)
+    return measure(run.encoder(step), english[:TIMED])
+
+
+def neighbours(run: Run, folder: Path, step: str) -> None:
+    """Write what a student finds for a sentence of each language."""
+    from keras_msd.evaluate import neighbours as find
+
+    english, queries = held_out(run)
+    top = run.recipe.evaluate.neighbours
+    found = find(run.encoder(step), queries, english, top) if top else []
+    write_json(run.folder.path / "neighbours.json", found)
+
+
+def can_export() -> bool:
+    """Tell whether this backend writes a SavedModel."""
+    import keras
+
+    return keras.backend.backend() == "tensorflow"
+
+
+def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
+    """Write a student as a SavedModel under `artefacts/`."""
+    path = run.folder.path / "artefacts" / f"{name}_saved_model"
+    languages = ["en", *run.recipe.data.languages]
+    run.encoder(step).export(path, format="saved_model", languages=languages)
+    return {"path": path.relative_to(run.folder.path).as_posix()}
+
+
+def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return English held-out sentences and one (text, language) for each language."""
+    from keras_msd.data.pair import Pairs
+
+    files = development_pairs(run.recipe, run.data_dir)
+    english: dict[str, None] = {}
+    queries = []
+    languages = run.recipe.data.languages
+    for language in languages:
+        own = Pairs(file for file in files if file.language == language)
+        pairs = islice(iter(own), SENTENCES // len(languages))
+        for index, pair in enumerate(pairs):
+            english[pair.source] = None
+            if index == 0:
+                queries.append((pair.target, language))
+    return list(english), queries

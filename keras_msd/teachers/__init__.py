@@ -1,0 +1,1 @@
+"""Teachers: whatever gives vectors of English text."""

@@ -1,0 +1,190 @@
+"""SavedModels that others published, as functions from sentences to vectors.
+
+A SavedModel is a program: loading and calling it runs what its author put there, with
+your rights. Load only one from a source that you trust.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# Registers the operations of tokenizers, such as that of multilingual USE.
+import tensorflow_text  # noqa: F401
+
+from keras_msd.checks import InputError
+from keras_msd.data.padding import pad_batch
+from keras_msd.export.artefact import Run
+from keras_msd.teachers.saved_model_calls import (
+    Apply,
+    Call,
+    find_calls,
+    gives_vectors,
+    is_tensor,
+    vectors_of,
+)
+from keras_msd.teachers.saved_model_folder import SavedModelFolder
+from keras_msd.teachers.vector_file import checked
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+
+BATCH = 64  # sentences in one call
+IDS = ("input_word_ids", "input_mask", "input_type_ids")
+LENGTH = 128  # tokens, as LaBSE's preprocessor packs them
+SHAPES = (
+    "a string tensor (n,) to vectors (n, dim), as LEALLA and the Universal Sentence "
+    "Encoder do; or be `preprocessor` and `encoder` in one folder, from strings to "
+    "tensors by name and from these to `default` or `pooled_output`, as LaBSE 2; or "
+    f"map {', '.join(IDS)} to vectors and hold `vocab_file`, as LaBSE 1"
+)
+
+
+def load_saved_model(folder: SavedModelFolder) -> Run:
+    """Load a published SavedModel with `tf.saved_model.load`.
+
+    Three shapes are read, of `__call__` or else of the signature `serving_default`:
+
+    - Text: string `(n,)` to float `(n, dim)`. LEALLA 1, Universal Sentence Encoder 3
+      and 4, the multilingual ones 2 and 3, and what `export` writes.
+    - Preprocessor and encoder, two SavedModels. The first maps string `(n,)` to tensors
+      by name (LaBSE's: `input_word_ids`, `input_mask`, `input_type_ids`, each int32
+      `(n, 128)`), the second maps these to outputs by name, among them `default` or
+      `pooled_output`, float `(n, dim)`. LaBSE 2 and its preprocessor
+      universal-sentence-encoder-cmlm/multilingual-preprocess; every text encoder with
+      TensorFlow Hub's interface of two steps.
+    - Ids: the same three tensors int `(n, length)`, by name or in this order, to such
+      outputs or to a list that starts with the vectors. The model holds `vocab_file`, a
+      WordPiece vocabulary, and `do_lower_case`; tokens are made here, at most 128 of a
+      sentence, start and end included. LaBSE 1.
+
+    Models in TensorFlow Hub's format for TensorFlow 1 are not read. Vectors are as the
+    model gives them: scaling those of LaBSE 2 to length one is left to the caller.
+
+    Args:
+        folder: Where its parts lie.
+
+    Returns:
+        A function from sentences to float32 `(n, dim)`.
+
+    Raises:
+        InputError: It cannot be loaded, or has none of these shapes; the message lists
+            the calls that were found.
+
+    Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
+    """
+    models = {path: _load(path) for path in folder if path is not None}
+    calls = {path: find_calls(model) for path, model in models.items()}
+    after = _usable(calls[folder.encoder])
+    if folder.preprocessor is None:
+        apply = _from_text(after) or _from_ids(after, models[folder.encoder])
+    else:
+        apply = _in_two_steps(_usable(calls[folder.preprocessor]), after)
+    if apply is None:
+        found = (
+            f"`{path}` with {'; '.join(map(str, found)) or 'nothing to call'}"
+            for path, found in calls.items()
+        )
+        raise InputError(
+            f"A SavedModel must map {SHAPES}. Received: {', '.join(found)}. Give its "
+            "encode function as a callable teacher instead."
+        )
+    # The models own the variables that are read: they must live as long as the result.
+    return partial(_in_batches, apply, str(folder.encoder), tuple(models.values()))
+
+
+def _load(folder: Path) -> Any:
+    try:
+        return tf.saved_model.load(str(folder))
+    # TensorFlow promises no kind of error for a damaged file.
+    except Exception as error:
+        raise InputError(
+            f"`{folder}` must be a whole SavedModel of TensorFlow 2. Received: "
+            f"{type(error).__name__}: {error}. Take a whole copy."
+        ) from error
+
+
+def _usable(calls: list[Call]) -> list[Call]:
+    return [call for call in calls if call.name in ("__call__", "serving_default")]
+
+
+def _takes_text(call: Call) -> bool:
+    return is_tensor(call.inputs, 1, tf.string)
+
+
+def _from_text(calls: list[Call]) -> Apply | None:
+    for call in calls:
+        if _takes_text(call) and gives_vectors(call):
+            return partial(_chained, tf.constant, call.apply)
+    return None
+
+
+def _in_two_steps(before: list[Call], after: list[Call]) -> Apply | None:
+    for first in filter(_takes_text, before):
+        for second in filter(gives_vectors, after):
+            between = (first.outputs, second.inputs)
+            if (
+                all(isinstance(tensors, Mapping) for tensors in between)
+                and first.outputs.keys() == second.inputs.keys()
+            ):
+                text = partial(_chained, tf.constant, first.apply)
+                return partial(_chained, text, second.apply)
+    return None
+
+
+def _chained(first: Apply, second: Apply, value: Any) -> Any:
+    return second(first(value))
+
+
+def _from_ids(calls: list[Call], model: Any) -> Apply | None:
+    if not (hasattr(model, "vocab_file") and hasattr(model, "do_lower_case")):
+        return None
+    for call in filter(gives_vectors, calls):
+        specs = call.inputs
+        if isinstance(specs, Mapping) and set(specs) == set(IDS):
+            specs = [specs[name] for name in IDS]
+        if (
+            isinstance(specs, list | tuple)
+            and len(specs) == len(IDS)
+            and all(is_tensor(spec, 2, tf.int32, tf.int64) for spec in specs)
+        ):
+            tokenizer = WordPieceTokenizer.from_vocabulary(
+                Path(os.fsdecode(model.vocab_file.asset_path.numpy())),
+                lowercase=bool(model.do_lower_case.numpy()),
+            )
+            return partial(_tokenized, tokenizer, call, specs[0])
+    return None
+
+
+def _tokenized(tokenizer: Tokenizer, call: Call, spec: Any, texts: list[str]) -> Any:
+    fixed = None if spec.shape.rank is None else spec.shape[1]
+    longest = fixed or LENGTH
+    batch = pad_batch(
+        tokenizer.encode(texts, longest),
+        tokenizer.pad_id,
+        longest=longest,
+        multiple=fixed or 8,
+    )
+    ids, mask = batch["token_ids"], batch["padding_mask"]
+    arrays = (ids, mask, np.zeros_like(ids))
+    tensors = [tf.constant(array, spec.dtype) for array in arrays]
+    if isinstance(call.inputs, Mapping):
+        return call.apply(dict(zip(IDS, tensors, strict=True)))
+    return call.apply(type(call.inputs)(tensors))
+
+
+def _in_batches(
+    apply: Apply, name: str, _models: tuple[Any, ...], texts: list[str]
+) -> np.ndarray:
+    # Sentences of like length share a batch, so that little padding is computed.
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
+    parts = []
+    for start in range(0, len(texts), BATCH):
+        batch = [texts[row] for row in order[start : start + BATCH]]
+        parts.append(checked(name, vectors_of(apply(batch)), batch))
+    vectors = np.empty((len(texts), parts[0].shape[1]), np.float32)
+    vectors[order] = np.concatenate(parts)
+    return vectors

@@ -1,0 +1,153 @@
+"""A tokenizer as TensorFlow operations, for `tf.data` and saved graphs."""
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_msd import checks
+from keras_msd.checks import InputError
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.characters import character_rules
+from keras_msd.tokenizers.rebuild import parse
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+
+
+class GraphTokenizer(tf.Module):
+    """Gives the ids that a Python tokenizer gives, from string tensors.
+
+    A module that has it as an attribute can be saved with `tf.saved_model.save`; the
+    saved graph needs tensorflow and tensorflow_text, and nothing else.
+
+    Shapes: `text` string `(n,)` of UTF-8; returns `token_ids` and `padding_mask` (1 on
+    real tokens), int32 `(n, length)`.
+
+    Args:
+        tokenizer: A SentencePiece unigram or a WordPiece tokenizer.
+        max_length: Most ids per sentence, start and end included; a longer sentence
+            loses ids before its end token, which stays.
+        length: Pad every batch to so many ids, at least `max_length`. Without it, to
+            the longest sentence of the batch.
+
+    Raises:
+        InputError: No operation gives the ids of such a tokenizer.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, max_length: int, length: int | None = None
+    ) -> None:
+        super().__init__(name="graph_tokenizer")
+        checks.at_least(2, max_length=max_length)
+        if length is not None:
+            checks.at_least(max_length, length=length)
+        self.max_length, self.length = max_length, length
+        self.pad_id = tokenizer.pad_id
+        self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
+        self.plain = _plain(tokenizer)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def __call__(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return `token_ids` and `padding_mask`."""
+        ids = self.plain(text)[:, : self.max_length - 2]
+        edge = tf.ones([tf.size(text), 1], tf.int32)
+        ids = tf.concat([edge * self.start_id, ids, edge * self.end_id], axis=1)
+        token_ids = ids.to_tensor(self.pad_id, shape=[None, self.length])
+        mask = tf.sequence_mask(ids.row_lengths(), tf.shape(token_ids)[1], tf.int32)
+        return {"token_ids": token_ids, "padding_mask": mask}
+
+
+def _plain(tokenizer: Tokenizer) -> "_Unigram | _WordPiece":
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return _Unigram(tokenizer)
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return _WordPiece(tokenizer)
+    raise InputError(
+        "A tokenizer in a graph must be of kind unigram or wordpiece. Received: "
+        f"{tokenizer.kind}. TensorFlow has no operation that gives its ids: tokenize "
+        "in Python."
+    )
+
+
+class _Unigram(tf.Module):
+    """Ids of a SentencePiece model, shifted to those of XLM-RoBERTa."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        super().__init__(name="unigram")
+        if feature := inexact_feature(tokenizer):
+            raise InputError(
+                "A SentencePiece tokenizer in a graph must prepare text as that of "
+                f"XLM-RoBERTa does. Received: {feature}. TensorFlow's operation gives "
+                "other ids then, without a word. Tokenize in Python; to export, try "
+                "format='litert' or 'onnx', which take ids."
+            )
+        self.unknown_id = tokenizer.unknown_id
+        # Not `SentencepieceTokenizer`: for some texts with "…" it gives other ids.
+        self.pieces = tensorflow_text.FastSentencepieceTokenizer(tokenizer.definition)
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        ids = self.pieces.tokenize(text).with_row_splits_dtype(tf.int64)
+        shifted = tf.where(ids.values == 0, self.unknown_id, ids.values + 1)
+        return ids.with_values(shifted)
+
+
+def inexact_feature(tokenizer: SentencePieceTokenizer) -> str | None:
+    """Return what keeps the graph operation from giving a tokenizer's ids, if anything.
+
+    Source: measured on texts in many scripts, one feature at a time.
+    """
+    if feature := tokenizer.unusual_feature():
+        return feature
+    if not parse(tokenizer.definition).normalizer_spec.add_dummy_prefix:
+        return "no blank before the first word"
+    blanks = tokenizer.encode_plain([f"a{blank}b" for blank in " \t\r\n"])
+    if any(ids != blanks[0] for ids in blanks):
+        return "a tab or the end of a line differs from a blank"
+    return None
+
+
+class _WordPiece(tf.Module):
+    """BERT's preparation by a table of characters, then the longest pieces."""
+
+    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+        super().__init__(name="wordpiece")
+        _refuse_added_tokens(tokenizer)
+        rules = character_rules(tokenizer.backend)
+        self.starts = tf.constant([rule.start for rule in rules], tf.int32)
+        self.before = tf.constant([rule.before for rule in rules])
+        self.keep = tf.constant([rule.keep for rule in rules])
+        self.after = tf.constant([rule.after for rule in rules])
+        model = tokenizer.backend.model
+        self.longest_word = model.max_input_chars_per_word
+        self.unknown = tokenizer.pieces()[tokenizer.unknown_id]
+        self.pieces = tensorflow_text.FastWordpieceTokenizer(
+            vocab=tokenizer.pieces(),
+            suffix_indicator=model.continuing_subword_prefix,
+            # The operation's limit counts bytes; ours, below, counts characters.
+            max_bytes_per_word=4 * self.longest_word,
+            token_out_type=tf.int32,
+            unknown_token=self.unknown,
+            no_pretokenization=True,
+        )
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        words = tf.strings.split(self.prepare(text))
+        lengths = tf.strings.length(words.values, unit="UTF8_CHAR")
+        known = tf.where(lengths > self.longest_word, self.unknown, words.values)
+        return self.pieces.tokenize(words.with_values(known)).merge_dims(1, 2)
+
+    def prepare(self, text: tf.Tensor) -> tf.Tensor:
+        codes = tf.strings.unicode_decode(text, "UTF-8")
+        rule = tf.searchsorted(self.starts, codes.values, side="right") - 1
+        character = tf.strings.unicode_encode(codes.values[:, None], "UTF-8")
+        kept = tf.where(tf.gather(self.keep, rule), character, "")
+        parts = [tf.gather(self.before, rule), kept, tf.gather(self.after, rule)]
+        return tf.strings.reduce_join(codes.with_values(tf.strings.join(parts)), axis=1)
+
+
+def _refuse_added_tokens(tokenizer: WordPieceTokenizer) -> None:
+    added = tokenizer.backend.get_added_tokens_decoder().values()
+    names = [token.content for token in added if not token.special]
+    if names:
+        raise InputError(
+            "A WordPiece tokenizer in a graph must have no added tokens besides "
+            f"special ones. Received: {', '.join(names[:5])}. Run it in Python."
+        )

@@ -37,7 +37,8 @@ demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minu
 
 # Files stay whole: their fixtures train models. A process takes 2.4 GB: four at most.
 test: $(DEV) $(TEACHER)  ## Run the tests
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+	    --no-loadscope-reorder
 
 lint: $(DEV)  ## Check style and types
 	$(PYTHON) -m ruff check .

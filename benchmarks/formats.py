@@ -28,8 +28,8 @@ import numpy as np
 from keras_msd import InputError, load_encoder
 from keras_msd.data import read_pairs
 from keras_msd.evaluate import cost, read_sts_folder, sts_aligned
-from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
-from keras_msd.export.parity import parity
+from keras_msd.export import FORMATS, export, load_artefact, quantizations
+from keras_msd.export.proof import parity
 from keras_msd.files import digest, read_json, write_json
 
 RESULTS = Path(__file__).parent / "results"
@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("encoder", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--name", help="of the result's file; else the encoder's")
-    parser.add_argument("--formats", nargs="+", default=list(EXPORTERS))
+    parser.add_argument("--formats", nargs="+", default=list(FORMATS))
     parser.add_argument("--quantize", nargs="+", help="float32, fp16, int8, ...")
     parser.add_argument("--sts", default="stsb", help="graded set")
     parser.add_argument("--languages", nargs="+", help="of the set; else all")

@@ -101,7 +101,7 @@ class Part(NamedTuple):
 
 def parts(tokenizer: Any) -> dict[int, Part]:
     """Return, for each length, distinct sentences of exactly so many tokens."""
-    from keras_msd.data.made.pairs import made_pairs
+    from keras_msd.data.made import made_pairs
 
     words = [word for pair in made_pairs(2000) for word in pair.source.split()]
     plain = tokenizer.encode_plain(words)

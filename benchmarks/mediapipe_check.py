@@ -26,8 +26,7 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data.made import made_pairs
 from keras_msd.export import export, quantizations
-from keras_msd.export.parity import parity
-from keras_msd.export.proof_sentences import SENTENCES
+from keras_msd.export.proof import SENTENCES, parity
 from keras_msd.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "mediapipe_check.json"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.recipes import run
+from keras_msd.recipes import load_recipe, run
 
 RECIPE = "msd_stages"
 RESULT = Path(__file__).parent / "results" / "stages.json"
@@ -37,7 +37,6 @@ CLOSED_FORM = {
 SCORES = ("cross_lingual", "monolingual")
 CHANGES = {
     "evaluate.intermediate": "none",
-    "evaluate.retrieval": [],
     "evaluate.artefacts": False,
 }
 
@@ -66,6 +65,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--result", type=Path, default=RESULT)
     given = parser.parse_args()
+    sets = load_recipe(RECIPE, given.scale).evaluate.sets
+    sets = [name for name in sets if name != "tatoeba"]
     result: dict[str, Any] = {"scale": given.scale, "seeds": given.seeds, "tables": {}}
     for start, changes in (("random", {}), ("closed form", CLOSED_FORM)):
         scores: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
@@ -76,7 +77,9 @@ def main() -> None:
                 folder,
                 given.scale,
                 data_dir=given.data,
-                overrides=CHANGES | changes | {"recipe.seed": seed},
+                overrides=CHANGES
+                | changes
+                | {"recipe.seed": seed, "evaluate.sets": sets},
                 store_dir=given.store,
                 share_steps=True,
             )

@@ -27,9 +27,10 @@ from tokenizers import pre_tokenizers, processors, trainers
 from keras_msd.export.portable import describe, load_portable
 from keras_msd.files import write_json
 from keras_msd.progress import track
-from keras_msd.tokenizers.base import Tokenizer, read_checkpoint_tokenizer
+from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tokenizer_identity.json"

@@ -2,22 +2,40 @@
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 
 class InputError(ValueError):
-    """A mistake in what the user gave: it says the rule, what came, the repair."""
+    """A mistake in what the user gave: it says the rule, what came, the repair.
+
+    Example:
+        >>> try:
+        ...     msd.load_encoder("nowhere")
+        ... except msd.InputError as error:
+        ...     print(error)
+        The encoder `nowhere` does not exist. Give the path of a folder.
+    """
 
 
-def at_least(minimum: float, **named: float) -> None:
-    """Raise `InputError` unless every named value is `minimum` or more."""
+def at_least(minimum: float, **named: float | None) -> None:
+    """Raise `InputError` unless every named value is `minimum` or more, or None."""
     for name, value in named.items():
-        if not value >= minimum:  # NaN is not either
+        if value is not None and not value >= minimum:  # NaN is not either
             raise InputError(
                 f"`{name}` must be at least {minimum}. Received: {name}={value}."
+            )
+
+
+def above(bound: float, **named: float) -> None:
+    """Raise `InputError` unless every named value is more than `bound`."""
+    for name, value in named.items():
+        if not value > bound:
+            raise InputError(
+                f"`{name}` must be above {bound}. Received: {name}={value}."
             )
 
 
@@ -43,21 +61,79 @@ def divides(divisor: dict[str, int], number: dict[str, int]) -> None:
         )
 
 
-def sentences(texts: Iterable[str]) -> list[str]:
-    """Return `texts` as a list; raise `InputError` if one is no string."""
-    if isinstance(texts, str):
+def sentences(texts: Iterable[str], name: str = "texts", first: int = 0) -> list[str]:
+    """Return `texts` as a list; raise `InputError` if one is no Unicode string.
+
+    Args:
+        texts: The sentences.
+        name: What messages call the argument.
+        first: Position of the first one, where these are part of a longer list.
+    """
+    if isinstance(texts, str | bytes):
         raise InputError(
-            "`texts` must be a list of sentences. Received: the text "
+            f"`{name}` must be a list of sentences. Received: the text "
             f"{texts!r:.60}. Put it in a list."
         )
     texts = texts if isinstance(texts, list) else list(texts)
-    for index, text in enumerate(texts):
+    for index, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise InputError(
-                f"`texts` must hold strings. Received: {text!r:.60} "
-                f"({type(text).__name__}) at position {index}."
+                f"`{name}` must hold strings. Received: {text!r:.60} "
+                f"({type(text).__name__}) at position {index}. Leave it out."
             )
+        utf8(text, f"`{name}`, position {index}")
     return texts
+
+
+def utf8(text: str, where: str) -> bytes:
+    """Return text in UTF-8; raise `InputError`, naming the place, if it has none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where}: text must be Unicode. Received: half of a surrogate pair, "
+            f"character {error.start} of {text!r:.80}. Remove it, or read the text as "
+            'UTF-8 with errors="replace".'
+        ) from error
+
+
+@contextmanager
+def explained(
+    message: str | Callable[[Exception], str], *errors: type[Exception]
+) -> Iterator[None]:
+    """Turn the errors of others into an `InputError`.
+
+    Args:
+        message: What the user reads, or a function from the error to it.
+        *errors: The kinds that are turned.
+    """
+    try:
+        yield
+    except errors as error:
+        said = message if isinstance(message, str) else message(error)
+        raise InputError(said) from error
+
+
+def findings(error: Any, known: Iterable[str]) -> list[str]:
+    """Return a sentence for each finding of a pydantic `ValidationError`.
+
+    Args:
+        error: What pydantic raised.
+        known: The keys that are allowed.
+    """
+    sentences = []
+    for finding in error.errors():
+        key = ".".join(map(str, finding["loc"]))
+        rule = finding["msg"].removeprefix("Value error, ")
+        if finding["type"] == "extra_forbidden":
+            sentences.append(f"Unknown key `{key}`. {nearest(key, known)}".strip())
+        elif finding["type"] == "missing":
+            sentences.append(f"The key `{key}` is missing.")
+        elif key:
+            sentences.append(f"`{key}`: {rule}. Received: {finding['input']!r:.60}.")
+        else:
+            sentences.append(rule)
+    return sentences
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -68,19 +144,19 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def existing_file(path: str | Path, what: str = "file") -> Path:
     """Return `path` as a `Path`; raise `InputError` if no file is there."""
-    path = Path(path)
-    if not path.is_file():
-        state = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"The {what} `{path}` {state}. Give the path of a file.")
-    return path
+    return _existing(Path(path), what, "file")
 
 
 def existing_folder(path: str | Path, what: str = "folder") -> Path:
     """Return `path` as a `Path`; raise `InputError` if no folder is there."""
-    path = Path(path)
-    if not path.is_dir():
-        state = "is a file" if path.is_file() else "does not exist"
-        raise InputError(f"The {what} `{path}` {state}. Give the path of a folder.")
+    return _existing(Path(path), what, "folder")
+
+
+def _existing(path: Path, what: str, kind: str) -> Path:
+    there = "file" if path.is_file() else "folder" if path.is_dir() else None
+    if there != kind:
+        state = f"is a {there}" if there else "does not exist"
+        raise InputError(f"The {what} `{path}` {state}. Give the path of a {kind}.")
     return path
 
 

@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 import shutil
+import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,30 +71,86 @@ def write_json(path: str | Path, value: Any) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
+    """Read a TOML file; raise `InputError` naming what is wrong, with the repair."""
+    return _parsed(path, "TOML", tomllib.loads, repair)
+
+
 def read_json(path: str | Path) -> Any:
     """Read a JSON file; raise `InputError` naming the line if it is not JSON."""
+    repair = "Write the file anew, or take a whole copy of it."
+    return _parsed(path, "JSON", json.loads, repair)
+
+
+def _parsed(
+    path: str | Path, language: str, parse: Callable[[str], Any], repair: str
+) -> Any:
     path = existing_file(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"`{path}` is not UTF-8 at byte {error.start}. Write the file anew."
+            f"`{path}` is not UTF-8 at byte {error.start}. Save it as UTF-8."
         ) from error
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # the errors of both languages are such
+        message = f"`{path}` is not valid {language}: {error}. {repair}"
+        raise InputError(message) from error
+
+
+def read_meta(path: Path, version: int, what: str) -> dict[str, Any]:
+    """Read the JSON that describes a folder of ours.
+
+    Args:
+        path: The file in the folder.
+        version: The format that this library reads.
+        what: What the folder holds, for messages.
+
+    Raises:
+        InputError: It is not there, no JSON, or of another version.
+    """
+    meta = read_json(path)
+    if meta.get("version") != version:
         raise InputError(
-            f"`{path}` is not valid JSON: {error.msg} at line {error.lineno}. "
-            "Write the file anew, or take a whole copy of it."
-        ) from error
+            f"`{path.parent}` holds {what} in format {meta.get('version')}; this "
+            f"library reads format {version}. Delete the folder; it is built again."
+        )
+    return meta
 
 
-def digest(*parts: bytes | str) -> str:
-    """Return a 128-bit BLAKE2b hash of `parts` in hex; the split into parts counts."""
+def read_table(path: str | Path, what: str = "file") -> dict[str, Any]:
+    """Read a JSON file that holds an object.
+
+    Args:
+        path: The file.
+        what: What it is, for the message where it is missing.
+
+    Raises:
+        InputError: It is missing, no JSON, or holds something else.
+    """
+    content = read_json(existing_file(path, what))
+    if not isinstance(content, dict):
+        raise InputError(
+            f"`{path}` must be a table of settings. Received: {content!r:.60}. "
+            "Take a whole copy of it."
+        )
+    return content
+
+
+def text_hash(*parts: bytes | str) -> bytes:
+    """Return 16 bytes of BLAKE2b over `parts`; where each of them ends counts, too.
+
+    Among n different texts two have the same hash with probability about n^2 / 2^129.
+    """
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.hexdigest()
+        state.update(len(data).to_bytes(8, "little") + data)
+    return state.digest()
+
+
+def digest(*parts: bytes | str) -> str:
+    """Return the `text_hash` of `parts` in hex."""
+    return text_hash(*parts).hex()
 
 
 def file_digest(path: str | Path) -> str:

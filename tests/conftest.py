@@ -15,6 +15,25 @@ SHARED_DATA = Path(
 )
 
 
+# The files that take longest go first, so that processes end at about the same time.
+SLOWEST = [
+    f"test_{name}.py"
+    for name in (
+        *("notebook", "recipes_papers", "shared_steps", "recipes_thin_deep"),
+        *("wheel", "recipes_branch", "backend_parity", "recipes_run", "examples"),
+        *("stages", "regress_similarity", "export_litert_text", "stages_mirrored"),
+        *("export_formats", "export_stored_network", "extending", "evaluate_sets"),
+        *("benchmark_formats", "jax_path", "export_litert", "checkpoint"),
+    )
+]
+
+
+def pytest_collection_modifyitems(items):
+    """Order the files; the tests of each stay together and in their order."""
+    rank = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Give every test the same random state."""
@@ -37,6 +56,18 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("no data folder beside the checkout; set KERAS_MSD_DATA")
     return SHARED_DATA
+
+
+@pytest.fixture
+def plain_format():
+    """Register the format "plain", which has no runtime."""
+    import plain_exporter
+
+    from keras_msd.export import FORMATS
+
+    FORMATS.register(plain_exporter.FORMAT)
+    yield
+    FORMATS.remove("plain")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data.corpora import corpus
-from keras_msd.data.corpora.get import CONVERTERS
+from keras_msd.data.corpora.convert import CONVERTERS
 
 
 def zipped(path, members, compression=zipfile.ZIP_DEFLATED):

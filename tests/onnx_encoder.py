@@ -18,6 +18,34 @@ TEXTS = [
     "ok",
 ]
 
+KINDS = {
+    "student": {},
+    "pre-norm": {
+        "num_layers": 2,
+        "repeats": 2,
+        "normalize_first": True,
+        "activation": "gelu_tanh",
+        "pooling": "cls",
+        "projection_dim": 8,
+        "projection_activation": "tanh",
+        "normalize": False,
+    },
+    "checkpoint": {
+        "num_layers": 2,
+        "repeats": 1,
+        "bottleneck_dim": None,
+        "num_types": 2,
+        "position_offset": 2,
+        "max_positions": 40,
+        "activation": "relu",
+        "pooling": "max",
+        "projection_dim": 8,
+        "projection_bias": False,
+    },
+    "closed form": {"num_layers": 0, "repeats": 1, "embedding_layer_norm": False},
+    "word branch": {"word_branch": True},
+}
+
 
 def random_encoder(tokenizer, **fields):
     """Return an encoder whose vectors differ from sentence to sentence."""

@@ -2,7 +2,17 @@
 
 import numpy as np
 
-QUANTIZE = ("fp16", "int8")
+from keras_msd.export import Format
+
+FORMAT = Format(
+    name="plain",
+    write="plain_exporter.write",
+    load="plain_exporter.load",
+    model_file="model.bin",
+    how_to_load="run('FOLDER')\n",
+    quantize=("fp16", "int8"),
+    warning="Plain words.",
+)
 FILES = {"model.bin": b"weights", "assets/words.txt": b"words"}
 
 # Set by a test: what the artefact adds to the encoder's vectors, `(texts) -> array`.
@@ -17,11 +27,9 @@ def write(encoder, path, quantize=None):
         (path / name).write_bytes(content)
     _encoders["last"] = encoder
     return {
-        "how_to_load": "run('FOLDER')\n",
         "libraries": {"plain": "1.0"},
         "signatures": {"serving_default": {"text": "string[n]"}},
         "operators": {"GATHER": 2, "ADD": 1},
-        "warning": "Plain words.",
     }
 
 

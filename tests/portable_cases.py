@@ -6,10 +6,12 @@ import random
 
 from tokenizer_texts import CORPUS, made_texts
 
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import (
+    SentencePieceTokenizer,
+    parse,
+    train_unigram,
+)
 
 # Blanks and their sign where a run of them begins, ends or is all there is.
 BLANKS = ["▁", "▁▁", "a▁ ", " ▁ a", "\x00", " \x00", "\x00 ", "  a  b▁", "\ufeffa"]

@@ -4,7 +4,7 @@ import gzip
 import random
 
 RECIPE = """
-extends = "base"
+extends = "_shared"
 [recipe]
 name = "small"
 title = "Small"
@@ -29,7 +29,7 @@ num_heads = 2
 intermediate_dim = 32
 [smoke.evaluate]
 intermediate = "cross_lingual"
-retrieval = ["deu"]
+sets = ["made", "tatoeba"]
 [smoke.stages.teach_assistant]
 steps = 3
 batch_size = 16

@@ -14,16 +14,17 @@ import pytest
 from test_stages import DIM, ROWS, batch, network
 
 import keras_msd
-from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
-from keras_msd.losses.embedding_mse import EmbeddingMSE
-from keras_msd.losses.feature_distillation import FeatureDistillation
-from keras_msd.losses.logit_distillation import LogitDistillation
-from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
+from keras_msd.losses.distances import EmbeddingMSE, FeatureDistillation
+from keras_msd.losses.similarities import (
+    TARGETS,
+    AdditiveMarginSoftmax,
+    LogitDistillation,
+    MultilingualContrastive,
+)
 from keras_msd.stages.align_embedding import AlignEmbedding
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.imitation import TeachAssistant, TeachStudent
 from keras_msd.stages.optimizer import make_optimizer
-from keras_msd.stages.teach_assistant import TeachAssistant
-from keras_msd.stages.teach_student import TeachStudent
 from keras_msd.stages.teach_thin_deep import TeachThinDeep
 
 

@@ -12,7 +12,7 @@ from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
-from keras_msd.data.stream import BatchStream
+from keras_msd.data.order import BatchStream
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_token_budget(table, budget):
 
 @pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
 def test_any_place_is_found_again(table, options, monkeypatch):
-    monkeypatch.setattr("keras_msd.data.stream.WINDOW_BATCHES", 4)
-    monkeypatch.setattr("keras_msd.data.stream.WINDOW_PAIRS", 64)
+    monkeypatch.setattr("keras_msd.data.order.WINDOW_BATCHES", 4)
+    monkeypatch.setattr("keras_msd.data.order.WINDOW_PAIRS", 64)
     whole = BatchStream(table, seed=5, **options)
     expected = [whole.rows(position).tolist() for position in range(80)]
     assert len({tuple(rows) for rows in expected}) == 80

@@ -3,18 +3,23 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.checkpoint import load_checkpoint
-from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checkpoints.loading import load_checkpoint, load_encoder
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.teachers.teacher import load_teacher
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))
@@ -37,14 +42,17 @@ def variant(folder, family, column):
     return folder, expected
 
 
-def distance(model, expected):
+def states(model):
+    """Return the part of a network that gives token vectors and their means."""
+    outputs = [model.get_layer(name).output for name in ("body", "pooling")]
+    return keras.Model(model.input, outputs)
+
+
+def distance(network, expected):
     """Return the largest error of token vectors (not of padding) and of their means."""
-    hidden = model.get_layer("embedding")(expected["token_ids"])
-    hidden = model.get_layer("body")(hidden, expected["padding_mask"])
-    pooled = model.get_layer("pooling")(hidden, expected["padding_mask"])
-    wrong = (np.asarray(hidden) - expected["hidden"]) * expected["padding_mask"][
-        ..., None
-    ]
+    mask = expected["padding_mask"]
+    hidden, pooled = network({"token_ids": expected["token_ids"], "padding_mask": mask})
+    wrong = (np.asarray(hidden) - expected["hidden"]) * mask[..., None]
     return max(np.abs(wrong).max(), np.abs(pooled - expected["pooled"]).max())
 
 
@@ -59,7 +67,7 @@ def test_ids_and_vectors_are_those_of_transformers(family, column, tmp_path):
         list(row[mask]) for row, mask in zip(expected["token_ids"], real, strict=True)
     ]
     assert len({len(row) for row in ids}) > 3  # so that padding is tested
-    assert distance(encoder.model, expected) < TOLERANCE
+    assert distance(states(encoder.model), expected) < TOLERANCE
 
     other = "gelu_erf" if column > 1 else "gelu_tanh"
     changed = [{"activation": other}]
@@ -69,7 +77,7 @@ def test_ids_and_vectors_are_those_of_transformers(family, column, tmp_path):
         model = build_model(encoder.config.model_copy(update=change))
         twin = Encoder(model, encoder.tokenizer, encoder.config)
         twin.set_weights(encoder.weights())
-        assert distance(model, expected) > TOLERANCE, change
+        assert distance(states(model), expected) > TOLERANCE, change
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -77,6 +85,7 @@ def test_no_tensor_is_ignored(family, tmp_path):
     column = {"distilbert": 3, "xlm-roberta": 1, "roberta": 2}.get(family, 0)
     folder, expected = variant(tmp_path, family, column)
     encoder = load_checkpoint(folder)
+    network = tf.function(states(encoder.model), autograph=False)
     path = folder / "model.safetensors"
     tensors, arrays = load_file(path), read_checkpoint(folder)[1]
     body = [key for key in tensors if "embeddings." in key or ".layer." in key]
@@ -90,7 +99,7 @@ def test_no_tensor_is_ignored(family, tmp_path):
         # A key bias adds the same number to every score of a query, which the softmax
         # takes away: it can be seen in the weights alone.
         if not paths[0].endswith("/key/bias"):
-            assert distance(encoder.model, expected) > 1000 * TOLERANCE, key
+            assert distance(network, expected) > 1000 * TOLERANCE, key
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -161,6 +170,75 @@ def test_a_plain_transformer_is_pooled_by_the_mean_and_says_so(tmp_path, caplog)
     config = load_checkpoint(folder).config
     assert (config.pooling, config.normalize) == ("mean", False)
     assert "no modules.json" in caplog.text
+
+
+def pooled(expected, pooling):
+    """Return what a pooling makes of the token vectors of `transformers`, in NumPy."""
+    rows = []
+    for hidden, mask in zip(expected["hidden"], expected["padding_mask"], strict=True):
+        real = hidden[mask.astype(bool)]
+        rows.append({"cls": real[0], "max": real.max(0), "mean": real.mean(0)}[pooling])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_a_pooling_can_be_chosen(pooling, tmp_path, caplog):
+    folder, expected = variant(tmp_path, "bert", 1)
+    encoder = load_encoder(folder, pooling=pooling)
+    assert f'pooled by "{pooling}" and not normalised' in caplog.text
+    vectors = encoder.encode(TEXTS)
+    np.testing.assert_allclose(vectors, pooled(expected, pooling), atol=TOLERANCE)
+    teacher = load_teacher(folder, pooling=pooling)
+    np.testing.assert_allclose(teacher.encode(TEXTS), vectors, atol=1e-6)
+    assert teacher.fingerprint == encoder.fingerprint
+    assert (teacher.fingerprint == load_teacher(folder).fingerprint) == (
+        pooling == "mean"
+    )
+    encoder.save(tmp_path / "saved")
+    other = load_encoder(tmp_path / "saved", pooling="max")
+    np.testing.assert_allclose(
+        other.encode(TEXTS), pooled(expected, "max"), atol=TOLERANCE
+    )
+    assert load_encoder(tmp_path / "saved").config.pooling == pooling
+
+
+def test_a_chosen_pooling_takes_the_place_of_the_module(checkpoint):
+    asked, chosen = load_checkpoint(checkpoint), load_checkpoint(checkpoint, "max")
+    assert (asked.config.pooling, chosen.config.pooling) == ("cls", "max")
+    assert asked.weights().keys() == chosen.weights().keys()
+    write(checkpoint, PLACES["pooling"], {"pooling_mode": "lasttoken"})
+    assert load_checkpoint(checkpoint, "max").fingerprint == chosen.fingerprint
+    modules = json.loads((checkpoint / "modules.json").read_text())
+    write(checkpoint, "modules.json", modules[:1])
+    assert load_checkpoint(checkpoint, "max").fingerprint == chosen.fingerprint
+    with pytest.raises(InputError, match="Received: Transformer"):
+        load_checkpoint(checkpoint)
+    with pytest.raises(InputError, match="`pooling` must be one of.*'lasttoken'"):
+        load_encoder(checkpoint, pooling="lasttoken")
+    write(checkpoint, "modules.json", modules[1:])
+    with pytest.raises(InputError, match="Received: Pooling"):
+        load_checkpoint(checkpoint, "max")
+
+
+def test_an_artefacts_pooling_is_part_of_its_graph(tmp_path):
+    (tmp_path / "card.json").touch()
+    with pytest.raises(InputError, match="artefact's pooling.*pooling='cls'"):
+        load_encoder(tmp_path, pooling="cls")
+
+
+def test_the_pooling_of_a_recipes_teacher(tmp_path):
+    folder, _ = variant(tmp_path / "bert", "bert", 1)
+    runs, given = [], {"teacher.source": str(folder), "teacher.dim": 12}
+    for change in ({}, {"teacher.pooling": "max"}):
+        recipe = load_recipe("msd_lab", "smoke", given | change)
+        runs.append(Run(recipe, SimpleNamespace(), None, tmp_path))
+    assert "pooling" not in runs[0].recipe.settings()["teacher"]
+    assert [run.teacher_encoder.config.pooling for run in runs] == ["mean", "max"]
+    prints = [run.teacher.fingerprint for run in runs]
+    assert prints == [run.teacher_encoder.fingerprint for run in runs]
+    assert prints[0] != prints[1]
+    with pytest.raises(InputError, match="teacher.pooling"):
+        load_recipe("msd_lab", "smoke", {"teacher.pooling": "lasttoken"})
 
 
 def with_module(kind, path="", package=PACKAGE):

@@ -3,7 +3,7 @@ import unicodedata
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.cleaning import Cleaning, normalise
+from keras_msd.data.cleaning import Cleaning, normalize
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from keras_msd.data.cleaning import Cleaning, normalise
         ("\x01 \x02", ""),
     ],
 )
-def test_normalise(text, expected):
-    assert normalise(text) == expected
-    assert normalise(expected) == expected
-    assert unicodedata.is_normalized("NFC", normalise(text))
+def test_normalize(text, expected):
+    assert normalize(text) == expected
+    assert normalize(expected) == expected
+    assert unicodedata.is_normalized("NFC", normalize(text))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from keras_msd import cli
 from keras_msd.checks import InputError
+from keras_msd.cli import commands
 from keras_msd.cli import output as cli_output
 from keras_msd.testing import tiny_encoder
 
@@ -16,7 +17,7 @@ COMMANDS = [
     "data made", "data get", "trim",
 ]  # fmt: skip
 RECIPE = """
-extends = "base"
+extends = "_shared"
 [recipe]
 name = "small"
 title = "Small"
@@ -96,6 +97,37 @@ def test_list(capsys):
     assert "lab" in recipes["msd_lab"]["scales"]
     _, out, _ = run(capsys, "list")
     assert all(name in out for name in recipes)
+    (line,) = [line for line in out.splitlines() if line.startswith("msd_xlmr_xkd ")]
+    assert "monolingual 84.6, cross-lingual 83.7" in line
+
+
+def test_list_says_what_one_recipe_is(capsys, recipe):
+    _, out, _ = run(capsys, "list", "lealla_lab")
+    assert out.startswith("AMS with and without distillation, real corpora\n")
+    assert "Paper: Mao and Nakagawa, LEALLA" in out and "Table: 3; 8\n" in out
+    assert (
+        "student_ams: table 3; 8, LEALLA-small, ams, at lab size: tatoeba 80.3" in out
+    )
+    assert "gamma 10, at lab size: no printed scores" in out
+    assert "Cost: 7 minutes a student" in out and "smoke, lab (the default)" in out
+    assert out.endswith("Command: keras-msd run lealla_lab --data DATA\n")
+    _, out, _ = run(capsys, "list", "msd_minilm_ru3")
+    assert "Published: monolingual 83.6, cross-lingual 81.3, ar ar 79.9" in out
+    _, out, _ = run(capsys, "list", recipe)
+    assert out.endswith(f"Command: keras-msd run {recipe} --data DATA\n")
+    _, out, _ = run(capsys, "list", "demo", "--json")
+    about = json.loads(out)
+    assert (about["name"], about["command"]) == ("demo", "keras-msd demo")
+    assert "Did you mean `msd_lab`?" in fails(capsys, "list", "msd_labb")
+
+
+def test_every_recipe_says_what_it_costs_and_how_it_is_run(capsys):
+    _, out, _ = run(capsys, "list", "--json")
+    for about in json.loads(out):
+        assert about["title"] and about["cost"]
+        command = about["command"].removesuffix(" --data DATA")
+        run_it = "demo" if about["name"] == "demo" else f"run {about['name']}"
+        assert command == f"keras-msd {run_it}"
 
 
 def test_missing_recipe_file(capsys, tmp_path):
@@ -177,7 +209,8 @@ def test_embed(capsys, encoder_folder, tmp_path):
         np.testing.assert_allclose(file["vectors"], vectors, atol=1e-6)
     assert "nothing to embed" in fails(capsys, "embed", encoder_folder)
     lines.write_bytes(b"good\nbad \xff\n")
-    assert "line 2: not UTF-8 at byte 4" in fails(capsys, *command)
+    error = fails(capsys, *command)
+    assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error
 
 
 def test_search(capsys, encoder_folder, tmp_path):
@@ -233,14 +266,16 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
     def broken(*args, **kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(commands, "app", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main([])
-    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(InputError("a")))
+    monkeypatch.setattr(
+        commands, "app", lambda **_: (_ for _ in ()).throw(InputError("a"))
+    )
     assert fails(capsys) == "Error: a\n"
 
 
 def test_report_of_a_full_disk_is_one_line(monkeypatch, capsys):
     full = OSError(28, "No space left on device", "runs/x")
-    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(commands, "app", lambda **_: (_ for _ in ()).throw(full))
     assert "No space left on device: 'runs/x'" in fails(capsys)

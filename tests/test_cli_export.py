@@ -9,17 +9,12 @@ import plain_exporter
 import pytest
 
 from keras_msd import cli, load_encoder
-from keras_msd.checks import InputError
-from keras_msd.export import formats, presets_folder, quantizations, read_preset
-from keras_msd.export.settings import KEYS
 from keras_msd.testing import tiny_encoder
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch):
+def plain(monkeypatch, plain_format):
     """Add a format without a runtime."""
-    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
-    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
     monkeypatch.setattr(plain_exporter, "difference", None)
 
 
@@ -85,16 +80,15 @@ def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_pat
     assert json.loads(ours) == json.loads(theirs)
 
 
-def test_preset_and_options(capsys, encoder_folder, tmp_path, monkeypatch):
+def test_thresholds(capsys, encoder_folder, tmp_path, monkeypatch):
     def noise(texts):
         return np.random.default_rng(len(texts)).normal(0, 5, (len(texts), 16))
 
     monkeypatch.setattr(plain_exporter, "difference", noise)
-    own = tmp_path / "own.toml"
-    own.write_text(
-        'format = "plain"\nquantize = "fp16"\nmin_cosine = -1\nmin_neighbours = 0\n'
-    )
-    command = ("export", encoder_folder, tmp_path / "art", "--preset", own)
+    command = (
+        "export", encoder_folder, tmp_path / "art", "--format", "plain",
+        "--quantize", "fp16", "--min-cosine", -1, "--min-neighbours", 0,
+    )  # fmt: skip
     assert "points of Spearman x 100" in fails(capsys, *command)
     assert not (tmp_path / "art").exists()
     code, out, _ = run(capsys, *command, "--max-sts-loss", 200, "--quantize", "int8")
@@ -112,38 +106,3 @@ def test_what_cannot_be_exported(capsys, encoder_folder, tmp_path):
     missing = fails(capsys, *command, "--data", tmp_path)
     assert f"{tmp_path / 'sts'}" in missing
     assert not art.exists()
-
-
-def test_presets():
-    names = sorted(path.stem for path in presets_folder().glob("*.toml"))
-    assert {name.split("_int8")[0] for name in names} >= set(formats.EXPORTERS) - {
-        "plain"
-    }
-    for name in names:
-        preset = read_preset(name)
-        format, quantize = preset["format"], preset.get("quantize")
-        assert preset["description"]
-        assert quantize in quantizations(format), name
-        assert name == format + (f"_{quantize}" if quantize else "")
-
-
-def test_settings_files(tmp_path):
-    own = tmp_path / "own.toml"
-    for text, message in (
-        ('format = "x"\nmin_cosine = "high"\n', "`min_cosine` in .* must be a float"),
-        ('format = "x"\nmax_sts_loss = true\n', "`max_sts_loss` in .* must be a float"),
-        ('format = "x"\nquantise = "int8"\n', "Unknown key `quantise`.*`quantize`"),
-        ("quantize = \n", r"own\.toml` is not valid TOML"),
-        ("", "Key `format` is missing"),
-    ):
-        own.write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_preset(own)
-    with pytest.raises(InputError, match="no export settings `saved_modle`. Did you"):
-        read_preset("saved_modle")
-    for number in ("1", "1.0"):
-        own.write_text(f'format = "x"\nmax_sts_loss = {number}\n')
-        preset = read_preset(own)
-        assert preset == {"format": "x", "max_sts_loss": 1.0}
-        assert isinstance(preset["max_sts_loss"], float)
-    assert set(KEYS) >= {"format", "quantize", "min_cosine", "max_sts_loss"}

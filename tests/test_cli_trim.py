@@ -7,7 +7,7 @@ import typer
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.cli.trim import trim
-from keras_msd.models.trim_vocabulary import trim_vocabulary
+from keras_msd.models.trim import trim_vocabulary
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 app = typer.Typer()

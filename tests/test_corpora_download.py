@@ -8,10 +8,9 @@ import pytest
 from corpus_server import served
 
 from keras_msd.checks import InputError
-from keras_msd.data.corpora import download, remote
+from keras_msd.data.corpora import download
 from keras_msd.data.corpora.catalogue import RemoteFile
-from keras_msd.data.corpora.download import fetch
-from keras_msd.data.corpora.remote import size_of
+from keras_msd.data.corpora.download import fetch, size_of
 
 DATA = random.Random(3).randbytes(50_000)
 OTHER = random.Random(4).randbytes(60_000)
@@ -20,7 +19,7 @@ OTHER = random.Random(4).randbytes(60_000)
 @pytest.fixture
 def home(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv(remote.MIRROR, raising=False)
+    monkeypatch.delenv(download.MIRROR, raising=False)
     monkeypatch.setattr(download, "PAUSE", 0)
     with served() as one:
         one.files["/a.zip"] = DATA
@@ -164,9 +163,9 @@ def test_redirects(home, tmp_path):
 
 
 def test_from_https_only_to_https():
-    asked = remote.urllib.request.Request("https://a.b/c")
+    asked = download.urllib.request.Request("https://a.b/c")
     with pytest.raises(InputError, match="not followed"):
-        remote._Redirects().redirect_request(asked, None, 302, "", {}, "http://a.b/c")
+        download._Redirects().redirect_request(asked, None, 302, "", {}, "http://a.b/c")
 
 
 def test_sizes(home):
@@ -194,7 +193,7 @@ def test_offline(tmp_path, monkeypatch):
 
 
 def test_mirror(home, tmp_path, monkeypatch):
-    monkeypatch.setenv(remote.MIRROR, f"{home.url}/corpora/")
+    monkeypatch.setenv(download.MIRROR, f"{home.url}/corpora/")
     home.files["/corpora/a.b/c/d.zip"] = OTHER
     fetch(RemoteFile("https://a.b/c/d.zip"), tmp_path)
     assert (tmp_path / "d.zip").read_bytes() == OTHER

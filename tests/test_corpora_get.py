@@ -17,8 +17,15 @@ from keras_msd import cli
 from keras_msd.checks import InputError
 from keras_msd.cli import data as cli_data
 from keras_msd.data import read_pairs
-from keras_msd.data.corpora import catalogue, corpora, corpus, get, get_corpus, remote
-from keras_msd.data.corpora.download import PAUSE
+from keras_msd.data.corpora import (
+    catalogue,
+    convert,
+    corpora,
+    corpus,
+    download,
+    get,
+    get_corpus,
+)
 from keras_msd.evaluate import sts_folder
 from keras_msd.testing import tiny_encoder
 
@@ -31,8 +38,8 @@ def home(monkeypatch):
     """Stand in for all homes; no checksum is known."""
     with served() as one:
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setenv(remote.MIRROR, one.url)
-        monkeypatch.setattr("keras_msd.data.corpora.download.PAUSE", 0)
+        monkeypatch.setenv(download.MIRROR, one.url)
+        monkeypatch.setattr(download, "PAUSE", 0)
         monkeypatch.setattr(catalogue, "_checksums", dict)
         yield one
 
@@ -116,7 +123,7 @@ def test_errors_say_what_to_do_by_hand(home, tmp_path, capsys, monkeypatch):
     code, _, said = run(capsys, *arguments)
     place = out / "downloads" / "ted2020" / "de-en.txt.zip"
     assert code == 2 and "does not exist" in said and "may lack this language" in said
-    monkeypatch.setenv(remote.MIRROR, "http://127.0.0.1:1")
+    monkeypatch.setenv(download.MIRROR, "http://127.0.0.1:1")
     code, _, said = run(capsys, *arguments)
     assert code == 2 and "cannot be reached" in said
     assert f"By hand: get https:/{OPUS}/de-en.txt.zip on a machine" in said
@@ -232,7 +239,7 @@ def test_catalogue():
     files = {}
     for one in corpora().values():
         assert one.name in help_text
-        assert one.converter in get.CONVERTERS
+        assert one.converter in convert.CONVERTERS
         assert set(one.codes.values()) <= set(one.languages or one.codes.values())
         for portion in one.portions(one.languages or ("de",)):
             files |= {file.name: file for file in portion.files}
@@ -242,7 +249,7 @@ def test_catalogue():
     assert set(known) <= set(files) and len(known) == 108
     assert all(len(c) == 64 and size > 0 for size, c in known.values())
     assert len({c for _, c in known.values()}) == 108
-    assert PAUSE > 0
+    assert download.PAUSE > 0
 
 
 def test_checksums_are_those_of_the_real_files(shared_data):

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_msd.data.deduplicate import Deduplicator, text_hash
+from keras_msd.data.deduplicate import Deduplicator
+from keras_msd.files import text_hash
 
 
 def repeats(keys, tmp_path, partition_rows):

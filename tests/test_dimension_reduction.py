@@ -5,7 +5,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.starts.dimension_reduction import reduce_dimensions
-from keras_msd.teachers.reduced_guide import ReducedGuide
+from keras_msd.teachers.guides import ReducedGuide
 
 WIDE, DIM, COUNT = 12, 3, 200
 QUICK = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "scale": 20.0}

@@ -8,6 +8,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import new_encoder
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 TEXTS = ["the cat", "", "a dog runs in the park", "la casa " * 40, "é ü", "the cat"]
 
@@ -120,6 +121,22 @@ def test_an_unknown_folder_is_named(tmp_path):
 def test_an_unknown_field_is_named(tokenizer):
     with pytest.raises(InputError, match="Did you mean `num_layers`"):
         new_encoder(tokenizer, num_layer=2)
+
+
+def test_an_encoder_with_another_configuration(encoder):
+    other = encoder.with_config(pooling="max", repeats=2)
+    assert other.config == encoder.config.model_copy(
+        update={"pooling": "max", "repeats": 2}
+    )
+    assert other.tokenizer is encoder.tokenizer and other.max_length == 32
+    before = encoder.fingerprint
+    other.set_weights({path: 0 * value for path, value in other.weights().items()})
+    assert encoder.fingerprint == before
+    small = train_unigram(TEXTS, 24)
+    other = encoder.with_config(small)
+    assert other.config.vocabulary_size == 24 == len(other.weights()["embedding/word"])
+    with pytest.raises(InputError, match="with_config: Unknown key `pools`"):
+        encoder.with_config(pools="max")
 
 
 def test_the_network_is_a_keras_model_like_any_other(tokenizer, tmp_path):

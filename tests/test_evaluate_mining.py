@@ -5,7 +5,7 @@ import pytest
 
 from keras_msd import evaluate
 from keras_msd.checks import InputError
-from keras_msd.evaluate.mining import (
+from keras_msd.evaluate.bitext import (
     MARGINS,
     MinedPair,
     best_f1,

@@ -61,7 +61,7 @@ def test_duplicates_count_as_errors():
 
 
 def test_random_vectors_over_several_blocks_equal_brute_force(monkeypatch):
-    monkeypatch.setattr(sys.modules["keras_msd.evaluate.retrieval"], "BLOCK", 7)
+    monkeypatch.setattr(sys.modules["keras_msd.evaluate.nearest"], "BLOCK", 7)
     random = np.random.default_rng(3)
     pairs = [(f"s{i % 27}", f"t{i % 29}", "de") for i in range(30)]
     encoder = Table(dim=4)

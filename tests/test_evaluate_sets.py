@@ -3,15 +3,21 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
+from small_recipe import write_place
 from table_encoder import Table
 from test_evaluate_sts2017 import write_extended, write_semeval
 from test_evaluate_stsb_multilingual import made_rows, write_csv, write_ours
 from test_evaluate_tatoeba import made_pairs, write_laser
 
+import keras_msd as msd
 from keras_msd import cli
 from keras_msd.checks import InputError
+from keras_msd.data.readers import lines as lines_module
 from keras_msd.evaluate import (
+    SETS,
+    EvaluationSet,
     bucc_folder,
     retrieval_folder,
     score_set,
@@ -20,8 +26,7 @@ from keras_msd.evaluate import (
     stsb_multilingual,
     un_folder,
 )
-from keras_msd.evaluate.sets import SETS
-from keras_msd.evaluate.sts2017 import SEMEVAL_TRACKS
+from keras_msd.evaluate.similarity_sets import SEMEVAL_TRACKS
 from keras_msd.testing import tiny_encoder
 
 
@@ -59,8 +64,8 @@ def test_each_name_is_its_function(data):
     german = scores("sts2017-extended", ["de"])
     assert list(german["tracks"]) == ["en-en", "en-de"]
     assert scores("sts2017") == sts2017(Table(), data, SEMEVAL_TRACKS)
-    assert scores("stsb-multi-mt") == stsb_multilingual(Table(), data, split="dev")
-    assert set(scores("stsb-multi-mt", ["en"], "dev")["tracks"]) == {"en"}
+    assert scores("stsb") == stsb_multilingual(Table(), data, split="dev")
+    assert set(scores("stsb", ["en"], "dev")["tracks"]) == {"en"}
     assert scores("tatoeba") == retrieval_folder(Table(), data)
     assert set(scores("tatoeba", ["fr"])["tracks"]) == {"fra"}
     aligned = sts_folder(Table(), data / "sts", ["de", "en"], "test", "sick")
@@ -93,11 +98,11 @@ def test_sets_for_mining_and_retrieval(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sts2018", (), r"no file `sts2018.dev.en.tsv.gz`.*mean `sts2017`\?"),
-        ("sick", (None, "train"), "no file `sick.train.en.tsv.gz`"),
-        ("sick", (["fr"],), r"sick\.dev\.fr\.tsv\.gz` does not exist"),
+        ("sts2018", (), r"mean `sts2017`\?.* Add `sts2018.dev.en.tsv.gz`"),
+        ("sick", (None, "train"), "lacks en of .*train.*Add `sick.train.en.tsv.gz`"),
+        ("sick", (["fr"],), r"lacks fr of .*Add `sick\.dev\.fr\.tsv\.gz`"),
         ("sts2017", (None, "dev"), "`sts2017` has the parts test. Received: 'dev'"),
-        ("stsb-multi-mt", (["fr"],), "lacks fr of .*part dev"),
+        ("stsb", (["fr"],), "lacks fr of .*part dev"),
         ("tatoeba", (["tr"],), "lacks tur of"),
     ],
 )
@@ -146,3 +151,139 @@ def test_through_links_and_without_unfinished_downloads(data):
     half.mkdir(parents=True)
     (half / "tatoeba.spa-eng.eng").write_text("One\n")
     assert retrieval_folder(Table(), folder) == expected
+
+
+@pytest.mark.parametrize("old", ["stsb-multi-mt", "retrieval", "bucc"])
+def test_old_names_say_the_new_one(data, old):
+    new = {"stsb-multi-mt": "stsb", "retrieval": "tatoeba", "bucc": "bucc2018"}[old]
+    with pytest.raises(InputError, match=f"`{old}` is now called `{new}`"):
+        score_set(Table(), old, data)
+
+
+def test_ours_of_stsb_may_have_any_size_and_published_ones_not(data):
+    for code in ("en", "de"):
+        write_ours(data / "sts" / f"stsb.test.{code}.tsv.gz", made_rows(code, 12))
+    ours = score_set(Table(), "stsb", data, ["de"], "test")
+    assert ours == sts_folder(Table(), data / "sts", ["de"], "test")
+    write_csv(data / "stsb" / "stsb-en-dev.csv", made_rows("en", 1499))
+    with pytest.raises(InputError, match="must have 1,500 pairs"):
+        score_set(Table(), "stsb", data)
+
+
+def test_files_of_each_set_are_those_that_are_opened(data, monkeypatch):
+    """What a recipe hashes is what scoring reads, layout by layout."""
+    bucc(data)
+    (data / "un").mkdir()
+    for ending in ("en", "es"):
+        lines = "".join(f"{ending} {i}\n" for i in range(5))
+        (data / "un" / f"UNv1.0.6way.{ending}").write_text(lines)
+    real, opened = lines_module.open_bytes, set()
+
+    def noted(path):
+        opened.add(path.resolve())
+        return real(path)
+
+    monkeypatch.setattr(lines_module, "open_bytes", noted)
+    cases = [
+        ("sts2017-extended", "extended", ["de"]),
+        ("stsb", "stsb", ["de"]),
+        ("sick", "sts", ["de"]),
+        ("tatoeba", "tatoeba", ["deu"]),
+        ("un", "un", ["es"]),
+        ("bucc2018", "bucc2018", ["de"]),
+    ]
+    for name, folder, codes in cases:
+        record = SETS[name]
+        files = record.call(record.files, data / folder, codes, split=record.splits[0])
+        opened.clear()
+        score_set(Table(), name, data / folder, codes)
+        assert {path.resolve() for path in files} == opened, name
+
+
+def letters_score(encoder, folder, languages, split, factor=1):
+    vectors = encoder.encode((folder / f"letters.{split}.txt").read_text().split())
+    value = round(float(np.abs(vectors).max()), 4) * factor
+    tracks = {f"en-{code}": value for code in languages or ["de"]}
+    return {"largest": value, "tracks": tracks, "primary": "largest"}
+
+
+def letters_files(folder, languages, split):
+    return [folder / f"letters.{split}.txt"]
+
+
+@pytest.fixture
+def letters():
+    record = SETS.register(
+        EvaluationSet(
+            name="letters",
+            words="Letters: the largest number",
+            splits=("train", "test"),
+            score=letters_score,
+            files=f"{__name__}.letters_files",
+            folder="letters",
+            options=("factor",),
+            label="Letters",
+        )
+    )
+    yield record
+    SETS.remove("letters")
+
+
+def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
+    (tmp_path / "letters.test.txt").write_text("a b c\n")
+    scores = score_set(Table(), "letters", tmp_path, ["fr"], "test", factor=2)
+    assert (
+        scores["largest"]
+        == 2 * letters_score(Table(), tmp_path, ["fr"], "test")["largest"]
+    )
+    with pytest.raises(InputError, match="the parts train, test. Received: 'dev'"):
+        score_set(Table(), "letters", tmp_path, None, "dev")
+    with pytest.raises(InputError, match="takes factor. Received: engine"):
+        score_set(Table(), "letters", tmp_path, None, "test", engine="faiss")
+    with pytest.raises(TypeError, match="files"):
+        EvaluationSet(name="x", words="X", splits=("test",), score=letters_score)
+    with pytest.raises(InputError, match="needs `splits`"):
+        EvaluationSet(name="x", words="X", splits=(), score="a.b", files="a.b")
+    tiny_encoder().save(tmp_path / "encoder")
+    arguments = ["--data", str(tmp_path), "--set", "letters", "--split", "test"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["evaluate", str(tmp_path / "encoder"), *arguments, "--json"])
+    assert stop.value.code == 0
+    assert json.loads(capsys.readouterr().out)["primary"] == "largest"
+
+
+def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
+    place = write_place(tmp_path)
+    file = place / "data/letters/letters.test.txt"
+    changes = {
+        "evaluate.sets": ["made", "letters", "tatoeba"],
+        "evaluate.splits.letters": "test",
+        "evaluate.artefacts": False,
+        "evaluate.intermediate": "none",
+    }
+
+    def start():
+        return msd.recipes.run(
+            place / "small.toml",
+            tmp_path / "run",
+            None,
+            place / "data",
+            overrides=changes,
+        )
+
+    with pytest.raises(InputError, match=r"letters\.test\.txt` do not exist"):
+        start()
+    file.parent.mkdir()
+    file.write_text("a b c\n")
+    row = start()["rows"][-1]
+    encoder = msd.load_encoder(tmp_path / "run/student")
+    scores = letters_score(encoder, file.parent, ["de"], "test")
+    assert row["letters"] == pytest.approx(scores["largest"])
+    assert row["tracks"]["letters-de"] == row["letters"]
+    assert {"cross_lingual", "retrieval"} <= row.keys()
+    file.write_text("a b d\n")
+    with pytest.raises(InputError, match=r"letters/letters\.test\.txt"):
+        start()  # its file is among those that a run goes on with
+    page = (tmp_path / "run/report.html").read_text()
+    assert "<th>Letters</th>" in page or ">Letters<" in page
+    assert "Letters: the largest number" in page

@@ -115,7 +115,7 @@ def test_english_alone_has_no_cross_lingual_score(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (["1\ta\tb", "2\ta"], r"de\.tsv\.gz`, line 2: .* 3 tab.*Received: 2"),
+        (["1\ta\tb", "2\ta"], r"de\.tsv\.gz`, line 2: .* 3 fields.*Received: 2"),
         (["1\ta\tb", "x\ta\tb"], r"line 2: .*finite number. Received: 'x'"),
         (["1\ta\tb", "nan\ta\tb"], r"line 2: .*finite number. Received: 'nan'"),
         (["1\ta\tb"], r"row-aligned. Received: 2 rows for en, 1 for de"),
@@ -132,7 +132,7 @@ def test_bad_files_name_file_and_line(tmp_path, content, message):
 
 def test_missing_broken_and_mis_encoded_files(tmp_path):
     write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
-    with pytest.raises(InputError, match=r"stsb\.dev\.de\.tsv\.gz` does not exist"):
+    with pytest.raises(InputError, match=r"lacks de .*Add `stsb\.dev\.de\.tsv\.gz`"):
         sts_folder(Table(), tmp_path, ["de"])
     path = tmp_path / "stsb.dev.de.tsv.gz"
     path.write_bytes(b"\xef\xbb\xbf1\ta\tb\n2\tc\td\n")

@@ -8,7 +8,7 @@ from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import read_sts2017, sts2017
-from keras_msd.evaluate.sts2017 import (
+from keras_msd.evaluate.similarity_sets import (
     CROSS_LINGUAL,
     MONOLINGUAL,
     SEMEVAL_TRACKS,
@@ -167,13 +167,15 @@ def test_broken_files(tmp_path):
     write_semeval(tmp_path)
     folder = tmp_path / "STS2017.gs"
     (folder / "STS.gs.track1.ar-ar.txt").write_text("1\n2\n")
-    with pytest.raises(InputError, match="as many lines. Received: 20 and 2"):
+    with pytest.raises(
+        InputError, match="as many lines. Received: .* ends after line 2"
+    ):
         sts2017(Table(), tmp_path, ["ar-ar"], pairs=None)
     (folder / "STS.gs.track5.en-en.txt").unlink()
     with pytest.raises(InputError, match=r"gold scores, `STS.gs.track5.en-en.txt`"):
         sts2017(Table(), tmp_path, ["en-en"], pairs=None)
     for line, message in (
-        ("a\tb\n", "line 1: a line must have .*Received: 2 of the three"),
+        ("a\tb\n", "line 1: a row must have 3 .*Received: 2"),
         ("a\tb\t1\na\tb\tx\n", "line 2: a score must be a finite number.*'x'"),
     ):
         (tmp_path / "STS.en-fr.txt").write_text(line)

@@ -14,7 +14,7 @@ from keras_msd.evaluate import (
     sts_folder,
     stsb_multilingual,
 )
-from keras_msd.evaluate.stsb_multilingual import PAIRS, read_delimited
+from keras_msd.evaluate.similarity_sets import STSB_PAIRS, read_delimited
 
 CODES = ("en", "de", "zh")
 
@@ -119,7 +119,7 @@ def test_languages_and_splits(tmp_path):
 
 
 def test_published_sizes(tmp_path):
-    assert PAIRS == {"train": 5749, "dev": 1500, "test": 1379}
+    assert STSB_PAIRS == {"train": 5749, "dev": 1500, "test": 1379}
     write_csv(tmp_path / "stsb-en-test.csv", made_rows("en", 1378))
     with pytest.raises(InputError, match=r"must have 1,379 pairs.*Received: 1,378"):
         stsb_multilingual(Table(), tmp_path)
@@ -130,7 +130,7 @@ def test_published_sizes(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n", "line 1: a row must be sentence1, sentence2, score. Received: 2"),
+        ("a,b\n", "line 1: a row must have 3 fields, .* a score. Received: 2"),
         ("a,b,1\na,b,high\n", "line 2: a score must be a finite number.*'high'"),
         ('"a,b,1\n', "the file must be CSV"),
         ("sentence1,sentence2,gold\n", "line 1: a score must be .*'gold'"),

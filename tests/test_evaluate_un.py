@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import retrieval, retrieval_streamed, un, un_folder
+from keras_msd.evaluate import (
+    retrieval,
+    retrieval_streamed,
+    translations,
+    un_folder,
+)
 
 
 class Drawn:
@@ -29,7 +34,7 @@ PAIRS = [(f"en {number}", f"fr {number}") for number in range(90)]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(un, "BLOCK", 7)
+    monkeypatch.setattr(translations, "STREAMED", 7)
 
 
 def write(folder, pairs, code="fr", packed=False):

@@ -1,6 +1,5 @@
 """Every format: exported, loaded in its runtime, the same neighbours."""
 
-import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,16 +7,19 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd import load_encoder
+from keras_msd import load_encoder, registry
 from keras_msd.checks import InputError
 from keras_msd.evaluate import search_many
-from keras_msd.export import EXPORTERS, export, load_artefact, quantizations
-from keras_msd.export.formats import MODEL_FILES
-from keras_msd.export.parity import neighbours_kept, row_cosines
-from keras_msd.export.proof_sentences import SENTENCES, proof_sentences
+from keras_msd.export import FORMATS, export, load_artefact, quantizations
+from keras_msd.export.proof import (
+    SENTENCES,
+    neighbours_kept,
+    proof_sentences,
+    row_cosines,
+)
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
 
 RUNTIMES = {
     "saved_model": ["tensorflow"],
@@ -70,11 +72,11 @@ def artefacts(encoder, tmp_path_factory):
     return make
 
 
-def test_the_tables_name_the_same_formats():
-    assert set(EXPORTERS) == set(MODEL_FILES) == set(RUNTIMES)
+def test_the_table_of_runtimes_names_every_format():
+    assert set(FORMATS) == set(RUNTIMES)
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_same_neighbours(artefacts, encoder, texts, format):
     path = artefacts(format)
     loaded, ours = load_artefact(path), encoder.encode(texts)
@@ -89,7 +91,7 @@ def test_same_neighbours(artefacts, encoder, texts, format):
     assert loaded.encode([]).shape == (0, encoder.dim)
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_int8(artefacts, encoder, texts, format):
     assert quantizations(format) == [None, "fp16", "int8", "int4_table", "int4"]
     full, loaded = (load_artefact(artefacts(format, name)) for name in (None, "int8"))
@@ -98,16 +100,16 @@ def test_int8(artefacts, encoder, texts, format):
     assert 0.98 < cosine.min() < 1
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_the_model_file_stands_for_the_folder(artefacts, format):
     path = artefacts(format)
     text = ["Die Katze schläft.", "ok"]
-    loaded = load_encoder(path / MODEL_FILES[format])
+    loaded = load_encoder(path / FORMATS[format].model_file)
     assert loaded.path == path
     assert (loaded.encode(text) == load_encoder(path).encode(text)).all()
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_one_thread(artefacts, format):
     path, text = artefacts(format), ["Die Katze schläft.", "ok"]
     if format == "saved_model":
@@ -120,7 +122,7 @@ def test_one_thread(artefacts, format):
     )
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_threads_share_an_artefact(artefacts, format):
     loaded = load_artefact(artefacts(format))
     texts = [" ".join(["The cat sleeps"] * count) for count in range(1, 6)] * 6
@@ -131,7 +133,7 @@ def test_threads_share_an_artefact(artefacts, format):
             np.testing.assert_allclose(one.result(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_no_format_carries_byte_pairs(encoder, format, tmp_path):
     content = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
     (tmp_path / "vocab.json").write_text(json.dumps(content))
@@ -141,19 +143,19 @@ def test_no_format_carries_byte_pairs(encoder, format, tmp_path):
         export(pairs, tmp_path / "a", format)
 
 
-@pytest.mark.parametrize("format", EXPORTERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_no_runtime_is_given_foreign_bytes(artefacts, format, tmp_path):
     """Even without a card, a file that is no model is an error and no crash."""
     for module in RUNTIMES[format]:
         pytest.importorskip(module)
-    real = (artefacts(format) / MODEL_FILES[format]).read_bytes()
-    load = importlib.import_module(EXPORTERS[format]).load
+    real = (artefacts(format) / FORMATS[format].model_file).read_bytes()
+    load = registry.loaded(FORMATS[format].load)
     for name, content in (
         ("empty", b""),
         ("text", b"This is no model at all. " * 20),
         ("short", real[: len(real) // 3]),
     ):
-        model = tmp_path / name / MODEL_FILES[format]
+        model = tmp_path / name / FORMATS[format].model_file
         model.parent.mkdir(parents=True)
         model.write_bytes(content)
         with pytest.raises(InputError):

@@ -9,15 +9,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from portable_cases import wordpiece
+from tflite_names import check_names
 
 from keras_msd.checks import InputError
-from keras_msd.export import presets_folder
-from keras_msd.export.litert import ids as litert
-from keras_msd.export.litert.archive import read_files, with_files
-from keras_msd.export.litert.delegation import Delegation, delegation
-from keras_msd.export.litert.edit import TFLiteModel
-from keras_msd.export.parity import ExportError, row_cosines
+from keras_msd.export import FORMATS, loaders_folder
+from keras_msd.export.litert import exporter
+from keras_msd.export.litert.files import (
+    Delegation,
+    delegation,
+    load_ids,
+    read_files,
+    with_files,
+)
+from keras_msd.export.litert.model import TFLiteModel
 from keras_msd.export.portable import describe
+from keras_msd.export.proof import ExportError, row_cosines
 from keras_msd.testing import tiny_encoder
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter")
@@ -55,14 +61,14 @@ def made(encoder, tmp_path_factory):
     def make(quantize=None):
         if quantize not in known:
             path = folder / str(quantize)
-            known[quantize] = path, litert.write(encoder, path, quantize)
+            known[quantize] = path, exporter.write_ids(encoder, path, quantize)
         return known[quantize]
 
     return make
 
 
 def test_the_model_gives_the_encoders_vectors(encoder, made):
-    run, expected = litert.load(made()[0]), encoder.encode(TEXTS)
+    run, expected = load_ids(made()[0]), encoder.encode(TEXTS)
     np.testing.assert_allclose(run(TEXTS), expected, atol=2e-6)
     assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
     assert run([]).shape == (0, encoder.dim) and run([]).dtype == np.float32
@@ -76,8 +82,8 @@ def test_threads(made, monkeypatch):
         return real(*arguments, num_threads=num_threads)
 
     monkeypatch.setattr(interpreters, "Interpreter", spy)
-    litert.load(made()[0])
-    assert np.isfinite(litert.load(made()[0], threads=2)(TEXTS)).all()
+    load_ids(made()[0])
+    assert np.isfinite(load_ids(made()[0], threads=2)(TEXTS)).all()
     assert seen == [1, 2]
 
 
@@ -86,7 +92,7 @@ def test_threads(made, monkeypatch):
     [("fp16", 0.99999), ("int8", 0.995), ("int4_table", 0.97), ("int4", 0.9)],
 )
 def test_fewer_bits(encoder, made, quantize, cosine):
-    found = row_cosines(encoder.encode(TEXTS), litert.load(made(quantize)[0])(TEXTS))
+    found = row_cosines(encoder.encode(TEXTS), load_ids(made(quantize)[0])(TEXTS))
     assert cosine < found.min() < 1 - 1e-7
 
 
@@ -113,7 +119,7 @@ def test_operators(made):
     assert facts["kernels"]["int4"] > 0
     model = str(path / "model.tflite")
     assert set(facts["not_delegated"]) < set(facts["operators"])
-    assert not set(facts["not_delegated"]) & set(litert.HEAVY)
+    assert not set(facts["not_delegated"]) & set(exporter.HEAVY)
     for name in ("BATCH_MATMUL", "FULLY_CONNECTED", "SOFTMAX", "GELU", "MEAN"):
         assert facts["operators"][name] >= 2  # a pass over the unit each
     interpreter = interpreters.Interpreter(model)
@@ -130,15 +136,20 @@ def test_operators(made):
 
 def test_operators_that_a_phone_lacks_are_refused(encoder, made, tmp_path, monkeypatch):
     converted = read_files(made()[0] / "model.tflite")[0]
-    monkeypatch.setattr(litert, "_convert", lambda *_: TFLiteModel(converted))
-    monkeypatch.setattr(litert, "HEAVY", ("GATHER", "SOFTMAX"))
+    monkeypatch.setattr(exporter, "convert", lambda *_: TFLiteModel(converted))
+    monkeypatch.setattr(exporter, "HEAVY", ("GATHER", "SOFTMAX"))
     with pytest.raises(ExportError, match="Received: GATHER outside"):
-        litert.write(encoder, tmp_path / "left")
+        exporter.write_ids(encoder, tmp_path / "left")
     operators = {"ADD": 1, "FlexEinsum": 2}
     monkeypatch.setattr(TFLiteModel, "operators", lambda _: operators)
     with pytest.raises(ExportError, match="built-in operators only.*: FlexEinsum"):
-        litert.write(encoder, tmp_path / "foreign")
+        exporter.write_ids(encoder, tmp_path / "foreign")
     assert not (tmp_path / "foreign").exists()
+
+
+@pytest.mark.parametrize("quantize", [None, *FORMATS["litert"].quantize])
+def test_every_tensor_has_a_name_of_its_own(made, quantize):
+    check_names(made(quantize)[0] / "model.tflite")
 
 
 def test_the_tokenizer_travels_in_the_file(encoder, made):
@@ -163,29 +174,29 @@ def test_the_tokenizer_travels_in_the_file(encoder, made):
 
 def test_wordpiece(tmp_path):
     encoder = lively(wordpiece(tmp_path / "tokenizer"), bottleneck_dim=None)
-    litert.write(encoder, tmp_path / "model")
-    found = litert.load(tmp_path / "model")(TEXTS)
+    exporter.write_ids(encoder, tmp_path / "model")
+    found = load_ids(tmp_path / "model")(TEXTS)
     np.testing.assert_allclose(found, encoder.encode(TEXTS), atol=2e-6)
 
 
 def test_same_encoder_same_bytes(encoder, made, tmp_path):
     keras.utils.set_random_seed(5)
     tiny_encoder(encoder.tokenizer)  # counts up names in the process
-    litert.write(encoder, tmp_path / "again", "int4")
+    exporter.write_ids(encoder, tmp_path / "again", "int4")
     again = (tmp_path / "again" / "model.tflite").read_bytes()
     assert again == (made("int4")[0] / "model.tflite").read_bytes()
 
 
 def test_how_to_load(encoder, made, monkeypatch):
-    path, facts = made()
+    path, _ = made()
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "portable_tokenizer", raising=False)
     scope = {}
-    exec(facts["how_to_load"].replace("FOLDER", str(path)), scope)
+    exec(FORMATS["litert"].how_to_load.replace("FOLDER", str(path)), scope)
     np.testing.assert_allclose(
         scope["vectors"], encoder.encode(["A sentence."]), atol=2e-6
     )
-    reader = (presets_folder() / "portable_tokenizer.py").read_bytes()
+    reader = (loaders_folder() / "portable_tokenizer.py").read_bytes()
     assert (path / "portable_tokenizer.py").read_bytes() == reader
 
 
@@ -212,9 +223,9 @@ def test_damage_does_not_reach_the_runtime(made, tmp_path):
         folder.mkdir()
         (folder / "model.tflite").write_bytes(content)
         with pytest.raises(InputError, match=message):
-            litert.load(folder)
+            load_ids(folder)
     with pytest.raises(InputError, match="does not exist"):
-        litert.load(tmp_path / "nowhere")
+        load_ids(tmp_path / "nowhere")
 
 
 def test_a_model_of_something_else(made, tmp_path):
@@ -229,17 +240,17 @@ def test_a_model_of_something_else(made, tmp_path):
     other = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "s")).convert()
     (tmp_path / "model.tflite").write_bytes(with_files(other, files))
     with pytest.raises(InputError, match="its inputs are token_ids"):
-        litert.load(tmp_path)
+        load_ids(tmp_path)
 
 
 def test_bad_requests(encoder, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
-        litert.write(encoder, tmp_path / "a", quantize="int2")
+        exporter.write_ids(encoder, tmp_path / "a", quantize="int2")
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    for ask in (lambda: litert.write(encoder, tmp_path / "a"), lambda: litert.load("")):
+    for ask in (exporter.write_ids, lambda *_: load_ids("")):
         with pytest.raises(InputError, match=r"keras-msd\[litert\]"):
-            ask()
+            ask(encoder, tmp_path / "a")
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
-        litert.write(encoder, tmp_path / "a")
+        exporter.write_ids(encoder, tmp_path / "a")
     assert not (tmp_path / "a").exists()

@@ -9,12 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+from tflite_names import check_names, name_bytes
 from tokenizer_texts import CORPUS, made_texts
 
-from keras_msd.export import export, load_artefact, presets_folder
-from keras_msd.export.litert import text as litert_text
+from keras_msd.export import FORMATS, export, load_artefact, loaders_folder
+from keras_msd.export.litert import exporter
+from keras_msd.export.litert.files import load_text
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 mediapipe = pytest.importorskip("mediapipe.tasks.python")
 
@@ -56,8 +58,8 @@ def encoder():
 def models(encoder, tmp_path_factory):
     """Return the folder of each quantisation's model."""
     folder = tmp_path_factory.mktemp("models")
-    for quantize in (None, *litert_text.QUANTIZE):
-        litert_text.write(encoder, folder / str(quantize), quantize)
+    for quantize in (None, *FORMATS["litert_text"].quantize):
+        exporter.write_text(encoder, folder / str(quantize), quantize)
     return folder
 
 
@@ -80,15 +82,15 @@ def test_mediapipe_gives_the_encoders_vectors(encoder, models):
     vectors = np.stack([one.embedding for one in found])
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
     assert np.linalg.norm(expected[0] - expected[6]) > 0.1  # they could differ
-    np.testing.assert_array_equal(litert_text.load(models / "None")(TEXTS), vectors)
+    np.testing.assert_array_equal(load_text(models / "None")(TEXTS), vectors)
 
 
 def test_every_text_has_the_ids_of_python(encoder, models):
     # Attention and positions make the vector change with any id and any order.
     texts = made_texts(400) + ["a\0b", "\0", "one\ntwo\r\nthree"]
-    found = litert_text.load(models / "None", threads=1)(texts)
+    found = load_text(models / "None", threads=1)(texts)
     np.testing.assert_allclose(found, encoder.encode(texts), atol=5e-6)
-    assert litert_text.load(models / "None")([]).shape == (0, encoder.dim)
+    assert load_text(models / "None")([]).shape == (0, encoder.dim)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +109,13 @@ def test_fewer_bits(encoder, models, quantize, cosine, saved):
     assert cosine < found_cosines.min()
     large = ("kernel", "projection", "word")
     numbers = sum(v.size for k, v in encoder.weights().items() if k.endswith(large))
-    full, small = (file.stat().st_size for file in files)
+    full, small = (file.stat().st_size - name_bytes(file) for file in files)
     assert saved < (full - small) / (4 * numbers) < saved + 0.1
+
+
+@pytest.mark.parametrize("quantize", [None, *FORMATS["litert_text"].quantize])
+def test_every_tensor_has_a_name_of_its_own(models, quantize):
+    check_names(models / str(quantize) / "model.tflite")
 
 
 def test_mediapipes_own_options(tokenizer, models, tmp_path):
@@ -119,7 +126,7 @@ def test_mediapipes_own_options(tokenizer, models, tmp_path):
     signed = short.embedding.view(np.int8)
     np.testing.assert_allclose(signed / 128, plain.embedding, atol=1 / 128)
     raw = lively(tokenizer, normalize=False)
-    litert_text.write(raw, tmp_path / "raw")
+    exporter.write_text(raw, tmp_path / "raw")
     file = tmp_path / "raw" / "model.tflite"
     plain, unit = (embed(file, TEXTS[:1], l2_normalize=on)[0] for on in (False, True))
     np.testing.assert_allclose(plain.embedding, raw.encode(TEXTS[:1])[0], atol=1e-5)
@@ -139,8 +146,8 @@ def test_mediapipes_own_options(tokenizer, models, tmp_path):
 )
 def test_other_networks(tokenizer, tmp_path, fields):
     encoder = lively(tokenizer, **fields)
-    litert_text.write(encoder, tmp_path / "art", "fp16")
-    run, texts = litert_text.load(tmp_path / "art"), TEXTS[:4]
+    exporter.write_text(encoder, tmp_path / "art", "fp16")
+    run, texts = load_text(tmp_path / "art"), TEXTS[:4]
     assert cosines(encoder.encode(texts), run(texts)).min() > 0.9999
 
 
@@ -149,7 +156,7 @@ def test_a_weight_is_stored_once_however_often_it_is_used(tokenizer, tmp_path):
     for repeats in (1, 2, 4):
         encoder = lively(tokenizer, num_layers=2, intermediate_dim=40, repeats=repeats)
         path = tmp_path / str(repeats)
-        litert_text.write(encoder, path)
+        exporter.write_text(encoder, path)
         content = (path / "model.tflite").read_bytes()
         sizes.append(len(content))
         for name, value in encoder.weights().items():
@@ -161,7 +168,7 @@ def test_a_weight_is_stored_once_however_often_it_is_used(tokenizer, tmp_path):
 
 def test_the_same_encoder_gives_the_same_bytes(encoder, models, tmp_path):
     # The process has built other models since.
-    litert_text.write(encoder, tmp_path / "again", "int8")
+    exporter.write_text(encoder, tmp_path / "again", "int8")
     first, again = models / "int8", tmp_path / "again"
     names = [path.name for path in again.iterdir()]
     assert names == ["model.tflite"]
@@ -200,7 +207,7 @@ def run(*command):
 
 def test_an_open_model_does_not_disturb_pythons_end(models):
     done = run(
-        "from keras_msd.export.litert.mediapipe import load\n"
+        "from keras_msd.export.litert.files import load_text as load\n"
         f"run, other = load({str(models / 'int8')!r}), load({str(models / 'None')!r})\n"
         "print(run(['one', 'two']).shape)",
     )
@@ -209,7 +216,7 @@ def test_an_open_model_does_not_disturb_pythons_end(models):
 
 
 def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
-    script, folder = presets_folder() / "load_litert_text.py", tmp_path / "art"
+    script, folder = loaders_folder() / "load_litert_text.py", tmp_path / "art"
     texts = ["Die Katze schläft.", "القطار 🍀", "ok"]
     same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:2]}
     export(encoder, folder, "litert_text", "int8", min_cosine=0.9, **same)

@@ -9,8 +9,8 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert import text as litert_text
-from keras_msd.export.litert.archive import with_files
+from keras_msd.export.litert import exporter
+from keras_msd.export.litert.files import load_text, with_files
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
@@ -26,7 +26,7 @@ def encoder(tokenizer):
 def model(encoder, tmp_path_factory):
     """Return the folder of a model."""
     folder = tmp_path_factory.mktemp("models") / "art"
-    litert_text.write(encoder, folder, "int8")
+    exporter.write_text(encoder, folder, "int8")
     return folder
 
 
@@ -53,41 +53,41 @@ def trained(**options):
 )
 def test_vocabularies_that_mediapipe_reads_otherwise(options, reason, tmp_path):
     with pytest.raises(InputError, match=f"unigram SentencePiece.*Received: {reason}"):
-        litert_text.write(tiny_encoder(trained(**options)), tmp_path / "art")
+        exporter.write_text(tiny_encoder(trained(**options)), tmp_path / "art")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_requests(encoder, model, tmp_path, monkeypatch):
     wordpiece = type("WordPiece", (), {"kind": "wordpiece"})()
     with pytest.raises(InputError, match="Received: kind wordpiece.*format='litert'"):
-        litert_text._check_tokenizer(wordpiece)
+        exporter._check_tokenizer(wordpiece)
     with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
-        litert_text.write(encoder, tmp_path / "art", "int2")
+        exporter.write_text(encoder, tmp_path / "art", "int2")
     with pytest.raises(InputError, match="one thread. Received: threads=2"):
-        litert_text.load(model, threads=2)
+        load_text(model, threads=2)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "mediapipe", None)
         with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
-            litert_text.write(encoder, tmp_path / "art")
+            exporter.write_text(encoder, tmp_path / "art")
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
-        litert_text.write(encoder, tmp_path / "art")
+        exporter.write_text(encoder, tmp_path / "art")
     monkeypatch.setitem(sys.modules, "mediapipe.tasks.python.text", None)
     with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
-        litert_text.load(model)
+        load_text(model)
 
 
 def test_damage_never_reaches_mediapipe(model, tmp_path):
     whole = (model / "model.tflite").read_bytes()
     file = tmp_path / "model.tflite"
     with pytest.raises(InputError, match="does not exist"):
-        litert_text.load(tmp_path)
+        load_text(tmp_path)
     for place in np.random.default_rng(1).integers(8, len(whole) - 200, 40):
         changed = bytearray(whole)
         changed[place] ^= 255
         file.write_bytes(changed)
         with pytest.raises(InputError, match="differs from its own checksum"):
-            litert_text.load(tmp_path)
+            load_text(tmp_path)
     for content, message in (
         (b"", "must be a .tflite file. Received: 0 bytes"),
         (b"PK\x03\x04" + whole[4:], "differs from its own checksum"),
@@ -97,4 +97,4 @@ def test_damage_never_reaches_mediapipe(model, tmp_path):
     ):
         file.write_bytes(content)
         with pytest.raises(InputError, match=message):
-            litert_text.load(tmp_path)
+            load_text(tmp_path)

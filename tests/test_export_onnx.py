@@ -4,47 +4,21 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from onnx_encoder import TEXTS, cosines, random_encoder, run_alone
+from onnx_encoder import KINDS, TEXTS, cosines, random_encoder, run_alone
 
+from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
-from keras_msd.data.padding import pad_batch
-from keras_msd.export import export, load_artefact, presets_folder, read_card
+from keras_msd.export import export, load_artefact, loaders_folder, read_card
+from keras_msd.export.formats import ALL as QUANTIZE
 from keras_msd.export.onnx import files as onnx_files
-from keras_msd.export.onnx import ids as onnx_ids
+from keras_msd.export.onnx.exporter import load_ids, write_ids
 from keras_msd.export.portable import describe
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
-from keras_msd.tokenizers.bytepair import BytePairTokenizer
+from keras_msd.models.encoder import Encoder
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-KINDS = {
-    "student": {},
-    "pre-norm": {
-        "num_layers": 2,
-        "repeats": 2,
-        "normalize_first": True,
-        "activation": "gelu_tanh",
-        "pooling": "cls",
-        "projection_dim": 8,
-        "projection_activation": "tanh",
-        "normalize": False,
-    },
-    "checkpoint": {
-        "num_layers": 2,
-        "repeats": 1,
-        "bottleneck_dim": None,
-        "num_types": 2,
-        "position_offset": 2,
-        "max_positions": 40,
-        "activation": "relu",
-        "pooling": "max",
-        "projection_dim": 8,
-        "projection_bias": False,
-    },
-    "closed form": {"num_layers": 0, "repeats": 1, "embedding_layer_norm": False},
-    "word branch": {"word_branch": True},
-}
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +33,15 @@ def artefact(encoder, tmp_path_factory):
 
 
 def written(encoder, folder, quantize=None):
-    onnx_ids.write(encoder, folder, quantize)
+    write_ids(encoder, folder, quantize)
     return folder, onnx.load(folder / "model.onnx")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_network(kind, tokenizer, tmp_path):
     encoder = random_encoder(tokenizer, **KINDS[kind])
-    onnx_ids.write(encoder, tmp_path / "a")
-    found, expected = onnx_ids.load(tmp_path / "a")(TEXTS), encoder.encode(TEXTS)
+    write_ids(encoder, tmp_path / "a")
+    found, expected = load_ids(tmp_path / "a")(TEXTS), encoder.encode(TEXTS)
     assert found.dtype == np.float32 and found.shape == expected.shape
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
     assert np.linalg.norm(expected[0] - expected[3]) > 0.01  # they could differ
@@ -109,6 +83,7 @@ def test_a_padding_id_among_real_tokens(encoder, artefact):
 def test_card(encoder, artefact, monkeypatch):
     card = read_card(artefact)
     assert card["parity"]["min_cosine"] > 0.99999 and card["opset"] == 23
+    assert card["min_onnxruntime"] == "1.23"
     assert {"Attention", "Gelu", "LayerNormalization"} <= set(card["operators"])
     assert set(card["libraries"]) == {"onnx", "onnxruntime"}
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -134,7 +109,7 @@ def contents(model):
     )
 
 
-@pytest.mark.parametrize("quantize", [None, *onnx_ids.QUANTIZE])
+@pytest.mark.parametrize("quantize", [None, *QUANTIZE])
 def test_each_weight_is_stored_once(quantize, tokenizer, tmp_path):
     fields = {"num_layers": 3, "hidden_dim": 32, "intermediate_dim": 64}
     sizes, tensors = [], []
@@ -161,7 +136,7 @@ def test_bytes_of_an_int8_file(tokenizer, tmp_path):
         intermediate_dim=1024,
         max_length=16,
     )
-    onnx_ids.write(encoder, tmp_path / "a", "int8")
+    write_ids(encoder, tmp_path / "a", "int8")
     size = (tmp_path / "a" / "model.onnx").stat().st_size
     parameters = encoder.num_parameters
     assert size <= 1.1 * parameters + len(describe(encoder.tokenizer, 16))
@@ -175,8 +150,8 @@ def test_quantised_vectors(quantize, least, tokenizer, tmp_path):
     encoder = random_encoder(
         tokenizer, hidden_dim=64, num_heads=4, intermediate_dim=128, bottleneck_dim=32
     )
-    onnx_ids.write(encoder, tmp_path / "a", quantize)
-    run, expected = onnx_ids.load(tmp_path / "a"), encoder.encode(TEXTS)
+    write_ids(encoder, tmp_path / "a", quantize)
+    run, expected = load_ids(tmp_path / "a"), encoder.encode(TEXTS)
     found = run(TEXTS)
     cosine = cosines(found, expected)
     assert least < cosine.min() < 1 - 1e-9
@@ -187,7 +162,7 @@ def test_quantised_vectors(quantize, least, tokenizer, tmp_path):
 
 def test_the_same_encoder_gives_the_same_bytes(tokenizer, tmp_path):
     for name in ("a", "b"):
-        onnx_ids.write(random_encoder(tokenizer), tmp_path / name, "int8")
+        write_ids(random_encoder(tokenizer), tmp_path / name, "int8")
     one, other = ((tmp_path / n / "model.onnx").read_bytes() for n in "ab")
     assert one == other
 
@@ -199,22 +174,22 @@ def test_damage_is_noticed(artefact, tmp_path):
     for length in (0, 1, 10, 75, 76, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match="not end in the checksum|differs from"):
-            onnx_ids.load(path.parent)
+            load_ids(path.parent)
     for place in (0, 100, len(whole) // 2, len(whole) - 100, len(whole) - 1):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(InputError, match=r"model\.onnx` differs from the checksum"):
-            onnx_ids.load(path.parent)
+            load_ids(path.parent)
     path.write_bytes(b"PK\x03\x04 something else entirely" * 100)
     with pytest.raises(InputError, match="not end in the checksum"):
-        onnx_ids.load(path.parent)
+        load_ids(path.parent)
     path.write_bytes(b"\xff" * 99 + onnx_files.seal(b"\xff" * 99))
     with pytest.raises(InputError, match="not a model that onnxruntime can load"):
-        onnx_ids.load(path.parent)
+        load_ids(path.parent)
     path.unlink()
     with pytest.raises(InputError, match=r"model `.*model\.onnx` does not exist"):
-        onnx_ids.load(path.parent)
+        load_ids(path.parent)
     with pytest.raises(InputError, match="artefact `.*none` does not exist"):
-        onnx_ids.load(tmp_path / "none")
+        load_ids(tmp_path / "none")
 
 
 def test_another_model_is_refused(artefact, tmp_path):
@@ -222,41 +197,44 @@ def test_another_model_is_refused(artefact, tmp_path):
     del model.metadata_props[:]
     onnx_files.save(model, tmp_path / "a")
     with pytest.raises(InputError, match="carry its tokenizer as the metadata"):
-        onnx_ids.load(tmp_path / "a")
+        load_ids(tmp_path / "a")
     for node in model.graph.node:
         node.input[:] = ["ids" if one == "token_ids" else one for one in node.input]
     [one for one in model.graph.input if one.name == "token_ids"][0].name = "ids"
     onnx_files.save(model, tmp_path / "b")
     with pytest.raises(InputError, match="must take padding_mask, token_ids"):
-        onnx_ids.load(tmp_path / "b")
+        load_ids(tmp_path / "b")
 
 
 def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
-        onnx_ids.write(encoder, tmp_path / "a", "int2")
+        write_ids(encoder, tmp_path / "a", "int2")
     with pytest.raises(InputError, match="`threads` must be at least 1"):
-        onnx_ids.load(artefact, threads=0)
+        load_ids(artefact, threads=0)
     (tmp_path / "vocab.json").write_text('{"<s>":0,"<pad>":1,"</s>":2,"<unk>":3}')
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
     pairs = read_checkpoint_tokenizer(tmp_path)
     assert isinstance(pairs, BytePairTokenizer)
     with pytest.raises(InputError, match="bytepair"):
-        onnx_ids.write(random_encoder(pairs), tmp_path / "a")
+        write_ids(random_encoder(pairs), tmp_path / "a")
+    config = encoder.config.model_copy(update={"pooling": "median"})
+    with pytest.raises(InputError, match="`pooling` must be one of 'mean', 'cls', 'm"):
+        write_ids(Encoder(encoder.model, encoder.tokenizer, config), tmp_path)
     monkeypatch.setattr(onnx_files, "LARGEST", 100)
     with pytest.raises(InputError, match="smaller than 100 bytes. Received: weights"):
-        onnx_ids.write(encoder, tmp_path / "a")
+        write_ids(encoder, tmp_path / "a")
     for module in ("onnx", "onnxruntime"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             with pytest.raises(InputError, match=rf'package `{module}`.*msd\[onnx\]"'):
-                onnx_ids.write(encoder, tmp_path / "a")
+                write_ids(encoder, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
 def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
     lines = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
     (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
-    script = presets_folder() / "load_onnx.py"
+    script = loaders_folder() / "load_onnx.py"
     asked = ("--query", TEXTS[0], "--sentences", tmp_path / "lines.txt", "--top", 2)
     blocked = ("keras", "keras_msd", "tensorflow", "onnx", "onnxruntime_extensions")
     done = run_alone(script, artefact, *asked, blocked=blocked)

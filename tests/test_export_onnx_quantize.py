@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from keras_msd.export.quantization import SCHEMES
-from keras_msd.export.word_table import quantize_table
+from keras_msd.export.quantization import SCHEMES, quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 from keras_msd.export.onnx.graph import FLOAT, INT32, Graph  # noqa: E402
-from keras_msd.export.onnx.quantize import Weights, block_size, pack  # noqa: E402
+from keras_msd.export.onnx.network import Weights, block_size, pack  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):

@@ -7,20 +7,24 @@ from onnx_encoder import TEXTS, random_encoder, run_alone
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.export import export, load_artefact, presets_folder, read_card
-from keras_msd.export.onnx import extensions as onnx_extensions
-from keras_msd.export.onnx import ids as onnx_ids
-from keras_msd.export.onnx import text as onnx_text
-from keras_msd.export.onnx.extensions import load_extensions
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.export import export, load_artefact, loaders_folder, read_card
+from keras_msd.export.formats import ALL as QUANTIZE
+from keras_msd.export.onnx import files as onnx_files
+from keras_msd.export.onnx.exporter import (
+    load_ids,
+    load_text,
+    write_ids,
+    write_text,
+)
+from keras_msd.export.onnx.files import load_extensions
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx import check as onnx_check  # noqa: E402
-from keras_msd.export.onnx.front import token_ids  # noqa: E402
+from keras_msd.export.onnx import tokenizer as onnx_check  # noqa: E402
 from keras_msd.export.onnx.graph import INT32, STRING, Graph  # noqa: E402
-from keras_msd.export.onnx.strings import without_nul  # noqa: E402
+from keras_msd.export.onnx.tokenizer import token_ids, without_nul  # noqa: E402
 
 SAMPLE = made_texts(600) + CORPUS
 WORDPIECE = {
@@ -128,21 +132,21 @@ def test_strings_become_the_encoders_vectors(encoder, artefact):
     np.testing.assert_allclose(
         scope["vectors"], encoder.encode(["A sentence."]), atol=1e-6
     )
-    with pytest.raises(InputError, match="a list of texts"):
-        onnx_text.load(artefact)("one text")
+    with pytest.raises(InputError, match="a list of sentences"):
+        load_text(artefact)("one text")
 
 
-@pytest.mark.parametrize("quantize", onnx_text.QUANTIZE)
+@pytest.mark.parametrize("quantize", QUANTIZE)
 def test_quantised_as_with_token_ids(quantize, encoder, tmp_path):
     vectors = []
-    for module in (onnx_ids, onnx_text):
-        module.write(encoder, tmp_path / module.__name__, quantize)
-        vectors.append(module.load(tmp_path / module.__name__)(TEXTS))
+    for write, load in ((write_ids, load_ids), (write_text, load_text)):
+        write(encoder, tmp_path / load.__name__, quantize)
+        vectors.append(load(tmp_path / load.__name__)(TEXTS))
     np.testing.assert_allclose(*vectors, atol=1e-6)
 
 
 def test_the_same_encoder_gives_the_same_bytes(encoder, artefact, tmp_path):
-    onnx_text.write(encoder, tmp_path / "a")
+    write_text(encoder, tmp_path / "a")
     again = (tmp_path / "a" / "model.onnx").read_bytes()
     assert again == (artefact / "model.onnx").read_bytes()
 
@@ -153,12 +157,12 @@ def test_damage_and_other_models(artefact, encoder, tmp_path):
     for damaged in (b"", whole[:999], whole[:-1], whole[:500] + b"x" + whole[501:]):
         (tmp_path / "a" / "model.onnx").write_bytes(damaged)
         with pytest.raises(InputError, match="not end in the checksum|differs from"):
-            onnx_text.load(tmp_path / "a")
-    onnx_ids.write(encoder, tmp_path / "b")
+            load_text(tmp_path / "a")
+    write_ids(encoder, tmp_path / "b")
     with pytest.raises(InputError, match="must take text and give embedding. Rec"):
-        onnx_text.load(tmp_path / "b")
+        load_text(tmp_path / "b")
     with pytest.raises(InputError, match="not a model that onnxruntime can load"):
-        onnx_ids.load(artefact)
+        load_ids(artefact)
 
 
 def test_ids_that_differ_are_refused(unigram, monkeypatch):
@@ -202,9 +206,9 @@ def test_what_no_operator_does_is_refused(tmp_path):
 
 
 def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
-    names = ["tensorflow", "onnxruntime_extensions", onnx_extensions.LIBRARY]
+    names = ["tensorflow", "onnxruntime_extensions", onnx_files.LIBRARY]
     fake = SimpleNamespace(modules=names)
-    monkeypatch.setattr(onnx_extensions, "sys", fake)
+    monkeypatch.setattr(onnx_files, "sys", fake)
     with pytest.raises(InputError, match="was imported after tensorflow"):
         load_extensions.__wrapped__()
 
@@ -212,7 +216,7 @@ def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
 def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
     lines = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
     (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
-    script = presets_folder() / "load_onnx_text.py"
+    script = loaders_folder() / "load_onnx_text.py"
     asked = ("--query", TEXTS[0], "--sentences", tmp_path / "lines.txt", "--top", 2)
     blocked = ("keras", "keras_msd", "tensorflow", "onnx", "portable_tokenizer")
     done = run_alone(script, artefact / "model.onnx", *asked, blocked=blocked)
@@ -221,7 +225,7 @@ def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
     cosine = vectors[:3] @ vectors[3]
     expected = [f"{cosine[row]:.4f}\t{lines[row]}" for row in np.argsort(-cosine)[:2]]
     assert done.stdout.splitlines() == expected
-    onnx_ids.write(encoder, tmp_path / "ids")
+    write_ids(encoder, tmp_path / "ids")
     (tmp_path / "empty.onnx").write_bytes(b"")
     for wrong, message in (("ids", "takes token ids"), ("empty.onnx", "or cut")):
         done = run_alone(script, tmp_path / wrong, *asked, blocked=blocked)

@@ -9,10 +9,17 @@ import pytest
 from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError
-from keras_msd.export import ExportError, export, formats, presets_folder, read_card
-from keras_msd.export.parity import neighbours_kept, parity, row_cosines
-from keras_msd.export.proof import THRESHOLDS, Proof
-from keras_msd.export.proof_sentences import SENTENCES, graded_rows, proof_sentences
+from keras_msd.export import ExportError, export, loaders_folder, read_card
+from keras_msd.export.proof import (
+    SENTENCES,
+    THRESHOLDS,
+    Proof,
+    graded_rows,
+    neighbours_kept,
+    parity,
+    proof_sentences,
+    row_cosines,
+)
 from keras_msd.export.quantization import SCHEMES
 from keras_msd.testing import tiny_encoder
 
@@ -39,10 +46,8 @@ def encoder(tokenizer):
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch):
+def plain(monkeypatch, plain_format):
     """Add a format without a runtime."""
-    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
-    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
     monkeypatch.setattr(plain_exporter, "difference", None)
 
 
@@ -112,7 +117,7 @@ def test_every_scheme_has_thresholds_and_more_bits_stricter_ones():
 
 
 def test_the_document_has_these_thresholds():
-    text = (presets_folder() / "README.md").read_text(encoding="utf-8")
+    text = (loaders_folder() / "README.md").read_text(encoding="utf-8")
     for name, limits in THRESHOLDS.items():
         shown = f"| {f'`{name}`' if name else 'left out'} | {limits.min_cosine:g} |"
         shown += f" {100 * limits.min_neighbours:g} % |"

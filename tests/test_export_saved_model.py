@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export import ExportError
+from keras_msd.export import FORMATS, ExportError
 from keras_msd.export.saved_model import exporter as saved_model
 from keras_msd.testing import tiny_encoder
 
@@ -106,7 +106,8 @@ def test_twice_the_weights_is_an_error(encoder, tmp_path, monkeypatch):
 
 def test_how_to_load(encoder, facts):
     scope = {}
-    exec(facts["how_to_load"].replace("FOLDER", str(facts["path"])), scope)
+    code = FORMATS["saved_model"].how_to_load
+    exec(code.replace("FOLDER", str(facts["path"])), scope)
     np.testing.assert_allclose(
         scope["vectors"], encoder.encode(["A sentence."]), atol=1e-6
     )

@@ -9,7 +9,7 @@ import pytest
 
 from keras_msd import files
 from keras_msd.checks import InputError
-from keras_msd.export import export, formats, read_card
+from keras_msd.export import export, read_card
 from keras_msd.files import atomic_path
 from keras_msd.testing import tiny_encoder
 
@@ -23,10 +23,8 @@ def encoder(tokenizer):
 
 
 @pytest.fixture
-def write(encoder, monkeypatch):
+def write(encoder, plain_format):
     """Return a function that exports to a path."""
-    monkeypatch.setitem(formats.EXPORTERS, "plain", "plain_exporter")
-    monkeypatch.setitem(formats.MODEL_FILES, "plain", "model.bin")
     return lambda path: export(encoder, path, "plain", sentences=["one"], sts=ROWS)
 
 

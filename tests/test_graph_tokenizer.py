@@ -7,10 +7,9 @@ import pytest
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
-from keras_msd.tokenizers.bytepair import BytePairTokenizer
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
+from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 
 tf = pytest.importorskip("tensorflow")
 from keras_msd.tokenizers.graph import GraphTokenizer  # noqa: E402

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.loading import load_encoder
-from keras_msd.checkpoints.sentence_modules import read_dense
+from keras_msd.checkpoints.loading import load_encoder, read_dense
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.teachers.teacher import load_teacher
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))

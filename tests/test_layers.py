@@ -1,5 +1,7 @@
 """Layers against formulas written out in NumPy."""
 
+from typing import get_args
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from scipy.special import erf
 
 from keras_msd.checks import InputError
 from keras_msd.layers import (
+    POOLINGS,
     BottleneckEmbedding,
     L2Normalize,
     Pooling,
@@ -16,7 +19,9 @@ from keras_msd.layers import (
     gelu_tanh,
     masked_mean,
 )
-from keras_msd.testing import run_layer_test
+from keras_msd.models.config import EncoderConfig
+from keras_msd.recipes.schema.recipe import AssistantSettings
+from keras_msd.testing import run_layer_test, tiny_encoder
 
 RNG = np.random.default_rng(0)
 HIDDEN = RNG.normal(size=(2, 4, 8)).astype("float32")
@@ -40,6 +45,13 @@ def test_gelu_is_the_formula():
     tanh = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     np.testing.assert_allclose(gelu_tanh(x), tanh, atol=1e-6)
     assert np.abs(exact - tanh).max() > 1e-4
+
+
+def test_poolings_of_encoders_and_recipes_are_those_of_the_layer():
+    for settings in (EncoderConfig, AssistantSettings):
+        assert get_args(settings.model_fields["pooling"].annotation) == POOLINGS
+    with pytest.raises(InputError, match="`pooling`: Input should be 'mean', 'cls'"):
+        tiny_encoder(pooling="median")
 
 
 def test_pooling_is_blind_to_padding():

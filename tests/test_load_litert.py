@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keras_msd.export import presets_folder
-from keras_msd.export.litert import ids as litert
+from keras_msd.export import loaders_folder
+from keras_msd.export.litert import exporter
 from keras_msd.files import write_json
 from keras_msd.testing import tiny_encoder
 
@@ -46,7 +46,7 @@ def encoder(tokenizer):
 def artefact(encoder, tmp_path_factory):
     """Return a folder with a model and the part of a card that counts here."""
     folder = tmp_path_factory.mktemp("litert") / "model"
-    litert.write(encoder, folder)
+    exporter.write_ids(encoder, folder)
     content = (folder / "model.tflite").read_bytes()
     files = {"model.tflite": {"sha256": hashlib.sha256(content).hexdigest()}}
     write_json(folder / "card.json", {"files": files})
@@ -57,7 +57,7 @@ def run_alone(artefact, *arguments, sentences=None):
     lines = artefact.parent / "lines.txt"
     lines.write_text("\n".join(LINES) + "\n\n", encoding="utf-8")
     asked = ("--query", QUERY, "--sentences", sentences or lines, *arguments)
-    script = presets_folder() / "load_litert.py"
+    script = loaders_folder() / "load_litert.py"
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", ALONE, script, artefact, *asked],
         capture_output=True,
@@ -113,8 +113,8 @@ def test_a_model_that_is_not_the_cards(artefact, tmp_path):
 
 
 def test_threads_share_a_loaded_model(artefact, monkeypatch):
-    monkeypatch.syspath_prepend(presets_folder())
-    script = runpy.run_path(str(presets_folder() / "load_litert.py"))
+    monkeypatch.syspath_prepend(loaders_folder())
+    script = runpy.run_path(str(loaders_folder() / "load_litert.py"))
     encode = script["load"](artefact)
     texts = [" ".join(["The cat sleeps"] * count) for count in range(1, 6)] * 6
     expected = encode(texts)

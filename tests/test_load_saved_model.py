@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd.export import export, load_artefact, presets_folder
+from keras_msd.export import export, load_artefact, loaders_folder
 from keras_msd.testing import tiny_encoder
 
-SCRIPT = presets_folder() / "load_saved_model.py"
+SCRIPT = loaders_folder() / "load_saved_model.py"
 LINES = ["The cat sleeps on the chair.", "A dog runs.", "The house is very old."]
 QUERY = "Die Katze schläft."
 # Random weights have no meaning to lose.

@@ -6,9 +6,9 @@ import pytest
 
 from keras_msd import losses
 from keras_msd.checks import InputError
-from keras_msd.losses.cosine import cosine_matrix
-from keras_msd.losses.embedding_mse import EmbeddingMSE
-from keras_msd.losses.multilingual_contrastive import TARGETS, MultilingualContrastive
+from keras_msd.losses.base import cosine_matrix
+from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.losses.similarities import TARGETS, MultilingualContrastive
 from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.
@@ -164,11 +164,33 @@ def test_mistakes_are_named(make, message):
 
 
 def test_every_loss_of_the_table_loads():
-    for name, path in losses.LOSSES.items():
-        made = losses.loss_class(name)
-        assert issubclass(made, keras.losses.Loss)
-        assert getattr(losses, path.rpartition(".")[2]) is made
+    for name, record in losses.LOSSES.items():
+        loss = losses.loss_class(name)
+        assert issubclass(loss, keras.losses.Loss)
+        assert getattr(losses, record.make.rpartition(".")[2]) is loss
+        assert loss.__name__ in losses.__all__ and loss.__name__ in dir(losses)
     with pytest.raises(InputError, match="embedding_mse"):
         losses.loss_class("embeding_mse")
     with pytest.raises(AttributeError):
         losses.EmbeddingMAE  # noqa: B018
+
+
+def test_a_loss_of_ones_own():
+    class Absolute(keras.losses.Loss):
+        def call(self, y_true, y_pred):
+            return keras.ops.mean(keras.ops.abs(y_true - y_pred), axis=-1)
+
+    record = losses.LossRecord(name="absolute", make=Absolute)
+    assert losses.LOSSES.register(record) is record
+    try:
+        assert losses.loss_class("absolute") is Absolute
+        with pytest.raises(InputError, match="Received: `absolute`, which is known"):
+            losses.LOSSES.register(losses.LossRecord(name="absolute", make=Absolute))
+        with pytest.raises(InputError, match="Did you mean `absolute`"):
+            losses.loss_class("absolut")
+    finally:
+        losses.LOSSES.remove("absolute")
+    with pytest.raises(InputError, match="`LossRecord` needs `make`"):
+        losses.LossRecord(name="absolute", make="")
+    with pytest.raises(InputError, match="registered as a `LossRecord`"):
+        losses.LOSSES.register(Absolute)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
-from keras_msd.losses.feature_distillation import FeatureDistillation
-from keras_msd.losses.logit_distillation import LogitDistillation
+from keras_msd.losses.distances import FeatureDistillation
+from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
 from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.
@@ -147,8 +146,14 @@ def test_zero_vectors_have_finite_gradients(loss):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AdditiveMarginSoftmax(margin=-0.1), "margin=-0.1, scale=100.0"),
-        (lambda: AdditiveMarginSoftmax(scale=0), "`scale` above 0"),
+        (
+            lambda: AdditiveMarginSoftmax(margin=-0.1),
+            "`margin` must be at least 0. Received: margin=-0.1",
+        ),
+        (
+            lambda: AdditiveMarginSoftmax(scale=0),
+            "`scale` must be above 0. Received: scale=0",
+        ),
         (lambda: AdditiveMarginSoftmax()(GROUP, SOURCE), "`y_pred` must be a pair"),
         (lambda: FeatureDistillation("max"), "`dims` must be one of"),
         (lambda: FeatureDistillation()(GOALS[0], GOALS), "`y_true` must be a pair"),

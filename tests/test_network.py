@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from keras_msd.models.network import use_xla
-from keras_msd.stages.teach_assistant import TeachAssistant
+from keras_msd.stages.imitation import TeachAssistant
 from keras_msd.testing import tiny_encoder
 
 

@@ -7,12 +7,14 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
-from keras_msd.export import presets_folder
+from keras_msd.export import loaders_folder
 from keras_msd.export.portable import describe, load_portable
-from keras_msd.tokenizers.bytepair import BytePairTokenizer
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.sentencepiece import (
+    SentencePieceTokenizer,
+    parse,
+    train_unigram,
+)
+from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 
 ANY_LENGTH = 10**6
 
@@ -151,6 +153,6 @@ def test_the_reader_needs_nothing_but_python(unigram, tmp_path):
     )
     texts = CORPUS[:5]
     # -I -S: no packages and no search path but the standard library's.
-    command = [sys.executable, "-I", "-S", "-c", code, str(presets_folder())]
+    command = [sys.executable, "-I", "-S", "-c", code, str(loaders_folder())]
     shown = subprocess.check_output([*command, str(path), json.dumps(texts)])
     assert json.loads(shown) == unigram.encode(texts, 16)

@@ -9,10 +9,10 @@ import portable_cases
 import pytest
 from tokenizer_texts import CORPUS
 
-from keras_msd.export import presets_folder
+from keras_msd.export import loaders_folder
 from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.portable import describe
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is not installed")
@@ -90,7 +90,7 @@ def node(script, folder, files):
     for name, content in files.items():
         whole = content if isinstance(content, bytes) else json.dumps(content).encode()
         (folder / name).write_bytes(whole)
-    root = presets_folder().resolve().as_uri() + "/"
+    root = loaders_folder().resolve().as_uri() + "/"
     start = f"const root = {json.dumps(root)};" + START
     (folder / "run.mjs").write_text(start + script)
     shown = subprocess.check_output([NODE, "run.mjs"], cwd=folder, timeout=120)

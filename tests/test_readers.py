@@ -6,7 +6,8 @@ import json
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import Pair, Pairs, read_pairs
+from keras_msd.data import READERS, Pair, Pairs, Reader, read_pairs
+from keras_msd.data.readers.lines import csv_rows
 
 ROWS = [
     ("A house.", "Ein Haus."),
@@ -201,3 +202,80 @@ def test_tsv_with_english_second_by_its_name(tmp_path, name):
     ):
         list(read_pairs(path))
     assert list(read_pairs(path.rename(tmp_path / "y.en-de.tsv"))) == PAIRS
+
+
+def read_csv(path, language):
+    for _, row in csv_rows(path):
+        yield tuple(row)
+
+
+@pytest.fixture
+def csv_reader():
+    yield READERS.register(Reader(name="csv", suffixes=(".csv",), read=read_csv))
+    READERS.remove("csv")
+
+
+CSV = 'A house.,Ein Haus.\n"Tea, please",Tee\n'
+CSV_PAIRS = [("A house.", "Ein Haus.", "de"), ("Tea, please", "Tee", "de")]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_reader_from_outside(tmp_path, csv_reader, packed):
+    path = write(tmp_path / ("x.en-de.csv" + ".gz" * packed), CSV, packed)
+    write(tmp_path / "y.en-fr.tsv", tsv())
+    assert list(read_pairs(path)) == CSV_PAIRS
+    assert read_pairs(tmp_path).languages == ["de", "fr"]
+    plain = write(tmp_path / "pairs.txt", CSV)
+    assert list(read_pairs(plain, format="csv", language="de")) == CSV_PAIRS
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "empty", write(tmp_path / "pairs.docx", CSV)):
+        with pytest.raises(InputError, match=r"Known: \.tsv, .*\.csv \(each also \.gz"):
+            read_pairs(place)
+    with pytest.raises(InputError, match="`format` must be one of .*'csv'"):
+        read_pairs(path, format="cvs")
+    with pytest.raises(InputError, match="`<corpus>.en-<xx>.csv` or give `language`"):
+        read_pairs(path.rename(tmp_path / "unnamed.csv"))
+
+
+def test_a_reader_from_outside_finds_the_language_in_the_file(tmp_path):
+    def language(path):
+        return path.read_text().split()[0]
+
+    record = Reader(name="head", suffixes=(".hd",), read=read_csv, language=language)
+    READERS.register(record)
+    try:
+        assert read_pairs(write(tmp_path / "x.hd", "pl rows")).languages == ["pl"]
+    finally:
+        READERS.remove("head")
+
+
+def test_the_suffix_of_a_reader_is_no_language(tmp_path):
+    for code in ("en", "de", "xyz"):
+        write(tmp_path / f"x.{code}", "a line\n")
+    assert read_pairs(tmp_path / "x.en").languages == ["de", "xyz"]
+    READERS.register(Reader(name="xyz", suffixes=(".xyz",), read=read_csv))
+    try:
+        assert read_pairs(tmp_path / "x.en").languages == ["de"]
+    finally:
+        READERS.remove("xyz")
+
+
+@pytest.mark.parametrize(
+    ("parts", "match"),
+    [
+        ({"suffixes": ()}, r"needs `suffixes`.*\(\) in the record `new`"),
+        ({"read": None}, "needs `read`.*None in the record `new`"),
+        ({"name": ""}, "needs `name`"),
+        ({"suffixes": ("new",)}, r"ends such as `\.csv`.*\('new',\)"),
+        ({"suffixes": ".new"}, r"must be a tuple.*'\.new'"),
+        ({"suffixes": (".new", ".po")}, r"`\.po` of `new`, which `gettext` reads"),
+        ({"name": "tsv"}, "Received: `tsv`, which is known"),
+    ],
+)
+def test_a_reader_with_a_wrong_part(parts, match):
+    known = list(READERS)
+    with pytest.raises(InputError, match=match):
+        READERS.register(
+            Reader(**{"name": "new", "suffixes": (".new",), "read": read_csv} | parts)
+        )
+    assert list(READERS) == known

@@ -214,6 +214,12 @@ def test_other_character_sets(tmp_path):
         ('msgid ""\nmsgstr "charset=utf-16\\n"', "charset must be .*'utf-16'"),
         ('msgid ""\nmsgstr "charset=zip\\n"', "charset must be .*'zip'"),
         ('msgid "A"\nmsgstr ""', "has no translated entry"),
+        (
+            'msgid "A"\nmsgid_plural "B"\nmsgstr[1] "C"\nmsgstr[0] "D"\n',
+            "line 3: an entry is",
+        ),
+        ('msgid "A"\n#, fuzzy\nmsgstr "B"\n', "line 2: an entry is .* flags before"),
+        ('msgid "A"\nmsgctxt "B"\nmsgstr "C"\n', "line 2: an entry is"),
         (b"\n", "has no translated entry"),
         (b"", "is empty"),
         (
@@ -274,6 +280,12 @@ def test_only_the_header_names_the_character_set(tmp_path, before):
     text = before + 'msgid "Size"\nmsgstr "Größe"\n'
     (tmp_path / "de.po").write_bytes(text.encode())
     assert list(read_pairs(tmp_path / "de.po")) == [("Size", "Größe", "de")]
+
+
+def test_space_between_the_lines_of_an_entry(tmp_path):
+    text = 'msgid ""\n\n"A "\n  # why\n"house"\n\n\tmsgstr"Haus\u2028"\n'
+    (tmp_path / "de.po").write_text(f'#,fuzzy\n#~ msgid "x\n\n{text}')
+    assert list(read_pairs(tmp_path / "de.po")) == [("A house", "Haus\u2028", "de")]
 
 
 def test_names_in_the_header_in_any_case(tmp_path):

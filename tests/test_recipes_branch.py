@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.models.storage import load_saved
+from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import run
 
 CHANGES = {

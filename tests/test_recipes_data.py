@@ -114,7 +114,7 @@ def test_every_format_is_found(place, tmp_path):
             ["`stages.teach_student.corpora`", "`other`"],
         ),
         ({"data.languages": ["de", "fr"]}, ["for `fr`", "<corpus>.en-fr.tsv.gz"]),
-        ({"evaluate.retrieval": ["fra"]}, ["tatoeba.fra-eng.tsv.gz"]),
+        ({"evaluate.languages.tatoeba": ["fra"]}, ["tatoeba.fra-eng.tsv.gz"]),
     ],
 )
 def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides, parts):
@@ -150,9 +150,9 @@ def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
     from keras_msd.recipes.steps.data import take_pairs
 
     recipe = small(place, **overrides)
-    folder = SimpleNamespace(stage=lambda name: place / "steps" / name)
+    folder = SimpleNamespace(step=lambda name: place / "steps" / name)
     ours = Run(recipe, folder, place / "data", place / "store")
-    take_pairs(ours, folder.stage("pairs"))
+    take_pairs(ours, folder.step("pairs"))
     if message is None:
         check_stages(ours)
         return
@@ -181,9 +181,9 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     from keras_msd.recipes.steps.data import take_pairs
 
     recipe = small(place, **changes)
-    folder = SimpleNamespace(stage=lambda name: tmp_path / "steps" / name)
+    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
     ours = Run(recipe, folder, tmp_path, tmp_path)
-    take_pairs(ours, folder.stage("pairs"))
+    take_pairs(ours, folder.step("pairs"))
     table = ours.texts_of(recipe.stages.teach_assistant)
     sizes = {corpus_of(file.name): file.stop - file.start for file in table.files}
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]

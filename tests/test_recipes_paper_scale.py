@@ -9,10 +9,10 @@ from scipy.stats import spearmanr
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.evaluate.sts import read_sts
+from keras_msd.evaluate.similarity import read_sts
 from keras_msd.recipes import run
 from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.report.rows import score_of
+from keras_msd.report.score_rows import score_of
 from keras_msd.testing import tiny_encoder
 
 LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]
@@ -112,9 +112,13 @@ def test_teacher_unfinished_rows_and_curve(place, done):
 
 def test_files_that_lack_are_named_before_work(place, tmp_path):
     with pytest.raises(InputError, match="has the languages .*Received: pt"):
-        start(place, tmp_path / "run", **{"evaluate.languages": ["de", "pt"]})
-    with pytest.raises(InputError, match='`sts = "sts2017"` has only `split = "test"`'):
-        start(place, tmp_path / "run", **{"evaluate.split": "dev"})
+        start(
+            place,
+            tmp_path / "run",
+            **{"evaluate.languages.sts2017-extended": ["de", "pt"]},
+        )
+    with pytest.raises(InputError, match="`sts2017-extended` has the parts test"):
+        start(place, tmp_path / "run", **{"evaluate.splits.sts2017-extended": "dev"})
     track = place / "data/sts/sts2017.test.it-en.tsv.gz"
     whole = track.read_bytes()
     track.unlink()

@@ -9,11 +9,11 @@ import pytest
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.models.thin_deep import ROWS
+from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.steps.thin_deep import thin_deep_shape
+from keras_msd.recipes.steps.starts import thin_deep_shape
 
 LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
 TRAINED = [n for n in LEALLA if n not in ("lealla_lab", "lealla_dimensions")]
@@ -104,7 +104,7 @@ def test_legal_bertimbau_has_its_description_values(size):
     regress = ours.stages.regress_similarity
     assert (regress.of, regress.dev_set) == ("assistant", "stsb")
     assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}
-    assert ours.evaluate.split == "test"  # the dev split chooses
+    assert ours.evaluate.splits["stsb"] == "test"  # the dev split chooses
 
 
 def smoke(name, folder, changes=None, **options):
@@ -196,14 +196,15 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.steps.regress import check_regression
+    from keras_msd.recipes.stages.regression import check_regression
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}
     overrides |= {f"stages.regress_similarity.{k}": v for k, v in changes.items()}
     recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
     with pytest.raises(InputError) as error:
-        check_regression(SimpleNamespace(recipe=recipe, data_dir=data))
+        run = SimpleNamespace(recipe=recipe, data_dir=data)
+        check_regression(run, "regress_similarity", recipe.stages["regress_similarity"])
     for part in parts:
         assert part in str(error.value)
 
@@ -226,7 +227,7 @@ def test_recipes_that_do_not_fit_together(name, key, value, message):
 
 
 NO_TOKENIZER = """
-extends = "base_lealla"
+extends = "_shared_lealla"
 [recipe]
 name = "mine"
 title = "Mine"

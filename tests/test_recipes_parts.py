@@ -8,12 +8,12 @@ from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps.plan import plan
 from keras_msd.recipes.steps.starts import Goals
-from keras_msd.teachers.hashed_words import HashedWords
+from keras_msd.teachers.vectors import HashedWords
 
 
 def test_every_student_has_its_steps(tmp_path):
     recipe = load_recipe("msd_lab", "smoke")
-    folder = SimpleNamespace(stage=tmp_path.joinpath)
+    folder = SimpleNamespace(step=tmp_path.joinpath)
     names = [step.name for step in plan(Run(recipe, folder, None, tmp_path))]
     assert len(set(names)) == len(names)
     for stage in ("untrained", "align_embedding", "contrastive_learning"):

@@ -7,18 +7,17 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
-from keras_msd.recipes.runs.checks import facts
-from keras_msd.recipes.runs.environment import environment
+from keras_msd.recipes.runs.checks import PLAN, facts
+from keras_msd.recipes.runs.environment import code_digest, environment
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.runs.run_lock import locked
-from keras_msd.recipes.runs.summary import scores
+from keras_msd.recipes.runs.run_folder import RunFolder, locked
+from keras_msd.recipes.runs.runner import run_scores
 from keras_msd.recipes.schema.loading import load_recipe
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from keras_msd.recipes.runs.run_lock import locked
+from keras_msd.recipes.runs.run_folder import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -83,7 +82,8 @@ def test_a_run_of_an_older_version_does_not_go_on(begun, tmp_path):
 def test_labels_may_change_and_the_rest_may_not(begun):
     labels = {"recipe.title": "New", "recipe.cost": "2 hours", "budget.stages": 9.0}
     labels |= {"recipe.expected": {"kept_student": 1.0}}
-    labels |= {"recipe.rows": {"student": {"table": "9", "row": "x"}}}
+    row = {"table": "9", "row": "x", "printed_as": "none"}
+    labels |= {"recipe.rows": {"student": row}}
     text = begun(labels)
     assert 'title = "New"' in text and 'table = "9"' in text
     for key, value in (("recipe.seed", 1), ("student.unit_layers", 1)):
@@ -95,7 +95,7 @@ def test_labels_may_change_and_the_rest_may_not(begun):
 def test_facts_of_a_run(tmp_path):
     recipe = load_recipe("xkd_lab", "smoke")
     ours = Run(recipe, RunFolder(tmp_path, recipe), None, tmp_path)
-    assert facts(ours) == environment() | {"files": {}}
+    assert facts(ours) == environment() | {"code": code_digest(PLAN), "files": {}}
     assert {"code", "backend", "libraries"} <= facts(ours).keys()
 
 
@@ -112,7 +112,7 @@ def test_an_assistant_that_scores_nothing():
     def measured(whole):
         found = {"assistant": whole, "small": 3.0}
         records = {n: {"result": {"cross_lingual": v}} for n, v in found.items()}
-        return scores(recipe, steps, records)["measured"]
+        return run_scores(recipe, steps, records)["measured"]
 
     assert measured(0.0) == {}
     assert measured(4.0) == {"kept_small": 75.0}

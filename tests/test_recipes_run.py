@@ -12,7 +12,7 @@ from keras_msd.checks import InputError
 from keras_msd.files import read_json, write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_lock import locked
+from keras_msd.recipes.runs.run_folder import locked
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import starts as start_steps
@@ -156,7 +156,7 @@ def other_run(place, overrides, **moved):
     """Return the finished run with another recipe and some folders elsewhere."""
     recipe = load_recipe(place / "small.toml", "smoke", overrides)
     stages = place / "finished" / "stages"
-    folder = SimpleNamespace(stage=lambda name: moved.get(name, stages / name))
+    folder = SimpleNamespace(step=lambda name: moved.get(name, stages / name))
     return Run(recipe, folder, place / "data", place / "store")
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data.pipeline import scored_dataset
-from keras_msd.data.scored_batches import ScoredBatches
-from keras_msd.data.scored_rows import read_scored, scale_gold, scaled_rows
+from keras_msd.data.scored import ScoredBatches, read_scored, scale_gold, scaled_rows
 from keras_msd.evaluate import sts
 from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.losses.cosine_similarity_mse import CosineSimilarityMSE
+from keras_msd.losses.distances import CosineSimilarityMSE
 from keras_msd.stages.regress_similarity import RegressSimilarity
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 

@@ -35,9 +35,8 @@ NEIGHBOURS = [
 ]
 
 
-@pytest.fixture
-def run(tmp_path):
-    folder = tmp_path / "run"
+def write_run(folder):
+    """Write the folder of a finished run; return it."""
     (folder / "stages" / "align_embedding").mkdir(parents=True)
     (folder / "stages" / "contrastive_learning").mkdir()
     (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
@@ -66,6 +65,20 @@ def run(tmp_path):
     )
     write(folder / "neighbours.json", NEIGHBOURS)
     return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """The report of the run: drawn once, as figures take most of the time."""
+    run = write_run(tmp_path_factory.mktemp("report") / "run")
+    path = write_report(run)
+    assert path == run / "report.html"
+    return path.read_text(encoding="utf-8")
 
 
 def write(path, value):
@@ -104,10 +117,7 @@ def table_row(page, first):
     return next(row for row in page.rows if row[0] == first)
 
 
-def test_tables_show_what_the_files_say(run):
-    path = write_report(run)
-    assert path == run / "report.html"
-    text = path.read_text(encoding="utf-8")
+def test_tables_show_what_the_files_say(text):
     page = Page(text)
     assert page.rows[0] == ["model", "parameters", "MB", "table MB", "cross-lingual",
                             "monolingual", "retrieval", "custom score"]  # fmt: skip
@@ -125,8 +135,8 @@ def test_tables_show_what_the_files_say(run):
     assert "58.71" in bold and "61.03" not in bold and "49.50" not in bold
 
 
-def test_published_stands_beside_measured(run):
-    page = Page(write_report(run).read_text(encoding="utf-8"))
+def test_published_stands_beside_measured(text):
+    page = Page(text)
     at = page.rows.index(["score", "published", "measured", "difference"])
     assert page.rows[at + 1 : at + 6] == [
         ["cross-lingual", "71.80", "58.71", "-13.09"],
@@ -138,8 +148,8 @@ def test_published_stands_beside_measured(run):
     assert "Somebody 2022, table 2, row B 128" in page.text
 
 
-def test_time_against_budget(run):
-    page = Page(write_report(run).read_text(encoding="utf-8"))
+def test_time_against_budget(text):
+    page = Page(text)
     assert table_row(page, "stages") == ["stages", "2.5", "2.0", "over"]
     assert table_row(page, "evaluation") == ["evaluation", "0.5", "", ""]
     assert table_row(page, "teacher")[-1] == ""  # the first such row is a score
@@ -163,22 +173,21 @@ def test_every_number_follows_its_file(run):
         before = after
 
 
-def test_without_rows_the_score_tables_have_no_number(run):
+def test_without_rows_the_score_tables_have_no_number(run, text):
     numbers = re.compile(r">([+-]?[\d,]*\.?\d+)<")
-    assert len(numbers.findall(table(run))) > 20
+    assert len(numbers.findall(tables(text))) > 20
     scores = json.loads((run / "scores.json").read_text())
     write(run / "scores.json", scores | {"rows": [], "published": {}})
-    assert numbers.findall(table(run)) == []
+    page = write_report(run).read_text(encoding="utf-8")
+    assert numbers.findall(tables(page)) == []
 
 
-def table(run):
+def tables(text):
     """Return the page down to the neighbours: scores and published numbers."""
-    text = write_report(run).read_text(encoding="utf-8")
     return re.sub("<svg.*?</svg>", "", text, flags=re.S).partition("Nearest neigh")[0]
 
 
-def test_text_is_escaped_and_nothing_is_fetched(run):
-    text = write_report(run).read_text(encoding="utf-8")
+def test_text_is_escaped_and_nothing_is_fetched(text):
     page = Page(text)
     assert "script" not in page.tags and "b>zwölf" in page.text
     assert "<b>zwölf" not in text and "The tram &amp; the bus" in text
@@ -193,8 +202,7 @@ def test_text_is_escaped_and_nothing_is_fetched(run):
     assert "default-src 'none'" in text
 
 
-def test_pictures_have_every_stage_term_and_model(run):
-    text = write_report(run).read_text(encoding="utf-8")
+def test_pictures_have_every_stage_term_and_model(text):
     pictures = dict(
         re.findall(r"<figure [^>]*aria-label='([^']*)'>.*?(<svg.*?</svg>)", text, re.S)
     )
@@ -222,8 +230,8 @@ def test_pictures_have_every_stage_term_and_model(run):
     )
 
 
-def test_settings_in_words(run):
-    text = Page(write_report(run).read_text(encoding="utf-8")).text
+def test_settings_in_words(text):
+    text = Page(text).text
     for words in (
         "English with 2 languages: ar, de; at most 25,000 pairs a language",
         "trained on the pairs; 24,000 pieces",
@@ -241,9 +249,8 @@ def test_settings_in_words(run):
         assert words in text
 
 
-def test_same_files_same_bytes_and_optional_parts(run):
-    first = write_report(run).read_bytes()
-    assert write_report(run).read_bytes() == first
+def test_same_files_same_bytes_and_optional_parts(run, text):
+    assert write_report(run).read_text(encoding="utf-8") == text
     (run / "neighbours.json").unlink()
     for history in run.glob("stages/*/history.json"):
         history.unlink()

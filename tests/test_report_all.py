@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.runs.toml_text import to_toml
+from keras_msd.recipes.runs.run_folder import to_toml
 from keras_msd.report import write_report_of_all
 from keras_msd.report.blocks import Heading, Table, Text
-from keras_msd.report.paper_plots import front_of
+from keras_msd.report.plots import front_of
 
 ROWS = [
     {"name": "teacher", "kind": "teacher", "monolingual": 80.0},

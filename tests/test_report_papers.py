@@ -2,17 +2,17 @@
 
 import json
 import re
+import tomllib
 
 import pytest
 
-from keras_msd.recipes.runs.toml_text import to_toml
-from keras_msd.recipes.schema.folders import recipe_folder
+from keras_msd.recipes.runs.run_folder import to_toml
+from keras_msd.recipes.schema.folders import recipe_files, recipe_folder
 from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report import write_report, write_report_of_all
-from keras_msd.report.differences import OURS
 from keras_msd.report.files import read_run
-from keras_msd.report.paper_rows import paper_rows
-from keras_msd.report.rows import measured, score_of
+from keras_msd.report.paper_tables import paper_rows
+from keras_msd.report.score_rows import measured, score_of
 
 SCORED = {
     "cross_lingual": 41.5, "retrieval": 70.25, "retrieval_others": 33.5, "un": 61.5,
@@ -125,29 +125,33 @@ def test_as_published_means_the_packaged_papers_scale(tmp_path):
     text, _ = all_of(tmp_path / "c")
     assert "As published." not in text and "values of our own below" in text
     assert (
-        "| lealla\\_\\* |" not in text
-        and "| lealla_\\* | data.languages | ar, " in text
+        "| lealla\\_small |" not in text
+        and "| lealla_small | data.languages | ar, " in text
     )
     assert "the paper averages 112 languages" in text
 
 
 def test_every_value_that_a_file_calls_ours_is_listed():
-    for prefix, settings in OURS.items():
-        files = sorted(recipe_folder().glob(f"{prefix}*.toml"))
-        files = [path for path in files if "paper" in describe(path).scales]
-        assert files
-        for path in files:
-            found = load_recipe(path, "paper").settings()
-            for dotted in settings:
-                section, *parts = dotted.split(".")
-                own = found[section]
-                for part in parts:
-                    assert part in own, dotted
-                    own = own[part]
-        base = "base_lealla.toml" if prefix == "lealla_" else files[0].name
-        for path in (recipe_folder() / base, *files):
-            assert set(called_ours(path)) <= set(settings), path
-    found = set(called_ours(recipe_folder() / "base_lealla.toml"))
+    listed = set()
+    for path in recipe_files().values():
+        if "paper" not in describe(path).scales:
+            continue
+        settings = load_recipe(path, "paper").settings()
+        for dotted in settings["recipe"]["ours"]:
+            section, *parts = dotted.split(".")
+            value = settings[section]
+            for part in parts:
+                assert part in value, (path, dotted)
+                value = value[part]
+        base = tomllib.loads(path.read_text(encoding="utf-8"))["extends"]
+        files = [path, recipe_folder() / f"{base}.toml"]
+        if settings["recipe"]["ours"]:
+            listed.add(path.stem)
+            for file in files[: 1 + (base != "_shared")]:
+                assert set(called_ours(file)) <= set(settings["recipe"]["ours"]), file
+    assert {name.partition("_")[0] for name in listed} == {"lealla", "xkd"}
+    assert len(listed) > 35
+    found = set(called_ours(recipe_folder() / "_shared_lealla.toml"))
     assert "stages.teach_thin_deep.clip_norm" in found and len(found) >= 6
 
 

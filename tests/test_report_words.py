@@ -1,9 +1,11 @@
 """Settings in words: whatever a recipe sets and a run uses is said."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
+from keras_msd.recipes import STAGE_KINDS
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report.words import settings_in_words
@@ -149,3 +151,21 @@ def test_kinds_are_told_apart():
     syn = load_recipe("lealla_small_ams_syn", "paper").settings()
     assert "Stage reduce teacher" in dict(settings_in_words(syn))
     assert "Stage reduce teacher" not in small
+
+
+def test_a_stage_is_said_before_and_after_it_is_known():
+    settings = load_recipe("msd_lab", "smoke").settings()
+    settings["stages"]["nod"] = {"steps": 5}
+    before = dict(settings_in_words(settings))
+    kind = replace(STAGE_KINDS["teach_student"], name="nod", loss_words="nods are sums")
+    STAGE_KINDS.register(kind)
+    try:
+        known = dict(settings_in_words(settings))
+        settings["student"] = {"kind": "none"}
+        alone = dict(settings_in_words(settings))
+    finally:
+        STAGE_KINDS.remove("nod")
+    assert before["Stage nod"] == known["Stage nod"] == "5 steps."
+    assert "nods are sums" in known["Losses"] and "nods" not in before["Losses"]
+    assert "Stage nod" not in alone  # it imitates an assistant, and no student has it
+    assert dict(settings_in_words(settings))["Stage nod"] == "5 steps."

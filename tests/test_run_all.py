@@ -5,8 +5,8 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
 from keras_msd.recipes import run_all
-from keras_msd.recipes.runs import runner_all
-from keras_msd.recipes.runs.runner_all import with_scale
+from keras_msd.recipes.runs import runner
+from keras_msd.recipes.runs.runner import with_scale
 from keras_msd.recipes.schema.loading import describe
 
 
@@ -21,7 +21,7 @@ def one(monkeypatch):
         return {"recipe": name, "folder": str(out)}
 
     run.error = InputError("no such thing")
-    monkeypatch.setattr(runner_all, "run", run)
+    monkeypatch.setattr(runner, "run", run)
     return run
 
 

@@ -97,7 +97,7 @@ def test_bad_requests():
         keras_msd.search(Plane(), "Nord", PLACES, top=0)
     with pytest.raises(InputError, match="`sentences` must be at least 1"):
         keras_msd.search(Plane(), "Nord", [])
-    with pytest.raises(InputError, match="lists of texts"):
+    with pytest.raises(InputError, match="must be a list of sentences"):
         search_many(Plane(), "Nord", PLACES)
-    with pytest.raises(InputError, match="lists of texts"):
+    with pytest.raises(InputError, match="must be a list of sentences"):
         keras_msd.search(Plane(), "Nord", "north")

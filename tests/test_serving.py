@@ -7,7 +7,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
 from keras_msd.export.saved_model import exporter as saved_model
-from keras_msd.export.saved_model.serving import BATCHES, WARM_UP
+from keras_msd.export.saved_model.files import BATCHES, WARM_UP
 from keras_msd.testing import tiny_encoder
 
 # tensorflow_serving/apis/{prediction_log,predict,model}.proto: message, field, number,

@@ -1,7 +1,11 @@
 """Steps that runs share: equal bytes, and never one that something else has made."""
 
+import re
 import shutil
+import sys
+import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +13,9 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
 from keras_msd.recipes import run_all
+from keras_msd.recipes.runs import environment as code
 from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run_folder import RunFolder
 from keras_msd.recipes.runs.runner import run
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import load_recipe
@@ -17,7 +23,7 @@ from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import keys as step_keys
 from keras_msd.recipes.steps.keys import step_key
 from keras_msd.recipes.steps.plan import Step, plan
-from keras_msd.recipes.steps.reads import READS
+from keras_msd.recipes.steps.reads import reads_of
 from keras_msd.recipes.steps.shared import SharedSteps
 
 TINY = {
@@ -108,7 +114,7 @@ def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
     """Return every step's key, as if the run had done all with these settings."""
     recipe = load_recipe(name, "smoke", TINY | dict(changes))
     stages = place / run_folder / "stages"
-    folder = SimpleNamespace(stage=stages.joinpath, path=place / run_folder)
+    folder = SimpleNamespace(step=stages.joinpath, path=place / run_folder)
     ours, keys = Run(recipe, folder, None, place / "store"), {}
     for step in plan(ours):
         keys[step.name] = step_key(ours, step, keys)
@@ -156,7 +162,7 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
         ("stages.contrastive_learning.target", "bool", LAST),
         ("student.stages.contrastive_learning.steps", 2, LAST),
         ("student.variants.x.unit_layers", 2, set()),
-        ("evaluate.languages", ["de"], {"contrastive_learning"} | SCORES),
+        ("evaluate.languages.made", ["de"], {"contrastive_learning"} | SCORES),
     ],
 )
 def test_a_setting_changes_the_keys_of_what_it_reaches(place, key, value, wanted):
@@ -215,8 +221,6 @@ def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
 
 def shared(place, tmp_path, record=None):
     """Return the sharing of a run in a new folder, and the steps of that run."""
-    from keras_msd.recipes.runs.run_folder import RunFolder
-
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, place / "store")
     return SharedSteps(ours, place / "store" / "steps"), plan(ours)
@@ -264,7 +268,7 @@ def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
 
 def test_what_rests_on_an_unknown_step_is_not_shared(place):
     recipe = load_recipe(NAMES[1], "smoke", TINY)
-    folder = SimpleNamespace(stage=(place / "alone/stages").joinpath)
+    folder = SimpleNamespace(step=(place / "alone/stages").joinpath)
     ours = Run(recipe, folder, None, place / "store")
     made = plan(ours)[0]
     assert step_key(ours, made, {})
@@ -281,18 +285,83 @@ def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
     seen = set()
     begun = load_recipe("lealla_lab", "smoke", {"student.start": "ridge"})
     for recipe in [*(load_recipe(name, "smoke") for name in recipe_files()), begun]:
-        folder = SimpleNamespace(stage=tmp_path.joinpath)
+        folder = SimpleNamespace(step=tmp_path.joinpath)
         for step in plan(Run(recipe, folder, None, tmp_path)):
             action, given = step.action.func, step.action.keywords
-            seen.add(action)
-            if action in READS:
-                reads = READS[action]
+            seen.add(action.__name__)
+            if reads := reads_of(step.action):
                 assert {*given} <= {*reads.parents, *reads.values, *reads.ignored}
             else:
                 assert action in alone or step.name == "teacher_vectors", step.name
-    assert seen >= set(READS) - {
-        action for action in READS if action.__name__.endswith("_branch")
-    }
+    written = "".join(
+        path.read_text() for path in Path(step_keys.__file__).parents[1].rglob("*.py")
+    )
+    declared = set(re.findall(r"@reads(?:_by)?\([^@]*?\)\ndef (\w+)", written))
+    assert len(declared) > 12
+    assert declared - seen == {"take_branch", "give_branch"}  # of lab scales alone
+
+
+def test_what_runs_in_a_step_is_in_its_key(tmp_path):
+    """Trace which modules of ours a step executes; its key must have their code."""
+    recipe = load_recipe(NAMES[1], "smoke", TINY)
+    ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, tmp_path / "store")
+    files = {str(path): name for name, path in code.module_files().items()}
+    checked = {}
+    for step in plan(ours):
+        ran = set()
+
+        def note(frame, event, argument, ran=ran):
+            if event == "call" and frame.f_code.co_name != "<module>":
+                ran.add(files.get(frame.f_code.co_filename))
+
+        action = step.action
+        traced = partial(traced_call, note, action)
+        ours.folder.perform(step.name, traced)
+        if reads_of(action):
+            checked[step.name] = ran - {None}
+            behind = code.modules_behind(action.func.__module__)
+            assert checked[step.name] - behind == set(), step.name
+    assert {"made_data", "teach_assistant", "score_teacher"} <= checked.keys()
+    assert "keras_msd.stages.base" in checked["teach_assistant"]
+    assert "keras_msd.losses.distances" in checked["teach_assistant"]
+    assert "keras_msd.evaluate.similarity" in checked["score_teacher"]
+
+
+def traced_call(note, action, folder):
+    before = sys.getprofile()
+    sys.setprofile(note)
+    threading.setprofile(note)
+    try:
+        return action(folder)
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(None)
+
+
+def test_reports_and_the_command_line_are_in_no_key():
+    for module in ("data", "starts", "finish", "plan"):
+        behind = code.modules_behind(f"keras_msd.recipes.steps.{module}")
+        assert len(behind) > 20
+        rooms = {name.split(".")[1] for name in behind if "." in name}
+        assert not {"report", "cli", "testing"} & rooms
+
+
+def test_a_teachers_code_is_in_the_key(tmp_path, monkeypatch):
+    """A teacher that is a SavedModel makes vectors, too: its module counts."""
+    name = "keras_msd.teachers.saved_model"
+    step = "keras_msd.recipes.steps.data"
+    path = tmp_path / "changed.py"
+    path.write_bytes(code.module_files()[name].read_bytes() + b"# changed")
+
+    def digest_with(**changed):
+        files = code.module_files() | changed
+        with monkeypatch.context() as patch:
+            patch.setattr(code, "module_files", lambda: files)
+            return code._code_digest.__wrapped__(step, ())
+
+    assert digest_with() == code.code_digest(step)
+    assert digest_with(**{name: path}) != code.code_digest(step)
+    assert digest_with(**{"keras_msd.report.one_run": path}) == code.code_digest(step)
 
 
 def test_equal_students_share_what_comes_before_stage_4(place):

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_msd.export.saved_model.slim_graph import slim_graph
+from keras_msd.export.saved_model.files import slim_graph
 
 
 class Model(tf.Module):

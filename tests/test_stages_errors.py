@@ -9,8 +9,7 @@ from keras_msd.checks import InputError
 from keras_msd.stages.align_embedding import AlignEmbedding
 from keras_msd.stages.base import Stage
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
-from keras_msd.stages.teach_assistant import TeachAssistant
-from keras_msd.stages.teach_student import TeachStudent
+from keras_msd.stages.imitation import TeachAssistant, TeachStudent
 
 
 def test_a_missing_target_is_an_error_at_the_first_batch():

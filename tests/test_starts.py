@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.data.padding import pad_batch
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,

@@ -92,12 +92,23 @@ def test_wrong_shape_and_wrong_sentences(tmp_path):
     with pytest.raises(InputError, match=r"shape \(2, 3\) for 2 sentences, dim=4"):
         GuideStore(Narrow(), tmp_path).targets(["a", "b"])
     store = GuideStore(HashGuide(), tmp_path)
-    with pytest.raises(InputError, match="list of texts"):
+    with pytest.raises(InputError, match="list of sentences"):
         store.targets("a sentence")
-    with pytest.raises(InputError, match="must hold texts.*3"):
+    with pytest.raises(InputError, match="must hold strings.*3"):
         store.targets(["a", 3])
     with pytest.raises(InputError, match="surrogate"):
         store.targets(["a\ud800"])
+
+
+def test_the_place_of_a_wrong_sentence_in_a_stream(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "CHUNK_SENTENCES", 50)
+    for wrong, match in (
+        (7, r"7 \(int\) at position 120"),
+        ("\ud800", "position 120: "),
+    ):
+        texts = [*sentences(120), wrong]
+        with pytest.raises(InputError, match=match):
+            GuideStore(HashGuide(), tmp_path).build(iter(texts))
 
 
 def test_lost_vectors_are_noticed(tmp_path):

@@ -9,8 +9,8 @@ from test_stages import ROWS, batch, network, terms_of, vectors
 from keras_msd import stages
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
-from keras_msd.models.merge_projection import merge_projection
+from keras_msd.losses.similarities import AdditiveMarginSoftmax
+from keras_msd.models.student import merge_projection
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.stages.teach_thin_deep import TeachThinDeep
 from keras_msd.testing import run_stage_test, tiny_encoder

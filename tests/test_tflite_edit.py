@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert.archive import read_files, with_files
-from keras_msd.export.litert.convert import convert
-from keras_msd.export.litert.edit import TFLiteModel
+from keras_msd.export.litert.exporter import convert
+from keras_msd.export.litert.files import read_files, with_files
+from keras_msd.export.litert.model import TFLiteModel
 
 
 class Small(tf.Module):
@@ -55,7 +55,7 @@ def test_a_model_is_changed_and_still_runs(small, model):
     assert set(model.operators()) == {"CAST", "FULLY_CONNECTED", "GATHER", "TANH"}
     assert model.operators()["TANH"] == 2
     before = model.pack()
-    model.keep_end_names()
+    model.tidy()
     model.merge_buffers()
     content = model.pack()
     assert b"scope_of_its_own" in before and b"scope_of_its_own" not in content

@@ -9,7 +9,7 @@ from without_values import without_values
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.models.thin_deep import ROWS, thin_deep
+from keras_msd.models.student import ROWS, thin_deep
 
 VOCABULARY = 501_153
 GOLDEN = Path(__file__).parent / "golden" / "lealla_sizes.tsv"

@@ -7,9 +7,8 @@ import pytest
 from tokenizer_texts import CORPUS, SENTENCES, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.base import load_tokenizer
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
 
 SIZE = 500
 
@@ -56,9 +55,9 @@ def test_encode_frames_and_cuts(unigram):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one text", "must be a list of texts"),
-        (["a", 3], "int at index 1"),
-        (["a", "b\ud800"], "lone surrogate at index 1, character 1"),
+        ("one text", "must be a list of sentences"),
+        (["a", 3], "3 \\(int\\) at position 1"),
+        (["a", "b\ud800"], "position 1.*surrogate pair, character 1 of"),
     ],
 )
 def test_what_is_no_text_is_refused(unigram, texts, message):
@@ -119,7 +118,7 @@ def test_same_texts_same_bytes_in_another_process_without_tensorflow(unigram):
     script = (
         "import sys; sys.modules['tensorflow'] = sys.modules['tensorflow_text'] = None;"
         "from tokenizer_texts import CORPUS;"
-        "from keras_msd.tokenizers.train import train_unigram;"
+        "from keras_msd.tokenizers.sentencepiece import train_unigram;"
         f"print(train_unigram(iter(CORPUS), {SIZE}).fingerprint)"
     )
     folder = os.path.dirname(__file__)
@@ -162,7 +161,7 @@ def test_a_size_that_does_not_fit_names_one_that_does():
     [
         ([], {}, "texts that are not empty. Received: vocabulary_size=50, 0 texts"),
         (["", " "], {}, "texts that are not empty"),
-        (["a", 5], {}, "Received: int"),
+        (["a", 5], {}, "Received: 5 .int. at position 1"),
         (["a"], {"sample": 100}, "`sample` must be at least 101"),
         (["a"], {"character_coverage": 0}, "`character_coverage` must be above 0"),
     ],

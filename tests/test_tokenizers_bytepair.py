@@ -6,7 +6,7 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import decoders, pre_tokenizers, processors, trainers
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.base import load_tokenizer, read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
 
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]

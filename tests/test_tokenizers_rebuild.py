@@ -6,9 +6,8 @@ from tokenizer_texts import CORPUS, has_combining, made_texts
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.base import read_checkpoint_tokenizer
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.train import train_unigram
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 
 FRAME = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 

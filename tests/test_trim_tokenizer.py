@@ -6,13 +6,14 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.choose_pieces import choose_pieces
 from keras_msd.tokenizers.graph import GraphTokenizer
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
-from keras_msd.tokenizers.trim import trim_tokenizer
-from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+from keras_msd.tokenizers.sentencepiece import (
+    SentencePieceTokenizer,
+    parse,
+    train_unigram,
+)
+from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
+from keras_msd.tokenizers.trim import choose_pieces, trim_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,15 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact
-from keras_msd.models import trim_vocabulary as module
-from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
+from keras_msd.models import trim as module
+from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers.bytepair import BytePairTokenizer
-from keras_msd.tokenizers.rebuild import add_control
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.train import train_unigram
-from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+from keras_msd.tokenizers.sentencepiece import (
+    SentencePieceTokenizer,
+    add_control,
+    train_unigram,
+)
+from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer, WordPieceTokenizer
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SPARE_ROWS = 7
@@ -208,7 +209,7 @@ def test_what_cannot_be_trimmed_by(unigram):
     for texts, words in {
         (): "Received: no texts",
         ("", "  "): "Received: no texts, or only empty ones",
-        ("a", None): "Every text must be a str",
+        ("a", None): "must hold strings",
         "one text": "Give either `texts`",
     }.items():
         with pytest.raises(InputError, match=words):

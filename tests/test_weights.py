@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.tensor_files import TensorFiles
-from keras_msd.checkpoints.weights import read_checkpoint
+from keras_msd.checkpoints.weights import TensorFiles, read_checkpoint
 from keras_msd.checks import InputError
 
 GOLDEN = Path(__file__).parent / "golden"

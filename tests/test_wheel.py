@@ -1,4 +1,4 @@
-"""The built wheel works outside the checkout: recipes, presets and the command line."""
+"""The built wheel works outside the checkout: recipes, loaders and the command line."""
 
 import json
 import os
@@ -85,11 +85,11 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     travels = {
         "keras_msd": "keras_msd",
         "recipes": "keras_msd/recipes/configs",
-        "export": "keras_msd/export/presets",
+        "export": "keras_msd/export/loaders",
     }
     expected = {"keras_msd/py.typed"}
     for folder, place in travels.items():
-        names = files_below(ROOT / folder, ".py", ".toml", ".tsv", ".md")
+        names = files_below(ROOT / folder, ".py", ".toml", ".tsv", ".txt", ".md")
         expected |= {f"{place}/{name}" for name in names}
     assert "keras_msd/data/made/verbs.tsv" in expected
     assert expected - held == set()
@@ -97,20 +97,20 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in held)
 
 
-def test_recipes_and_presets_are_found_in_the_wheel(environment, elsewhere):
+def test_recipes_and_loaders_are_found_in_the_wheel(environment, elsewhere):
     code = """
 import json, keras_msd
-from keras_msd.export import presets_folder
+from keras_msd.export import loaders_folder
 from keras_msd.recipes.schema.folders import recipe_files
 recipes = [str(path) for path in recipe_files().values()]
-presets = [str(path) for path in presets_folder().iterdir()]
-print(json.dumps({"recipes": recipes, "export": presets}))
+loaders = [str(path) for path in loaders_folder().iterdir()]
+print(json.dumps({"recipes": recipes, "export": loaders}))
 """
     found = json.loads(run(environment / "python", "-c", code, folder=elsewhere))
     for folder, paths in found.items():
         assert all(Path(p).is_relative_to(environment.parent) for p in paths), paths
-        files = files_below(ROOT / folder, ".toml")
-        expected = {one for one in files if not one.startswith("base")}
+        files = files_below(ROOT / folder, ".toml" if folder == "recipes" else ".py")
+        expected = {name for name in files if not name.startswith(("_", "published/"))}
         assert expected
         assert expected - {Path(path).name for path in paths} == set()
 

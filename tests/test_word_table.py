@@ -3,7 +3,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.export.export_model import export_model
-from keras_msd.export.word_table import quantize_table
+from keras_msd.export.quantization import quantize_table
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
 
 RNG = np.random.default_rng(0)

@@ -1,1 +1,5 @@
-"""Encoders from the folders that others publish."""
+"""Encoders from what others published, and from folders of our own."""
+
+from keras_msd.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

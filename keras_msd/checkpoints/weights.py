@@ -1,31 +1,28 @@
 """Reading published checkpoints: config.json and safetensors to our fields and weights.
 
 Families: BERT (also multilingual MiniLM, which is a BERT body), RoBERTa, XLM-RoBERTa
-and DistilBERT; see `key_tables`.
+and DistilBERT. Checkpoints hold linear maps as `(out, in)`, ours are `(in, out)`, and
+attention maps have the heads apart.
 """
 
 import logging
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors
 
 from keras_msd import checks
-from keras_msd.checkpoints.key_tables import (
-    BUFFERS,
-    FAMILIES,
-    HEADS,
-    Family,
-    layer_keys,
-    modern_name,
-    stored_shape,
-    to_own_layout,
-)
-from keras_msd.checkpoints.tensor_files import TensorFiles
 from keras_msd.checks import InputError
-from keras_msd.files import read_json
+from keras_msd.files import read_table
 
 logger = logging.getLogger(__name__)
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+WHOLE = "Take a whole copy of the checkpoint."
+FLOATS = ("F64", "F32", "F16", "BF16")
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 ACTIVATIONS = {
     "gelu": "gelu_erf",
@@ -38,6 +35,199 @@ ACTIVATIONS = {
 WORD_TABLE = "embeddings.word_embeddings.weight"
 # What every family means when its config.json is silent.
 SILENT = {"dropout": 0.1, "layer_norm_epsilon": 1e-12, "num_types": 1}
+
+_EMBEDDINGS = {
+    WORD_TABLE: "embedding/word",
+    "embeddings.position_embeddings.weight": "embedding/position",
+    "embeddings.LayerNorm.weight": "embedding/layer_norm/gamma",
+    "embeddings.LayerNorm.bias": "embedding/layer_norm/beta",
+}
+# Layers of a transformer block: their names in BERT and in DistilBERT.
+_BLOCK = {
+    "self_attention_layer/query": ("attention.self.query", "attention.q_lin"),
+    "self_attention_layer/key": ("attention.self.key", "attention.k_lin"),
+    "self_attention_layer/value": ("attention.self.value", "attention.v_lin"),
+    "self_attention_layer/attention_output": (
+        "attention.output.dense",
+        "attention.out_lin",
+    ),
+    "self_attention_layer_norm": ("attention.output.LayerNorm", "sa_layer_norm"),
+    "feedforward_intermediate_dense": ("intermediate.dense", "ffn.lin1"),
+    "feedforward_output_dense": ("output.dense", "ffn.lin2"),
+    "feedforward_layer_norm": ("output.LayerNorm", "output_layer_norm"),
+}
+
+
+def _keys(prefix: str, family: int) -> dict[str, str]:
+    """Return key -> weight path; `{i}` stands for the layer."""
+    keys = dict(_EMBEDDINGS)
+    for layer, names in _BLOCK.items():
+        norm = layer.endswith("norm")
+        weight, bias = ("gamma", "beta") if norm else ("kernel", "bias")
+        stem, path = f"{prefix}.{{i}}.{names[family]}", f"body/block_{{i}}/{layer}"
+        keys |= {f"{stem}.weight": f"{path}/{weight}", f"{stem}.bias": f"{path}/{bias}"}
+    return keys
+
+
+_BERT_SETTINGS = {
+    "vocabulary_size": "vocab_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "num_types": "type_vocab_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+_DISTILBERT_SETTINGS = {
+    "vocabulary_size": "vocab_size",
+    "hidden_dim": "dim",
+    "num_layers": "n_layers",
+    "num_heads": "n_heads",
+    "intermediate_dim": "hidden_dim",
+    "activation": "activation",
+    "dropout": "dropout",
+}
+
+
+class Family(NamedTuple):
+    """How one kind of checkpoint names its tensors and settings.
+
+    `positions_after_padding`: the first token takes position row `pad_token_id + 1`.
+    `pad_id`: the pad token where config.json names none.
+    """
+
+    keys: dict[str, str]
+    settings: dict[str, str]
+    positions_after_padding: bool
+    pad_id: int
+
+
+_BERT_KEYS = _keys("encoder.layer", 0) | {
+    "embeddings.token_type_embeddings.weight": "embedding/type"
+}
+_DISTILBERT_KEYS = _keys("transformer.layer", 1)
+FAMILIES = {
+    "bert": Family(_BERT_KEYS, _BERT_SETTINGS, False, 0),
+    "distilbert": Family(_DISTILBERT_KEYS, _DISTILBERT_SETTINGS, False, 0),
+    "roberta": Family(_BERT_KEYS, _BERT_SETTINGS, True, 1),
+    "xlm-roberta": Family(_BERT_KEYS, _BERT_SETTINGS, True, 1),
+}
+
+# Index buffers hold no knowledge; poolers and heads belong to tasks, not to the body.
+BUFFERS = re.compile(r"embeddings\.(position_ids|token_type_ids)")
+HEADS = re.compile(
+    r"(pooler|cls|lm_head|classifier|pre_classifier|qa_outputs"
+    r"|vocab_transform|vocab_layer_norm|vocab_projector)\..+"
+)
+
+
+class TensorFiles:
+    """Tensors of `model.safetensors`, or of the shards that its index names.
+
+    Only the headers are read at first; `read` fetches one tensor.
+
+    Args:
+        folder: Where the files are.
+
+    Attributes:
+        shapes: Shape of every tensor, by its name in the file.
+
+    Raises:
+        InputError: There is no such file, one is cut short or damaged, or the index
+            and the shards disagree.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the headers."""
+        self.folder = folder
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._dtypes: dict[str, str] = {}
+        self._files: dict[str, safetensors.safe_open] = {}
+        for name, expected in _shards(folder).items():
+            file = _open(folder / name)
+            keys = set(file.keys())
+            if expected is not None and (wrong := sorted(keys ^ expected)):
+                raise InputError(
+                    f"`{folder / INDEX}` and `{name}` must hold the same names. "
+                    f"Received: `{wrong[0]}` in only one of them. {WHOLE}"
+                )
+            for key in keys:
+                view = file.get_slice(key)
+                self.shapes[key] = tuple(view.get_shape())
+                self._dtypes[key] = view.get_dtype()
+                self._files[key] = file
+
+    def check(self, key: str, shape: tuple[int, ...]) -> None:
+        """Raise `InputError` unless `key` is there, of that shape, and of floats."""
+        if key not in self.shapes:
+            raise InputError(
+                f"`{self.folder}` lacks the tensor `{key}`. Take a whole copy of the "
+                "checkpoint, and check the layer count in its config.json."
+            )
+        if self.shapes[key] != shape:
+            raise InputError(
+                f"`{key}` must have the shape {shape}, as config.json says. Received: "
+                f"{self.shapes[key]} in `{self.folder}`. Take both files from the "
+                "same checkpoint."
+            )
+        if self._dtypes[key] not in FLOATS:
+            raise InputError(
+                f"`{key}` must be one of {', '.join(FLOATS)}. Received: "
+                f"{self._dtypes[key]} in `{self.folder}`. Give a checkpoint that is "
+                "not quantised."
+            )
+
+    def read(self, key: str) -> np.ndarray:
+        """Return one tensor as float32."""
+        return np.asarray(self._files[key].get_tensor(key), np.float32)
+
+
+def _shards(folder: Path) -> dict[str, set[str] | None]:
+    """Return file name -> the names it must hold (None: any)."""
+    if (folder / INDEX).is_file():
+        weight_map = read_table(folder / INDEX).get("weight_map")
+        if not isinstance(weight_map, dict):
+            raise InputError(
+                f"`{folder / INDEX}` must have a table `weight_map`. {WHOLE}"
+            )
+        shards: dict[str, set[str] | None] = {}
+        for key, name in weight_map.items():
+            if not isinstance(name, str) or Path(name).name != name:
+                raise InputError(
+                    f"`weight_map` in `{folder / INDEX}` must name files of that "
+                    f"folder. Received: {name!r} for `{key}`."
+                )
+            shards.setdefault(name, set()).add(key)  # type: ignore[union-attr]
+        return shards
+    if (folder / SINGLE).is_file():
+        return {SINGLE: None}
+    for pattern in PICKLES:
+        if pickles := sorted(folder.glob(pattern)):
+            raise InputError(
+                f"Weights are read from safetensors only. Received: `{pickles[0]}`, a "
+                "format that can run code when it is read. Repair: load the model "
+                "with `transformers` where you trust it and write it again with "
+                f'`model.save_pretrained("{folder}")`, which makes `{SINGLE}`.'
+            )
+    raise InputError(
+        f"`{folder}` has no `{SINGLE}` and no `{INDEX}`. Give the folder of a "
+        "checkpoint saved with safetensors."
+    )
+
+
+def _open(path: Path) -> safetensors.safe_open:
+    try:
+        return safetensors.safe_open(path, framework="np")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"The shard `{path}` does not exist, yet `{INDEX}` names it. {WHOLE}"
+        ) from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(
+            f"`{path}` is cut short or damaged ({error}). Copy or download it again."
+        ) from error
 
 
 def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -67,26 +257,34 @@ def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.nd
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """Return config.json of a supported family; `InputError` for any other."""
-    path = checks.existing_file(folder / "config.json", "checkpoint's settings")
-    settings = read_json(path)
-    kind = settings.get("model_type") if isinstance(settings, dict) else None
-    if kind not in list(FAMILIES):
+    path = folder / "config.json"
+    settings = read_table(path, "checkpoint's settings")
+    family = settings.get("model_type")
+    if family not in list(FAMILIES):
         raise InputError(
             f"`model_type` in `{path}` must be one of {', '.join(FAMILIES)}. "
-            f"Received: {kind!r}. For any other model, give its encode function as a "
+            f"Received: {family!r}. For any other model, give its encode function as a "
             "callable teacher."
         )
-    for key, only in {
-        "position_embedding_type": "absolute",
-        "is_decoder": False,
-        "add_cross_attention": False,
-    }.items():
-        if settings.get(key, only) != only:
-            raise InputError(
-                f"`{key}` in `{path}` must be {only!r}. Received: {settings[key]!r}. "
-                "Give an encoder with absolute positions."
-            )
+    needed: dict[str, Any] = {"position_embedding_type": "absolute"}
+    needed |= {"is_decoder": False, "add_cross_attention": False}
+    check_settings(settings, needed, path, "Give an encoder with absolute positions.")
     return settings
+
+
+def check_settings(
+    settings: dict[str, Any], needed: dict[str, Any], path: Path, repair: str
+) -> None:
+    """Raise `InputError` where settings of `path` have other values than `needed`.
+
+    What is absent or null has the value that is needed.
+    """
+    for key, value in needed.items():
+        if settings.get(key) not in (value, None):
+            raise InputError(
+                f"`{key}` in `{path}` must be {value!r}. Received: {settings[key]!r}. "
+                f"{repair}"
+            )
 
 
 def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, Any]:
@@ -95,7 +293,7 @@ def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, A
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise InputError(
                 f"`{key}` in `{path}` must be a whole number, at least {least}. "
-                f"Received: {value!r}. Take a whole copy of the checkpoint."
+                f"Received: {value!r}. {WHOLE}"
             )
         return value
 
@@ -125,18 +323,18 @@ def _arrays(
     files: TensorFiles, family: Family, fields: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     prefix = _prefix(files)
-    names = {modern_name(key): key for key in files.shapes}
-    wanted = {
+    names = {_modern_name(key): key for key in files.shapes}
+    expected = {
         prefix + key: path
-        for key, path in layer_keys(family, fields["num_layers"]).items()
+        for key, path in _layer_keys(family, fields["num_layers"]).items()
     }
-    _account_for_the_rest(files, names.keys() - wanted.keys(), prefix)
+    _account_for_the_rest(files, names.keys() - expected.keys(), prefix)
     # Every shape is compared before the first tensor takes memory.
-    for key, path in wanted.items():
-        files.check(names.get(key, key), stored_shape(path, fields))
+    for key, path in expected.items():
+        files.check(names.get(key, key), _stored_shape(path, fields))
     arrays = {
-        path: to_own_layout(path, files.read(names[key]), fields["num_heads"])
-        for key, path in wanted.items()
+        path: _in_our_layout(path, files.read(names[key]), fields["num_heads"])
+        for key, path in expected.items()
     }
     if "embedding/type" not in arrays:
         arrays["embedding/type"] = np.zeros((1, fields["hidden_dim"]), np.float32)
@@ -145,27 +343,23 @@ def _arrays(
 
 def _prefix(files: TensorFiles) -> str:
     """Return what stands before the body's keys, such as "roberta." or ""."""
-    found = [
+    prefixes = [
         key.removesuffix(WORD_TABLE)
         for key in sorted(files.shapes)
         if key == WORD_TABLE or key.endswith("." + WORD_TABLE)
     ]
-    if len(found) != 1:
+    if len(prefixes) != 1:
         raise InputError(
             f"`{files.folder}` must have one tensor `...{WORD_TABLE}`. Received: "
-            f"{len(found)} {found}. Give a checkpoint of one encoder."
+            f"{len(prefixes)} {prefixes}. Give a checkpoint of one encoder."
         )
-    return found[0]
+    return prefixes[0]
 
 
 def _account_for_the_rest(files: TensorFiles, rest: set[str], prefix: str) -> None:
-    unused, unknown = [], []
-    for key in sorted(rest):
-        name = key.removeprefix(prefix)
-        if HEADS.fullmatch(name):
-            unused.append(key)
-        elif not BUFFERS.fullmatch(name):
-            unknown.append(key)
+    knowledge = [k for k in rest if not BUFFERS.fullmatch(k.removeprefix(prefix))]
+    unused = sorted(k for k in knowledge if HEADS.fullmatch(k.removeprefix(prefix)))
+    unknown = sorted(set(knowledge) - set(unused))
     if unknown:
         raise InputError(
             f"`{files.folder}` holds {len(unknown)} tensors that its family does not "
@@ -178,3 +372,46 @@ def _account_for_the_rest(files: TensorFiles, rest: set[str], prefix: str) -> No
             files.folder,
             ", ".join(unused),
         )
+
+
+def _modern_name(key: str) -> str:
+    """Return `key` with the `gamma` and `beta` of old checkpoints renamed."""
+    for old, new in (("gamma", "weight"), ("beta", "bias")):
+        key = re.sub(rf"LayerNorm\.{old}$", f"LayerNorm.{new}", key)
+    return key
+
+
+def _layer_keys(family: Family, num_layers: int) -> dict[str, str]:
+    """Return checkpoint key -> weight path for every layer, without a prefix."""
+    return {
+        key.format(i=i): path.format(i=i)
+        for key, path in family.keys.items()
+        for i in (range(num_layers) if "{i}" in key else (0,))
+    }
+
+
+def _stored_shape(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape that the tensor for weight `path` has in a checkpoint."""
+    hidden, inner = fields["hidden_dim"], fields["intermediate_dim"]
+    rows = {
+        "embedding/word": fields["vocabulary_size"],
+        "embedding/position": fields["max_length"] + fields["position_offset"],
+        "embedding/type": fields["num_types"],
+    }
+    if path in rows:
+        return rows[path], hidden
+    out = inner if "feedforward_intermediate_dense" in path else hidden
+    if not path.endswith("/kernel"):
+        return (out,)
+    return out, (inner if "feedforward_output_dense" in path else hidden)
+
+
+def _in_our_layout(path: str, tensor: np.ndarray, heads: int) -> np.ndarray:
+    """Return a checkpoint's tensor in the layout of our weight `path`."""
+    if path.endswith("/kernel"):
+        tensor = tensor.T
+    if re.search(r"/(query|key|value)/", path):
+        return tensor.reshape(*tensor.shape[:-1], heads, tensor.shape[-1] // heads)
+    if path.endswith("/attention_output/kernel"):
+        return tensor.reshape(heads, tensor.shape[0] // heads, tensor.shape[1])
+    return tensor

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from keras_msd.checks import InputError
 from keras_msd.cli import output
+from keras_msd.cli.output import Json
 
 data_app = typer.Typer(
     help="Make data, or get it.", no_args_is_help=True, rich_markup_mode=None
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def codes(text: str) -> list[str]:
@@ -69,9 +67,7 @@ def get(
     from keras_msd.data.corpora import get_corpus
 
     def agree(plan: dict[str, Any]) -> bool:
-        console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
-        for part in plan_text(plan):
-            console.print(part, markup=False, highlight=False, soft_wrap=True)
+        output.write(plan_text(plan), stderr=True)
         if yes or not plan["files"]:
             return True
         if not sys.stdin.isatty():

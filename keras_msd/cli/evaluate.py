@@ -7,11 +7,18 @@ import typer
 
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
-from keras_msd.cli.source import Source, open_source
+from keras_msd.cli.output import Json, Source, open_source
+from keras_msd.evaluate.sets import SETS
 
 EXAMPLE = (
     "Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended"
 )
+
+
+def of_sets(option: str, words: str) -> str:
+    """Return the help of an option: the sets that take it, and what it is."""
+    takers = [name for name, record in SETS.items() if option in record.options]
+    return f"{', '.join(takers)}: {words}"
 
 
 def evaluate(
@@ -27,36 +34,35 @@ def evaluate(
         typer.Option(
             "--set",
             "--sts",
-            help="sts2017, sts2017-extended, stsb-multi-mt, tatoeba, bucc2018, un; or "
-            "the name of aligned similarity files, such as stsb or sick.",
+            help=f"{', '.join(SETS)}; or the name of aligned similarity files.",
         ),
     ] = "stsb",
     split: Annotated[
         str | None, typer.Option(help="Part of the set; else its usual one.")
     ] = None,
     queries: Annotated[
-        int | None, typer.Option(help="un: English sentences looked up; else all.")
+        int | None,
+        typer.Option(help=of_sets("queries", "English sentences looked up; else all.")),
     ] = None,
     tuned_on: Annotated[
-        str | None, typer.Option(help="bucc2018: part that sets the threshold.")
+        str | None,
+        typer.Option(help=of_sets("tuned_on", "part that sets the threshold.")),
     ] = None,
     margin: Annotated[
-        str | None, typer.Option(help="bucc2018: ratio, distance or absolute.")
+        str | None,
+        typer.Option(help=of_sets("margin", "ratio, distance or absolute.")),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="bucc2018, un: numpy or faiss.")
+        str | None, typer.Option(help=of_sets("engine", "numpy or faiss."))
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines.")
-    ] = False,
+    json: Json = False,
 ) -> None:
     """Score an encoder on an evaluation set, within and across languages."""
     from keras_msd.evaluate import score_set
 
-    given = {
-        "queries": queries, "tuned_on": tuned_on, "margin": margin, "engine": engine
-    }  # fmt: skip
-    options = {key: value for key, value in given.items() if value is not None}
-    wanted = codes(languages) or None
-    scores = score_set(open_source(encoder), set_, data, wanted, split, **options)
+    options = output.given(
+        queries=queries, tuned_on=tuned_on, margin=margin, engine=engine
+    )
+    chosen = codes(languages) or None
+    scores = score_set(open_source(encoder), set_, data, chosen, split, **options)
     output.show(scores, json, output.scores_table)

@@ -9,7 +9,7 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli import output
-from keras_msd.cli.source import SOURCE_HELP, open_source
+from keras_msd.cli.output import SOURCE_HELP, Json, open_source
 from keras_msd.files import atomic_path
 
 EXAMPLE = (
@@ -38,17 +38,15 @@ def mine(
     engine: Annotated[
         str, typer.Option(help="Exact search: numpy or faiss.")
     ] = "numpy",
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines.")
-    ] = False,
+    json: Json = False,
 ) -> None:
     """Find sentences of two files that translate each other, best first.
 
     Empty lines are passed over, and a line that occurs again counts once.
     """
     from keras_msd import checks
-    from keras_msd.evaluate.mining import MARGINS, MinedPair
-    from keras_msd.evaluate.mining import mine as find
+    from keras_msd.evaluate.bitext import MARGINS, MinedPair
+    from keras_msd.evaluate.bitext import mine as find
     from keras_msd.evaluate.nearest import ENGINES
 
     checks.one_of(MARGINS, margin=margin)
@@ -58,7 +56,7 @@ def mine(
         raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
     left, right = read_sentences(sources), read_sentences(targets)
     texts = list(left), list(right)
-    found: list[MinedPair] = find(
+    pairs: list[MinedPair] = find(
         open_source(encoder), *texts, margin, k, threshold, engine
     )
     rows = [
@@ -69,9 +67,11 @@ def mine(
             "source_line": left[texts[0][pair.source_row]],
             "target_line": right[texts[1][pair.target_row]],
         }
-        for pair in found
+        for pair in pairs
     ]
-    result: dict[str, Any] = {
+    if out is not None:
+        write_pairs(out, rows)
+    result = {
         "sources": len(left),
         "targets": len(right),
         "mined": len(rows),
@@ -79,12 +79,8 @@ def mine(
         "k": k,
         "threshold": threshold,
     }
-    if out is None:
-        result["pairs"] = rows
-    else:
-        write_pairs(out, rows)
-        result["file"] = str(out)
-    output.show(result, json, result_text)
+    pairs_or_file = {"pairs": rows} if out is None else {"file": str(out)}
+    output.show(result | pairs_or_file, json, result_text)
 
 
 def result_text(result: dict[str, Any]) -> Iterator[str]:

@@ -1,108 +1,156 @@
-"""What the command line prints: tables for people, JSON for machines."""
+"""What commands share: what they are given, and how their results are printed."""
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from keras_msd.checks import InputError, existing_file
 from keras_msd.files import atomic_path
+from keras_msd.report.score_rows import SIZES, number, our_name, plain
 
 SCORES = ("cross_lingual", "monolingual", "retrieval")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+SOURCE_HELP = (
+    "An encoder's folder, an artefact, hf://organisation/model, or a teacher: "
+    '"default", a published SavedModel, an .npz file.'
+)
+Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
 
-def complain(error: Exception) -> None:
-    """Print an error on stderr, unwrapped so that paths stay whole."""
-    print(f"Error: {error}", file=sys.stderr)
+def open_source(source: str) -> Any:
+    """Return what `source` names; it has `encode`.
+
+    Raises:
+        InputError: Nothing of these kinds is there, or it is damaged.
+    """
+    from keras_msd import load_encoder, load_teacher
+    from keras_msd.teachers.teacher import find_kind
+
+    kind = find_kind(source)
+    if kind is None:  # perhaps the file of an artefact
+        return load_encoder(source)
+    return kind.make(source) if kind.encoder else load_teacher(source)
 
 
-def show(value: Any, as_json: bool, human: Callable[[Any], Any]) -> None:
+def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> None:
     """Print a result on stdout, as JSON or as `human` makes it for people."""
     if as_json:
         print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
         return
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    for part in human(value):
+    write(human(value))
+
+
+def write(parts: Iterable[Any], stderr: bool = False) -> None:
+    """Print texts and tables for people."""
+    stream = sys.stderr if stderr else sys.stdout
+    console = Console(stderr=stderr, width=None if stream.isatty() else 120)
+    for part in parts:
         console.print(part, markup=False, highlight=False, soft_wrap=True)
 
 
-def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterable[Any]:
-    """Yield one table of recipes; under a recipe of several rows, those."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    for head in ("paper", "table", "row", "scales"):
-        table.add_column(head)
-    for head in ("cross-lingual", "monolingual"):
-        table.add_column(head, justify="right")
-    for one in recipes:
-        paper = one["paper"].split(",")[0] if one["table"] else ""
-        scales = ", ".join(one["scales"])
-        about = (one["name"], paper, one["table"], one["row"], scales)
-        table.add_row(*about, *_published(one["expected"]))
-        for model, row in one.get("rows", {}).items():
-            about = (f"  {model}", "", row["table"], row["row"], "")
-            table.add_row(*about, *_published(row["expected"]))
-    yield table
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: the others are None."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _published(expected: dict[str, float]) -> tuple[str, str]:
-    cross, mono = expected.get("cross_lingual"), expected.get("monolingual")
-    return _number(cross), _number(mono)
+def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    """Yield a table of recipes for each paper; under one of several rows, those."""
+    heads = "name", "table", "row", "published, x100"
+    for paper, of_paper in groupby(recipes, key=lambda it: it["table"] and it["paper"]):
+        yield paper or "No paper's row"
+        yield _table(heads, chain.from_iterable(map(_recipe_rows, of_paper)), left=4)
+        yield ""
+    yield "All about one: keras-msd list NAME"
+
+
+def _recipe_rows(recipe: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    rows = {recipe["name"]: recipe} | {f"  {m}": r for m, r in recipe["rows"].items()}
+    for name, row in rows.items():
+        scores = row["expected"]
+        averages = {key: scores[key] for key in scores if our_name(key) in SCORES}
+        shown = scores_text(averages or scores)
+        yield name, row["table"], row["row"] or recipe["title"], shown
+
+
+def recipe_text(about: dict[str, Any]) -> Iterator[str]:
+    """Yield what one recipe is: a line for each thing that it says."""
+    yield about["title"]
+    models = {
+        f"  {model}": f"table {row['table']}, {row['row']}: "
+        f"{scores_text(row['expected']) or 'no printed scores'}"
+        for model, row in about["rows"].items()
+    }
+    default = about["default_scale"]
+    scales = (f"{s} (the default)" if s == default else s for s in about["scales"])
+    lines = {
+        "Paper": about["paper"],
+        "Table": about["table"],
+        "Row": about["row"],
+        "Published": scores_text(about["expected"]),
+        **models,
+        "Cost": about["cost"],
+        "Scales": ", ".join(scales),
+        "Command": about["command"],
+    }
+    yield from lines_text({key: text for key, text in lines.items() if text})
+
+
+def scores_text(scores: dict[str, float]) -> str:
+    """Return scores by name, in a line."""
+    return ", ".join(f"{plain(key)} {number(value)}" for key, value in scores.items())
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return the score rows of a run as a table, without scores that no row has."""
     scores = [key for key in SCORES if any(key in row for row in rows)]
-    table = _table("", "parameters", "bytes", "table bytes", *scores)
-    for row in rows:
-        sizes = [row.get(key) for key in ("parameters", "bytes", "table_bytes")]
-        table.add_row(
-            row["name"],
-            *("" if size is None else f"{size:,}" for size in sizes),
-            *(_number(row.get(key)) for key in scores),
-        )
-    return table
+    return _table(
+        ("", *map(plain, SIZES), *scores),
+        (
+            [row["name"]]
+            + ["" if row.get(size) is None else f"{row[size]:,}" for size in SIZES]
+            + [number(row.get(key)) for key in scores]
+            for row in rows
+        ),
+    )
 
 
-def run_text(result: dict[str, Any]) -> Iterable[Any]:
+def run_text(result: dict[str, Any]) -> Iterator[Any]:
     """Yield what one run gave."""
     yield f"{result['recipe']} at scale {result['scale']}"
     yield rows_table(result["rows"])
     if result["published"]:
-        shown = ", ".join(f"{k} {v:g}" for k, v in result["published"].items())
-        yield f"Published (x100): {shown}"
+        yield f"Published (x100): {scores_text(result['published'])}"
     parts, budget = result["timings"]["parts"], result["budget"]
     spent = ", ".join(_minutes(part, s, budget.get(part)) for part, s in parts.items())
     yield f"Minutes: {spent}"
     for name, share in result["measured"].items():
-        yield f"{name.replace('_', ' ')}: {share:.1f} % of the assistant"
+        yield f"{plain(name)}: {share:.1f} % of the assistant"
     yield f"Report: {result['report']}"
 
 
-def runs_text(results: Sequence[dict[str, Any]]) -> Iterable[Any]:
+def runs_text(results: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """Yield one table of runs and the errors of those that failed."""
-    table = _table("recipe", "scale", "cross-lingual", "seconds", "folder")
-    for one in results:
-        rows = [row for row in one.get("rows", []) if "cross_lingual" in row]
-        table.add_row(
-            one["recipe"],
-            one["scale"],
-            _number(rows[-1]["cross_lingual"]) if rows else "failed",
-            _number(one.get("timings", {}).get("seconds")),
-            one["folder"],
-        )
-    yield table
-    for one in results:
-        if "error" in one:
-            yield f"{one['recipe']} failed: {one['error']}"
+    rows, errors = [], []
+    for result in results:
+        name, scale, folder = (result[key] for key in ("recipe", "scale", "folder"))
+        scored = [row for row in result.get("rows", []) if "cross_lingual" in row]
+        score = number(scored[-1]["cross_lingual"]) if scored else "failed"
+        seconds = number(result.get("timings", {}).get("seconds"))
+        rows.append([name, scale, score, seconds, folder])
+        if "error" in result:
+            errors.append(f"{name} failed: {result['error']}")
+    yield _table(("recipe", "scale", "cross-lingual", "seconds", "folder"), rows)
+    yield from errors
 
 
-def demo_text(result: dict[str, Any]) -> Iterable[Any]:
+def demo_text(result: dict[str, Any]) -> Iterator[Any]:
     """Yield the demo: scores, the search, what should have held and did not."""
     yield from run_text(result)
     yield f"Query: {result['query']}"
@@ -112,25 +160,24 @@ def demo_text(result: dict[str, Any]) -> Iterable[Any]:
         yield f"Does not hold: {rule}"
 
 
-def scores_table(scores: dict[str, Any]) -> Iterable[Any]:
+def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
     """Yield one table of scores, the chief one first, and tracks."""
-    numbers = {key: one for key, one in scores.items() if isinstance(one, float)}
+    numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
     ordered = {key: numbers[key] for key in [scores["primary"], *numbers]}
-    table = _table("score", "x100")
-    for key, value in (ordered | scores.get("tracks", {})).items():
-        table.add_row(key, _number(value))
-    yield table
+    rows = (ordered | scores.get("tracks", {})).items()
+    yield _table(("score", "x100"), ([key, number(value)] for key, value in rows))
 
 
-def matches_table(matches: Sequence[dict[str, Any]]) -> Iterable[Any]:
+def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """Yield one table of matches."""
-    table = _table("cosine", "line", "sentence")
-    for one in matches:
-        table.add_row(f"{one['cosine']:.4f}", str(one["place"] + 1), one["sentence"])
-    yield table
+    rows = (
+        [f"{match['cosine']:.4f}", str(match["place"] + 1), match["sentence"]]
+        for match in matches
+    )
+    yield _table(("cosine", "line", "sentence"), rows)
 
 
-def vectors_text(result: dict[str, Any]) -> Iterable[str]:
+def vectors_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield the vectors, one line each, or the file that holds them."""
     if "file" in result:
         yield f"{result['sentences']} x {result['dim']} numbers in {result['file']}"
@@ -139,9 +186,9 @@ def vectors_text(result: dict[str, Any]) -> Iterable[str]:
         yield " ".join(f"{number:.6f}" for number in vector)
 
 
-def export_text(result: dict[str, Any]) -> Iterable[str]:
+def export_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield what an export wrote and how close it is to its encoder."""
-    from keras_msd.export.card_text import score_title
+    from keras_msd.export.card import score_title
 
     weights = result["quantize"] or "float32"
     yield f"{result['artefact']}: {result['format']}, {weights}, {result['bytes']:,} B"
@@ -156,25 +203,10 @@ def export_text(result: dict[str, Any]) -> Iterable[str]:
         yield f"{score_title(name)} on {sts['set']}: {before:.2f}, now {after:.2f}"
 
 
-def lines_text(result: dict[str, Any]) -> Iterable[str]:
+def lines_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield one line for each entry."""
     for key, value in result.items():
         yield f"{key}: {value}"
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read a UTF-8 file, a sentence a line; raise `InputError` if it is not UTF-8."""
-    lines = []
-    with open(existing_file(path, "text file"), "rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                lines.append(line.decode("utf-8").rstrip("\r\n"))
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}, line {number}: not UTF-8 at byte {error.start} of the "
-                    "line. Convert the file to UTF-8."
-                ) from error
-    return lines
 
 
 def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> None:
@@ -183,23 +215,23 @@ def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> 
     An array of strings would give every sentence the room of the longest.
     """
     encoded = [sentence.encode() for sentence in sentences]
-    ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
-    text = np.frombuffer(b"".join(encoded), np.uint8)
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    joined = np.frombuffer(b"".join(encoded), np.uint8)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, text=text, ends=ends, vectors=vectors)
+        np.savez(file, text=joined, ends=ends, vectors=vectors)
 
 
-def _table(*columns: str) -> Table:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """Return a table whose first columns begin at the left; the first is not broken."""
     table = Table(box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+    for place, head in enumerate(heads):
+        justify: Any = "left" if place < left else "right"
+        table.add_column(head, justify=justify, no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
 def _minutes(part: str, seconds: float, budget: float | None) -> str:
-    spent = f"{part.replace('_', ' ')} {seconds / 60:.1f}"
+    spent = f"{plain(part)} {seconds / 60:.1f}"
     return spent if budget is None else f"{spent} of {budget:g}"

@@ -9,6 +9,7 @@ import typer
 from keras_msd.checks import InputError
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
+from keras_msd.cli.output import Json
 
 EXAMPLE = "Example: keras-msd trim runs/lab/student small --languages de,en --data DATA"
 
@@ -36,15 +37,13 @@ def trim(
     min_count: Annotated[
         int, typer.Option(help="Leave out pieces that occur less often.")
     ] = 1,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines.")
-    ] = False,
+    json: Json = False,
 ) -> None:
     """Keep the pieces of a vocabulary that some texts use; vectors stay the same."""
     from keras_msd import load_encoder
-    from keras_msd.data.language_texts import LanguageTexts
-    from keras_msd.models.storage import is_saved_encoder
-    from keras_msd.models.trim_vocabulary import trim_vocabulary, trimming_report
+    from keras_msd.data.readers.discover import LanguageTexts
+    from keras_msd.models.encoder import is_saved_encoder
+    from keras_msd.models.trim import trim_vocabulary, trimming_report
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):
         raise InputError(

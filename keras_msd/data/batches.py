@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,61 @@ import keras
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError
-from keras_msd.data.batch_sources import Corpus, checked_guide, guide_rows, table_for
-from keras_msd.data.collect import SIDES
-from keras_msd.data.padding import padded_length
-from keras_msd.data.pair_table import PairTable
+from keras_msd.data.order import BatchStream
+from keras_msd.data.pair import Pair, Pairs
+from keras_msd.data.pair_table import PairTable, table_key
+from keras_msd.data.ragged import read_flat
 from keras_msd.data.store import GuideStore
-from keras_msd.data.stream import BatchStream
+from keras_msd.data.text_table import SIDES, TextTable
+from keras_msd.files import atomic_path, digest
+
+Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
+Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
-class PairBatches(keras.utils.PyDataset):
+class Batches(keras.utils.PyDataset):
+    """Batches `(x, y)` that are found by their number in a pass.
+
+    A subclass has `__len__`, `_batch(index)`, `max_length` and `multiple`.
+
+    Attributes:
+        dataset: Name of the function that makes the same batches for TensorFlow.
+        max_length: Most tokens of a text.
+        multiple: Padded lengths are multiples of this.
+    """
+
+    dataset: str
+    max_length: int
+    multiple: int
+
+    def __getitem__(self, index: int) -> Batch:
+        """Return batch `index` of the current pass."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"batch {index} of {len(self)}")
+        return self._batch(index)
+
+    def _batch(self, index: int) -> Batch:
+        raise NotImplementedError
+
+    def on_epoch_begin(self) -> None:
+        """Refuse what Keras cannot do.
+
+        Raises:
+            InputError: The backend is TensorFlow and the batches differ in length.
+        """
+        one_length = self.multiple >= self.max_length
+        if keras.backend.backend() == "tensorflow" and not one_length:
+            raise InputError(
+                f"With TensorFlow give `fit` a `{self.dataset}(...)` of the same "
+                f"arguments. Received: `{type(self).__name__}`, for which Keras takes "
+                "the shapes of all batches from the first two, and its batches differ "
+                f"in length. (Or pad all to one length: multiple={self.max_length}.)"
+            )
+
+
+class PairBatches(Batches):
     """Batches `(x, y)` of pairs with guide vectors, addressed by position.
 
     x: `source_token_ids`, `source_padding_mask`, `target_token_ids`,
@@ -61,7 +106,17 @@ class PairBatches(keras.utils.PyDataset):
     Raises:
         InputError: A text cannot be read, an argument is out of range, or a table was
             made with another tokenizer.
+
+    Example:
+        >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
+        >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
+        >>> batches = msd.data.PairBatches(pairs, encoder, guides, batch_size=4)
+        >>> x, y = batches[0]
+        >>> len(batches), x["group"].shape, y["teacher"].shape
+        (2, (4,), (4, 16))
     """
+
+    dataset = "pair_dataset"
 
     def __init__(
         self,
@@ -82,10 +137,11 @@ class PairBatches(keras.utils.PyDataset):
     ) -> None:
         super().__init__(**kwargs)
         checks.at_least(0, start=start)
+        checks.at_least(1, epochs=epochs)
         if not isinstance(pairs, PairTable) and folder is None:
             folder = tempfile.mkdtemp(prefix="keras_msd_")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.table = table_for(pairs, encoder, max_length, folder)
+        self.table = _table_for(pairs, encoder, max_length, folder)
         self.stream = BatchStream(
             self.table,
             batch_size,
@@ -95,11 +151,11 @@ class PairBatches(keras.utils.PyDataset):
             drop_remainder,
             multiple,
         )
+        self.max_length, self.multiple = self.table.max_length, multiple
         self.position = start
         self._steps = self.stream.steps(1)
         self._endless = epochs is None
         if epochs is not None:
-            checks.at_least(1, epochs=epochs)
             self._steps = self.stream.steps(epochs) - start
             if self._steps < 1:
                 raise InputError(
@@ -108,7 +164,7 @@ class PairBatches(keras.utils.PyDataset):
                 )
         self._last_given = False
         self._guides = {
-            name: (checked_guide(name, guide)[0], guide_rows(self.table, *guide))
+            name: (_checked(name, guide)[0], guide_rows(self.table, *guide))
             for name, guide in guides.items()
         }
 
@@ -116,26 +172,18 @@ class PairBatches(keras.utils.PyDataset):
         """Return the number of batches in a pass."""
         return self._steps
 
-    def __getitem__(
-        self, index: int
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return batch `index` of the current pass."""
-        if not 0 <= index < self._steps:
-            raise IndexError(f"batch {index} of {self._steps}")
+    def _batch(self, index: int) -> Batch:
         batch = self.batch(self.position + index)
-        if index == self._steps - 1:
-            self._last_given = True
+        self._last_given |= index == self._steps - 1
         return batch
 
-    def batch(
-        self, position: int
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def batch(self, position: int) -> Batch:
         """Return the batch at any place of the stream; no state changes."""
         rows = self.stream.rows(position)
         x = {}
         for side in SIDES:
             longest = int(self.table.lengths(side, rows).max())
-            length = padded_length(longest, self.table.max_length, self.stream.multiple)
+            length = padded_length(longest, self.max_length, self.multiple)
             ids, mask = self.table.padded(side, rows, length)
             x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
         groups = self.table.groups(rows)
@@ -152,21 +200,6 @@ class PairBatches(keras.utils.PyDataset):
         """Width of each guide's vectors."""
         return {name: store.dim for name, (store, _) in self._guides.items()}
 
-    def on_epoch_begin(self) -> None:
-        """Refuse what Keras cannot do.
-
-        Raises:
-            InputError: The backend is TensorFlow and the batches differ in length.
-        """
-        one_length = self.stream.multiple >= self.table.max_length
-        if keras.backend.backend() == "tensorflow" and not one_length:
-            raise InputError(
-                "With TensorFlow give `fit` a `pair_dataset(...)` of the same "
-                "arguments. Received: `PairBatches`, for which Keras takes the shapes "
-                "of all batches from the first two, and its batches differ in length. "
-                f"(Or pad all to one length: multiple={self.table.max_length}.)"
-            )
-
     def on_epoch_end(self) -> None:
         """Go on to the next epoch, if the last batch of this one was asked for.
 
@@ -175,3 +208,85 @@ class PairBatches(keras.utils.PyDataset):
         if self._endless and self._last_given:
             self.position += self._steps
         self._last_given = False
+
+
+def _table_for(
+    pairs: Corpus, encoder: Any, max_length: int | None, folder: str | Path | None
+) -> PairTable:
+    """Return the table of a corpus for an encoder's tokenizer.
+
+    Args:
+        pairs: A corpus, a list of pairs, or a table.
+        encoder: Has the `tokenizer` and the `max_length`.
+        max_length: Most tokens of a text; the encoder's by default.
+        folder: Where tables are kept, each under a name made from its content.
+
+    Raises:
+        InputError: As `PairTable.build`; or the table given does not fit the encoder.
+    """
+    tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
+    if isinstance(pairs, PairTable):
+        if pairs.tokenizer_fingerprint != tokenizer.fingerprint:
+            raise InputError(
+                f"The table in `{pairs.folder}` holds token ids of another tokenizer "
+                "than the encoder's. Build it with `encoder.tokenizer`."
+            )
+        as_asked = max_length in (None, pairs.max_length)
+        if pairs.max_length > longest or not as_asked:
+            raise InputError(
+                f"The table in `{pairs.folder}` must be cut at {longest} tokens. "
+                f"Received: max_length={pairs.max_length}. Build it with "
+                f"max_length={longest}."
+            )
+        return pairs
+    folder = Path(folder or ".")
+    if not isinstance(pairs, Pairs | TextTable):
+        pairs = Pairs.from_list(pairs)
+    if isinstance(pairs, Pairs):
+        pairs = TextTable.build(pairs, folder / f"texts-{pairs.digest()[:16]}")
+    key = table_key(pairs, tokenizer, longest)
+    return PairTable.build(
+        pairs, tokenizer, folder / f"tokens-{key[:16]}", max_length=longest
+    )
+
+
+def _checked(name: str, guide: Any) -> tuple[GuideStore, str]:
+    """Return `guide`; raise `InputError` unless it is (store, side)."""
+    if not (
+        isinstance(guide, tuple)
+        and len(guide) == 2
+        and isinstance(guide[0], GuideStore)
+        and guide[1] in SIDES
+    ):
+        raise InputError(
+            'A guide must be (store, "source") or (store, "target"). Received: '
+            f"{name}={guide!r:.120}. Make the store with `GuideStore(guide, folder)`."
+        )
+    return guide
+
+
+def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
+    """Return the store's row of every pair, int64 `(n,)`, read from disk.
+
+    Vectors that are missing are computed first. The row numbers are kept beside the
+    table and belong to the store's id: a store keeps them as long as it lives.
+    """
+    path = table.folder / "rows" / f"{digest(store.id, side)}.i64"
+    if not path.exists():
+        texts = (text for chunk in table.texts.chunks(side) for text in chunk)
+        store.build(texts, total=len(table))
+        with atomic_path(path) as temporary, open(temporary, "wb") as handle:
+            for chunk in table.texts.chunks(side):
+                handle.write(store.rows(chunk).tobytes())
+    return read_flat(path, np.int64)
+
+
+def longest_of(encoder: Any, max_length: int | None) -> int:
+    """Return the most tokens of a text, by default those that the encoder takes."""
+    longest = max_length or encoder.max_length
+    if longest > encoder.max_length:
+        raise InputError(
+            "`max_length` must be at most the encoder's. Received: "
+            f"max_length={longest}, encoder {encoder.max_length}."
+        )
+    return longest

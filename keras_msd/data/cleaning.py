@@ -13,11 +13,15 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 
 
-def normalise(text: str) -> str:
-    """Return `text` in Unicode NFC, with one space between words and none around.
+def normalize(text: str) -> str:
+    r"""Return `text` in Unicode NFC, with one space between words and none around.
 
     Control characters count as spaces; soft hyphens, zero-width spaces, word joiners
     and byte order marks are removed. The result normalised again is the same.
+
+    Example:
+        >>> msd.data.normalize("Cafe\u0301 au\t\u200blait ")
+        'Café au lait'
     """
     text = INVISIBLE.sub("", CONTROLS.sub(" ", text))
     return " ".join(unicodedata.normalize("NFC", text).split())
@@ -35,6 +39,13 @@ class Cleaning:
             bytes: a Chinese character has three of them and says about as much as
             three Latin letters, so that one limit serves all scripts.
         ratio_from: The ratio counts only where the longer text has so many bytes.
+
+    Example:
+        >>> cleaning = msd.data.Cleaning(max_words=3)
+        >>> cleaning.reason("This is a house.", "Das ist ein Haus.")
+        'long'
+        >>> cleaning.reason("A house.", "Ein Haus.") is None
+        True
     """
 
     min_chars: int = 1

@@ -1,7 +1,7 @@
 """Exact duplicates found on disk: 128-bit hashes, one partition in memory at a time."""
 
-import hashlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +9,6 @@ import numpy as np
 RECORD = np.dtype([("high", ">u8"), ("low", ">u8"), ("row", "<i8")])
 BITS = 6  # of the hash, to pick one of 64 partitions
 LEVELS = 64 // BITS
-
-
-def text_hash(*texts: bytes) -> bytes:
-    """Return 16 bytes of BLAKE2b over texts; where one ends and the next begins counts.
-
-    Among n different texts two have the same hash with probability about n^2 / 2^129.
-    """
-    state = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        state.update(len(text).to_bytes(8, "little") + text)
-    return state.digest()
 
 
 class Deduplicator:
@@ -91,9 +80,8 @@ def _split_repeats(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.lexsort((records["low"], records["high"]))  # stable: rows stay in order
     ordered = records[order]
     same = np.zeros(len(records), bool)
-    same[1:] = (ordered["high"][1:] == ordered["high"][:-1]) & (
-        ordered["low"][1:] == ordered["low"][:-1]
-    )
+    keys = ordered[["high", "low"]]
+    same[1:] = keys[1:] == keys[:-1]
     first = np.sort(order[~same])
     return records[first], ordered["row"][same]
 
@@ -105,7 +93,7 @@ def _scatter(records: np.ndarray, folder: Path, level: int) -> None:
     parts = (records["high"].astype(np.uint64) >> shift) % np.uint64(1 << BITS)
     order = np.argsort(parts, kind="stable")
     edges = np.searchsorted(parts[order], np.arange((1 << BITS) + 1))
-    for part, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for part, (start, end) in enumerate(pairwise(edges)):
         if end > start:
             with open(folder / f"{part:02d}.part", "ab") as file:
                 file.write(records[order[start:end]].tobytes())

@@ -1,4 +1,4 @@
-"""The order of an epoch as arithmetic: any place in it is found without a list.
+"""The order of training as arithmetic: any place in it is found without a list.
 
 An epoch has as many draws as the table has rows. Draw t of epoch e goes through a
 permutation of the epoch to a file and an ordinal in that file, and from there through
@@ -7,11 +7,16 @@ the sampler is one integer and its memory does not grow with the corpus.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.checks import InputError
 
+WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
+WINDOW_PAIRS = 8192  # the same where a token budget decides on the batches
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN, FIRST, SECOND = (
     np.uint64(0x9E3779B97F4A7C15),
@@ -69,15 +74,15 @@ def permutation(
 
 
 def _feistel(value: np.ndarray, bits: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    one = np.uint64(1)
+    unit = np.uint64(1)
     low_bits = bits // np.uint64(2)
     high_bits = bits - low_bits
-    low, high = value & ((one << low_bits) - one), value >> low_bits
+    low, high = value & ((unit << low_bits) - unit), value >> low_bits
     for turn in range(ROUNDS):
         half = _scramble(keys ^ _scramble(low + np.uint64(turn << 48)))
         # The halves trade places, and widths, each round; after an even number of
         # rounds each has its own width again.
-        low, high = high ^ (half & ((one << high_bits) - one)), low
+        low, high = high ^ (half & ((unit << high_bits) - unit)), low
         low_bits, high_bits = high_bits, low_bits
     return (high << low_bits) | low
 
@@ -138,3 +143,126 @@ class EpochOrder:
         ordinal = place - (self._quota_ends[file] - quota) + epoch * quota
         lap_seed = mix(self.seed, 2, file, ordinal // size)
         return self._first_row[file] + permutation(ordinal % size, size, lap_seed)
+
+
+class BatchStream:
+    """Batch `position` of training, for any position, from the seed alone.
+
+    The draws of an epoch are cut into windows; a window's pairs are sorted by length
+    and cut into batches, and the batches are shuffled. So a batch has little padding,
+    and the windows and batches come in random order.
+
+    Args:
+        table: Gives the lengths.
+        batch_size: Pairs in a batch, unless there is a token budget.
+        token_budget: Most tokens of a batch, padding and both sides included.
+        seed: Chooses the order.
+        temperature: See `file_shares`.
+        drop_remainder: Leave out the last, smaller batch of an epoch.
+        multiple: Padded lengths are multiples of this.
+
+    Raises:
+        InputError: A number is out of range, or there are fewer pairs than a batch
+            needs.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        batch_size: int = 64,
+        token_budget: int | None = None,
+        seed: int = 0,
+        temperature: float = float("inf"),
+        drop_remainder: bool = True,
+        multiple: int = 8,
+    ) -> None:
+        checks.at_least(1, batch_size=batch_size, multiple=multiple)
+        if token_budget is not None:
+            # The longest pair must fit.
+            longest = -(-table.max_length // multiple) * multiple
+            checks.at_least(2 * longest, token_budget=token_budget)
+        sizes = [file.stop - file.start for file in table.files]
+        self.order = EpochOrder(sizes, seed, temperature)
+        self.table, self.seed, self.multiple = table, seed, multiple
+        self.batch_size, self.token_budget = batch_size, token_budget
+        self.draws = len(table)
+        if token_budget is None and drop_remainder:
+            self.draws -= self.draws % batch_size
+            if self.draws == 0:
+                raise InputError(
+                    "`batch_size` must be at most the number of pairs. Received: "
+                    f"batch_size={batch_size}, {len(table)} pairs. Choose a smaller "
+                    "one, or set drop_remainder=False."
+                )
+        pairs = WINDOW_BATCHES * batch_size
+        self.window_pairs = pairs if token_budget is None else WINDOW_PAIRS
+        self.windows = -(-self.draws // self.window_pairs)
+        # Two of each: threads ask on both sides of a border.
+        self._window = lru_cache(maxsize=2)(self._cut_window)
+        self._window_edges = lru_cache(maxsize=2)(self._count_batches)
+        self._epoch_starts = [0]
+
+    def steps(self, epochs: int) -> int:
+        """Return how many batches the first `epochs` epochs have."""
+        if self.token_budget is None:
+            return epochs * -(-self.draws // self.batch_size)
+        while len(self._epoch_starts) <= epochs:
+            epoch = len(self._epoch_starts) - 1
+            last = self._window_edges(epoch)[-1]
+            self._epoch_starts.append(self._epoch_starts[-1] + int(last))
+        return self._epoch_starts[epochs]
+
+    def rows(self, position: int) -> np.ndarray:
+        """Return the table rows of batch `position`, int64 `(n,)`."""
+        if self.token_budget is None:
+            epoch, index = divmod(position, self.steps(1))
+            window, index = divmod(index, WINDOW_BATCHES)
+        else:
+            while self.steps(len(self._epoch_starts) - 1) <= position:
+                self.steps(len(self._epoch_starts))
+            epoch = int(np.searchsorted(self._epoch_starts, position, "right")) - 1
+            index = position - self._epoch_starts[epoch]
+            edges = self._window_edges(epoch)
+            window = int(np.searchsorted(edges, index, "right")) - 1
+            index -= int(edges[window])
+        return self._window(epoch, window)[index]
+
+    def _count_batches(self, epoch: int) -> np.ndarray:
+        """Return the first batch of every window of an epoch, and the end."""
+        counts = [len(self._cut_window(epoch, w)) for w in range(self.windows)]
+        return np.cumsum([0, *counts])
+
+    def _cut_window(self, epoch: int, window: int) -> list[np.ndarray]:
+        start = window * self.window_pairs
+        rows = self.order.rows(epoch, start, min(start + self.window_pairs, self.draws))
+        source, target = (
+            -(-self.table.lengths(side, rows) // self.multiple) * self.multiple
+            for side in ("source", "target")
+        )
+        # Up and down by turns, so that target lengths do not jump where the source
+        # gets longer and a batch lies across the border.
+        turn = np.where(source // self.multiple % 2, target, -target)
+        order = np.lexsort((turn, source))
+        rows, source, target = rows[order], source[order], target[order]
+        if self.token_budget is None:
+            cuts = list(range(self.batch_size, len(rows), self.batch_size))
+        else:
+            cuts = _budget_cuts(source, target, self.token_budget)
+        batches = np.split(rows, cuts)
+        count = len(batches)
+        seed = mix(self.seed, 3, epoch, window)
+        return [batches[i] for i in permutation(np.arange(count), count, seed)]
+
+
+def _budget_cuts(source: np.ndarray, target: np.ndarray, budget: int) -> list[int]:
+    """Return where new batches begin, so that none has more than `budget` tokens."""
+    cuts: list[int] = []
+    start = longest_source = longest_target = 0
+    for place, lengths in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        longest_source = max(longest_source, lengths[0])
+        longest_target = max(longest_target, lengths[1])
+        if (place + 1 - start) * (longest_source + longest_target) > budget:
+            cuts.append(place)
+            start = place
+            longest_source, longest_target = lengths
+    return cuts

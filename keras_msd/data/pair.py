@@ -1,17 +1,23 @@
 """A pair of sentences that mean the same, and a corpus of them that streams."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, utf8
 from keras_msd.files import digest, file_digest
 
 
 class Pair(NamedTuple):
-    """An English text, its translation, and the translation's language code."""
+    """An English text, its translation, and the translation's language code.
+
+    Example:
+        >>> pair = msd.data.Pair("A house.", "Ein Haus.", "de")
+        >>> pair.target, pair.language
+        ('Ein Haus.', 'de')
+    """
 
     source: str
     target: str
@@ -28,6 +34,12 @@ class PairFile:
         iterate: Gives a fresh iterator over `(source, target)` at each call.
         paths: The files read, none for a corpus in memory.
         fingerprint: Hash of a corpus in memory; None where `paths` have the content.
+
+    Example:
+        >>> rows = [("A house.", "Ein Haus.")]
+        >>> file = msd.data.PairFile("own.en-de", "de", rows.__iter__, fingerprint="1")
+        >>> list(msd.data.Pairs([file]))
+        [Pair(source='A house.', target='Ein Haus.', language='de')]
     """
 
     name: str
@@ -47,6 +59,13 @@ class Pairs:
 
     Args:
         files: One `PairFile` per corpus and language, in reading order.
+
+    Example:
+        >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
+        >>> pairs.languages
+        ['de', 'fr']
+        >>> next(iter(pairs)).source
+        'The cat sleeps on the chair.'
     """
 
     def __init__(self, files: Iterable[PairFile]) -> None:
@@ -65,23 +84,22 @@ class Pairs:
             InputError: An item is no triple of Unicode strings, or there is none.
         """
         by_language: dict[str, list[tuple[str, str]]] = {}
-        for index, one in enumerate(pairs):
-            texts = isinstance(one, tuple) and all(isinstance(x, str) for x in one)
-            if not texts or len(one) != 3:
+        for index, pair in enumerate(pairs):
+            texts = isinstance(pair, tuple) and all(isinstance(x, str) for x in pair)
+            if not texts or len(pair) != 3:
                 raise InputError(
                     "`pairs` must hold (source, target, language) of three strings. "
-                    f"Received: {one!r:.80} at position {index}."
+                    f"Received: {pair!r:.80} at position {index}."
                 )
-            try:
-                "".join(one).encode()
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    "Texts must be Unicode. Received: half of a surrogate pair in "
-                    f"{one!r:.80} at position {index}. Remove it."
-                ) from error
-            by_language.setdefault(one[2], []).append((one[0], one[1]))
+            utf8("".join(pair), f"`pairs`, position {index}")
+            by_language.setdefault(pair[2], []).append((pair[0], pair[1]))
         return cls(
-            PairFile(f"memory.en-{code}", code, rows.__iter__, fingerprint=_hash(rows))
+            PairFile(
+                f"memory.en-{code}",
+                code,
+                rows.__iter__,
+                fingerprint=digest(*chain.from_iterable(rows)),
+            )
             for code, rows in by_language.items()
         )
 
@@ -98,12 +116,3 @@ class Pairs:
     def digest(self) -> str:
         """Return a hash of the content of all files, wherever they lie."""
         return digest(*(file.digest() for file in self.files))
-
-
-def _hash(rows: list[tuple[str, str]]) -> str:
-    state = hashlib.blake2b(digest_size=16)
-    for row in rows:
-        for text in row:
-            data = text.encode()
-            state.update(len(data).to_bytes(8, "little") + data)
-    return state.hexdigest()

@@ -1,37 +1,21 @@
 """Token ids of a corpus on disk, read by offset, beside its texts."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.data.collect import CHUNK, SIDES
-from keras_msd.data.deduplicate import text_hash
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.data.text_table import FileRange, TextTable
-from keras_msd.files import atomic_path, digest, read_json, write_json
+from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable
+from keras_msd.files import atomic_path, digest, read_meta, text_hash, write_json
 from keras_msd.progress import track
+from keras_msd.tokenizers.base import Tokenizer
 
 VERSION = 1
-
-
-class TextTokenizer(Protocol):
-    """What a table needs of a tokenizer."""
-
-    pad_id: int
-    vocabulary_size: int
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the vocabulary and the settings."""
-
-    def encode(self, texts: list[str], max_length: int) -> list[list[int]]:
-        """Return token ids, at most `max_length` of them for a text."""
 
 
 class PairTable:
@@ -46,10 +30,18 @@ class PairTable:
         pad_id: Id that fills up a row of a batch.
         max_length: Most token ids of a text.
         key: Hash of everything the content depends on.
+
+    Example:
+        >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> table = msd.data.PairTable.build(pairs, tokenizer, "table", max_length=16)
+        >>> ids, mask = table.padded("target", np.array([0, 7]), length=16)
+        >>> len(table), ids.shape, table.texts.texts("target", 7, 8)
+        (8, (2, 16), ['La maison est très vieille.'])
     """
 
     def __init__(self, folder: Path, texts: TextTable) -> None:
-        meta = read_json(folder / "tokens" / "tokens.json")
+        meta = _meta(folder)
         self.folder, self.texts, self.key = folder, texts, meta["key"]
         self.pad_id: int = meta["pad_id"]
         self.max_length: int = meta["max_length"]
@@ -91,12 +83,7 @@ class PairTable:
                 gone or were replaced.
         """
         folder = Path(folder)
-        meta = read_json(folder / "tokens" / "tokens.json")
-        if meta.get("version") != VERSION:
-            raise InputError(
-                f"`{folder}` holds token ids in format {meta.get('version')}; this "
-                f"library reads format {VERSION}. Delete the folder; it is built again."
-            )
+        meta = _meta(folder)
         texts = TextTable.open(Path(os.path.normpath(folder / meta["texts"])))
         if texts.key != meta["texts_key"]:
             raise InputError(
@@ -109,7 +96,7 @@ class PairTable:
     def build(
         cls,
         pairs: Pairs | TextTable,
-        tokenizer: TextTokenizer,
+        tokenizer: Tokenizer,
         folder: str | Path,
         *,
         max_length: int = 128,
@@ -167,21 +154,20 @@ class PairTable:
             temporary.mkdir()
             for side in SIDES:
                 with RaggedWriter(temporary / side, meta["dtype"]) as writer:
-                    for chunk in _chunks(texts, side):
+                    chunks, total = texts.chunks(side), -(-len(texts) // CHUNK)
+                    for chunk in track(chunks, total, f"Tokenising the {side} texts"):
                         writer.extend(tokenizer.encode(chunk, max_length))
             with open(temporary / "groups", "wb") as handle:
                 for chunk in texts.chunks("source"):
-                    hashes = [text_hash(text.encode())[:8] for text in chunk]
-                    handle.write(b"".join(hashes))
+                    handle.write(b"".join(text_hash(text)[:8] for text in chunk))
             write_json(temporary / "tokens.json", meta)
         return cls(folder, texts)
 
 
-def table_key(texts: TextTable, tokenizer: TextTokenizer, max_length: int) -> str:
+def table_key(texts: TextTable, tokenizer: Tokenizer, max_length: int) -> str:
     """Return the hash of what token ids depend on."""
     return digest(str(VERSION), texts.key, tokenizer.fingerprint, str(max_length))
 
 
-def _chunks(texts: TextTable, side: str) -> Iterator[list[str]]:
-    total = -(-len(texts) // CHUNK)
-    return track(texts.chunks(side), total=total, what=f"Tokenising the {side} texts")
+def _meta(folder: Path) -> dict[str, Any]:
+    return read_meta(folder / "tokens" / "tokens.json", VERSION, "token ids")

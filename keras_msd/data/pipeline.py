@@ -1,35 +1,41 @@
 """The same batches as a `tf.data.Dataset`, read ahead while a step runs."""
 
+import inspect
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import tensorflow as tf
 
-from keras_msd.data.batch_sources import Corpus
-from keras_msd.data.batches import PairBatches
-from keras_msd.data.scored_batches import ScoredBatches, ScoredRow
-from keras_msd.data.store import GuideStore
+from keras_msd.data.batches import Batches, PairBatches
+from keras_msd.data.scored import ScoredBatches
+from keras_msd.data.text_table import SIDES
 
 AHEAD = 2  # batches; the work for one is short against a training step
 
+P = ParamSpec("P")
+B = TypeVar("B", bound=Batches)
 
-def pair_dataset(
-    pairs: Corpus,
-    encoder: Any,
-    guides: Mapping[str, tuple[GuideStore, str]],
-    batch_size: int = 64,
-    token_budget: int | None = None,
-    max_length: int | None = None,
-    epochs: int | None = None,
-    seed: int = 0,
-    temperature: float = float("inf"),
-    folder: str | Path | None = None,
-    drop_remainder: bool = True,
-    start: int = 0,
-    multiple: int = 8,
-) -> tf.data.Dataset:
+
+def _of(
+    batches: Callable[P, B],
+) -> Callable[[Callable[[B], tf.data.Dataset]], Callable[P, tf.data.Dataset]]:
+    """Make a function of batches one of the arguments that the batches are made of."""
+
+    def decorate(build: Callable[[B], tf.data.Dataset]) -> Callable[P, tf.data.Dataset]:
+        @wraps(build)
+        def dataset(*args: P.args, **kwargs: P.kwargs) -> tf.data.Dataset:
+            return build(batches(*args, **kwargs))
+
+        dataset.__signature__ = inspect.signature(batches)  # type: ignore[attr-defined]
+        return dataset
+
+    return decorate
+
+
+@_of(PairBatches)
+def pair_dataset(batches: PairBatches) -> tf.data.Dataset:
     """Return batches `(x, y)` of pairs with guide vectors.
 
     Every argument, and what a batch holds, is as in `PairBatches`: each pass of the
@@ -41,42 +47,25 @@ def pair_dataset(
 
     Raises:
         InputError: As `PairBatches`.
+
+    Example:
+        >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
+        >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
+        >>> dataset = msd.data.pair_dataset(pairs, encoder, guides, batch_size=4)
+        >>> int(dataset.cardinality()), dataset.element_spec[1]["teacher"].shape
+        (2, TensorShape([4, 16]))
     """
-    batches = PairBatches(
-        pairs,
-        encoder,
-        guides,
-        batch_size=batch_size,
-        token_budget=token_budget,
-        max_length=max_length,
-        epochs=epochs,
-        seed=seed,
-        temperature=temperature,
-        folder=folder,
-        drop_remainder=drop_remainder,
-        start=start,
-        multiple=multiple,
-    )
-    full = token_budget is None and batches.stream.draws % batch_size == 0
-    rows = batch_size if full else None
-    x = _inputs(rows) | {"group": tf.TensorSpec((rows,), tf.int32)}
-    y = {
-        name: tf.TensorSpec((rows, dim), tf.float32)
-        for name, dim in batches.dims.items()
-    }
-
-    return _dataset(batches, _epoch, (x, y))
+    stream = batches.stream
+    full = stream.token_budget is None and stream.draws % stream.batch_size == 0
+    rows = stream.batch_size if full else None
+    x = _sides(rows) | {"group": tf.TensorSpec((rows,), tf.int32)}
+    dims = batches.dims.items()
+    y = {name: tf.TensorSpec((rows, dim), tf.float32) for name, dim in dims}
+    return _dataset(batches, (x, y))
 
 
-def scored_dataset(
-    rows: Sequence[ScoredRow],
-    encoder: Any,
-    batch_size: int = 16,
-    max_length: int | None = None,
-    epochs: int = 1,
-    seed: int = 0,
-    multiple: int = 8,
-) -> tf.data.Dataset:
+@_of(ScoredBatches)
+def scored_dataset(batches: ScoredBatches) -> tf.data.Dataset:
     """Return batches `(x, y)` of scored sentence pairs, for `RegressSimilarity`.
 
     Every argument, and what a batch holds, is as in `ScoredBatches`. The number of
@@ -84,45 +73,43 @@ def scored_dataset(
 
     Raises:
         InputError: As `ScoredBatches`.
+
+    Example:
+        >>> rows = [(0.9, "A dog runs.", "A dog ran."), (0.0, "Tea.", "A train.")]
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> dataset = msd.data.scored_dataset(rows, encoder, batch_size=2)
+        >>> dataset.element_spec[1]["gold"].shape
+        TensorShape([2])
     """
-    batches = ScoredBatches(
-        rows, encoder, batch_size, max_length, epochs, seed, multiple
+    rows = batches.batch_size
+    y = {"gold": tf.TensorSpec((rows,), tf.float32)}
+    return _dataset(batches, (_sides(rows), y))
+
+
+def _sides(rows: int | None) -> dict[str, tf.TensorSpec]:
+    return {
+        f"{side}_{part}": tf.TensorSpec((rows, None), tf.int32)
+        for side in SIDES
+        for part in ("token_ids", "padding_mask")
+    }
+
+
+def _dataset(batches: Batches, signature: Any) -> tf.data.Dataset:
+    # TensorFlow never lets go of a generator. Batches hold stores and encoders, which
+    # must live no longer than the dataset: it alone has a reference that counts.
+    source = weakref.ref(batches)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: _one_pass(source()), output_signature=signature
     )
-    y = {"gold": tf.TensorSpec((batch_size,), tf.float32)}
-    return _dataset(batches, _all, (_inputs(batch_size), y))
+    dataset.batches = batches
+    known = tf.data.experimental.assert_cardinality(len(batches))
+    return dataset.apply(known).prefetch(AHEAD)
 
 
-def _epoch(batches: PairBatches) -> Iterator[Any]:
+def _one_pass(batches: Any) -> Iterator[Any]:
     last = len(batches) - 1
     for index in range(last + 1):
         batch = batches[index]
         if index == last:  # `fit` stops asking here: nothing runs after this batch
             batches.on_epoch_end()
         yield batch
-
-
-def _all(batches: ScoredBatches) -> Iterator[Any]:
-    for index in range(len(batches)):
-        yield batches[index]
-
-
-def _inputs(rows: int | None) -> dict[str, tf.TensorSpec]:
-    return {
-        f"{side}_{part}": tf.TensorSpec((rows, None), tf.int32)
-        for side in ("source", "target")
-        for part in ("token_ids", "padding_mask")
-    }
-
-
-def _dataset(
-    batches: Any, one_pass: Callable[[Any], Iterator[Any]], signature: Any
-) -> tf.data.Dataset:
-    # TensorFlow never lets go of a generator. Batches hold stores and encoders, which
-    # must live no longer than the dataset: it alone has a reference that counts.
-    source = weakref.ref(batches)
-    dataset = tf.data.Dataset.from_generator(
-        lambda: one_pass(source()), output_signature=signature
-    )
-    dataset.batches = batches
-    known = tf.data.experimental.assert_cardinality(len(batches))
-    return dataset.apply(known).prefetch(AHEAD)

@@ -1,8 +1,8 @@
 """Rows of different lengths in one flat file, read by offset without loading it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -45,12 +45,7 @@ class RaggedWriter:
     def __enter__(self) -> "RaggedWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._values.close()
         self._offsets.close()
 
@@ -102,4 +97,4 @@ class Ragged:
         ends = np.asarray(self._offsets[start : stop + 1])
         data = self._values[ends[0] : ends[-1]].tobytes()
         ends = (ends - ends[0]).tolist()
-        return [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        return [data[a:b] for a, b in pairwise(ends)]

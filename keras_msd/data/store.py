@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.data.deduplicate import text_hash
-from keras_msd.files import read_json, write_json
+from keras_msd.files import read_json, text_hash, write_json
 from keras_msd.progress import track
 
 VERSION = 1
@@ -52,6 +52,13 @@ class GuideStore:
 
     Raises:
         InputError: The folder belongs to another guide or is no store.
+
+    Example:
+        >>> store = msd.data.GuideStore(msd.testing.tiny_encoder(), "vectors")
+        >>> store.targets(["A dog.", "A cat.", "A dog."]).shape
+        (3, 16)
+        >>> len(store)
+        2
     """
 
     def __init__(self, guide: Guide, folder: str | Path) -> None:
@@ -124,7 +131,7 @@ class GuideStore:
             InputError: As `targets`.
         """
         self.build(sentences, progress=False)
-        keys = [text_hash(text.encode()) for text in sentences]
+        keys = [text_hash(text) for text in sentences]
         with self._index() as index:
             places = _places(index, keys)
         return np.fromiter((places[key] for key in keys), np.int64, len(keys))
@@ -161,7 +168,7 @@ class GuideStore:
             slices = track(slices, total=total, what="Guide vectors", steps=size)
         missing: dict[bytes, str] = {}
         for texts in slices:
-            keys = {text_hash(text.encode()): text for text in texts}
+            keys = {text_hash(text): text for text in texts}
             with self._index() as index:
                 known = _places(index, list(keys))
             # In the order of reading: batches, and with them a vector's last bits, must
@@ -216,35 +223,21 @@ def _count(index: sqlite3.Connection) -> int:
 
 def _places(index: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, int]:
     """Return the row of every key that is in the index."""
-    found: dict[bytes, int] = {}
+    places: dict[bytes, int] = {}
     keys = sorted(set(keys))
     for start in range(0, len(keys), ASKED):
         asked = keys[start : start + ASKED]
         marks = ",".join("?" * len(asked))
         query = f"SELECT key, place FROM keys WHERE key IN ({marks})"
-        found.update(index.execute(query, asked))
-    return found
+        places.update(index.execute(query, asked))
+    return places
 
 
 def _slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield lists of at most `size` sentences; check each."""
     if isinstance(sentences, str):
-        raise InputError(
-            f"`sentences` must be a list of texts. Received: {sentences!r:.80}."
-        )
-    stream = iter(sentences)
-    while texts := list(islice(stream, size)):
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(
-                    f"`sentences` must hold texts. Received: {text!r:.80} "
-                    f"({type(text).__name__})."
-                )
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    f"Texts must be Unicode. Received: half of a surrogate pair in "
-                    f"{text!r:.80}. Remove it."
-                ) from error
+        checks.sentences(sentences, "sentences")  # which says what is wrong
+    stream, first = iter(sentences), 0
+    while texts := checks.sentences(islice(stream, size), "sentences", first):
+        first += len(texts)
         yield texts

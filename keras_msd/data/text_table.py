@@ -1,23 +1,30 @@
 """Clean, distinct, limited texts of a corpus, on disk and read by offset."""
 
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import accumulate, compress, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.data.cleaning import Cleaning
-from keras_msd.data.collect import CHUNK, SIDES, copy_kept, select, spool
+from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.data.deduplicate import Deduplicator
+from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import Pair, PairFile, Pairs
-from keras_msd.data.ragged import Ragged
-from keras_msd.files import atomic_path, digest, read_json, write_json
+from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
+from keras_msd.files import atomic_path, digest, read_meta, text_hash, write_json
+from keras_msd.progress import track
 
 VERSION = 1
+CHUNK = 8192  # rows in memory at a time
+SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -40,13 +47,21 @@ class TextTable:
         counts: For each file and language read, the pairs `read`, `kept`, and dropped
             as `empty`, `short`, `long`, `ratio`, `duplicate` or over a `limit`.
         key: Hash of everything the content depends on.
+
+    Example:
+        >>> pairs = [("A  house.", "Ein Haus.", "de"), ("A house.", "Ein Haus.", "de")]
+        >>> table = msd.data.TextTable.build(msd.data.Pairs.from_list(pairs), "texts")
+        >>> list(table)
+        [Pair(source='A house.', target='Ein Haus.', language='de')]
+        >>> table.counts[0]["duplicate"]
+        1
     """
 
     def __init__(self, folder: Path) -> None:
-        meta = read_json(folder / "texts.json")
+        meta = read_meta(folder / "texts.json", VERSION, "texts")
         self.folder, self.key = folder, meta["key"]
-        self.files = [FileRange(**one) for one in meta["files"]]
         self.counts: list[dict[str, Any]] = meta["counts"]
+        self.files = _ranges(self.counts)
         self._texts = {side: Ragged(folder / side, np.uint8) for side in SIDES}
 
     def __len__(self) -> int:
@@ -58,13 +73,9 @@ class TextTable:
                 yield Pair(source, target, file.language)
 
     def _rows(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
-        for first in range(start, stop, CHUNK):
-            last = min(first + CHUNK, stop)
-            yield from zip(
-                self.texts("source", first, last),
-                self.texts("target", first, last),
-                strict=True,
-            )
+        for chunk in _chunks(start, stop):
+            sides = (self.texts(side, *chunk) for side in SIDES)
+            yield from zip(*sides, strict=True)
 
     def texts(self, side: str, start: int, stop: int) -> list[str]:
         """Return `source` or `target` texts of rows `start` to `stop` (excluded)."""
@@ -72,8 +83,8 @@ class TextTable:
 
     def chunks(self, side: str) -> Iterator[list[str]]:
         """Yield all texts of one side in lists of a few thousand."""
-        for start in range(0, len(self), CHUNK):
-            yield self.texts(side, start, min(start + CHUNK, len(self)))
+        for chunk in _chunks(0, len(self)):
+            yield self.texts(side, *chunk)
 
     @classmethod
     def open(cls, folder: str | Path) -> "TextTable":
@@ -82,14 +93,7 @@ class TextTable:
         Raises:
             InputError: No table is there, or one of another version.
         """
-        folder = Path(folder)
-        meta = read_json(folder / "texts.json")
-        if meta.get("version") != VERSION:
-            raise InputError(
-                f"`{folder}` holds texts in format {meta.get('version')}; this library "
-                f"reads format {VERSION}. Delete the folder; it is built again."
-            )
-        return cls(folder)
+        return cls(Path(folder))
 
     @classmethod
     def build(
@@ -127,39 +131,34 @@ class TextTable:
         folder = Path(folder)
         limits = {"limit_per_file": limit_per_file}
         limits["limit_per_language"] = limit_per_language
-        checks.at_least(1, **{k: v for k, v in limits.items() if v is not None})
+        checks.at_least(1, **limits)
         cleaning = cleaning or Cleaning()
         settings = repr((VERSION, asdict(cleaning), limits, seed, temperature))
         key = digest(settings, pairs.digest())
         if folder.exists():
-            return cls._reuse(folder, key)
+            table = cls.open(folder)
+            if table.key != key:
+                raise InputError(
+                    f"`{folder}` holds a table of other files or other settings. Give "
+                    "another folder, or delete this one to have it built anew."
+                )
+            return table
         with atomic_path(folder) as temporary:
             temporary.mkdir()
             work = temporary / "work"
             work.mkdir()
-            counts = spool(pairs, work, cleaning, limit_per_file)
-            kept = select(counts, work, limit_per_language, seed, temperature)
+            counts = _spool(pairs, work, cleaning, limit_per_file)
+            kept = _select(counts, work, limit_per_language, seed, temperature)
             if not any(kept):
                 raise InputError(
                     "No pair is left after the filters. Received, by file: "
                     f"{str(counts):.300}. Loosen `cleaning` or give other files."
                 )
-            copy_kept(work, temporary)
+            _copy_kept(work, temporary)
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}
-            meta["files"] = _ranges(counts)
             write_json(temporary / "texts.json", meta)
         return cls.open(folder)
-
-    @classmethod
-    def _reuse(cls, folder: Path, key: str) -> "TextTable":
-        table = cls.open(folder)
-        if table.key != key:
-            raise InputError(
-                f"`{folder}` holds a table of other files or other settings. Give "
-                "another folder, or delete this one to have it built anew."
-            )
-        return table
 
     def pairs(self) -> Pairs:
         """Return the kept texts as a corpus."""
@@ -174,12 +173,129 @@ class TextTable:
         )
 
 
-def _ranges(counts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    ranges, start = [], 0
-    for count in counts:
-        stop = start + count["kept"]
-        if count["kept"]:
-            one = FileRange(count["name"], count["language"], start, stop)
-            ranges.append(asdict(one))
-        start = stop
-    return ranges
+def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
+    stops = accumulate(count["kept"] for count in counts)
+    return [
+        FileRange(count["name"], count["language"], stop - count["kept"], stop)
+        for count, stop in zip(counts, stops, strict=True)
+        if count["kept"]
+    ]
+
+
+def _spool(
+    pairs: Pairs, work: Path, cleaning: Cleaning, limit_per_file: int | None
+) -> list[dict[str, Any]]:
+    """Write all pairs that pass the filters to `work`, and which of them are repeats.
+
+    Returns:
+        For each file its `name`, `language`, the pairs `read` and dropped by reason,
+        and `passed`, the number written.
+    """
+    counts = []
+    repeats = Deduplicator(work / "hashes")
+    with (
+        RaggedWriter(work / "source", np.uint8) as sources,
+        RaggedWriter(work / "target", np.uint8) as targets,
+    ):
+        for file in pairs.files:
+            count: dict[str, Any] = {"name": file.name, "language": file.language}
+            count |= {"read": 0, "passed": 0}
+            passed = islice(_filtered(file, cleaning, count), limit_per_file)
+            chunks = in_chunks(passed, CHUNK)
+            for rows in track(chunks, what=f"Reading {file.name}", steps=CHUNK):
+                count["passed"] += len(rows)
+                sources.extend([source for source, _ in rows])
+                targets.extend([target for _, target in rows])
+                for row in rows:
+                    repeats.add(text_hash(file.language, *row))
+            counts.append(count)
+    repeats.write_repeats(work / "repeats")
+    return counts
+
+
+def _filtered(
+    file: PairFile, cleaning: Cleaning, count: dict[str, Any]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield normalized, encoded pairs; keep the books in `count`."""
+    for source, target in file.iterate():
+        count["read"] += 1
+        source, target = normalize(source), normalize(target)
+        if reason := cleaning.reason(source, target):
+            count[reason] = count.get(reason, 0) + 1
+        else:
+            yield source.encode(), target.encode()
+
+
+def _select(
+    counts: list[dict[str, Any]],
+    work: Path,
+    limit: int | None,
+    seed: int,
+    temperature: float,
+) -> list[int]:
+    """Turn `work/repeats` into `work/keep`, one byte per row; return rows kept by file.
+
+    Under a limit per language its files get shares by `file_shares`, and the rows of
+    a file's share are the first ones of a permutation of its distinct rows.
+    """
+    repeats = read_flat(work / "repeats", np.uint8)
+    edges = np.cumsum([0] + [count["passed"] for count in counts]).tolist()
+    ranges = list(pairwise(edges))
+    distinct = [b - a - int(repeats[a:b].sum()) for a, b in ranges]
+    shares = list(distinct)
+    if limit is not None:
+        for language in {count["language"] for count in counts}:
+            files = [i for i, c in enumerate(counts) if c["language"] == language]
+            fair = share_out([distinct[i] for i in files], limit, temperature)
+            for index, share in zip(files, fair, strict=True):
+                shares[index] = share
+    with open(work / "keep", "wb") as handle:
+        for index, (count, rows) in enumerate(zip(counts, ranges, strict=True)):
+            size, share = distinct[index], shares[index]
+            count["duplicate"] = count.pop("passed") - size
+            count |= {"limit": size - share, "kept": share}
+            before = 0
+            for start, stop in _chunks(*rows):
+                keep = repeats[start:stop] == 0
+                if share < size:
+                    ordinals = np.arange(before, before + int(keep.sum()))
+                    before += len(ordinals)
+                    keep[keep] = permutation(ordinals, size, mix(seed, index)) < share
+                handle.write(keep.astype(np.uint8).tobytes())
+    return shares
+
+
+def _copy_kept(work: Path, folder: Path) -> None:
+    """Copy the rows that `work/keep` marks from `work` to `folder`."""
+    keep = read_flat(work / "keep", np.uint8)
+    for side in SIDES:
+        texts = Ragged(work / side, np.uint8)
+        with RaggedWriter(folder / side, np.uint8) as kept:
+            for start, stop in _chunks(0, len(texts)):
+                marks = keep[start:stop].tolist()
+                kept.extend(list(compress(texts.chunk(start, stop), marks)))
+
+
+def share_out(
+    sizes: list[int], limit: int, temperature: float = float("inf")
+) -> list[int]:
+    """Divide `limit` by `file_shares`; what a small file cannot fill goes to others."""
+    shares = [0] * len(sizes)
+    full = [index for index, size in enumerate(sizes) if size]
+    if not full:
+        return shares
+    parts = file_shares([sizes[index] for index in full], temperature)
+    left, weight = limit, float(parts.sum())
+    for place in np.argsort(np.take(sizes, full) / parts, kind="stable").tolist():
+        index, part = full[place], float(parts[place])
+        # A share is exact but for rounding of the weights: 25000 / 11, not one less.
+        fair = math.floor(left * part / weight + 1e-9) if weight > part else left
+        shares[index] = min(sizes[index], fair)
+        left, weight = left - shares[index], weight - part
+    return shares
+
+
+def _chunks(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of rows into parts that fit in memory."""
+    for first in range(start, stop, CHUNK):
+        yield first, min(first + CHUNK, stop)

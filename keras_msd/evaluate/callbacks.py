@@ -8,8 +8,9 @@ import keras
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.evaluate.sts import Row, sts
-from keras_msd.evaluate.translation import mse, translation_accuracy
+from keras_msd.evaluate.similarity import Row, sts
+from keras_msd.evaluate.translations import translation_accuracy
+from keras_msd.evaluate.vectors import mse
 
 FLOATS = (float, np.floating)
 
@@ -50,10 +51,7 @@ class ScoreCallback(keras.callbacks.Callback):
         patience: int | None = None,
     ) -> None:
         super().__init__()
-        if every is not None:
-            checks.at_least(1, every=every)
-        if patience is not None:
-            checks.at_least(1, patience=patience)
+        checks.at_least(1, every=every, patience=patience)
         self.encoder, self.score, self.name = encoder, score, name
         self.every, self.best_weights, self.patience = every, best_weights, patience
 
@@ -140,7 +138,7 @@ class STSCallback(ScoreCallback):
 
     def __init__(self, encoder: Any, rows: Iterable[Row], **options: Any) -> None:
         rows = list(rows)
-        super().__init__(encoder, lambda one: sts(one, rows), **options)
+        super().__init__(encoder, lambda scored: sts(scored, rows), **options)
 
 
 class MSECallback(ScoreCallback):
@@ -162,7 +160,7 @@ class MSECallback(ScoreCallback):
     ) -> None:
         texts = checks.sentences(texts)
         super().__init__(
-            encoder, lambda one: mse(one, teacher_vectors, texts), **options
+            encoder, lambda scored: mse(scored, teacher_vectors, texts), **options
         )
 
 
@@ -180,5 +178,5 @@ class TranslationCallback(ScoreCallback):
     ) -> None:
         pairs = list(pairs)
         super().__init__(
-            encoder, lambda one: translation_accuracy(one, pairs), **options
+            encoder, lambda scored: translation_accuracy(scored, pairs), **options
         )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, require
-from keras_msd.evaluate.cost import cost
+from keras_msd.evaluate.costs import cost
 
 
 class MTEBEncoder:

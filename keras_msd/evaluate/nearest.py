@@ -1,13 +1,14 @@
-"""Exact nearest neighbours by cosine, in memory that does not grow with the search."""
+"""Nearest neighbours by cosine: exact, in memory that does not grow with the search."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.checks import InputError
-from keras_msd.evaluate.vectors import DECIMALS
+from keras_msd.arrays import unit_rows
+from keras_msd.checks import InputError, at_least, one_of, require
+from keras_msd.evaluate.vectors import DECIMALS, SentenceEncoder, UnitVectors
 from keras_msd.progress import track
 
 ENGINES = ("numpy", "faiss")
@@ -48,15 +49,15 @@ def top_k(
         InputError: `k` is below 1, an array has another shape or is not finite, there
             is no candidate, or faiss is not installed.
     """
-    checks.at_least(1, k=k)
-    checks.one_of(ENGINES, engine=engine)
+    at_least(1, k=k)
+    one_of(ENGINES, engine=engine)
     best = _Best(_matrix(queries, "queries"), k, engine)
     for block in _blocks(candidates):
         best.add(block)
     if not best.seen:
         raise InputError("`candidates` must hold at least one vector. Received: none.")
-    found = min(k, best.seen)
-    return best.cosines[:, :found], best.rows[:, :found]
+    count = min(k, best.seen)
+    return best.cosines[:, :count], best.rows[:, :count]
 
 
 class _Best:
@@ -64,7 +65,7 @@ class _Best:
 
     def __init__(self, queries: np.ndarray, k: int, engine: str) -> None:
         self.queries, self.k, self.seen = queries, k, 0
-        self.norms = np.sqrt(_squares(queries))
+        self.norms = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
         self.cosines = np.full((len(queries), k), -np.inf)
         self.rows = np.full((len(queries), k), -1, np.int64)
         # Two products may each err by (dim + 8) * 2^-24 times both lengths: `dim`
@@ -72,7 +73,7 @@ class _Best:
         self.slack = 4 * (queries.shape[1] + 8) * 2.0**-24
         self.faiss: Any = None
         if engine == "faiss":
-            self.faiss = checks.require("faiss", "faiss", 'engine="faiss"')
+            self.faiss = require("faiss", "faiss", 'engine="faiss"')
 
     def add(self, block: np.ndarray) -> None:
         """Compare a block of candidates with all queries."""
@@ -108,9 +109,10 @@ class _Best:
         cosines = np.empty(len(query))
         step = max(1, RESCORED // block.shape[1])
         for start in range(0, len(query), step):
-            own = slice(start, start + step)
-            left, right = _units(self.queries[query[own]]), _units(block[column[own]])
-            cosines[own] = np.einsum("nd,nd->n", left, right)
+            chunk = slice(start, start + step)
+            left = _units(self.queries[query[chunk]])
+            right = _units(block[column[chunk]])
+            cosines[chunk] = np.einsum("nd,nd->n", left, right)
         touched = np.unique(query)
         old = self.rows[touched] >= 0
         query = np.concatenate([np.repeat(touched, old.sum(axis=1)), query])
@@ -176,23 +178,26 @@ def _possible_faiss(
 
 def _blocks(candidates: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Yield the candidates by `BLOCK` rows or fewer."""
-    if isinstance(candidates, np.ndarray):
-        _check_shape(candidates, "candidates")
-        starts = range(0, len(candidates), BLOCK)
-        for start in track(starts, len(candidates), "Comparing", steps=BLOCK):
-            yield _matrix(candidates[start : start + BLOCK], "candidates", start)
-        return
+    whole = isinstance(candidates, np.ndarray)
+    stream: Iterable[Any] = [candidates] if whole else candidates
     seen = 0
-    for whole in candidates:
-        for start in range(0, len(whole), BLOCK):
-            yield _matrix(whole[start : start + BLOCK], "candidates", seen + start)
-        seen += len(whole)
+    for vectors in stream:
+        starts: Iterable[int] = range(0, len(vectors), BLOCK)
+        if whole:
+            starts = track(starts, len(vectors), "Comparing", steps=BLOCK)
+        for start in starts:
+            yield _matrix(vectors[start : start + BLOCK], "candidates", seen + start)
+        seen += len(vectors)
 
 
 def _matrix(vectors: np.ndarray, name: str, start: int = 0) -> np.ndarray:
     """Return finite vectors `(n, dim)`, or raise `InputError`."""
     vectors = np.asarray(vectors)
-    _check_shape(vectors, name)
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+        raise InputError(
+            f"`{name}` must hold vectors of real numbers, (n, dim). Received: shape "
+            f"{vectors.shape}, {vectors.dtype}."
+        )
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if broken.size:
         raise InputError(
@@ -202,20 +207,124 @@ def _matrix(vectors: np.ndarray, name: str, start: int = 0) -> np.ndarray:
     return vectors
 
 
-def _check_shape(vectors: np.ndarray, name: str) -> None:
-    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
-        raise InputError(
-            f"`{name}` must hold vectors of real numbers, (n, dim). Received: shape "
-            f"{vectors.shape}, {vectors.dtype}."
-        )
-
-
-def _squares(vectors: np.ndarray) -> np.ndarray:
-    """Return squared lengths in float64, `(n,)`."""
-    return np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64)
-
-
 def _units(vectors: np.ndarray) -> np.ndarray:
     """Return float64 vectors of length one; a zero vector stays zero."""
-    norms = np.sqrt(_squares(vectors))
-    return vectors / np.where(norms > 0, norms, 1.0)[:, None]
+    return unit_rows(vectors.astype(np.float64))
+
+
+class Match(NamedTuple):
+    """A sentence that was found: its cosine to the query, place and text.
+
+    Example:
+        >>> match = msd.evaluate.Match(0.875, place=2, sentence="It rains.")
+        >>> match.cosine, match.place, match.sentence
+        (0.875, 2, 'It rains.')
+    """
+
+    cosine: float
+    place: int
+    sentence: str
+
+
+def search(
+    encoder: SentenceEncoder, query: str, sentences: Iterable[str], top: int = 5
+) -> list[Match]:
+    """Return the sentences nearest to one query, best first.
+
+    Args:
+        encoder: An encoder, an artefact, or anything with `encode`.
+        query: The text to look for, in any language the encoder knows.
+        sentences: Where to look; one or more.
+        top: Matches to return, at least 1; all sentences if there are fewer.
+
+    Returns:
+        `Match(cosine, place, sentence)` with falling cosine, to six decimals; equal
+        ones in the order given.
+
+    Raises:
+        InputError: `top` is below 1, there is no sentence, or vectors are not finite.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sentences = ["It rains.", "A cat.", "The radio plays."]
+        >>> msd.evaluate.search(encoder, "A cat.", sentences, top=1)
+        [Match(cosine=1.0, place=1, sentence='A cat.')]
+    """
+    return search_many(encoder, [query], sentences, top)[0]
+
+
+def search_many(
+    encoder: SentenceEncoder,
+    queries: Iterable[str],
+    sentences: Iterable[str],
+    top: int = 5,
+) -> list[list[Match]]:
+    """Return the matches of each query; each distinct text is encoded once.
+
+    Raises:
+        InputError: As `search`, or a list is a single text.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sentences = ["It rains.", "A cat."]
+        >>> queries = ["A cat.", "It rains."]
+        >>> matches = msd.evaluate.search_many(encoder, queries, sentences, top=1)
+        >>> [best.place for (best,) in matches]
+        [1, 0]
+    """
+    queries = checks.sentences(queries, "queries")
+    sentences = checks.sentences(sentences, "sentences")
+    at_least(1, top=top, sentences=len(sentences))
+    units = UnitVectors(encoder, queries + sentences)
+    cosines, places = top_k(units(queries), units(sentences), top)
+    return [
+        [
+            Match(round(cosine, 6), place, sentences[place])
+            for cosine, place in zip(*best, strict=True)
+        ]
+        for best in zip(cosines.tolist(), places.tolist(), strict=True)
+    ]
+
+
+def neighbours(
+    encoder: SentenceEncoder,
+    queries: Iterable[tuple[str, str]],
+    sentences: Iterable[str],
+    top: int = 3,
+) -> list[dict[str, Any]]:
+    """Find the English sentences nearest to queries in other languages.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        queries: `(text, language code)`.
+        sentences: English sentences to search; repeated ones count once.
+        top: Neighbours of each query, at least 1.
+
+    Returns:
+        For each query `{"query", "language", "neighbours": [{"sentence", "cosine"}]}`,
+        nearest first: what a run keeps as `neighbours.json`.
+
+    Raises:
+        InputError: As `search`.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> queries = [("Radio", "de")]
+        >>> msd.evaluate.neighbours(encoder, queries, ["It rains.", "Radio"], top=1)
+        [{'query': 'Radio', 'language': 'de',
+          'neighbours': [{'sentence': 'Radio', 'cosine': 1.0}]}]
+    """
+    queries = list(queries)
+    distinct = list(dict.fromkeys(sentences))
+    nearest = search_many(encoder, [text for text, _ in queries], distinct, top)
+    return [
+        {
+            "query": text,
+            "language": language,
+            "neighbours": [
+                {"sentence": match.sentence, "cosine": round(match.cosine, 4)}
+                for match in matches
+            ],
+        }
+        for (text, language), matches in zip(queries, nearest, strict=True)
+    ]

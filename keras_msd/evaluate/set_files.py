@@ -1,12 +1,15 @@
-"""The files of an evaluation set, found in a folder by their names."""
+"""The files of evaluation sets: found in a folder by their names, and read."""
 
+import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
+from keras_msd.data.readers.lines import read_lines
 
 Read = Callable[[Path], list[Any]]
 
@@ -17,44 +20,44 @@ class Layout(NamedTuple):
     Attributes:
         name: Whole name of a file.
         read: Gives the rows of such a file.
+        paths: Gives the files that are read for it, if others are, too.
     """
 
     name: re.Pattern[str]
     read: Read
+    paths: Callable[[Path], list[Path]] = lambda path: [path]
 
 
-class Found(NamedTuple):
-    """A file, and how it is read."""
+class SetFile(NamedTuple):
+    """A file of a set, and how it is laid out."""
 
     path: Path
-    read: Read
+    layout: Layout
 
 
 def find_parts(
     folder: str | Path,
     layouts: Sequence[Layout],
-    part: Callable[[re.Match[str]], str | None],
-) -> dict[str, list[Found]]:
+    part: Callable[[re.Match[str]], str] = itemgetter(1),
+) -> dict[str, list[SetFile]]:
     """Return the files of each part of a set, at any depth of `folder`.
 
     Args:
         folder: Where to look; its folders are looked through, too.
         layouts: The preferred one first.
-        part: Says which part a file holds, from the match of its name; None for one
-            that is not wanted.
+        part: Says which part a file holds, from the match of its name; by default the
+            first group.
 
     Raises:
         InputError: There is no such folder.
     """
     files = _files(existing_folder(folder, "folder of the set"))
-    found: dict[str, list[Found]] = {}
+    parts: dict[str, list[SetFile]] = {}
     for layout in layouts:
         for path in sorted(files):
-            match = layout.name.fullmatch(path.name)
-            key = part(match) if match else None
-            if key is not None:
-                found.setdefault(key, []).append(Found(path, layout.read))
-    return found
+            if match := layout.name.fullmatch(path.name):
+                parts.setdefault(part(match), []).append(SetFile(path, layout))
+    return parts
 
 
 def _files(folder: Path) -> list[Path]:
@@ -76,28 +79,45 @@ def _files(folder: Path) -> list[Path]:
 
 
 def check_parts(
-    found: Iterable[str], wanted: Sequence[str], what: str, folder: str | Path
-) -> None:
-    """Raise `InputError` naming every part that is wanted and has no file.
+    parts: Mapping[str, list[SetFile]],
+    needed: Sequence[str],
+    what: str,
+    folder: str | Path,
+    template: str = "",
+) -> dict[str, list[SetFile]]:
+    """Return the files of the parts that are needed.
 
     Args:
-        found: The parts there are.
-        wanted: The parts there must be, one or more.
+        parts: The parts there are, as `find_parts` gives them.
+        needed: The parts there must be, one or more.
         what: The set, how its files are called and where they come from.
         folder: The folder that was looked through.
+        template: Name of a part's file in our layout, as `str.format` takes it.
+
+    Raises:
+        InputError: Parts are missing; all of them are named.
     """
-    if not wanted:
+    if not needed:
         raise InputError("Name at least one part of the set. Received: none.")
-    there = set(found)
-    if missing := [part for part in wanted if part not in there]:
+    if missing := [part for part in needed if part not in parts]:
+        first = (
+            f" Add `{template.format(missing[0])}`, for example." if template else ""
+        )
         raise InputError(
             f"`{folder}` lacks {', '.join(missing)} of {what} Found: "
-            f"{', '.join(sorted(there)) or 'none'}."
+            f"{', '.join(sorted(parts)) or 'none'}.{first}"
         )
+    return {part: parts[part] for part in needed}
+
+
+def paths_of(parts: Mapping[str, list[SetFile]]) -> list[Path]:
+    """Return all files that are read for some parts."""
+    files = [file for part in parts.values() for file in part]
+    return [path for file in files for path in file.layout.paths(file.path)]
 
 
 def read_part(
-    files: Sequence[Found], fact: Callable[[list[Any]], Any], pairs: int | None = None
+    files: Sequence[SetFile], fact: Callable[[list[Any]], Any], pairs: int | None = None
 ) -> list[Any]:
     """Read the first file; the others, where there are some, must agree with it.
 
@@ -110,7 +130,7 @@ def read_part(
         InputError: A file has another number of rows, or two files differ.
     """
     first, *others = files
-    rows = first.read(first.path)
+    rows = first.layout.read(first.path)
     if pairs is not None and len(rows) != pairs:
         raise InputError(
             f"`{first.path}` must have {pairs:,} pairs, as the set was published. "
@@ -118,7 +138,7 @@ def read_part(
             "is a set of your own."
         )
     for other in others:
-        if fact(other.read(other.path)) != fact(rows):
+        if fact(other.layout.read(other.path)) != fact(rows):
             raise InputError(
                 f"`{first.path}` and `{other.path}` are called the same part of the "
                 "set and differ. Move away the one that is not meant."
@@ -126,11 +146,41 @@ def read_part(
     return rows
 
 
-def sorted_gold(rows: Sequence[tuple[float, str, str]]) -> list[float]:
-    """Return what two files of one similarity track have in common."""
-    return sorted(row[0] for row in rows)
+def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield (where it stands, for messages; fields) of each line of a `.tsv`.
+
+    Plain or gzip; no header, no quoting.
+
+    Raises:
+        InputError: The file is missing, empty or damaged, or a line is not UTF-8.
+    """
+    for number, line in read_lines(Path(path)):
+        yield f"`{path}`, line {number}", line.split("\t")
 
 
-def mean_scores(tracks: Mapping[str, float]) -> float:
-    """Return the unweighted mean of some tracks, to four decimals."""
-    return round(sum(tracks.values()) / len(tracks), 4)
+def read_table(path: str | Path, columns: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield what `tabbed` does, once every line has as many fields as `columns`.
+
+    Raises:
+        InputError: As `tabbed`, or a line has another number of fields.
+    """
+    for where, fields in tabbed(path):
+        if len(fields) != columns:
+            raise InputError(
+                f"{where}: a line must have {columns} tab-separated fields. Received: "
+                f"{len(fields)}. Get a whole copy of the file."
+            )
+        yield where, fields
+
+
+def finite_number(text: str, where: str) -> float:
+    """Return the number that `text` is; raise `InputError` unless it is finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"{where}: a score must be a finite number. Received: {text!r:.40}."
+        )
+    return number

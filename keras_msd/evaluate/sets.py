@@ -1,107 +1,221 @@
-"""The evaluation sets by name, as the command line takes them."""
+"""The evaluation sets: one record each, for the command line, recipes and reports."""
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from keras_msd.checks import InputError, existing_folder, nearest
-from keras_msd.evaluate.bucc import bucc_folder
-from keras_msd.evaluate.retrieval import retrieval_folder
-from keras_msd.evaluate.sts import PIVOT, sts_folder
-from keras_msd.evaluate.sts2017 import SEMEVAL_TRACKS, TRACKS, sts2017, tracks_of
-from keras_msd.evaluate.stsb_multilingual import stsb_multilingual
-from keras_msd.evaluate.un import un_folder
-from keras_msd.evaluate.vectors import SentenceEncoder
+from keras_msd.checks import InputError, nearest
+from keras_msd.registry import Record, Registry, loaded
 
-BUCC_LANGUAGES = ["de", "fr", "ru", "zh"]
-UN_LANGUAGES = ["es", "fr", "ru", "zh"]
+if TYPE_CHECKING:
+    from keras_msd.evaluate.vectors import SentenceEncoder
 
-Codes = list[str] | None
+RENAMED = {"stsb-multi-mt": "stsb", "retrieval": "tatoeba", "bucc": "bucc2018"}
+
+Part = str | Callable[..., Any]
 
 
-class EvaluationSet(NamedTuple):
-    """A set that has a name.
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSet(Record):
+    """A set of sentences that encoders are scored on.
+
+    Functions may be given as dotted paths. Each gets the folder that holds the set,
+    the languages (a list; None for all there are), `split=` if the set has several,
+    and `arguments`.
 
     Attributes:
-        words: What it is.
+        words: What it is and what its score is, as reports say it.
         splits: Its parts, the one that is scored by default first.
-        score: Maps encoder, folder, languages (None for all), part and options to
-            scores.
-        options: What the set's own function takes besides.
+        score: `score(encoder, folder, languages, **options)` gives scores: the
+            name of the one that counts under `primary`, and perhaps `tracks`, scores
+            by language.
+        files: `files(folder, languages)` gives the paths that `score` reads, so
+            that a recipe knows before its work that they are there, and by their hashes
+            that they are the same. It may raise `InputError` for what is missing or
+            damaged.
+        folder: Where a data folder has the set.
+        languages: Codes of those that are scored by default, besides English; if empty,
+            in a recipe those of its pairs, else all that the files have.
+        options: Keywords that `score` takes besides and that a user may give.
+        arguments: Keywords that every function gets, for records that share functions.
+        scores: The name in a row of scores.json of each score that goes there. By
+            default the primary one goes there under the name of the set.
+        label: What reports call it, and its score where that is the label in small
+            letters; its name if empty.
+        similarity: It compares the sentences of one language, too. A teacher that
+            knows English alone is scored, with `languages=[]`, and `score` takes
+            `within=False` for `cross_lingual` and its tracks alone.
+        others: `others(folder, languages)` gives the languages there that are not
+            among some; a recipe's rows then have `<score>_others`, too, and tracks
+            under `<score>_tracks`.
+
+    Example:
+        >>> def score(encoder, folder, languages):
+        ...     width = encoder.encode(["A text."]).shape[1]
+        ...     return {"width": float(width), "primary": "width"}
+        >>> record = msd.evaluate.EvaluationSet(
+        ...     name="width", words="width of the vectors", splits=("test",),
+        ...     score=score, files=lambda folder, languages: [])
+        >>> _ = msd.evaluate.SETS.register(record)
+        >>> msd.evaluate.score_set(msd.testing.tiny_encoder(), "width", ".")["width"]
+        16.0
+        >>> _ = msd.evaluate.SETS.remove("width")
     """
 
     words: str
     splits: tuple[str, ...]
-    score: Callable[..., dict[str, Any]]
+    score: Part
+    files: Part
+    folder: str = ""
+    languages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    similarity: bool = False
+    others: Part | None = None
+
+    def call(self, part: Part, *given: Any, split: str, **options: Any) -> Any:
+        """Call one of the functions with what it gets of a split and `arguments`."""
+        several = {"split": split} if len(self.splits) > 1 else {}
+        return loaded(part)(*given, **several, **{**self.arguments, **options})
 
 
-def _sts2017(tracks: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
-    def score(encoder: SentenceEncoder, folder: Path, codes: Codes, split: str) -> Any:
-        wanted = tracks if codes is None else tracks_of(codes, tracks)
-        return sts2017(encoder, folder, wanted)
+def similarity_set(name: str, words: str, **parts: Any) -> EvaluationSet:
+    """Return a set in `sts/`, by default of files `<name>.<split>.<xx>.tsv.gz`.
 
-    return score
-
-
-def _tatoeba(encoder: SentenceEncoder, folder: Path, codes: Codes, split: str) -> Any:
-    return retrieval_folder(encoder, folder, codes)
-
-
-def _bucc(
-    encoder: SentenceEncoder, folder: Path, codes: Codes, split: str, **options: Any
-) -> Any:
-    wanted = BUCC_LANGUAGES if codes is None else codes
-    return bucc_folder(encoder, folder, wanted, reported_on=split, **options)
-
-
-def _un(
-    encoder: SentenceEncoder, folder: Path, codes: Codes, split: str, **options: Any
-) -> Any:
-    wanted = UN_LANGUAGES if codes is None else codes
-    return un_folder(encoder, folder, wanted, **options)
+    Args:
+        name: Its name.
+        words: What it is.
+        **parts: Of the record, where they differ from row-aligned files'.
+    """
+    usual: dict[str, Any] = {
+        "splits": ("dev", "test", "train"),
+        "score": "keras_msd.evaluate.similarity_sets.score_aligned",
+        "files": "keras_msd.evaluate.similarity_sets.aligned_files",
+        "folder": "sts",
+        "arguments": {"dataset": name},
+        "scores": {"cross_lingual": "cross_lingual", "monolingual": "monolingual"},
+        "similarity": True,
+    }
+    return EvaluationSet(name=name, words=words, **(usual | parts))
 
 
-SETS: dict[str, EvaluationSet] = {
-    "sts2017": EvaluationSet(
-        "STS 2017, six tracks", ("test",), _sts2017(SEMEVAL_TRACKS)
-    ),
-    "sts2017-extended": EvaluationSet(
-        "STS 2017, ten tracks", ("test",), _sts2017(TRACKS)
-    ),
-    "stsb-multi-mt": EvaluationSet(
-        "STS benchmark in several languages",
-        ("dev", "test", "train"),
-        stsb_multilingual,
-    ),
-    "tatoeba": EvaluationSet("Tatoeba, precision at 1", ("test",), _tatoeba),
-    "bucc2018": EvaluationSet(
-        "BUCC 2018, F1; the threshold is that of the training part",
-        ("train", "sample", "test"),
-        _bucc,
-        ("tuned_on", "margin", "engine"),
-    ),
-    "un": EvaluationSet(
-        "United Nations, precision at 1", ("all",), _un, ("queries", "engine")
-    ),
+STS2017: dict[str, Any] = {
+    "splits": ("test",),
+    "score": "keras_msd.evaluate.similarity_sets.score_sts2017",
+    "files": "keras_msd.evaluate.similarity_sets.sts2017_files",
 }
+SETS: Registry[EvaluationSet] = Registry(
+    "evaluation set",
+    similarity_set("stsb", "the STS benchmark in several languages"),
+    similarity_set(
+        "sts2017", "STS 2017, six tracks", arguments={"extended": False}, **STS2017
+    ),
+    similarity_set(
+        "sts2017-extended",
+        "STS 2017, ten tracks",
+        arguments={"extended": True},
+        **STS2017,
+    ),
+    similarity_set("sick", "SICK"),
+    similarity_set("made", "the made corpus"),
+    EvaluationSet(
+        name="tatoeba",
+        words="Tatoeba: precision at 1 x100, both ways",
+        splits=("test",),
+        score="keras_msd.evaluate.translations.retrieval_folder",
+        files="keras_msd.evaluate.translations.tatoeba_files",
+        folder="tatoeba",
+        scores={"precision": "retrieval"},
+        label="Tatoeba",
+        others="keras_msd.evaluate.translations.other_tatoeba",
+    ),
+    EvaluationSet(
+        name="un",
+        words="UN: precision at 1 x100 among all sentences",
+        splits=("all",),
+        score="keras_msd.evaluate.translations.un_folder",
+        files="keras_msd.evaluate.translations.un_files",
+        folder="un",
+        languages=("es", "fr", "ru", "zh"),
+        options=("queries", "engine"),
+        scores={"precision": "un"},
+        label="UN",
+    ),
+    EvaluationSet(
+        name="bucc2018",
+        words="BUCC: best F1 x100 of mined pairs on the training split",
+        splits=("train", "sample", "test"),
+        score="keras_msd.evaluate.bitext.score_bucc",
+        files="keras_msd.evaluate.bitext.bucc_files",
+        folder="bucc2018",
+        languages=("de", "fr", "ru", "zh"),
+        options=("tuned_on", "margin", "engine"),
+        scores={"f1": "bucc"},
+        label="BUCC",
+    ),
+)
+
+
+def evaluation_set(name: str) -> EvaluationSet:
+    """Return the set of that name; one that is not registered has row-aligned files.
+
+    Raises:
+        InputError: The name is an old one.
+    """
+    if name in SETS:
+        return SETS[name]
+    if name in RENAMED:
+        raise InputError(
+            f"The evaluation set `{name}` is now called `{RENAMED[name]}`. Received: "
+            f"{name!r}. Give the new name."
+        )
+    rule = f"`{name}` is no set of another layout: {', '.join(SETS)}."
+    hint = f"{rule} {nearest(name, SETS)}".rstrip()
+    return similarity_set(name, name, arguments={"dataset": name, "hint": hint})
+
+
+def score_labels() -> dict[str, str]:
+    """Return the names of all sets' scores in a row of scores.json, in order.
+
+    Each has the label that tables give it, empty where its name in plain words is one.
+    """
+    labels: dict[str, str] = {}
+    for record in SETS.values():
+        names = list(record.scores.values()) or [record.name]
+        for name in names:
+            labels[name] = record.label if record.label.lower() == name else ""
+        if record.others is not None:
+            first = labels[names[0]] or names[0]
+            labels[f"{names[0]}_others"] = f"{first}, other languages"
+    return labels
+
+
+def check_split(record: EvaluationSet, split: str) -> None:
+    """Raise `InputError` where a registered set has no such part."""
+    if record.name in SETS and split not in record.splits:
+        raise InputError(
+            f"`{record.name}` has the parts {', '.join(record.splits)}. Received: "
+            f"{split!r}."
+        )
 
 
 def score_set(
-    encoder: SentenceEncoder,
+    encoder: "SentenceEncoder",
     name: str,
     folder: str | Path,
     languages: Iterable[str] | None = None,
     split: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Score an encoder on a set that is found in a folder by the names of its files.
+    r"""Score an encoder on a set that is found in a folder by the names of its files.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         name: One of `SETS`, or the beginning of row-aligned similarity files such as
-            `sick`: `<name>.<split>.<xx>.tsv.gz`, in the folder or in its `sts/`.
+            `mine`: `<name>.<split>.<xx>.tsv.gz`, in the folder or in its `sts/`.
         folder: The folder as downloaded, or a data folder.
         languages: Codes; None for all: those of the folder, or of the set if it is
             STS 2017, BUCC or UN.
@@ -114,38 +228,25 @@ def score_set(
 
     Raises:
         InputError: The set has no such part or option, or files are missing or damaged.
+
+    Example:
+        >>> import gzip
+        >>> for code, cat in (("en", "A cat"), ("de", "Eine Katze")):
+        ...     rows = f"5\t{cat}.\t{cat}!\n0\t{cat}.\tX\n"
+        ...     with gzip.open(f"mine.dev.{code}.tsv.gz", "wt") as file:
+        ...         _ = file.write(rows)
+        >>> scores = msd.evaluate.score_set(msd.testing.tiny_encoder(), "mine", ".")
+        >>> sorted(scores["tracks"])
+        ['de', 'en', 'en-de']
     """
-    folder = Path(folder)
-    codes = None if languages is None else list(languages)
-    known = SETS[name].options if name in SETS else ()
-    if unknown := [key for key in options if key not in known]:
+    record = evaluation_set(name)
+    if unknown := [key for key in options if key not in record.options]:
         raise InputError(
-            f"`{name}` takes {', '.join(known) or 'no options'}. Received: "
+            f"`{name}` takes {', '.join(record.options) or 'no options'}. Received: "
             f"{', '.join(unknown)}. Leave it out."
         )
-    if name not in SETS:
-        return _aligned(encoder, name, folder, codes, split or "dev")
-    chosen = SETS[name]
-    if split is not None and split not in chosen.splits:
-        raise InputError(
-            f"`{name}` has the parts {', '.join(chosen.splits)}. Received: {split!r}."
-        )
-    return chosen.score(encoder, folder, codes, split or chosen.splits[0], **options)
-
-
-def _aligned(
-    encoder: SentenceEncoder, name: str, folder: Path, codes: Codes, split: str
-) -> dict[str, Any]:
-    folder = existing_folder(folder, "data folder")
-    if (folder / "sts").is_dir():
-        folder = folder / "sts"
-    pattern = re.compile(rf"{re.escape(name)}\.{re.escape(split)}\.(\w+)\.tsv\.gz")
-    matches = map(pattern.fullmatch, sorted(path.name for path in folder.iterdir()))
-    found = [match[1] for match in matches if match]
-    if not found:
-        hint = nearest(name, SETS)
-        raise InputError(
-            f"`{folder}` has no file `{name}.{split}.{PIVOT}.tsv.gz`, and `{name}` is "
-            f"no set of another layout: {', '.join(SETS)}. {hint}".rstrip()
-        )
-    return sts_folder(encoder, folder, found if codes is None else codes, split, name)
+    chosen = split or record.splits[0]
+    check_split(record, chosen)
+    codes = list(record.languages) or None if languages is None else list(languages)
+    given = (encoder, Path(folder), codes)
+    return record.call(record.score, *given, split=chosen, **options)

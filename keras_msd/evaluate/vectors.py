@@ -1,10 +1,12 @@
-"""Sentence vectors of length one, each distinct sentence encoded once."""
+"""Sentence vectors: of length one, each distinct sentence encoded once; compared."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
+from keras_msd import checks
+from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError
 
 DECIMALS = 10  # of a cosine: what differs only in the last bits is a tie
@@ -18,24 +20,24 @@ class SentenceEncoder(Protocol):
         ...
 
 
-def encoded(encoder: SentenceEncoder, sentences: list[str]) -> np.ndarray:
-    """Return the vectors of `sentences`, `(n, dim)`, once they are checked.
+def encoded(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
+    """Return the vectors of `texts`, `(n, dim)`, once they are checked.
 
     Raises:
         InputError: The vectors have a wrong shape, or hold NaN or infinity.
     """
-    vectors = np.asarray(encoder.encode(sentences))
-    if vectors.ndim != 2 or len(vectors) != len(sentences):
+    vectors = np.asarray(encoder.encode(texts))
+    if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             "`encode` must return one vector a sentence. Received: shape "
-            f"{vectors.shape} for {len(sentences)} sentences."
+            f"{vectors.shape} for {len(texts)} sentences."
         )
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if broken.size:
         raise InputError(
             "Vectors must be finite. Received: NaN or infinity for "
-            f"{broken.size} of {len(sentences)} sentences, the first "
-            f"{sentences[broken[0]]!r:.60}. Train with a lower learning rate, or "
+            f"{broken.size} of {len(texts)} sentences, the first "
+            f"{texts[broken[0]]!r:.60}. Train with a lower learning rate, or "
             "take an earlier stage's weights."
         )
     return vectors
@@ -55,9 +57,7 @@ class UnitVectors:
     def __init__(self, encoder: SentenceEncoder, sentences: Iterable[str]) -> None:
         distinct = list(dict.fromkeys(sentences))
         self._rows = {sentence: row for row, sentence in enumerate(distinct)}
-        vectors = encoded(encoder, distinct).astype(np.float64)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._vectors = vectors / np.where(norms > 0, norms, 1.0)
+        self._vectors = unit_rows(encoded(encoder, distinct).astype(np.float64))
 
     def __call__(self, sentences: Iterable[str]) -> np.ndarray:
         """Return float64 `(n, dim)`, rows of length one (a zero vector stays zero)."""
@@ -69,11 +69,77 @@ def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.round(np.einsum("nd,nd->n", left, right), DECIMALS)
 
 
-def cosine_matrix(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return all cosines `(n, m)` of unit vectors `(n, dim)` and `(m, dim)`."""
-    return np.round(left @ right.T, DECIMALS)
-
-
 def percent(share: float) -> float:
     """Return `share` x100, to four decimals."""
     return round(100 * float(share), 4)
+
+
+def mean_score(scores: Iterable[float]) -> float:
+    """Return the mean of some scores, each weighing the same, to four decimals."""
+    return round(float(np.mean(list(scores))), 4)
+
+
+def over_tracks(
+    scores: Mapping[str, Mapping[str, Any]], means: Iterable[str], sums: Iterable[str]
+) -> dict[str, Any]:
+    """Return the scores of several languages as one.
+
+    Args:
+        scores: Those of each, by the name of its track.
+        means: Keys whose mean counts; the first is the primary score.
+        sums: Keys whose sum counts.
+    """
+    primary, *_ = means = list(means)
+    single = list(scores.values())
+    return {
+        **{key: mean_score(score[key] for score in single) for key in means},
+        **{key: sum(score[key] for score in single) for key in sums},
+        "tracks": {name: score[primary] for name, score in scores.items()},
+        "primary": primary,
+    }
+
+
+def mse(
+    encoder: SentenceEncoder, teacher_vectors: np.ndarray, texts: Iterable[str]
+) -> dict[str, Any]:
+    """Score how far an encoder's vectors are from those of its teacher.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        teacher_vectors: What the teacher gives for the source sentences, `(n, dim)`.
+        texts: What the encoder is given, one a vector: the translations, or the source
+            sentences themselves.
+
+    Returns:
+        `{"mse": x100, "negative_mse": the same below zero, "sentences": n, "primary":
+        "negative_mse"}`: the mean over all n x dim squared differences, not rounded.
+
+    Raises:
+        InputError: There is no text, or the shapes or numbers do not fit.
+
+    Source: Reimers and Gurevych 2020; `MSEEvaluator` of sentence-transformers.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> vectors = encoder.encode(["A cat."])
+        >>> scores = msd.evaluate.mse(encoder, vectors + 0.5, ["A cat."])
+        >>> round(scores["mse"], 3), scores["primary"]
+        (25.0, 'negative_mse')
+    """
+    texts = checks.sentences(texts)
+    guides = np.asarray(teacher_vectors, np.float64)
+    vectors = encoded(encoder, texts).astype(np.float64)
+    if not texts or guides.shape != vectors.shape:
+        raise InputError(
+            "`teacher_vectors` must have one vector a text, as wide as the encoder's. "
+            f"Received: teacher {guides.shape}, encoder {vectors.shape}."
+        )
+    if not np.isfinite(guides).all():
+        raise InputError("`teacher_vectors` must be finite. Received: NaN or infinity.")
+    score = 100 * float(np.square(vectors - guides).mean())
+    return {
+        "mse": score,
+        "negative_mse": -score,
+        "sentences": len(texts),
+        "primary": "negative_mse",
+    }

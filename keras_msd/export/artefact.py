@@ -1,20 +1,178 @@
-"""An exported encoder, loaded back in the runtime it was made for."""
+"""An encoder exported as files that need no keras_msd, and loaded back from them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.export.card import CARD, read_card
-from keras_msd.export.formats import EXPORTERS, exporter
-from keras_msd.files import digest
-from keras_msd.models.unit_rows import unit_rows
+from keras_msd.arrays import unit_rows
+from keras_msd.checks import InputError
+from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
+from keras_msd.export.formats import FORMATS, Run
+from keras_msd.export.proof import Proof, Rows
+from keras_msd.export.quantization import check_weights
+from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
-from keras_msd.tokenizers.base import checked_texts
+from keras_msd.registry import loaded
 
-Run = Callable[[list[str]], np.ndarray]
+
+def export(
+    encoder: Any,
+    path: str | Path,
+    format: str = "saved_model",
+    quantize: str | None = None,
+    *,
+    languages: Iterable[str] = (),
+    license: str | None = None,
+    teacher_license: str | None = None,
+    data_license: str | None = None,
+    sentences: Sequence[str] | None = None,
+    sts: Rows | None = None,
+    sts_name: str | None = None,
+    min_cosine: float | None = None,
+    min_neighbours: float | None = None,
+    max_sts_loss: float | None = None,
+    **options: Any,
+) -> Path:
+    """Write an encoder as an artefact, load it in its runtime and prove it.
+
+    The artefact, its `card.json` and the same card as README.md appear complete or not
+    at all; an earlier artefact at `path` is replaced, unless it holds other files.
+
+    Args:
+        encoder: The encoder to write.
+        path: Folder of the artefact.
+        format: A key of `FORMATS`.
+        quantize: How weights are stored, None for float32, else a key of
+            `quantization.SCHEMES` that the format offers.
+        languages: Codes of the languages it was trained on, for the card.
+        license: Licence of the artefact, for the card; so the next two.
+        teacher_license: Licence of the teacher it learned from.
+        data_license: Licence of the sentences it was trained on.
+        sentences: What is compared; by default some 200 in many languages.
+        sts: Graded rows `(gold, sentence 1, sentence 2)`, or such rows by language
+            code, aligned and with English; by default made sentences.
+        sts_name: What the card calls `sts`, such as "stsb dev".
+        min_cosine: Smallest cosine that a vector of the artefact may have with the
+            encoder's vector of the same sentence; by default `THRESHOLDS[quantize]`.
+        min_neighbours: Smallest share of the sentences whose nearest other sentence
+            must stay the same, from 0 to 1; the same default.
+        max_sts_loss: Points of Spearman x 100 that `sts` may lose; the same default.
+        **options: Those of the format: its record says which there are.
+
+    Returns:
+        `path`.
+
+    Raises:
+        InputError: The format, the quantisation or an option is unknown, a package is
+            not installed, something that is no artefact stands at `path`, `languages`
+            is a text, the encoder's weights are not finite or, with `quantize`, larger
+            than 16 bits hold, its tokenizer is of a kind that the format does not
+            carry, or `encoder` is itself an artefact.
+        ExportError: The artefact differs more from the encoder than it may, or is too
+            large. Nothing is kept.
+
+    Example:
+        >>> encoder, graded = msd.testing.tiny_encoder(), [(1, "a", "b"), (0, "a", "c")]
+        >>> folder = msd.export.export(
+        ...     encoder, "student", "onnx", sentences=["A cat."], sts=graded
+        ... )
+        >>> sorted(file.name for file in folder.iterdir())
+        ['README.md', 'card.json', 'model.onnx', 'portable_tokenizer.py']
+        >>> msd.load_encoder("student").encode(["A cat."]).shape
+        (1, 16)
+    """
+    record = FORMATS[format]
+    proof = Proof(
+        sentences,
+        sts,
+        sts_name,
+        min_cosine=min_cosine,
+        min_neighbours=min_neighbours,
+        max_sts_loss=max_sts_loss,
+    )
+    if isinstance(encoder, Artefact):
+        raise InputError(
+            f"An artefact cannot be exported again. Received: `{encoder.path}`. "
+            "Give the encoder that it was made from."
+        )
+    if isinstance(languages, str):
+        raise InputError(
+            "`languages` must be a list of codes. Received: the text "
+            f"{languages!r:.60}. Put it in a list."
+        )
+    record.check(quantize, encoder.tokenizer, options)
+    check_weights(encoder, quantize)
+    check_destination(path)
+    with atomic_path(path) as temporary:
+        facts = loaded(record.write)(encoder, temporary, quantize=quantize, **options)
+        # The card's checks come later: there is no card before the proof.
+        run = loaded(record.load)(temporary, threads=None)
+        artefact = Artefact(temporary, {"dim": encoder.dim}, run)
+        write_card(
+            temporary,
+            encoder,
+            format,
+            languages,
+            quantize=quantize,
+            license=license,
+            teacher_license=teacher_license,
+            data_license=data_license,
+            parity=proof(encoder, artefact, format, quantize),
+            **facts,
+        )
+    return Path(path)
+
+
+def check_destination(path: str | Path) -> None:
+    """Raise `InputError` unless an artefact may be written at `path`.
+
+    It may where nothing is or an empty folder, and in place of an earlier artefact that
+    has no other files in it.
+    """
+    folder = Path(path).resolve()
+    if folder in (Path.cwd(), *Path.cwd().parents):
+        raise InputError(
+            f"An artefact needs a folder of its own. Received: `{path}`, which holds "
+            "the working directory. Give a new path."
+        )
+    if files := [parent for parent in folder.parents if parent.is_file()]:
+        raise InputError(
+            f"`{path}` lies under `{files[0]}`, which is a file. Give a path under a "
+            "folder."
+        )
+    if folder.is_file():
+        raise InputError(
+            f"`{path}` is a file, and an artefact is a folder. Give a new path."
+        )
+    if folder.is_dir() and any(folder.iterdir()):
+        _check_replaceable(folder)
+
+
+def _check_replaceable(folder: Path) -> None:
+    try:
+        listed = {*card_files(folder / CARD), CARD, TEXT}
+    except InputError as error:
+        raise InputError(
+            f"`{folder}` exists and is no artefact: it has no whole {CARD}. Give a new "
+            "path, or move it away."
+        ) from error
+    foreign = sorted(
+        name
+        for path in folder.rglob("*")
+        if (path.is_symlink() or not path.is_dir())
+        and (name := path.relative_to(folder).as_posix()) not in listed
+        # Python leaves its cache beside the tokenizer's reader.
+        and not name.startswith("__pycache__/")
+    )
+    if foreign:
+        shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+        raise InputError(
+            f"`{folder}` is an artefact that would be replaced, and would lose files "
+            f"that are none of its own: {shown}. Give a new path, or move them away."
+        )
 
 
 class Artefact:
@@ -24,6 +182,14 @@ class Artefact:
         path: The folder it was loaded from.
         card: What `card.json` says.
         run: The runtime: a list of sentences to float32 `(n, dim)`.
+
+    Example:
+        >>> def run(texts):
+        ...     return np.array([[len(text), 1] for text in texts], np.float32)
+        >>> lengths = msd.export.Artefact("lengths", {"dim": 2}, run)
+        >>> lengths.encode(["A cat.", ""])
+        array([[6., 1.],
+               [0., 1.]], dtype=float32)
     """
 
     def __init__(self, path: Path, card: dict[str, Any], run: Run) -> None:
@@ -64,7 +230,7 @@ class Artefact:
                 another shape than its card says.
         """
         checks.at_least(1, batch_size=batch_size)
-        texts = checked_texts(checks.sentences(texts))
+        texts = checks.sentences(texts)
         # Sentences of like length share a batch, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
         vectors = np.zeros((len(texts), self.dim), np.float32)
@@ -73,13 +239,13 @@ class Artefact:
             starts = track(starts, -(-len(texts) // batch_size), "Encoding")
         for start in starts:
             rows = order[start : start + batch_size]
-            made = self._run([texts[row] for row in rows])
-            if np.shape(made) != (len(rows), self.dim):
-                raise checks.InputError(
+            batch = self._run([texts[row] for row in rows])
+            if np.shape(batch) != (len(rows), self.dim):
+                raise InputError(
                     f"`{self.path}` must give vectors of shape {(len(rows), self.dim)} "
-                    f"as its card says. Received: {np.shape(made)}. Export again."
+                    f"as its card says. Received: {np.shape(batch)}. Export again."
                 )
-            vectors[rows] = made
+            vectors[rows] = batch
         if normalize:
             return unit_rows(vectors)
         return vectors
@@ -99,14 +265,19 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     Raises:
         InputError: No artefact is there, it has no card, it is damaged, its format is
             unknown, or the format's package is not installed.
+
+    Example:
+        >>> encoder, graded = msd.testing.tiny_encoder(), [(1, "a", "b"), (0, "a", "c")]
+        >>> folder = encoder.export("art", "onnx", sentences=["A cat."], sts=graded)
+        >>> artefact = msd.export.load_artefact("art/model.onnx")
+        >>> artefact.encode(["A cat.", "Eine Katze."]).shape
+        (2, 16)
     """
     folder = artefact_folder(path)
     card = read_card(folder)
     _check_part(Path(path), folder, card)
-    checks.one_of(EXPORTERS, format=card["format"])
-    if threads is not None:
-        checks.at_least(1, threads=threads)
-    run = exporter(card["format"]).load(folder, threads=threads)
+    checks.at_least(1, threads=threads)
+    run = loaded(FORMATS[card["format"]].load)(folder, threads=threads)
     return Artefact(folder, card, run)
 
 
@@ -118,7 +289,7 @@ def artefact_folder(path: str | Path) -> Path:
     """
     path = Path(path)
     if not path.exists():
-        raise checks.InputError(
+        raise InputError(
             f"The artefact `{path}` does not exist. Give its folder or its model file."
         )
     # `1/saved_model.pb` lies one folder deeper than `model.tflite`.
@@ -126,7 +297,7 @@ def artefact_folder(path: str | Path) -> Path:
     for folder in nearest if path.is_dir() else nearest[1:]:
         if (folder / CARD).is_file():
             return folder
-    raise checks.InputError(
+    raise InputError(
         f"`{path}` has no {CARD}, which says what an artefact is and holds its "
         "checksums. Copy the whole folder that `export` wrote; an encoder that is no "
         "artefact is given by its folder."
@@ -138,7 +309,7 @@ def _check_part(path: Path, folder: Path, card: Mapping[str, Any]) -> None:
     if path != folder and not any(
         f"{name}/".startswith(f"{inside}/") for name in card["files"]
     ):
-        raise checks.InputError(
+        raise InputError(
             f"`{path}` is no part of the artefact `{folder}`, whose {CARD} lists "
             f"{', '.join(sorted(card['files']))}. Give the folder."
         )

@@ -1,24 +1,35 @@
 """`card.json`: what an artefact is, how to load it, and checksums of its files."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
 
-from keras_msd import __version__
-from keras_msd.checks import InputError
-from keras_msd.evaluate.cost import cost
-from keras_msd.export.card_text import card_text
-from keras_msd.export.formats import MODEL_FILES
-from keras_msd.files import atomic_path, read_json, write_json
+from keras_msd.checks import InputError, findings
+from keras_msd.evaluate.costs import cost
+from keras_msd.export.formats import FORMATS
+from keras_msd.files import atomic_path, read_table, write_json
+from keras_msd.version import __version__
 
 CARD = "card.json"
 TEXT = "README.md"
 VERSION = 1
 LARGEST = 2**22  # bytes of a card: a real one has a few thousand
 WIDEST = 2**16  # numbers in a vector, so that a damaged card cannot ask for all memory
+
+UNSTATED = "not stated; ask whoever gave you this file"
+LICENCES = {
+    "license": "this artefact",
+    "teacher_license": "the teacher it learned from",
+    "data_license": "the sentences it was trained on",
+}
+OPERATORS = {
+    "operators": "Operators",
+    "not_delegated": "Operators that XNNPACK does not run",
+}
 
 
 class FileFacts(pydantic.BaseModel):
@@ -42,23 +53,29 @@ class Card(pydantic.BaseModel):
 
 
 def write_card(
-    folder: Path, encoder: Any, languages: Iterable[str], **facts: Any
+    folder: Path, encoder: Any, format: str, languages: Iterable[str], **facts: Any
 ) -> dict[str, Any]:
     """Write `card.json` and `README.md` of the artefact in `folder`.
 
     Args:
         folder: Holds the finished files.
         encoder: What they were made from.
+        format: A key of `FORMATS`.
         languages: Codes of the languages it was trained on.
         **facts: What the exporter and the proof found, and the licences.
 
     Returns:
         The card.
     """
-    files = {name: _facts(folder / name) for name in _names(folder)}
+    record = FORMATS[format]
+    files = {name: _file_facts(folder / name) for name in _names(folder)}
     card = {
         "card_version": VERSION,
         "made_with": f"keras-msd {__version__}",
+        "format": format,
+        "how_to_load": record.how_to_load,
+        "libraries": {name: version(name) for name in record.libraries},
+        **({"warning": record.warning} if record.warning else {}),
         "dim": encoder.dim,
         "max_length": encoder.max_length,
         "languages": sorted(set(languages)),
@@ -69,7 +86,7 @@ def write_card(
             "fingerprint": encoder.tokenizer.fingerprint,
         },
         "files": files,
-        "bytes": sum(facts["bytes"] for facts in files.values()),
+        "bytes": sum(size["bytes"] for size in files.values()),
     } | facts
     write_json(folder / CARD, card)
     with atomic_path(folder / TEXT) as temporary:
@@ -83,6 +100,14 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     Raises:
         InputError: There is no card, it is damaged or not one of ours, or a file is
             missing, damaged, of another export or outside the folder.
+
+    Example:
+        >>> import pathlib
+        >>> card = '{"card_version": 1, "format": "mine", "dim": 16, "files": {}}'
+        >>> pathlib.Path("card.json").write_text(card)
+        61
+        >>> msd.export.read_card(".")["dim"]
+        16
     """
     folder = Path(folder)
     card = _checked(folder / CARD)
@@ -91,11 +116,12 @@ def read_card(folder: str | Path) -> dict[str, Any]:
             f"`{folder / CARD}` must have card_version {VERSION}. Received: "
             f"{card['card_version']!r}. Export the encoder again."
         )
-    model = MODEL_FILES.get(card["format"])
-    if model is not None and model not in card["files"]:
+    # A format from outside may not be registered where only the card is read.
+    record = FORMATS[card["format"]] if card["format"] in FORMATS else None
+    if record and record.model_file not in card["files"]:
         raise InputError(
-            f"`{folder / CARD}` must list the model `{model}`, so that it can be "
-            "checked. Export the encoder again."
+            f"`{folder / CARD}` must list the model `{record.model_file}`, so that it "
+            "can be checked. Export the encoder again."
         )
     root = folder.resolve()
     for name, facts in card["files"].items():
@@ -119,21 +145,14 @@ def _checked(path: Path) -> dict[str, Any]:
             f"{path.stat().st_size}. It is no card; take a whole copy."
         )
     try:
-        card = read_json(path)
+        card = read_table(path)
         Card.model_validate(card)
-    except pydantic.ValidationError as error:
-        problem = error.errors()[0]
-        key = ".".join(map(str, problem["loc"])) or "the card"
+    except (RecursionError, pydantic.ValidationError) as error:
+        # A card whose tables are too deep in each other cannot be read at all.
+        deep = isinstance(error, RecursionError)
+        wrong = [f"{error}."] if deep else findings(error, Card.model_fields)
         raise InputError(
-            f"`{path}`: `{key}`: {problem['msg']}. Received: "
-            f"{problem['input']!r:.60}. Take a whole copy, or export again."
-        ) from error
-    except InputError:
-        raise
-    # Too deep a nesting, or a number too long to convert.
-    except (RecursionError, ValueError) as error:
-        raise InputError(
-            f"`{path}` cannot be read: {error}. Take a whole copy."
+            f"`{path}`: {' '.join(wrong)} Take a whole copy, or export again."
         ) from error
     return card
 
@@ -141,10 +160,10 @@ def _checked(path: Path) -> dict[str, Any]:
 def _check_file(root: Path, folder: Path, name: str, facts: Mapping[str, Any]) -> None:
     try:
         path = (root / name).resolve()
-        found = path.is_relative_to(root) and path.is_file()
+        inside = path.is_relative_to(root) and path.is_file()
     except (OSError, ValueError):  # a name that no file can have
-        found = False
-    if not found:
+        inside = False
+    if not inside:
         raise InputError(
             f"`{folder}` lacks the file {name!r:.200} of its card. Take a whole copy."
         )
@@ -153,7 +172,7 @@ def _check_file(root: Path, folder: Path, name: str, facts: Mapping[str, Any]) -
             f"`{folder / name}` must have {facts['bytes']} bytes, as {CARD} says. "
             f"Received: {path.stat().st_size}. Take a whole copy, or export again."
         )
-    if _facts(path) != facts:
+    if _file_facts(path) != facts:
         raise InputError(
             f"`{folder / name}` differs from its checksum in {CARD}. "
             "Take a whole copy, or export again."
@@ -161,12 +180,146 @@ def _check_file(root: Path, folder: Path, name: str, facts: Mapping[str, Any]) -
 
 
 def _names(folder: Path) -> list[str]:
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    names = sorted(path.relative_to(folder).as_posix() for path in found)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    names = sorted(path.relative_to(folder).as_posix() for path in files)
     return [name for name in names if name not in (CARD, TEXT)]
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _file_facts(path: Path) -> dict[str, Any]:
     with open(path, "rb") as handle:
         checksum = hashlib.file_digest(handle, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": checksum}
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """Return the card as Markdown.
+
+    Args:
+        card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
+            `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
+            where there is one `parity`, `operators`, `not_delegated`, `warning` and the
+            licences.
+    """
+    return "\n".join(_lines(card)) + "\n"
+
+
+def score_title(name: str) -> str:
+    """Return what people call a score of `evaluate.sts` or `evaluate.sts_aligned`."""
+    kind = "" if name == "spearman" else f"{name.replace('_', '-')} "
+    return f"{kind}Spearman x 100"
+
+
+def _lines(card: Mapping[str, Any]) -> Iterator[str]:
+    yield f"# Sentence encoder, {card['format']}"
+    yield ""
+    yield (
+        f"Turns a sentence into {card['dim']} numbers, so that sentences of like "
+        "meaning have a high cosine, in whatever language each is. "
+        f"Longer text than {card['max_length']} tokens is cut."
+    )
+    if warning := card.get("warning"):
+        yield from ("", f"**{warning}**")
+    yield from _section("What it is", _what_it_is(card))
+    yield from _section("How to load it, from this FOLDER", _code(card))
+    if parity := card.get("parity"):
+        yield from _section("How close it is to the encoder it was made from", ())
+        yield from _parity(parity)
+    for key, title in OPERATORS.items():
+        if key in card:
+            yield from _section(title, [_listed(card[key])])
+    yield from _section("Files", ())
+    rows = [
+        (f"`{name}`", f"{facts['bytes']:,}", f"`{facts['sha256']}`")
+        for name, facts in sorted(card["files"].items())
+    ]
+    yield from _table(("file", "bytes", "SHA-256"), rows)
+
+
+def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
+    encoder, tokenizer = card["encoder"], card["tokenizer"]
+    rows = [
+        ("format", card["format"]),
+        ("weights", card.get("quantize") or "float32, as trained"),
+        *((("kernels", _listed(card["kernels"])),) if "kernels" in card else ()),
+        *((("ONNX", _opset(card)),) if "min_onnxruntime" in card else ()),
+        ("languages", ", ".join(card["languages"]) or "not stated"),
+        ("parameters", f"{encoder['parameters']:,}"),
+        ("bytes of the encoder's weights", f"{encoder['bytes']:,}"),
+        ("bytes of the artefact", f"{card['bytes']:,}"),
+        ("tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"),
+        *(
+            (f"licence of {of}", card.get(key) or UNSTATED)
+            for key, of in LICENCES.items()
+        ),
+        ("made with", _versions(card)),
+        ("encoder's fingerprint", f"`{encoder['fingerprint']}`"),
+    ]
+    yield from _table(("", ""), rows)
+
+
+def _opset(card: Mapping[str, Any]) -> str:
+    return f"opset {card['opset']}, for onnxruntime {card['min_onnxruntime']} or newer"
+
+
+def _versions(card: Mapping[str, Any]) -> str:
+    libraries = (f"{name} {v}" for name, v in sorted(card.get("libraries", {}).items()))
+    return ", ".join([card.get("made_with", ""), *libraries]).strip(", ")
+
+
+def _code(card: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("```python", card["how_to_load"].rstrip("\n"), "```")
+    for name, inputs in sorted(card.get("signatures", {}).items()):
+        shown = ", ".join(f"`{key}` {shape}" for key, shape in inputs.items())
+        yield from ("", f"`{name}`: {shown}")
+
+
+def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
+    limits = parity["thresholds"]
+    longest = limits["max_length_change"]
+    rows = [
+        ("sentences", f"{parity['sentences']:,}", ""),
+        ("smallest cosine", f"{parity['min_cosine']:.6f}", f"{limits['min_cosine']:g}"),
+        ("mean cosine", f"{parity['mean_cosine']:.6f}", ""),
+        (
+            "nearest neighbours kept",
+            f"{100 * parity['neighbours_kept']:.1f} %",
+            f"{100 * limits['min_neighbours']:g} %",
+        ),
+        (
+            "largest change of a vector's length",
+            f"{100 * parity['length_change']:.2f} %",
+            "" if longest is None else f"{100 * longest:.2f} %",
+        ),
+    ]
+    sts = parity["sts"]
+    for name, before in sts["before"].items():
+        shown = f"{before:.2f} before, {sts['after'][name]:.2f} after"
+        limit = f"at most {limits['max_sts_loss']:g} lost"
+        rows.append((score_title(name), shown, limit))
+    yield from _table(("measured in the target runtime", "", "limit"), rows)
+    yield from (
+        "",
+        f"Spearman is taken on {sts['pairs']:,} graded pairs: {sts['set']}. "
+        f"The smallest cosine is that of {parity['worst']!r}.",
+    )
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    yield from lines
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    for row in (head, ["---"] * len(head), *rows):
+        yield "| " + " | ".join(map(_cell, row)) + " |"
+
+
+def _cell(text: str) -> str:
+    """Return a text that neither ends its row nor begins a new cell."""
+    return " ".join(text.splitlines()).replace("|", "\\|")
+
+
+def _listed(operators: Any) -> str:
+    if isinstance(operators, Mapping):
+        operators = [f"{name} ({count})" for name, count in sorted(operators.items())]
+    return ", ".join(map(str, operators)) or "None."

@@ -7,12 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_msd import checks
-from keras_msd.export.word_table import StoredTable, quantize_table
+from keras_msd.checks import InputError, one_of
+from keras_msd.export.quantization import BITS, StoredTable, quantize_table
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.models.network import build_model
 
-BITS = {"int8": 8, "int4": 4}
 WORD = "embedding/word"
 
 
@@ -69,6 +68,16 @@ class StoredEmbedding(BottleneckEmbedding):
         )
 
 
+def check_backend(what: str) -> None:
+    """Raise `InputError` unless Keras runs on TensorFlow, which writes `what`."""
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            f"{what} is written under Keras' TensorFlow backend. Received: "
+            f"{keras.backend.backend()}. Save the encoder, set "
+            "KERAS_BACKEND=tensorflow, load it and export it there."
+        )
+
+
 def export_model(encoder: Any, table: str = "float32") -> keras.Model:
     """Return the encoder's network with its word table stored as `table` says.
 
@@ -82,7 +91,7 @@ def export_model(encoder: Any, table: str = "float32") -> keras.Model:
     Raises:
         InputError: `table` is something else.
     """
-    checks.one_of(("float32", "float16", *BITS), table=table)
+    one_of(("float32", "float16", *BITS), table=table)
     if table == "float32":
         return encoder.model
     weights = encoder.weights()

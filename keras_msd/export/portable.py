@@ -9,15 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
-from keras_msd.export.formats import NO_FORMAT
-from keras_msd.export.settings import presets_folder
+from keras_msd.checks import InputError, at_least
+from keras_msd.export.formats import NO_FORMAT, loaders_folder
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.characters import character_rules
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
+from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, character_rules
 
 VERSION = 1
 READER = "portable_tokenizer.py"
@@ -45,11 +41,11 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     Raises:
         InputError: The readers could not give the ids of such a tokenizer.
     """
-    checks.at_least(2, max_length=max_length)
+    at_least(2, max_length=max_length)
     if isinstance(tokenizer, SentencePieceTokenizer):
-        own = _unigram(tokenizer)
+        kind_fields = _unigram(tokenizer)
     elif isinstance(tokenizer, WordPieceTokenizer):
-        own = _wordpiece(tokenizer)
+        kind_fields = _wordpiece(tokenizer)
     else:
         raise _refused(f"kind {tokenizer.kind}")
     fields = {
@@ -61,13 +57,13 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
         "end_id": tokenizer.end_id,
         "unknown_id": tokenizer.unknown_id,
     }
-    content = fields | own
+    content = fields | kind_fields
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def copy_reader(folder: Path) -> None:
     """Put the stand-alone reader of descriptions into an artefact's folder."""
-    shutil.copyfile(presets_folder() / READER, folder / READER)
+    shutil.copyfile(loaders_folder() / READER, folder / READER)
 
 
 def load_portable(description: bytes) -> Any:
@@ -80,7 +76,7 @@ def load_portable(description: bytes) -> Any:
     Raises:
         InputError: The description is damaged.
     """
-    path = presets_folder() / READER
+    path = loaders_folder() / READER
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise InputError(f"`{path}` is missing. Install keras-msd again.")

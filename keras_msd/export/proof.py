@@ -1,27 +1,51 @@
 """The proof that ends an export: the artefact against its encoder, in its runtime."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.evaluate.sts import sts as score_rows
-from keras_msd.evaluate.sts import sts_aligned
+from keras_msd.arrays import unit_rows
+from keras_msd.data.made import LANGUAGES, made_pairs, made_sts
+from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
+from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
-from keras_msd.export.card_text import score_title
+from keras_msd.export.card import score_title
 from keras_msd.export.formats import quantizations
-from keras_msd.export.parity import ExportError, parity
-from keras_msd.export.proof_sentences import (
-    MADE_SET,
-    Row,
-    graded_rows,
-    proof_sentences,
-)
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
+TIE = 1e-6  # neighbours whose cosines differ by less are equally near
+SHOWN = 200  # characters of a sentence that a card has room for
+
+MADE_LINES = 20  # in eight languages each
+GRADED_LINES = 36  # six of each level of similarity
+MADE_SET = f"made sentences in {len(LANGUAGES) + 1} languages, within and across them"
+
+# Scripts, accents, marks, digits, emoji, control tokens as text, nothing, and a
+# sentence that is too long for any encoder.
+SENTENCES = (
+    *(Path(__file__).with_name("sentences.txt").read_text("utf-8").splitlines()),
+    "   many    blanks   \tand a tab ",
+    "WHY ARE YOU SHOUTING? because i can",
+    "ok",
+    "?",
+    "",
+    "all the way down the long and winding road " * 40,
+)
+
+
+class ExportError(checks.InputError):
+    """An artefact that is not what its encoder is, or larger than it should be.
+
+    Example:
+        >>> issubclass(msd.export.ExportError, msd.InputError)
+        True
+    """
 
 
 class Thresholds(NamedTuple):
@@ -58,6 +82,14 @@ THRESHOLDS: dict[str | None, Thresholds] = {
 }
 
 
+# Least and most of each threshold, and both in words.
+RANGES = {
+    "min_cosine": (-1, 1, "from -1 to 1"),
+    "min_neighbours": (0, 1, "from 0 to 1"),
+    "max_sts_loss": (0, math.inf, "at least 0"),
+}
+
+
 class Proof:
     """What an artefact must show.
 
@@ -67,10 +99,8 @@ class Proof:
             and with English, as `evaluate.sts_aligned` takes them; made ones by
             default.
         sts_name: What the card calls `sts`.
-        min_cosine: Smallest cosine that a sentence may have; by default
-            `THRESHOLDS[quantize]`, as the next two.
-        min_neighbours: Smallest share of the sentences whose nearest other one stays.
-        max_sts_loss: Points of Spearman x 100 that `sts` may lose.
+        **thresholds: Fields of `Thresholds`; by default those of
+            `THRESHOLDS[quantize]`.
 
     Raises:
         InputError: There is no sentence, or a threshold is out of range.
@@ -81,31 +111,21 @@ class Proof:
         sentences: Sequence[str] | None = None,
         sts: Rows | None = None,
         sts_name: str | None = None,
-        min_cosine: float | None = None,
-        min_neighbours: float | None = None,
-        max_sts_loss: float | None = None,
+        **thresholds: float | None,
     ) -> None:
         if sentences is not None and not (sentences := checks.sentences(sentences)):
             raise checks.InputError(
                 "`sentences` must hold at least one text. Received: none."
             )
-        if min_cosine is not None and not -1 <= min_cosine <= 1:
-            raise checks.InputError(
-                f"`min_cosine` must be from -1 to 1. Received: {min_cosine}."
-            )
-        if min_neighbours is not None and not 0 <= min_neighbours <= 1:
-            raise checks.InputError(
-                f"`min_neighbours` must be from 0 to 1. Received: {min_neighbours}."
-            )
-        if max_sts_loss is not None and not max_sts_loss >= 0:
-            raise checks.InputError(
-                f"`max_sts_loss` must be at least 0. Received: {max_sts_loss}."
-            )
+        self._given = {k: v for k, v in thresholds.items() if v is not None}
+        for name, value in self._given.items():
+            low, high, allowed = RANGES[name]
+            if not low <= value <= high:
+                raise checks.InputError(
+                    f"`{name}` must be {allowed}. Received: {value}."
+                )
         self._sentences, self._sts = sentences, sts
         self._set = MADE_SET if sts is None else sts_name or "given rows"
-        given = (min_cosine, min_neighbours, max_sts_loss)
-        named = zip(Thresholds._fields, given, strict=True)
-        self._given = {name: value for name, value in named if value is not None}
 
     def __call__(
         self,
@@ -125,50 +145,63 @@ class Proof:
                 shape.
             InputError: `sts` is no set of graded rows.
         """
+
+        def demand(met: bool, rule: str, received: str, repair: str) -> None:
+            if not met:
+                raise ExportError(
+                    f"{rule} Received: {received}. Nothing was kept. "
+                    f"{_advice(format, quantize)}, or {repair}."
+                )
+
+        name = f"({format})" if quantize is None else f"({format}, {quantize})"
         limits = THRESHOLDS[quantize]._replace(**self._given)
         texts = list(dict.fromkeys(self._sentences or proof_sentences()))
-        before = _Remembered(encoder, texts)
-        after = _Remembered(artefact, texts)
-        found = parity(texts, before.encode(texts), after.encode(texts))
-        if found["min_cosine"] < limits.min_cosine:
-            raise ExportError(
-                f"The artefact ({_name(format, quantize)}) must agree with the encoder "
-                f"to cosine {limits.min_cosine}. Received: {found['min_cosine']:.6f} "
-                f"for {found['worst']!r:.60}. Nothing was kept. "
-                f"{_advice(format, quantize)}, or lower `min_cosine`."
-            )
+        before, after = _Remembered(encoder, texts), _Remembered(artefact, texts)
+        measured = parity(texts, before.encode(texts), after.encode(texts))
+        demand(
+            measured["min_cosine"] >= limits.min_cosine,
+            f"The artefact {name} must agree with the encoder to cosine "
+            f"{limits.min_cosine}.",
+            f"{measured['min_cosine']:.6f} for {measured['worst']!r:.60}",
+            "lower `min_cosine`",
+        )
         longest = limits.max_length_change
-        if longest is not None and found["length_change"] > longest:
-            raise ExportError(
-                f"The vectors of the artefact ({_name(format, quantize)}) must be as "
-                f"long as the encoder's to {100 * longest:.2f} %. "
-                f"Received: {100 * found['length_change']:.2f} %. Nothing was kept. "
-                f"{_advice(format, quantize)}, or lower `min_cosine`."
+        if longest is not None:
+            demand(
+                measured["length_change"] <= longest,
+                f"The vectors of the artefact {name} must be as long as the encoder's "
+                f"to {100 * longest:.2f} %.",
+                f"{100 * measured['length_change']:.2f} %",
+                "lower `min_cosine`",
             )
-        if found["neighbours_kept"] < limits.min_neighbours:
-            raise ExportError(
-                f"The artefact ({_name(format, quantize)}) must keep the nearest "
-                f"neighbour of {100 * limits.min_neighbours:g} % of the sentences. "
-                f"Received: {100 * found['neighbours_kept']:.1f} %. Nothing was kept. "
-                f"{_advice(format, quantize)}, or lower `min_neighbours`."
-            )
+        demand(
+            measured["neighbours_kept"] >= limits.min_neighbours,
+            f"The artefact {name} must keep the nearest neighbour of "
+            f"{100 * limits.min_neighbours:g} % of the sentences.",
+            f"{100 * measured['neighbours_kept']:.1f} %",
+            "lower `min_neighbours`",
+        )
         rows = graded_rows() if self._sts is None else self._sts
-        own, kept = _scores(before, rows), _scores(after, rows)
-        for name, score in own.items():
-            if name in SCORES and score - kept[name] > limits.max_sts_loss:
-                raise ExportError(
-                    f"The artefact ({_name(format, quantize)}) may lose "
-                    f"{limits.max_sts_loss} points of {score_title(name)} on "
-                    f"{self._set}. Received: {score:.2f} before, {kept[name]:.2f} "
-                    f"after. Nothing was kept. {_advice(format, quantize)}, or raise "
-                    "`max_sts_loss`."
-                )
-        scores = {
-            when: {name: all_[name] for name in SCORES if name in all_}
-            for when, all_ in (("before", own), ("after", kept))
-        }
-        return found | {
-            "sts": {"set": self._set, "pairs": own["pairs"]} | scores,
+        if isinstance(rows, Mapping):
+            old, new = sts_aligned(before, rows), sts_aligned(after, rows)
+        else:
+            old, new = score_rows(before, rows), score_rows(after, rows)
+        scores = [key for key in SCORES if key in old]
+        for key in scores:
+            demand(
+                not old[key] - new[key] > limits.max_sts_loss,
+                f"The artefact {name} may lose {limits.max_sts_loss} points of "
+                f"{score_title(key)} on {self._set}.",
+                f"{old[key]:.2f} before, {new[key]:.2f} after",
+                "raise `max_sts_loss`",
+            )
+        return measured | {
+            "sts": {
+                "set": self._set,
+                "pairs": old["pairs"],
+                "before": {key: old[key] for key in scores},
+                "after": {key: new[key] for key in scores},
+            },
             "thresholds": limits._asdict() | {"max_length_change": longest},
         }
 
@@ -187,16 +220,6 @@ class _Remembered:
         return np.stack([self._vectors[text] for text in texts])
 
 
-def _scores(encoder: SentenceEncoder, rows: Rows) -> dict[str, Any]:
-    if isinstance(rows, Mapping):
-        return sts_aligned(encoder, rows)
-    return score_rows(encoder, rows)
-
-
-def _name(format: str, quantize: str | None) -> str:
-    return format if quantize is None else f"{format}, {quantize}"
-
-
 def _advice(format: str, quantize: str | None) -> str:
     """Return which of the format's quantisations to try next."""
     offered = quantizations(format)
@@ -204,3 +227,117 @@ def _advice(format: str, quantize: str | None) -> str:
         return "Float32 weights should agree: compare the versions of the libraries"
     milder = offered[offered.index(quantize) - 1]
     return f"Try quantize={milder!r}, which stores more bits"
+
+
+def proof_sentences() -> list[str]:
+    """Return some 200 distinct sentences: `SENTENCES` and made ones."""
+    pairs = made_pairs(MADE_LINES * len(LANGUAGES), split="dev")
+    texts = [text for pair in pairs for text in (pair.source, pair.target)]
+    return list(dict.fromkeys([*SENTENCES, *texts]))
+
+
+@functools.cache
+def graded_rows() -> tuple[Row, ...]:
+    """Return `(gold, sentence 1, sentence 2)` of made sentences, gold from 0 to 5.
+
+    Both sentences are of one language, or the first is English.
+    """
+    rows = made_sts(GRADED_LINES)
+    tracks = rows | across_tracks(rows)
+    return tuple(row for track in tracks.values() for row in track)
+
+
+def row_cosines(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return the cosine of each row of `(n, dim)` with the same row of another.
+
+    Equal rows have cosine 1, also where both are all zeros; a row that is not finite
+    has minus infinity.
+
+    Raises:
+        ExportError: The shapes differ.
+    """
+    if before.shape != after.shape:
+        raise ExportError(
+            f"The artefact must give vectors of shape {before.shape}. Received: "
+            f"{after.shape}. Nothing was kept."
+        )
+    before, after = np.asarray(before, np.float64), np.asarray(after, np.float64)
+    finite = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
+    left, right = before[finite], after[finite]
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines = np.full(len(before), -np.inf)
+    cosines[finite] = np.where(
+        (left == right).all(axis=1),
+        1,
+        np.einsum("nd,nd->n", left, right) / np.where(norms > 0, norms, 1),
+    )
+    return cosines
+
+
+def neighbours_kept(before: np.ndarray, after: np.ndarray) -> float:
+    """Return the share of rows whose nearest other row is the same in both.
+
+    Args:
+        before: Vectors of distinct sentences, `(n, dim)`, n at least 1.
+        after: Other vectors of the same sentences.
+
+    Returns:
+        From 0 to 1. A neighbour whose cosine was the largest to within 1e-6 is as
+        good. One row alone has no neighbour and keeps it.
+    """
+    if len(before) < 2:
+        return 1.0
+    similarities = _similarities(before)
+    nearest = _similarities(after).argmax(axis=1)
+    kept = similarities[np.arange(len(nearest)), nearest]
+    return float((kept >= similarities.max(axis=1) - TIE).mean())
+
+
+def parity(
+    texts: Sequence[str], before: np.ndarray, after: np.ndarray
+) -> dict[str, Any]:
+    """Compare an artefact with its encoder, sentence by sentence.
+
+    Args:
+        texts: Distinct sentences, one or more.
+        before: The encoder's vectors, `(n, dim)`.
+        after: The artefact's.
+
+    Returns:
+        `{"sentences", "min_cosine", "mean_cosine", "worst", "largest_difference",
+        "neighbours_kept", "length_change"}`: `worst` is the start of the sentence of
+        the smallest cosine, `largest_difference` that of two components,
+        `length_change` the largest share by which a vector is longer or shorter.
+
+    Raises:
+        ExportError: The shapes differ, or the artefact gives NaN or infinity.
+    """
+    cosines = row_cosines(before, after)
+    worst = int(np.argmin(cosines))
+    if not np.isfinite(cosines[worst]):
+        raise ExportError(
+            "The artefact must give finite vectors. Received: NaN or infinity for "
+            f"{texts[worst]!r:.60}. Nothing was kept; store more bits."
+        )
+    return {
+        "sentences": len(texts),
+        "min_cosine": round(float(cosines[worst]), 8),
+        "mean_cosine": round(float(cosines.mean()), 8),
+        "worst": texts[worst][:SHOWN],
+        "largest_difference": round(float(np.abs(before - after).max()), 8),
+        "neighbours_kept": round(neighbours_kept(before, after), 4),
+        "length_change": round(_length_change(before, after), 6),
+    }
+
+
+def _length_change(before: np.ndarray, after: np.ndarray) -> float:
+    old, new = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
+    real = old > 0  # the cosine judges a vector of zeros
+    return float(np.abs(new[real] / old[real] - 1).max(initial=0))
+
+
+def _similarities(vectors: np.ndarray) -> np.ndarray:
+    units = unit_rows(np.asarray(vectors, np.float64))
+    similarities = units @ units.T
+    np.fill_diagonal(similarities, -np.inf)
+    return similarities

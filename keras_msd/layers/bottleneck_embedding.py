@@ -34,6 +34,13 @@ class BottleneckEmbedding(keras.layers.Layer):
         **kwargs: As for every Keras layer.
 
     Source: Ding et al. 2022, bottleneck embedding layer.
+
+    Example:
+        >>> layer = msd.layers.BottleneckEmbedding(100, 4, hidden_dim=16, max_length=8)
+        >>> np.array(layer(np.array([[5, 6, 7]]))).shape
+        (1, 3, 16)
+        >>> {weight.name: tuple(weight.shape) for weight in layer.weights[:2]}
+        {'word': (100, 4), 'projection': (4, 16)}
     """
 
     def __init__(
@@ -57,7 +64,7 @@ class BottleneckEmbedding(keras.layers.Layer):
             hidden_dim=hidden_dim,
             max_length=max_length,
             num_types=num_types,
-            bottleneck_dim=1 if bottleneck_dim is None else bottleneck_dim,
+            bottleneck_dim=bottleneck_dim,
         )
         checks.at_least(0, position_offset=position_offset, dropout=dropout)
         self.vocabulary_size, self.bottleneck_dim = vocabulary_size, bottleneck_dim
@@ -152,8 +159,8 @@ class BottleneckEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        own = (
+        arguments = (
             "vocabulary_size bottleneck_dim hidden_dim max_length num_types pad_id "
             "position_offset layer_norm dropout layer_norm_epsilon"
         ).split()
-        return super().get_config() | {key: getattr(self, key) for key in own}
+        return super().get_config() | {key: getattr(self, key) for key in arguments}

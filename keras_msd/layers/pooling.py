@@ -1,4 +1,4 @@
-"""One vector from the vectors of a sentence's tokens."""
+"""From the vectors of a sentence's tokens to the vector of the sentence."""
 
 from typing import Any
 
@@ -6,9 +6,28 @@ import keras
 from keras import ops
 
 from keras_msd import checks
-from keras_msd.layers.masked_mean import masked_mean
 
-MODES = ("mean", "cls", "max")
+POOLINGS = ("mean", "cls", "max")
+SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter rows count as zero vectors
+
+
+def masked_mean(hidden: Any, mask: Any) -> Any:
+    """Average `hidden` over the tokens that `mask` keeps, in float32.
+
+    Shapes: `hidden` `(batch, length, dim)`; `mask` `(batch, length)`, non-zero on real
+    tokens; returns `(batch, dim)` float32. A sentence without a token gives zeros.
+
+    Source: Reimers & Gurevych 2019, mean pooling.
+
+    Example:
+        >>> hidden = np.float32([[[1, 2], [3, 4], [9, 9]]])
+        >>> np.array(msd.layers.masked_mean(hidden, np.array([[1, 1, 0]])))
+        array([[2., 3.]], dtype=float32)
+    """
+    weights = ops.cast(mask, "float32")
+    total = ops.einsum("bld,bl->bd", ops.cast(hidden, "float32"), weights)
+    count = ops.sum(weights, axis=1, keepdims=True)
+    return total / ops.maximum(count, 1e-9)
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -21,11 +40,16 @@ class Pooling(keras.layers.Layer):
     Args:
         mode: "mean" over real tokens, "cls" (the first token) or "max".
         **kwargs: As for every Keras layer.
+
+    Example:
+        >>> hidden = np.float32([[[1, 4], [3, 2], [9, 9]]])
+        >>> np.array(msd.layers.Pooling("max")(hidden, np.array([[1, 1, 0]])))
+        array([[3., 4.]], dtype=float32)
     """
 
     def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        checks.one_of(MODES, mode=mode)
+        checks.one_of(POOLINGS, mode=mode)
         self.mode = mode
 
     def call(self, hidden: Any, padding_mask: Any) -> Any:
@@ -46,3 +70,95 @@ class Pooling(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         return super().get_config() | {"mode": self.mode}
+
+
+def l2_normalize(vectors: Any) -> Any:
+    """Scale rows to length one, in float32; a zero row stays zero, without gradient.
+
+    Shapes: `vectors` `(n, dim)` in and out.
+    """
+    vectors = ops.cast(vectors, "float32")
+    square = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    # The inner maximum keeps the branch not taken finite: `where` differentiates both.
+    inverse = ops.rsqrt(ops.maximum(square, SMALLEST_SQUARE))
+    return vectors * ops.where(square > SMALLEST_SQUARE, inverse, 0.0)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class L2Normalize(keras.layers.Layer):
+    """Scale every vector to Euclidean norm one, in float32.
+
+    Shapes: `(batch, dim)` in and out.
+
+    Args:
+        **kwargs: As for every Keras layer.
+
+    Example:
+        >>> np.array(msd.layers.L2Normalize()(np.float32([[3, 4], [0, 0]])))
+        array([[0.6, 0.8],
+               [0. , 0. ]], dtype=float32)
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        # Half precision would lose long and short vectors before they get here.
+        super().__init__(autocast=False, **kwargs)
+
+    def call(self, vectors: Any) -> Any:
+        """Return the unit vectors."""
+        return l2_normalize(vectors)
+
+    def compute_output_spec(self, vectors: Any) -> Any:
+        """Return the shape and dtype of the result: float32 whatever the policy."""
+        return keras.KerasTensor(vectors.shape, "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class WordBranch(keras.layers.Layer):
+    """Add the direction of a sentence's mean word row to the body's vector.
+
+    `unit(mean(E[ids]) P) + weight * unit(sentence)`: `E` is the bottleneck table of
+    `embedding`, so the branch owns only `P` `(bottleneck_dim, dim)` and one weight.
+
+    Shapes: `rows` `(batch, length, bottleneck_dim)`, what `BottleneckEmbedding` gives
+    for `rows_only`; `padding_mask` `(batch, length)`; `sentence` `(batch, dim)`;
+    returns `(batch, dim)` float32, and computes in it.
+
+    Args:
+        **kwargs: As for every Keras layer.
+
+    Source: ours; a closed-form word model knows rare words long before a body does.
+
+    Example:
+        >>> rows, sentence = np.ones((2, 5, 4), "float32"), np.ones((2, 8), "float32")
+        >>> branch = msd.layers.WordBranch()
+        >>> np.array(branch(rows, np.ones((2, 5)), sentence)).shape
+        (2, 8)
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        # Half precision would lose long and short vectors before they get here.
+        super().__init__(autocast=False, **kwargs)
+
+    def build(
+        self, rows_shape: Any, padding_mask_shape: Any, sentence_shape: Any
+    ) -> None:
+        """Make the branch's projection and its weight."""
+        self.projection = self.add_weight(
+            name="projection",
+            shape=(rows_shape[-1], sentence_shape[-1]),
+            initializer="glorot_uniform",
+        )
+        self.body_weight = self.add_weight(
+            name="body_weight", shape=(1,), initializer="ones"
+        )
+
+    def call(self, rows: Any, padding_mask: Any, sentence: Any) -> Any:
+        """Return the sum of both directions."""
+        mean = masked_mean(rows, padding_mask)
+        branch = ops.matmul(mean, ops.cast(self.projection, "float32"))
+        weight = ops.cast(self.body_weight, "float32")
+        return l2_normalize(branch) + weight * l2_normalize(sentence)
+
+    def compute_output_spec(self, rows: Any, padding_mask: Any, sentence: Any) -> Any:
+        """Return the shape and dtype of the result: float32 whatever the policy."""
+        return keras.KerasTensor(sentence.shape, "float32")

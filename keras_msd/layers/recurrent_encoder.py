@@ -1,12 +1,44 @@
 """A unit of transformer blocks that is run several times with one set of weights."""
 
+import math
 from typing import Any
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_msd import checks
-from keras_msd.layers.gelu_erf import gelu_erf, gelu_tanh
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+def gelu_erf(x: Any) -> Any:
+    """Return `0.5 x (1 + erf(x / sqrt 2))`, element by element.
+
+    Written out because the exact gelu of the framework becomes an operation that ONNX
+    runtimes do not have.
+
+    Source: Hendrycks & Gimpel 2016, section 2.
+
+    Example:
+        >>> np.array(msd.layers.gelu_erf(np.float32([-1, 0, 1]))).round(3)
+        array([-0.159,  0.   ,  0.841], dtype=float32)
+    """
+    return 0.5 * x * (1.0 + ops.erf(x * (1.0 / math.sqrt(2.0))))
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+def gelu_tanh(x: Any) -> Any:
+    """Return `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+
+    Source: Hendrycks & Gimpel 2016, section 2, the approximation.
+
+    Example:
+        >>> np.array(msd.layers.gelu_tanh(np.float32([-3, 0, 3]))).round(3)
+        array([-0.004,  0.   ,  2.996], dtype=float32)
+    """
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1.0 + ops.tanh(inner))
+
 
 ACTIVATIONS = {"gelu_erf": gelu_erf, "gelu_tanh": gelu_tanh, "relu": "relu"}
 RESIDUAL_OUTPUTS = ("attention_output", "feedforward_output_dense")
@@ -36,6 +68,13 @@ class RecurrentEncoder(keras.layers.Layer):
         **kwargs: As for every Keras layer.
 
     Source: Ding et al. 2022, parameter recurrence.
+
+    Example:
+        >>> unit = msd.layers.RecurrentEncoder(1, 3, num_heads=2, intermediate_dim=16)
+        >>> np.array(unit(np.ones((2, 5, 8), "float32"))).shape
+        (2, 5, 8)
+        >>> len(unit.weights)  # of one block, whatever `repeats` is
+        16
     """
 
     def __init__(
@@ -85,14 +124,14 @@ class RecurrentEncoder(keras.layers.Layer):
             if self.zero_residuals:
                 for weight in block.weights:
                     if weight.path.split("/")[-2] in RESIDUAL_OUTPUTS:
-                        weight.assign(keras.ops.zeros(weight.shape))
+                        weight.assign(ops.zeros(weight.shape))
 
     def call(
         self, hidden: Any, padding_mask: Any = None, training: bool | None = None
     ) -> Any:
         """Return the token vectors after `num_blocks * repeats` layers."""
         if padding_mask is not None:
-            padding_mask = keras.ops.cast(padding_mask, "bool")
+            padding_mask = ops.cast(padding_mask, "bool")
         for _ in range(self.repeats):
             for block in self.blocks:
                 hidden = block(hidden, padding_mask=padding_mask, training=training)
@@ -106,8 +145,8 @@ class RecurrentEncoder(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
-        own = (
+        arguments = (
             "num_blocks repeats num_heads intermediate_dim activation "
             "layer_norm_epsilon normalize_first zero_residuals dropout"
         ).split()
-        return super().get_config() | {key: getattr(self, key) for key in own}
+        return super().get_config() | {key: getattr(self, key) for key in arguments}

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import pydantic
 
-from keras_msd.checks import InputError, nearest
+from keras_msd.checks import InputError, divides, findings
+from keras_msd.layers.pooling import POOLINGS
 
 
 class EncoderConfig(pydantic.BaseModel):
@@ -16,6 +17,14 @@ class EncoderConfig(pydantic.BaseModel):
     `max_length` is the longest sentence in tokens, start and end included;
     `max_positions` the tokens that the position table has room for, None for
     `max_length` (a published checkpoint often has more rows than it uses).
+
+    Example:
+        >>> config = msd.models.EncoderConfig(
+        ...     vocabulary_size=90, hidden_dim=16, num_layers=2, num_heads=2,
+        ...     intermediate_dim=32, repeats=3, pad_id=1,
+        ... )
+        >>> config.depth, config.pooling
+        (6, 'mean')
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -38,7 +47,7 @@ class EncoderConfig(pydantic.BaseModel):
     zero_residuals: bool = False
     embedding_layer_norm: bool = True
     dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    pooling: Literal["mean", "cls", "max"] = "mean"
+    pooling: Literal[POOLINGS] = "mean"  # type: ignore[valid-type]
     projection_dim: int | None = pydantic.Field(default=None, ge=1)
     projection_bias: bool = True
     projection_activation: Literal["linear", "tanh"] = "linear"
@@ -47,11 +56,7 @@ class EncoderConfig(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "EncoderConfig":
-        if self.hidden_dim % self.num_heads:
-            raise ValueError(
-                f"`num_heads` must divide `hidden_dim`. Received: "
-                f"num_heads={self.num_heads}, hidden_dim={self.hidden_dim}."
-            )
+        divides({"num_heads": self.num_heads}, {"hidden_dim": self.hidden_dim})
         if (self.max_positions or self.max_length) < self.max_length:
             raise ValueError(
                 "`max_positions` must be at least `max_length`. Received: "
@@ -88,19 +93,5 @@ class EncoderConfig(pydantic.BaseModel):
         try:
             return cls(**values)
         except pydantic.ValidationError as error:
-            lines = []
-            for problem in error.errors():
-                key = ".".join(map(str, problem["loc"]))
-                if problem["type"] == "extra_forbidden":
-                    lines.append(
-                        f"Unknown key `{key}`. {nearest(key, cls.model_fields)}".strip()
-                    )
-                elif problem["type"] == "missing":
-                    lines.append(f"The key `{key}` is missing.")
-                elif key:
-                    lines.append(
-                        f"`{key}`: {problem['msg']}. Received: {problem['input']!r}."
-                    )
-                else:
-                    lines.append(problem["msg"].removeprefix("Value error, "))
+            lines = findings(error, cls.model_fields)
             raise InputError(f"{origin}: " + " ".join(lines)) from error

@@ -1,22 +1,28 @@
-"""An encoder: a tokenizer and a network that turn sentences into vectors."""
+"""An encoder: a tokenizer and a network that turn sentences into vectors.
+
+Its folder holds `encoder.json`, `weights.safetensors` and `tokenizer/`.
+"""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.arrays import pad_batch, unit_rows
 from keras_msd.checks import InputError
-from keras_msd.data.padding import pad_batch
-from keras_msd.files import digest
+from keras_msd.files import atomic_path, digest, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model, forward_pass, use_xla
-from keras_msd.models.unit_rows import unit_rows
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
 
+FORMAT = 1
+CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memory
 
 
@@ -31,6 +37,16 @@ class Encoder:
     Raises:
         InputError: The parts do not belong together, or `model` was built in a name
             scope.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> encoder.encode(["The cat sleeps.", "Die Katze schläft."]).shape
+        (2, 16)
+        >>> encoder.with_config(pooling="max", projection_dim=8).dim
+        8
+        >>> encoder.save("encoder")
+        >>> msd.load_encoder("encoder").fingerprint == encoder.fingerprint
+        True
     """
 
     def __init__(
@@ -53,6 +69,45 @@ class Encoder:
         self.model, self.tokenizer, self.config = model, tokenizer, config
         model.jit_compile = use_xla()
         self._forward = forward_pass(model)
+
+    @classmethod
+    def from_config(
+        cls, tokenizer: Tokenizer, fields: dict[str, Any], origin: str = "encoder"
+    ) -> Self:
+        """Make an encoder with random weights.
+
+        Args:
+            tokenizer: Gives the ids.
+            fields: All fields of `EncoderConfig` that have no default, and others.
+            origin: Where the fields come from, named in errors.
+
+        Raises:
+            InputError: A field is unknown, missing or does not fit the others.
+        """
+        config = EncoderConfig.from_dict(fields, origin)
+        return cls(build_model(config), tokenizer, config)
+
+    def with_config(
+        self,
+        tokenizer: Tokenizer | None = None,
+        origin: str = "with_config",
+        **fields: Any,
+    ) -> Self:
+        """Return an encoder with random weights that differs in some fields.
+
+        Args:
+            tokenizer: Takes the place of the encoder's own, with its pad id and as many
+                rows in the word table as it has pieces.
+            origin: Who asks, named in errors.
+            **fields: Fields of `EncoderConfig` and their new values.
+
+        Raises:
+            InputError: A field is unknown or does not fit the others.
+        """
+        if tokenizer is not None:
+            fields = _vocabulary(tokenizer) | fields
+        fields = self.config.model_dump() | fields
+        return self.from_config(tokenizer or self.tokenizer, fields, origin)
 
     @property
     def dim(self) -> int:
@@ -93,12 +148,12 @@ class Encoder:
         Raises:
             InputError: A path is missing or unknown, or a shape differs.
         """
-        own = {weight.path: weight for weight in self.model.weights}
-        if missing := sorted(own.keys() - values.keys()):
+        weights = {weight.path: weight for weight in self.model.weights}
+        if missing := sorted(weights.keys() - values.keys()):
             raise InputError(f"{origin} lacks the weight `{missing[0]}`.".strip())
-        if unknown := sorted(values.keys() - own.keys()):
+        if unknown := sorted(values.keys() - weights.keys()):
             raise InputError(f"{origin} has an unknown weight `{unknown[0]}`.".strip())
-        for path, weight in own.items():
+        for path, weight in weights.items():
             if tuple(weight.shape) != values[path].shape:
                 raise InputError(
                     f"{origin}: `{path}` must have the shape {tuple(weight.shape)}. "
@@ -137,8 +192,8 @@ class Encoder:
             total = -(-len(texts) // batch_size)
             batches = track(batches, total=total, what="Encoding")
         for rows, batch in batches:
-            made = self._forward(batch)
-            vectors[rows] = unit_rows(made) if normalize else made
+            output = self._forward(batch)
+            vectors[rows] = unit_rows(output) if normalize else output
         return vectors
 
     def _check_values(self) -> None:
@@ -155,7 +210,7 @@ class Encoder:
         for start in range(0, len(texts), CHUNK):
             chunk = texts[start : start + CHUNK]
             ids = self.tokenizer.encode(chunk, self.max_length)
-            lengths = np.array([len(one) for one in ids])
+            lengths = np.array([len(row) for row in ids])
             order = np.argsort(-lengths, kind="stable")
             for first in range(0, len(order), batch_size):
                 rows = order[first : first + batch_size]
@@ -168,15 +223,24 @@ class Encoder:
 
     def embedding_guide(self, per_token: bool = False) -> Any:
         """Return stage 2's guide: the embedding block alone, pooled (or per token)."""
-        from keras_msd.models.embedding_guide import EmbeddingGuide
+        from keras_msd.teachers.guides import EmbeddingGuide
 
         return EmbeddingGuide(self, per_token=per_token)
 
     def save(self, folder: str | Path) -> None:
-        """Write `encoder.json`, `weights.safetensors` and `tokenizer/` to a folder."""
-        from keras_msd.models.storage import save_encoder
+        """Write the encoder's folder; it appears complete or not at all."""
+        from safetensors.numpy import save_file
 
-        save_encoder(self, folder)
+        with atomic_path(folder) as temporary:
+            temporary.mkdir()
+            config = self.config.model_dump()
+            write_json(temporary / CONFIG, {"format": FORMAT, "config": config})
+            weights = {
+                path: np.ascontiguousarray(value)
+                for path, value in sorted(self.weights().items())
+            }
+            save_file(weights, temporary / WEIGHTS)
+            self.tokenizer.save(temporary / TOKENIZER)
 
     def export(
         self,
@@ -192,8 +256,9 @@ class Encoder:
             format: "saved_model", "litert", "litert_text", "onnx" or "onnx_text".
             quantize: How weights are stored, None for float32: "fp16", "int8",
                 "int4_table" or "int4", as far as the format offers it.
-            **options: Languages, licences, sentences, thresholds: the other arguments
-                of `keras_msd.export.export`.
+            **options: Languages, licences, sentences, thresholds, options of one
+                format such as `opset`: the other arguments of
+                `keras_msd.export.export`.
 
         Returns:
             `path`.
@@ -217,7 +282,56 @@ def new_encoder(tokenizer: Tokenizer, **fields: Any) -> Encoder:
 
     Raises:
         InputError: A field is unknown, missing or does not fit the others.
+
+    Example:
+        >>> encoder = msd.new_encoder(
+        ...     msd.testing.tiny_tokenizer(),
+        ...     num_layers=1, hidden_dim=8, num_heads=2, intermediate_dim=16,
+        ... )
+        >>> encoder.dim, encoder.num_parameters
+        (8, 2368)
     """
-    own = {"vocabulary_size": tokenizer.vocabulary_size, "pad_id": tokenizer.pad_id}
-    config = EncoderConfig.from_dict(own | fields, origin="new_encoder")
-    return Encoder(build_model(config), tokenizer, config)
+    return Encoder.from_config(
+        tokenizer, _vocabulary(tokenizer) | fields, origin="new_encoder"
+    )
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
+    return {"vocabulary_size": tokenizer.vocabulary_size, "pad_id": tokenizer.pad_id}
+
+
+def is_saved_encoder(folder: str | Path) -> bool:
+    """Tell whether a folder holds an encoder of ours."""
+    return (Path(folder) / CONFIG).is_file()
+
+
+def load_saved(folder: str | Path, pooling: str | None = None) -> Encoder:
+    """Read an encoder's folder.
+
+    Only known fields are read and no class or path in the files is followed.
+
+    Args:
+        folder: Where `Encoder.save` wrote it.
+        pooling: Takes the place of the encoder's own.
+
+    Raises:
+        InputError: A file is missing, truncated or does not fit the others.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    folder = checks.existing_folder(folder, "encoder folder")
+    origin = str(folder / CONFIG)
+    record = read_json(folder / CONFIG)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(
+            f"`{origin}` is not an encoder of format {FORMAT}. Save the encoder anew."
+        )
+    fields = record.get("config", {}) | ({"pooling": pooling} if pooling else {})
+    tokenizer = load_tokenizer(folder / TOKENIZER)
+    encoder = Encoder.from_config(tokenizer, fields, origin)
+    path = checks.existing_file(folder / WEIGHTS, "weights file")
+    damaged = "`{}` is not a whole safetensors file ({}). Copy it anew.".format
+    with checks.explained(partial(damaged, path), SafetensorError):
+        encoder.set_weights(load_file(path), origin=f"`{path}`")
+    return encoder

@@ -6,10 +6,8 @@ import keras
 import numpy as np
 
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
-from keras_msd.layers.l2_normalize import L2Normalize
-from keras_msd.layers.pooling import Pooling
+from keras_msd.layers.pooling import L2Normalize, Pooling, WordBranch
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
-from keras_msd.layers.word_branch import WordBranch
 from keras_msd.models.config import EncoderConfig
 
 
@@ -48,6 +46,12 @@ def build_model(
         config: What to build.
         embedding_class: Makes the embedding layer; an artefact's stores its table in
             fewer bits.
+
+    Example:
+        >>> config = msd.testing.tiny_encoder().config
+        >>> model = msd.models.build_model(config)
+        >>> model.output.shape, model.get_layer("pooling").mode
+        ((None, 16), 'mean')
     """
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")

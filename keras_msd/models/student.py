@@ -1,9 +1,46 @@
-"""A student: a narrow word table and the assistant's first layers, run repeatedly."""
+"""Students: an assistant's first layers run repeatedly, or many narrow layers."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import build_model
+from keras_msd.models.encoder import Encoder, new_encoder
+from keras_msd.tokenizers.base import Tokenizer
+
+
+class Shape(NamedTuple):
+    """Shape of one encoder in the paper's table 7."""
+
+    num_layers: int
+    hidden_dim: int
+    intermediate_dim: int
+    num_heads: int
+
+
+# Rows 10 to 12 have feed-forward layers no wider than the rest, as in MobileBERT.
+ROWS: dict[int | str, Shape] = {
+    0: Shape(12, 768, 3072, 12),
+    1: Shape(6, 768, 3072, 12),
+    2: Shape(3, 768, 3072, 12),
+    3: Shape(12, 384, 1536, 12),
+    4: Shape(12, 192, 768, 12),
+    5: Shape(24, 384, 1536, 12),
+    6: Shape(24, 256, 1024, 8),
+    7: Shape(24, 192, 768, 12),
+    8: Shape(24, 128, 512, 8),
+    9: Shape(24, 64, 256, 8),
+    10: Shape(24, 256, 256, 4),
+    11: Shape(24, 192, 192, 4),
+    12: Shape(24, 128, 128, 4),
+}
+ROWS |= {
+    "LaBSE": ROWS[0],
+    "LEALLA-large": ROWS[6],
+    "LEALLA-base": ROWS[7],
+    "LEALLA-small": ROWS[8],
+}
 
 
 def build_student(
@@ -29,6 +66,12 @@ def build_student(
             fewer layers.
 
     Source: Ding et al. 2022, stages 2 and 3; bottleneck and parameter recurrence.
+
+    Example:
+        >>> assistant = msd.testing.tiny_encoder(num_layers=4)
+        >>> student = msd.build_student(assistant, unit_layers=2, bottleneck_dim=8)
+        >>> student.config.repeats, student.num_parameters < assistant.num_parameters
+        (2, True)
     """
     config = assistant.config
     if unit_layers > config.num_layers or config.repeats != 1:
@@ -44,17 +87,13 @@ def build_student(
     same_table = bottleneck_dim is None
     if same_table:
         bottleneck_dim = config.bottleneck_dim
-    student_config = type(config).from_dict(
-        config.model_dump()
-        | {
-            "num_layers": unit_layers,
-            "repeats": repeats,
-            "bottleneck_dim": bottleneck_dim,
-            "num_types": config.num_types if same_table else 1,
-        },
+    student = assistant.with_config(
         origin="build_student",
+        num_layers=unit_layers,
+        repeats=repeats,
+        bottleneck_dim=bottleneck_dim,
+        num_types=config.num_types if same_table else 1,
     )
-    student = Encoder(build_model(student_config), assistant.tokenizer, student_config)
     given = assistant.weights()
     values = student.weights()
     for path in values:
@@ -63,3 +102,106 @@ def build_student(
             values[path] = given[path]
     student.set_weights(values, origin="the assistant")
     return student
+
+
+def thin_deep(
+    tokenizer: Tokenizer, row: int | str | None = "LEALLA-small", **fields: Any
+) -> Encoder:
+    """Make an encoder of LEALLA's kind with random weights.
+
+    A BERT body; its pooler, a dense layer with tanh on the start token, gives the
+    sentence vector, which is scaled to length one. 512 positions, two token types.
+
+    Args:
+        tokenizer: Gives the vocabulary size and the pad id; in the paper it is LaBSE's
+            cased WordPiece tokenizer of 501,153 pieces.
+        row: Key of `ROWS`: a row of the paper's table 7 by its number, or "LaBSE",
+            "LEALLA-small", "LEALLA-base", "LEALLA-large". With None the shape comes
+            from `fields` alone: `hidden_dim` is needed, and by the paper's rule there
+            are 24 layers, feed-forward layers 4 x `hidden_dim` wide, and 12 heads if
+            they divide `hidden_dim`, else 8.
+        **fields: Fields of `EncoderConfig` in place of those of the row. The pooler is
+            as wide as `hidden_dim` unless `projection_dim` says otherwise.
+
+    Raises:
+        InputError: `row` is unknown, or a field is unknown, missing or does not fit.
+
+    Source: Mao and Nakagawa, EACL 2023 (arXiv:2302.08387), table 7.
+
+    Example:
+        >>> encoder = msd.thin_deep(msd.testing.tiny_tokenizer(), num_layers=2)
+        >>> encoder.dim, encoder.config.intermediate_dim
+        (128, 512)
+    """
+    if row is None:
+        shape = _by_rule(fields.get("hidden_dim"))
+    else:
+        checks.one_of(ROWS, row=row)
+        shape = ROWS[row]._asdict()
+    settings = shape | {"max_positions": 512, "num_types": 2, "pooling": "cls"} | fields
+    if "hidden_dim" in settings:
+        settings.setdefault("projection_dim", settings["hidden_dim"])
+    settings.setdefault("projection_activation", "tanh")
+    return new_encoder(tokenizer, **settings)
+
+
+def _by_rule(hidden_dim: Any) -> dict[str, int]:
+    if not isinstance(hidden_dim, int):
+        return {}  # The config says what is wrong with it.
+    return Shape(24, hidden_dim, 4 * hidden_dim, 8 if hidden_dim % 12 else 12)._asdict()
+
+
+def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
+    """Return an encoder whose projection also does what `matrix` does after it.
+
+    `(h P + b) M = h (P M) + b M`. Where the encoder scales its vectors to length one,
+    the new one does so after the matrix, and no longer before it: the directions are
+    the same.
+
+    Args:
+        encoder: Has a linear `projection` and no word branch; it is not changed.
+        matrix: `(encoder.dim, d)`.
+
+    Raises:
+        InputError: The encoder or the matrix does not fit.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder(projection_dim=6)
+        >>> matrix = np.eye(6, 2, dtype="float32")
+        >>> msd.models.merge_projection(encoder, matrix).encode(["A cat."]).shape
+        (1, 2)
+    """
+    check_mergeable(encoder, len(matrix))
+    values = encoder.weights()
+    for path in ("projection/kernel", "projection/bias"):
+        if path in values:
+            values[path] = values[path] @ matrix
+    merged = encoder.with_config(projection_dim=matrix.shape[1])
+    merged.set_weights(values)
+    return merged
+
+
+def check_mergeable(encoder: Any, width: int) -> None:
+    """Raise `InputError` unless a matrix of `width` rows can be merged into `encoder`.
+
+    Raises:
+        InputError: It is no encoder, or its projection is missing, not linear, of
+            another width or beside a word branch.
+    """
+    config = getattr(encoder, "config", None)
+    fields = {
+        "projection_dim": width,
+        "projection_activation": "linear",
+        "word_branch": False,
+    }
+    given = {name: getattr(config, name, None) for name in fields}
+    if given != fields:
+        raise InputError(
+            "A dense layer can only be merged into an encoder with "
+            f"{_listed(fields)}. Received: {_listed(given)}. Make the encoder with "
+            "these fields."
+        )
+
+
+def _listed(fields: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in fields.items())

@@ -35,6 +35,14 @@ def run_demo(
         What `run` returns, and `query`, a German sentence, `matches`, the
         English sentences nearest to it as a process without keras and keras_msd finds
         them, and `broken`, the rules that the scores do not keep.
+
+    Example:
+        `run_demo()["matches"]` takes some minutes. The demo has two scales:
+
+        >>> msd.recipes.run_demo("demo", scale="paper")
+        Traceback (most recent call last):
+            ...
+        keras_msd.checks.InputError: `scale` must be one of 'smoke', 'demo'. ...
     """
     result = run("demo", out_dir, scale, store_dir=store_dir)
     from keras_msd.data.made import DEMO_QUERY, DEMO_SENTENCES
@@ -87,9 +95,9 @@ def search_alone(
     Returns:
         `{"cosine", "sentence"}` of the nearest sentences, nearest first.
     """
-    from keras_msd.export import presets_folder
+    from keras_msd.export import loaders_folder
 
-    script = presets_folder() / "load_saved_model.py"
+    script = loaders_folder() / "load_saved_model.py"
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "sentences.txt"
         lines.write_text("\n".join(sentences), encoding="utf-8")
@@ -106,5 +114,5 @@ def search_alone(
         )
     if done.returncode:
         raise RuntimeError(f"The artefact `{artefact}` does not run: {done.stderr}")
-    found = [line.split("\t", 1) for line in done.stdout.splitlines()]
-    return [{"cosine": float(cosine), "sentence": text} for cosine, text in found]
+    matches = [line.split("\t", 1) for line in done.stdout.splitlines()]
+    return [{"cosine": float(cosine), "sentence": text} for cosine, text in matches]

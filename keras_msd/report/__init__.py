@@ -1,6 +1,5 @@
 """Reports as HTML pages: of one run, and of many."""
 
-from keras_msd.report.all_runs import write_report_of_all
-from keras_msd.report.page import write_report
+from keras_msd.lazy import lazy_names
 
-__all__ = ["write_report", "write_report_of_all"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,29 +1,39 @@
 """The report of many runs: the papers' tables, measured beside published."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import existing_folder
-from keras_msd.files import atomic_path
-from keras_msd.report import paper_plots
-from keras_msd.report.blocks import Block, Heading, Picture, Table, Text
-from keras_msd.report.differences import differences
-from keras_msd.report.page import whole_page
-from keras_msd.report.paper_rows import (
-    PaperRow,
-    averages,
-    curve,
-    failures,
-    paper_rows,
-    read_runs,
+from keras_msd.evaluate.rows import asked_sets
+from keras_msd.files import read_json
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.report import plots
+from keras_msd.report.blocks import (
+    Block,
+    Heading,
+    Picture,
+    Table,
+    Text,
+    whole_page,
+    write_page,
 )
-from keras_msd.report.paper_tables import score_tables
-from keras_msd.report.quality import quality
-from keras_msd.report.rows import plain
+from keras_msd.report.files import RunFiles, read_run
+from keras_msd.report.paper_tables import (
+    MeasuredRow,
+    averages,
+    paper_rows,
+    score_tables,
+)
+from keras_msd.report.score_rows import final_rows, having, number, plain
+from keras_msd.report.words import settings_in_words, value_in_words
 
 TITLE = "The papers' tables: measured beside published"
+SCORE = "cross_lingual"
 
 
 def write_report_of_all(out_dir: str | Path) -> Path:
@@ -43,78 +53,179 @@ def write_report_of_all(out_dir: str | Path) -> Path:
 
     Raises:
         InputError: The folder is missing, or a file of a run is broken.
+
+    Example:
+        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> page = msd.report.write_report_of_all("runs")
+        >>> print(page.with_suffix(".md").read_text())
+        # The papers' tables: measured beside published
+        <BLANKLINE>
+        0 finished runs, scale none. ...
+        | msd_labb | InputError: There is no recipe `msd_labb`. Did you mean ...
     """
     folder = existing_folder(out_dir, "folder of runs")
     blocks = list(_blocks(folder))
     body = "".join(block.html() for block in blocks)
-    pages = {
-        "report.html": whole_page(TITLE, body),
-        "report.md": "\n".join(block.markdown() for block in blocks),
-    }
-    for name, page in pages.items():
-        with atomic_path(folder / name) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    return folder / "report.html"
+    write_page(folder / "report.md", "\n".join(block.markdown() for block in blocks))
+    return write_page(folder / "report.html", whole_page(TITLE, body))
 
 
 def _blocks(folder: Path) -> Iterator[Block]:
-    runs, failed = read_runs(folder), failures(folder)
-    yield Heading(TITLE, 1)
+    finished = sorted(path.parent for path in folder.glob("*/scores.json"))
+    runs = {run_folder.name: read_run(run_folder) for run_folder in finished}
     scales = sorted({run.scores["scale"] for run in runs.values()})
+    yield Heading(TITLE, 1)
     yield Text(
         f"{len(runs)} finished runs, scale {', '.join(scales) or 'none'}. Scores are "
         "x100. Measured numbers come from the file named in the row, published ones "
         "from `recipe.expected` or `recipe.rows` in the recipe.toml beside it. Another "
         "scale and other test sentences give other numbers: see the settings below."
     )
+    results = folder / "results.json"
+    failed = [
+        [result["recipe"], result["error"]]
+        for result in (read_json(results) if results.is_file() else [])
+        if "error" in result
+    ]
     if failed:
         yield Heading("Recipes that failed")
-        errors = [[name, error] for name, error in failed.items()]
-        yield Table(["recipe", "error (results.json)"], errors, words=True)
-    for paper, own in groupby(paper_rows(runs), key=lambda row: row.paper):
+        yield Table(["recipe", "error (results.json)"], failed, words=True)
+    for paper, of_paper in groupby(paper_rows(runs), key=lambda row: row.paper):
         yield Heading(paper or "Without a paper")
-        for table, rows in groupby(own, key=lambda row: row.table):
+        for table, rows in groupby(of_paper, key=lambda row: row.table):
             yield from _table(table, list(rows))
-    yield from quality(runs)
-    yield from differences({name: run.recipe for name, run in runs.items()})
+    yield from _quality(runs)
+    yield from _differences({name: run.recipe for name, run in runs.items()})
 
 
-def _table(table: str, rows: list[PaperRow]) -> Iterator[Block]:
-    figure = table.startswith("figure")
+def _table(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
     word = "tables " if " and " in table else "table "
     title = f"{word if table[0].isdigit() else ''}{table}"
     yield Heading(title.capitalize(), 3)
     yield from score_tables(rows)
-    if figure:
+    if table.startswith("figure"):
         yield from _figure(table, rows)
 
 
-def _figure(table: str, rows: list[PaperRow]) -> Iterator[Block]:
-    curves = {row.name: curve(row) for row in rows}
-    curves = {name: points for name, points in curves.items() if points}
+def _figure(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
+    curves = {row.name: curve for row in rows if (curve := row.curve())}
     if curves:
-        svg = paper_plots.lines(curves, "update", "cross-lingual, x100")
+        svg = plots.lines(curves, "update", "cross-lingual, x100")
         yield Picture(f"{table}: stages/<stage>/history.json of the runs above", svg)
         return
+    placed = all(row.x is not None for row in rows)
     for key in averages(rows):
-        own = [(row, row.measured.get(key), row.expected.get(key)) for row in rows]
         series: dict[str, Any] = {}
-        placed = all(row.x is not None for row in rows)
-        for label, values in (
-            ("measured", [(row, value) for row, value, _ in own]),
-            ("published", [(row, value) for row, _, value in own]),
-        ):
-            points = [
-                (row.x if placed else row.name, value)
-                for row, value in values
-                if value is not None
+        for label in ("measured", "published"):
+            points: list[tuple[Any, Any]] = [
+                (row.x if placed else row.name, score)
+                for row in rows
+                if (score := getattr(row, label).get(key)) is not None
             ]
             if points:
                 series[label] = sorted(points) if placed else dict(points)
-        if series and placed:
-            svg = paper_plots.lines(series, table, f"{plain(key)}, x100")
-        elif series:
-            svg = paper_plots.bars(series, f"{plain(key)}, x100")
-        else:
-            continue
-        yield Picture(f"{table}: {plain(key)}, from the files above", svg)
+        title = f"{plain(key)}, x100"
+        if series:
+            draw = partial(plots.lines, x=table) if placed else plots.bars
+            caption = f"{table}: {plain(key)}, from the files above"
+            yield Picture(caption, draw(series, y=title))
+
+
+def _quality(runs: dict[str, RunFiles]) -> Iterator[Block]:
+    """Yield a plot and the models that no smaller one beats, for each test set."""
+    models: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for folder, run in runs.items():
+        for row in having(final_rows(run.scores["rows"]), SCORE):
+            if row.get("bytes"):
+                models.setdefault(_test_set(run.recipe), []).append((folder, row))
+    if models:
+        yield Heading("Quality against size")
+        yield Text(
+            "Megabytes of the weights in float32 against the cross-lingual score; only "
+            "models scored on the same sentences are compared. The table has the "
+            "models that no model of their size or less beats."
+        )
+    for test_set, of_set in models.items():
+        points = [(row["bytes"] / 1e6, float(row[SCORE])) for _, row in of_set]
+        kinds: dict[str, list[tuple[float, float]]] = {}
+        for (_, row), point in zip(of_set, points, strict=True):
+            kinds.setdefault(_kind(row), []).append(point)
+        front = plots.front_of(points)
+        svg = plots.sizes(kinds, f"{plain(SCORE)}, x100", [points[i] for i in front])
+        yield Picture(f"{test_set}: all scores.json of runs with this set", svg)
+        best = [
+            [plain(row["name"]), f"{size:,.2f}", number(score), f"{folder}/scores.json"]
+            for (folder, row), (size, score) in ((of_set[i], points[i]) for i in front)
+        ]
+        yield Table(["model", "MB", plain(SCORE), "file"], best)
+
+
+def _test_set(recipe: dict[str, Any]) -> str:
+    data = recipe.get("data", {})
+    seed = f", seed {data.get('seed')}" if data.get("kind") == "made" else ""
+    sets = asked_sets(recipe)
+    asked = next((it for it in sets if it.record.similarity), None)
+    name = f"{asked.record.name} {asked.split}" if asked else "sts"
+    languages = asked.languages if asked else data.get("languages", [])
+    return f"{name}{seed}, English with {', '.join(languages)}"
+
+
+def _kind(row: dict[str, Any]) -> str:
+    kind = row.get("kind", "student")
+    return "student" if kind in ("stage", "untrained") else plain(kind)
+
+
+def _differences(recipes: dict[str, dict[str, Any]]) -> Iterator[Block]:
+    """Yield what each run has that its recipe's paper scale has not."""
+    yield Heading("Settings that differ from the paper")
+    yield Text("Parts of each recipe.toml that are not as at the recipe's paper scale.")
+    reasoned: dict[tuple[str, ...], list[str]] = {}
+    for name, recipe in recipes.items():
+        published = _paper_scale(recipe)
+        reasons = published["recipe"]["ours"] if published else {}
+        for key, why in reasons.items():
+            value = _value(published, key)
+            reasoned.setdefault((key, value, why), []).append(name)
+        yield Heading(name, 3)
+        yield _difference(recipe, published, bool(reasons))
+    if reasoned:
+        yield Heading("Values of our own at the paper scale", 3)
+        rows = [[_in_short(names), *line] for line, names in reasoned.items()]
+        yield Table(["recipes", "setting", "value", "why"], rows, words=True)
+
+
+def _difference(
+    recipe: dict[str, Any], published: dict[str, Any] | None, has_ours: bool
+) -> Block:
+    if published is None:
+        return Text("The recipe has no paper scale: all of its settings are our own.")
+    here, there = dict(settings_in_words(recipe)), dict(settings_in_words(published))
+    rows = [
+        [part, here.get(part, "-"), there.get(part, "-")]
+        for part in dict.fromkeys([*here, *there])
+        if here.get(part) != there.get(part)
+    ]
+    if rows:
+        return Table(["part", "this run", "paper scale"], rows, words=True)
+    if has_ours:
+        return Text("As at the recipe's paper scale, with the values of our own below.")
+    return Text("As published.")
+
+
+def _paper_scale(recipe: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the settings of the packaged recipe of that name, if it has the scale."""
+    path = recipe_files().get(recipe.get("recipe", {}).get("name", ""))
+    if path is None or "paper" not in describe(path).scales:
+        return None
+    return load_recipe(path, "paper").settings()
+
+
+def _in_short(names: list[str]) -> str:
+    """Return up to three names, or how more of them begin."""
+    return ", ".join(names) if len(names) <= 3 else f"{commonprefix(names)}*"
+
+
+def _value(settings: Any, dotted: str) -> str:
+    for part in dotted.split("."):
+        settings = settings.get(part, {})
+    return value_in_words(settings) or "none"

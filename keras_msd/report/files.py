@@ -1,12 +1,11 @@
 """What a report reads: the files of a run's folder."""
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, existing_file, existing_folder
-from keras_msd.files import read_json
+from keras_msd.files import read_json, read_toml
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ def read_run(folder: str | Path) -> RunFiles:
         InputError: The folder or one of its files is missing or broken.
     """
     folder = existing_folder(folder, "run folder")
-    recipe = _toml(folder / "recipe.toml")
+    existing_file(folder / "recipe.toml", "recipe of the run")
+    recipe = read_toml(folder / "recipe.toml", "Run the recipe again.")
     scores = _mapping(
         folder / "scores.json", {"recipe": str, "scale": str, "rows": list}
     )
@@ -47,14 +47,10 @@ def read_run(folder: str | Path) -> RunFiles:
                 f"`{folder / 'scores.json'}`: row {number} must have a `name`. "
                 f"Received: {row!r:.60}. Run the recipe again."
             )
-    order = list(recipe.get("stages", {}))
-    histories = {
-        path.parent.name: _history(path)
-        for path in sorted(
-            (folder / "stages").glob("*/history.json"),
-            key=lambda path: (_place(path.parent.name, order), path.parent.name),
-        )
-    }
+    stages = list(recipe.get("stages", {}))
+    paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
+    order = sorted(paths, key=lambda name: (_place(name, stages), name))
+    histories = {name: _history(paths[name]) for name in order}
     neighbours = folder / "neighbours.json"
     return RunFiles(
         recipe,
@@ -65,24 +61,14 @@ def read_run(folder: str | Path) -> RunFiles:
     )
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    existing_file(path, "recipe of the run")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(
-            f"`{path}` is not valid TOML: {error}. Run the recipe again."
-        ) from error
-
-
 def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
     value = read_json(path)
     for key, kind in keys.items():
-        found = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(found, kind):
+        content = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(content, kind):
             raise InputError(
                 f"`{path}` must have the key `{key}`, a {kind.__name__}. "
-                f"Received: {found!r:.60}. Run the recipe again."
+                f"Received: {content!r:.60}. Run the recipe again."
             )
     return value
 
@@ -99,7 +85,7 @@ def _history(path: Path) -> dict[str, Any]:
     return history
 
 
-def _place(name: str, order: list[str]) -> int:
+def _place(name: str, stages: list[str]) -> int:
     # A further student's stage has that student's name behind the stage's.
-    places = [place for place, stage in enumerate(order) if name.startswith(stage)]
-    return places[0] if places else len(order)
+    places = (place for place, stage in enumerate(stages) if name.startswith(stage))
+    return next(places, len(stages))

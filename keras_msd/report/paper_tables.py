@@ -1,40 +1,164 @@
-"""Rows of a paper as tables: measured beside published."""
+"""Which rows of which papers' tables runs have measured, and those tables."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
 
+from keras_msd.evaluate.sets import score_labels
+from keras_msd.recipes.schema.published import tables_named
 from keras_msd.report.blocks import Block, Table, Text
-from keras_msd.report.paper_rows import PaperRow, averages, columns
-from keras_msd.report.rows import plain
+from keras_msd.report.files import RunFiles
+from keras_msd.report.score_rows import (
+    in_order,
+    measured,
+    number,
+    our_name,
+    plain,
+)
 
-WHAT = ("measured", "published", "difference")
+# Figures that are drawn from a table's numbers.
+FIGURES = {("LEALLA", "6"): "figure 1", ("LEALLA", "8"): "figure 3"}
+COMPARED = ("measured", "published", "difference")
 
 
-def score_tables(rows: list[PaperRow]) -> Iterator[Block]:
+@dataclass(frozen=True)
+class MeasuredRow:
+    """A row of a paper's table that a run has measured.
+
+    Attributes:
+        paper: The paper.
+        table: The table or figure, such as "3 and 4" or "figure 1"; of `run_rows` all
+            that the row stands in, with semicolons.
+        name: The row.
+        model: The model of the run, empty for the only one.
+        published: Published scores by our names.
+        measured: Measured ones by the same names; those of the run's row where the
+            paper prints none.
+        x: Place on a figure's axis.
+        run: The run.
+        folder: Its folder.
+    """
+
+    paper: str
+    table: str
+    name: str
+    model: str
+    published: dict[str, float]
+    measured: dict[str, Any]
+    x: float | None
+    run: RunFiles
+    folder: str
+
+    @property
+    def source(self) -> str:
+        """The file that the measured numbers come from."""
+        return str(PurePosixPath(self.folder, "scores.json"))
+
+    def curve(self) -> list[tuple[int, float]]:
+        """Return (update, cross-lingual score) of the last stage that has a curve."""
+        suffix = self.model.removeprefix("student")
+        points: list[tuple[int, float]] = []
+        for stage in self.run.recipe.get("stages", {}):
+            scores = self.run.histories.get(f"{stage}{suffix}", {}).get("scores")
+            if scores:
+                values = zip(scores["steps"], scores["cross_lingual"], strict=True)
+                points = list(values)
+        return points
+
+
+def paper_rows(runs: dict[str, RunFiles]) -> list[MeasuredRow]:
+    """Return all rows, papers in order of their names, tables in that of the paper."""
+    rows = [
+        replace(row, table=table)
+        for folder, run in runs.items()
+        for row in run_rows(run, folder)
+        for table in _with_figures(row.paper, tables_named(row.table))
+    ]
+    return sorted(rows, key=lambda row: (row.paper, _table_order(row.table)))
+
+
+def run_rows(run: RunFiles, folder: str = "") -> Iterator[MeasuredRow]:
+    """Yield the rows that one run has of its paper, each once."""
+    about = {"table": "", "row": ""} | run.recipe.get("recipe", {})
+    for model, row in (about.get("rows") or {"": about}).items():
+        printed = row.get("expected", {})
+        published = {our_name(key): value for key, value in printed.items()}
+        keys = published or _averages()
+        scores = {key: measured(run.scores, key, model) for key in keys}
+        if not published:
+            scores = {k: value for k, value in scores.items() if value is not None}
+        yield MeasuredRow(
+            paper=about.get("paper", ""),
+            table=row["table"],
+            name=row["row"],
+            model=model,
+            published=published,
+            measured=scores,
+            x=row.get("x"),
+            run=run,
+            folder=folder,
+        )
+
+
+def averages(rows: Iterable[MeasuredRow]) -> list[str]:
+    """Return the averages that some row has, or its scores where there is none."""
+    scores = _columns(rows)
+    return [key for key in scores if key in _averages()] or scores
+
+
+def score_tables(rows: list[MeasuredRow]) -> Iterator[Block]:
     """Yield a table of the averages and one of the single columns, if there are any."""
     means = averages(rows)
-    heads = [f"{plain(key)}, {what}" for key in means for what in WHAT]
+    heads = [f"{plain(key)}, {what}" for key in means for what in COMPARED]
     body = [
         [row.name, *(cell for key in means for cell in _cells(row, key)), row.source]
         for row in rows
     ]
     yield Table(["row", *heads, "file"], body)
-    tracks = [key for key in columns(rows) if key not in means]
+    tracks = [key for key in _columns(rows) if key not in means]
     if tracks:
         yield Text("By column of the paper, measured / published / difference:")
         body = [[row.name, *(_joined(row, key) for key in tracks)] for row in rows]
         yield Table(["row", *map(plain, tracks)], body)
 
 
-def _cells(row: PaperRow, key: str) -> tuple[str, str, str]:
-    own, printed = row.measured.get(key), row.expected.get(key)
-    gap = "" if own is None or printed is None else f"{own - printed:+.1f}"
-    return _number(own), _number(printed), gap
+def difference(value: float | None, printed: float | None, digits: int) -> str:
+    """Return how far a measured value is from a printed one, if there are both."""
+    if value is None or printed is None:
+        return ""
+    return f"{value - printed:+.{digits}f}"
 
 
-def _joined(row: PaperRow, key: str) -> str:
+def _averages() -> list[str]:
+    """Return the scores of all sets in the papers' order."""
+    return in_order(score_labels(), ["monolingual"])
+
+
+def _columns(rows: Iterable[MeasuredRow]) -> list[str]:
+    return in_order((key for row in rows for key in row.measured), _averages())
+
+
+def _cells(row: MeasuredRow, key: str) -> tuple[str, str, str]:
+    value, printed = row.measured.get(key), row.published.get(key)
+    return number(value), number(printed), difference(value, printed, 1)
+
+
+def _joined(row: MeasuredRow, key: str) -> str:
     cells = _cells(row, key)
     return " / ".join(cell or "-" for cell in cells) if any(cells) else ""
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _with_figures(paper: str, tables: list[str]) -> list[str]:
+    drawn = (
+        figure
+        for (title, table), figure in FIGURES.items()
+        if title in paper and table in tables
+    )
+    return list(dict.fromkeys([*tables, *drawn]))
+
+
+def _table_order(table: str) -> tuple[bool, list[int]]:
+    """Return a key that puts tables before figures, each by number."""
+    return table.startswith("figure"), [int(n) for n in re.findall(r"\d+", table)]

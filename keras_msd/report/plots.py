@@ -1,26 +1,33 @@
 """Figures as SVG text that takes the page's own text colour and font."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from io import StringIO
-from typing import Any
+from itertools import cycle
+from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from keras_msd.report.rows import by_student, final_rows, plain
+from keras_msd.report.score_rows import ScoreRow, by_student, having, plain
+
+Points = Sequence[tuple[float, float]]
+P = ParamSpec("P")
 
 INK = "#010203"  # stands for the colour of the page's text
 # Okabe and Ito's colours: told apart with any colour vision, on white and on black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#888888")
 MARKERS = "osD^vP*X"
 LEVELS = ("assistant", "closed_form")  # kinds of rows that no stage of a student moves
+FEW = 40  # points of a line that are marked
 STYLE: Any = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "keras_msd",  # the same figure has the same bytes
     "font.family": "sans-serif",
     "font.size": 9,
     "text.parse_math": False,
@@ -37,101 +44,120 @@ STYLE: Any = {
     "grid.color": INK,
     "grid.alpha": 0.15,
     "legend.frameon": False,
+    "lines.linewidth": 1.4,
     "figure.facecolor": "none",
 }
 
 
-def loss_curves(stage: str, history: dict[str, Any]) -> str:
-    """Return the curves of a stage's loss terms, one line a term."""
+def as_svg(draw: Callable[Concatenate[Axes, P], None]) -> Callable[P, str]:
+    """Make a function that draws on axes one that returns SVG text with a legend."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
+        with mpl.rc_context(STYLE):
+            figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+            draw(figure.subplots(), *args, **kwargs)
+            figure.legend(loc="outside lower center", ncols=2)
+            return _svg_text(figure)
+
+    return drawn
+
+
+@as_svg
+def lines(axes: Axes, series: Mapping[str, Points], x: str, y: str) -> None:
+    """Draw one line for each series of (x, y) points, over titles of both axes."""
+    for name, points in series.items():
+        marker = "o" if len(points) <= FEW else ""
+        axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=name)
+    axes.set(xlabel=x, ylabel=y)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+@as_svg
+def loss_curves(axes: Axes, history: dict[str, Any]) -> None:
+    """Draw the curves of a stage's loss terms, one line a term."""
     terms = history["terms"]
-    with mpl.rc_context(STYLE | {"svg.hashsalt": f"loss {stage}"}):
-        figure, axes = new_figure("step", "loss term")
-        for term, values in terms.items():
-            marker = "o" if len(values) == 1 else None
-            axes.plot(
-                history["steps"],
-                values,
-                label=plain(term),
-                marker=marker,
-                linewidth=1.4,
-            )
-        if all(value > 0 for values in terms.values() for value in values):
-            axes.set_yscale("log")
-            plain_ticks(axes.yaxis)
-        add_legend(axes)
-        return to_svg(figure)
+    for term, values in terms.items():
+        marker = "o" if len(values) == 1 else ""
+        axes.plot(history["steps"], values, label=plain(term), marker=marker)
+    axes.set(xlabel="step", ylabel="loss term")
+    if all(value > 0 for values in terms.values() for value in values):
+        axes.set_yscale("log")
+        _plain_ticks(axes.yaxis)
 
 
-def stage_scores(rows: list[dict[str, Any]], key: str) -> str:
-    """Return `key` after each stage, a line a student; other models are level lines."""
+@as_svg
+def stage_scores(axes: Axes, rows: Sequence[ScoreRow], key: str) -> None:
+    """Draw `key` after each stage, a line a student; other models are level lines."""
     students = by_student(rows)
-    names = list(dict.fromkeys(_step(row) for own in students.values() for row in own))
-    with mpl.rc_context(STYLE | {"svg.hashsalt": f"stages {key}"}):
-        figure, axes = new_figure("", f"{plain(key)}, x100")
-        for name, own in students.items():
-            points = [(names.index(_step(r)), r[key]) for r in own if _has(r, key)]
-            axes.plot(*zip(*points, strict=True), marker="o", label=plain(name))
-        levels = [row for row in rows if row.get("kind") in LEVELS and _has(row, key)]
-        colours = _cycle(COLOURS[len(students) :] + COLOURS, levels)
-        for row, colour in zip(levels, colours, strict=True):
-            axes.axhline(
-                row[key],
-                color=colour,
-                linestyle="--",
-                linewidth=1.2,
-                label=plain(row["name"]),
-            )
-        axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
-        axes.margins(x=0.1)
-        add_legend(axes)
-        return to_svg(figure)
+    steps = dict.fromkeys(_step(row) for of_one in students.values() for row in of_one)
+    places = {step: place for place, step in enumerate(steps)}
+    for name, steps_of_student in students.items():
+        points = [(places[_step(r)], r[key]) for r in having(steps_of_student, key)]
+        axes.plot(*zip(*points, strict=True), marker="o", label=plain(name))
+    levels = [row for row in having(rows, key) if row.get("kind") in LEVELS]
+    colours = cycle(COLOURS[len(students) :] + COLOURS)
+    for row, colour in zip(levels, colours, strict=False):
+        label = plain(row["name"])
+        axes.axhline(row[key], color=colour, linestyle="--", label=label)
+    axes.set_xticks(range(len(places)), [step.replace(" ", "\n") for step in places])
+    axes.set(ylabel=f"{plain(key)}, x100")
+    axes.margins(x=0.1)
 
 
-def size_against(rows: list[dict[str, Any]], key: str) -> str:
-    """Return `key` over the bytes of the weights, a point a finished model."""
-    rows = [row for row in final_rows(rows) if _has(row, key) and row.get("bytes")]
-    with mpl.rc_context(STYLE | {"svg.hashsalt": f"size {key}"}):
-        figure, axes = new_figure("weights, MB", f"{plain(key)}, x100")
-        for row, marker, colour in zip(
-            rows, _cycle(MARKERS, rows), _cycle(COLOURS, rows), strict=True
-        ):
-            axes.plot(
-                row["bytes"] / 1e6,
-                row[key],
-                marker,
-                color=colour,
-                markersize=8,
-                label=plain(row["name"]),
-            )
-        axes.set_xscale("log")
-        plain_ticks(axes.xaxis)
-        axes.margins(0.15)
-        add_legend(axes)
-        return to_svg(figure)
+@as_svg
+def bars(axes: Axes, series: Mapping[str, Mapping[str, float]], y: str) -> None:
+    """Draw a group of bars for each name, a bar for each series that has it."""
+    names = list(dict.fromkeys(name for values in series.values() for name in values))
+    width = 0.8 / len(series)
+    for place, (label, values) in enumerate(series.items()):
+        offset = (place - (len(series) - 1) / 2) * width
+        where = [names.index(name) + offset for name in values]
+        axes.barh(where, list(values.values()), width, label=label)
+    axes.set(xlabel=y)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
 
 
-def new_figure(x: str, y: str) -> tuple[Figure, Axes]:
-    """Return a figure with one pair of axes of these titles."""
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    axes = figure.subplots()
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    return figure, axes
+@as_svg
+def sizes(
+    axes: Axes, kinds: Mapping[str, Points], y: str, front: Points | None = None
+) -> None:
+    """Draw scores over megabytes, a colour and marker a kind, and a front's line."""
+    signs = zip(kinds.items(), cycle(MARKERS), cycle(COLOURS), strict=False)
+    for (kind, points), marker, colour in signs:
+        axes.plot(*zip(*points, strict=True), marker, color=colour, label=kind)
+    if front:
+        label = "no smaller model is better"
+        across = zip(*front, strict=True)
+        axes.step(*across, where="post", color=COLOURS[-1], label=label)
+    axes.set(xlabel="weights, MB", ylabel=y, xscale="log")
+    _plain_ticks(axes.xaxis)
+    axes.margins(0.15)
 
 
-def plain_ticks(axis: Axis) -> None:
+def front_of(points: Points) -> list[int]:
+    """Return the places of points (size, score) that none of their size or less beats.
+
+    From the smallest to the largest; of equal points the first.
+    """
+    order = sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1]))
+    best, front = float("-inf"), []
+    for place in order:
+        if points[place][1] > best:
+            best = points[place][1]
+            front.append(place)
+    return front
+
+
+def _plain_ticks(axis: Axis) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, without powers."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
-def add_legend(axes: Axes) -> None:
-    """Put the legend below the axes."""
-    axes.figure.legend(loc="outside lower center", ncols=2)
-
-
-def to_svg(figure: Figure) -> str:
+def _svg_text(figure: Figure) -> str:
     """Return a figure as SVG text without a date, in the page's colours."""
     text = StringIO()
     with warnings.catch_warnings():
@@ -144,13 +170,5 @@ def to_svg(figure: Figure) -> str:
     return svg[svg.index("<svg") :].replace(INK, "currentColor")
 
 
-def _cycle(values: Any, items: Iterable[Any]) -> list[Any]:
-    return [values[place % len(values)] for place, _ in enumerate(items)]
-
-
-def _has(row: dict[str, Any], key: str) -> bool:
-    return row.get(key) is not None
-
-
-def _step(row: dict[str, Any]) -> str:
+def _step(row: ScoreRow) -> str:
     return plain(row.get("stage", "untrained"))

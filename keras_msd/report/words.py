@@ -1,16 +1,112 @@
 """A run's settings in words."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from keras_msd.report.phrases import ASSISTANT, DATA, EVALUATE, STAGE, STUDENT
-from keras_msd.report.rows import plain
+from keras_msd.evaluate.rows import asked_sets
+from keras_msd.recipes.stages.kinds import SQUARED, STAGE_KINDS
+from keras_msd.report.score_rows import in_order, plain
 
-# Sections that are said below, in a part of their own or elsewhere on the page.
+# How well-known settings are said, in this order; `{}` is the value. A value that is
+# false or empty is not said, so that its phrase says what is on.
+TEACHER = {
+    "source": "source {}",
+    "dim": "width {}",
+    "multilingual": "knows all languages, its vector of each side is the guide",
+}
+DATA = {
+    "pairs_per_language": "at most {} pairs a language",
+    "pairs_per_file": "at most {} pairs a file",
+    "max_characters": "at most {} characters a line",
+    "max_length": "at most {} tokens a sentence",
+    "temperature": "temperature of sampling {}",
+    "sts_train_rows": "{} made rows of STS to train on",
+    "seed": "seed {}",
+}
+ENCODER = {
+    "row": "shape of row {} of the paper",
+    "num_layers": "{} layers",
+    "hidden_dim": "width {}",
+    "num_heads": "{} heads",
+    "intermediate_dim": "feed-forward width {}",
+    "dropout": "dropout {}",
+    "bottleneck_dim": "word table of width {}",
+    "projection_dim": "projected to {}",
+    "normalize_first": "layer normalisation in front of each block: {}",
+    "zero_residuals": "residuals begin at zero",
+    "embedding_layer_norm": "layer normalisation of the embedding",
+    "layer_norm_epsilon": "its epsilon {}",
+    "word_branch": "word branch: {}",
+    "pooling": "{} pooling",
+    "normalize": "vectors of length one",
+    "start": "start: {}",
+    "layers": "layers of the {} assistant",
+    "changes": "of its own, {}",
+}
+STAGE = {
+    "skip": "only for students that say so",
+    "widths": "widths {}",
+    "of": "trains the {}",
+    "corpora": "corpora {}",
+    "pairs_per_language": "at most {} pairs a language",
+    "sets": "STS sets and their scales: {}",
+    "languages": "languages {}",
+    "dev_set": "weights chosen on {} dev",
+    "dev_languages": "of its languages {}",
+    "evaluate_every": "every {} updates",
+    "patience": "ends after {} scores without a new best",
+    "batch_size": "batches of {}",
+    "chunk_size": "{} pairs in memory at a time",
+    "learning_rate": "learning rate {}",
+    "warmup": "warm-up over {} of the steps",
+    "warmup_steps": "warm-up over {} steps",
+    "schedule": "{} schedule",
+    "weight_decay": "weight decay {}",
+    "clip_norm": "gradient norm at most {}",
+    "target": "contrastive target: {}",
+    "kd_weight": "weight of the squared errors {}",
+    "contrastive_weight": "weight of the contrastive term {}",
+    "ams_weight": "weight of AMS {}",
+    "feature_weight": "weight of the feature term {}",
+    "logit_weight": "weight of the logit term {}",
+    "feature": "feature term: {}",
+    "margin": "margin {}",
+    "scale": "scale {}",
+    "temperature": "temperature {}",
+    "frozen": "not trained: {}",
+    "branch_alone": "the word branch alone is trained",
+    "per_token": "per token: {}",
+    "scored": "scored {} times on the way",
+}
+STARTS = {
+    "closed_form": "scored in rows of their own",
+    "ridge": "ridge {}",
+    "body_weight": "body of a grown assistant weighs {}",
+    "branch_scale": "word branch weighs {} in a student's table",
+}
+EVALUATE = {
+    "intermediate": "rows before a model's last: {}",
+    "neighbours": "{} neighbours of a query",
+    "artefacts": "finished models are timed and exported",
+}
+
+SOURCES = {
+    "train": "trained on the pairs",
+    "assistant": "the assistant's own",
+    "teacher": "the teacher's own",
+}
+CORPORA = {
+    "made": "sentences that the project makes itself",
+    "folder": "corpora of the data folder",
+}
+OF_RECURRENT = ("unit_layers", "layers")  # mean nothing for thin, deep ones
+OF_SETS = ("sets", "languages", "splits", "sts", "split", "retrieval", "un", "bucc")
+OF_BRANCH = ("body_weight", "branch_scale")
+
+# Sections that are said in a part of their own, or elsewhere on the page.
 SAID = ("recipe", "scale", "budget", "teacher", "data", "tokenizer", "assistant",
         "student", "stages", "starts", "evaluate")  # fmt: skip
-OF_RECURRENT = ("unit_layers", "layers")  # mean nothing for thin, deep ones
-OF_BRANCH = ("body_weight", "branch_scale")
-OF_STUDENTS = ("align_embedding", "teach_student", "contrastive_learning")
+Section = dict[str, Any]
 
 
 def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
@@ -20,24 +116,26 @@ def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
     else is said: the well-known settings in phrases, any other by its key.
     """
     students, stages = _students(recipe), recipe.get("stages", {})
-    ran = {name: own for name, own in stages.items() if _runs(name, stages, students)}
+    ran = {key: stages[key] for key in stages if _runs(key, stages, students)}
     left_out = ", ".join(plain(name) for name in stages if name not in ran)
     seed = recipe.get("recipe", {}).get("seed")
     parts = [
-        ("Teacher", _teacher(recipe.get("teacher", {}))),
+        ("Teacher", _join("", recipe.get("teacher", {}), TEACHER)),
         ("Data", _data(recipe.get("data", {}))),
         ("Tokenizer", _tokenizer(recipe.get("tokenizer", {}))),
         ("Assistant", _assistant(recipe.get("assistant", {}))),
-        *((f"Student {name}".strip(), _student(own)) for name, own in students.items()),
+        *((f"Student {name}".strip(), _student(it)) for name, it in students.items()),
         ("Closed forms", _starts(recipe)),
-        *((f"Stage {plain(name)}", _stage(name, own)) for name, own in ran.items()),
+        *((f"Stage {plain(name)}", _stage(name, it)) for name, it in ran.items()),
         ("Stages not run", left_out and f"{left_out}."),
         ("Losses", _losses(ran)),
-        ("Scores", _scores(recipe.get("evaluate", {}))),
+        ("Scores", _scores(recipe)),
         ("Seed", "" if seed is None else f"{seed}, of all draws but that of pairs."),
+        *(
+            (plain(name).capitalize(), _join("", {name: section}, {}))
+            for name, section in _without(recipe, *SAID).items()
+        ),
     ]
-    for name in [name for name in recipe if name not in SAID]:
-        parts.append((plain(name).capitalize(), _join("", {name: recipe[name]})))
     return [(part, text) for part, text in parts if text]
 
 
@@ -48,100 +146,86 @@ def value_in_words(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, dict):
-        said = (f"{plain(key)} {value_in_words(one)}" for key, one in value.items())
+        said = (f"{plain(key)} {value_in_words(part)}" for key, part in value.items())
         return ", ".join(said)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _students(recipe: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    own = dict(recipe.get("student", {}))
-    variants = own.pop("variants", {})
-    if own.get("kind") == "none":
+def _students(recipe: Section) -> dict[str, Section]:
+    student = recipe.get("student", {})
+    if student.get("kind") == "none":
         return {}
-    return {"": own} | {name: own | variant for name, variant in variants.items()}
+    shared, variants = _without(student, "variants"), student.get("variants", {})
+    return {"": shared} | {name: shared | variant for name, variant in variants.items()}
 
 
-def _runs(name: str, stages: dict[str, Any], students: dict[str, Any]) -> bool:
+def _runs(name: str, stages: Section, students: dict[str, Section]) -> bool:
     if name == "reduce_teacher" and not stages[name].get("widths"):
-        apart = _each("teach_thin_deep", stages, students)
-        if "synchronized" not in [one.get("feature") for one in apart]:
+        thin_deep = _each("teach_thin_deep", stages, students)
+        if "synchronized" not in [stage.get("feature") for stage in thin_deep]:
             return False
-    return not all(one.get("skip") for one in _each(name, stages, students))
+    return not all(stage.get("skip") for stage in _each(name, stages, students))
 
 
-def _each(
-    name: str, stages: dict[str, Any], students: dict[str, Any]
-) -> list[dict[str, Any]]:
-    own = stages.get(name, {})
-    if not students and name not in OF_STUDENTS:
-        return [own]
-    return [own | one.get("stages", {}).get(name, {}) for one in students.values()]
+def _each(name: str, stages: Section, students: dict[str, Section]) -> list[Section]:
+    """Return the settings of a stage for every student."""
+    shared = stages.get(name, {})
+    # Of a stage that was registered when the run was made, nothing may be known now.
+    kind = STAGE_KINDS[name] if name in STAGE_KINDS else None
+    imitates = kind and kind.needs_assistant and kind.trains == "student"
+    if not students and not imitates:
+        return [shared]
+    changes = [student.get("stages", {}) for student in students.values()]
+    return [shared | change.get(name, {}) for change in changes]
 
 
-def _teacher(own: dict[str, Any]) -> str:
-    guide = "knows all languages, its vector of each side is the guide"
-    return _join("", own, source="source {}", dim="width {}", multilingual=guide)
-
-
-def _data(own: dict[str, Any]) -> str:
-    if not own:
+def _data(data: Section) -> str:
+    if not data:
         return ""
-    own = dict(own)
-    languages, corpora = own.pop("languages", []), own.pop("corpora", [])
-    kind = own.pop("kind", "pairs")
-    start = {
-        "made": "sentences that the project makes itself",
-        "folder": "corpora of the data folder",
-    }.get(kind, kind)
-    if corpora:
+    kind: str = data.get("kind", "pairs")
+    start = CORPORA.get(kind, kind)
+    if corpora := data.get("corpora"):
         start += f" ({', '.join(corpora)})"
-    if languages:
+    if languages := data.get("languages"):
         start += f"; English with {_counted(languages)}"
-    if own.get("temperature") == float("inf"):
-        own["temperature"] = "infinity, all files equally often"
-    if not own.get("sts_train_rows"):
-        own.pop("sts_train_rows", None)
-    return _join(start, own, **DATA)
+    said = _without(data, "kind", "languages", "corpora")
+    if data.get("temperature") == float("inf"):
+        said["temperature"] = "infinity, all files equally often"
+    if not data.get("sts_train_rows"):
+        said.pop("sts_train_rows", None)
+    return _join(start, said, DATA)
 
 
-def _tokenizer(own: dict[str, Any]) -> str:
-    source = {
-        "train": "trained on the pairs",
-        "assistant": "the assistant's own",
-        "teacher": "the teacher's own",
-    }
-    rest = {key: value for key, value in own.items() if key != "source"}
-    kind = own.get("source", "")
-    return _join(source.get(kind, kind), rest, vocabulary_size="{} pieces")
+def _tokenizer(tokenizer: Section) -> str:
+    source: str = tokenizer.get("source", "")
+    said = _without(tokenizer, "source")
+    return _join(SOURCES.get(source, source), said, {"vocabulary_size": "{} pieces"})
 
 
-def _assistant(own: dict[str, Any]) -> str:
-    source = own.get("source", "new")
+def _assistant(assistant: Section) -> str:
+    source = assistant.get("source", "new")
     if source != "new":
         return "" if source == "none" else f"{source}."
-    rest = {key: value for key, value in own.items() if key != "source"}
-    return _join("new" if own else "", rest, **ASSISTANT)
+    return _join("new" if assistant else "", _without(assistant, "source"), ENCODER)
 
 
-def _student(own: dict[str, Any]) -> str:
-    own = dict(own)
-    kind = own.pop("kind", "recurrent")
-    changes = [
-        f"{plain(stage)}: {value_in_words(change)}"
-        for stage, change in own.pop("stages", {}).items()
-    ]
+def _student(student: Section) -> str:
+    kind: str = student.get("kind", "recurrent")
+    said = _without(student, "kind", "stages")
+    start = "" if kind == "recurrent" else kind
     if kind == "thin_deep":
         start = "a thin, deep encoder"
-        own = {key: value for key, value in own.items() if key not in OF_RECURRENT}
-    elif kind == "recurrent" and own:
-        start = _unit(own.pop("unit_layers", None), own.pop("repeats", None))
-        if "bottleneck_dim" not in own:
+        said = _without(said, *OF_RECURRENT)
+    elif kind == "recurrent" and said:
+        start = _unit(said.pop("unit_layers", None), said.pop("repeats", None))
+        if "bottleneck_dim" not in said:
             start += "; the assistant's whole word table"
-    else:
-        start = "" if kind == "recurrent" else kind
-    if changes:
-        own["changes"] = ", ".join(changes)
-    return _join(start, own, **STUDENT)
+    if changes := student.get("stages"):
+        said["changes"] = ", ".join(
+            f"{plain(stage)}: {value_in_words(change)}"
+            for stage, change in changes.items()
+        )
+    return _join(start, said, ENCODER)
 
 
 def _unit(layers: int | None, repeats: int | None) -> str:
@@ -150,72 +234,54 @@ def _unit(layers: int | None, repeats: int | None) -> str:
     return f"a unit of {layers} layer{plural} of the assistant, run {run}"
 
 
-def _starts(recipe: dict[str, Any]) -> str:
-    own, assistant = dict(recipe.get("starts", {})), recipe.get("assistant", {})
+def _starts(recipe: Section) -> str:
+    said, assistant = dict(recipe.get("starts", {})), recipe.get("assistant", {})
     new = assistant.get("source", "new") == "new"
-    begun = {one.get("start") for one in _students(recipe).values()}
-    halved = "svd" in begun
-    branched = assistant.get("word_branch") if new else halved
+    begun = {student.get("start") for student in _students(recipe).values()}
+    branched = assistant.get("word_branch") if new else "svd" in begun
     fitted = new and (branched or assistant.get("start", "random") != "random")
-    fitted = fitted or "ridge" in begun
-    if not own.get("closed_form") and not fitted:
-        own.pop("ridge", None)
-    if not branched:
-        own = {key: own[key] for key in own if key not in OF_BRANCH}
-    return _join(
-        "",
-        own,
-        closed_form="scored in rows of their own",
-        ridge="ridge {}",
-        body_weight="body of a grown assistant weighs {}",
-        branch_scale="word branch weighs {} in a student's table",
-    )
+    if not said.get("closed_form") and not fitted and "ridge" not in begun:
+        said.pop("ridge", None)
+    return _join("", said if branched else _without(said, *OF_BRANCH), STARTS)
 
 
-def _stage(name: str, own: dict[str, Any]) -> str:
-    own = {key: value for key, value in own.items() if key != "dims"}
-    length = [f"{own.pop(key):,} {key}" for key in ("epochs", "steps") if key in own]
+def _stage(name: str, stage: Section) -> str:
+    said = _without(stage, "dims")
+    length = [f"{said.pop(key):,} {key}" for key in ("epochs", "steps") if key in said]
     start = " or ".join(length) + (", whichever ends first" if len(length) > 1 else "")
-    if "warmup_steps" in own:
-        own.pop("warmup", None)
-    if name == "reduce_teacher" and not own.get("widths"):
+    if "warmup_steps" in said:
+        said.pop("warmup", None)
+    if name == "reduce_teacher" and not said.get("widths"):
         start = f"for students whose feature is synchronized; {start}"
-    return _join(start, own, **STAGE)
+    return _join(start, said, STAGE)
 
 
-def _losses(stages: dict[str, Any]) -> str:
-    summed = [plain(name) for name, own in stages.items() if own.get("dims") == "sum"]
-    squared = "squared errors are means over the batch and over the dimensions"
-    if summed:
-        squared += f", but sums over the dimensions in {', '.join(summed)}"
-    said = {
-        squared: {*OF_STUDENTS, "teach_assistant", "teach_thin_deep"},
-        "the contrastive term is a mean over the batch": {"contrastive_learning"},
-        "AMS is a mean over the batch of the sum of both directions, the logit term a "
-        "mean over all pairs of a batch": {"teach_thin_deep"},
-        "cosine and gold score are compared by the mean of squares over the batch": {
-            "regress_similarity"
-        },
-    }
-    found = [text for text, names in said.items() if names & set(stages)]
-    return "; ".join([*found, "computed in float32."]) if found else ""
+def _losses(stages: dict[str, Section]) -> str:
+    known = [STAGE_KINDS[name] for name in stages if name in STAGE_KINDS]
+    words = [text for kind in known for text in kind.loss_words.split("; ")]
+    texts = dict.fromkeys(text for text in words if text)
+    summed = [plain(name) for name, it in stages.items() if it.get("dims") == "sum"]
+    but = f", but sums over the dimensions in {', '.join(summed)}" if summed else ""
+    said = [f"{text}{but}" if text == SQUARED else text for text in texts]
+    return "; ".join([*said, "computed in float32."]) if said else ""
 
 
-def _scores(own: dict[str, Any]) -> str:
-    if "sts" not in own:
+def _scores(recipe: dict[str, Any]) -> str:
+    sets = asked_sets(recipe)
+    first = next((asked for asked in sets if asked.record.similarity), None)
+    if first is None:
         return ""
-    own = dict(own)
     text = (
         f"cross-lingual: mean over languages of Spearman x100 between gold and the "
         f"cosine of an English sentence 1 with another language's sentence 2, on "
-        f"{own.pop('sts')} {own.pop('split', '')}"
+        f"{first.record.name} {first.split} ({', '.join(first.languages)}); "
+        "monolingual: within each language"
     )
-    if languages := own.pop("languages", []):
-        text += f" ({', '.join(languages)})"
-    text += "; monolingual: within each language"
-    if retrieval := own.pop("retrieval", []):
-        text += f"; retrieval: precision at 1 x100, both ways, {_counted(retrieval)}"
-    return _join(text, own, **EVALUATE)
+    for asked in sets:
+        if asked is not first:
+            split = "" if asked.split == asked.record.splits[0] else f" {asked.split}"
+            text += f"; {asked.record.words}{split}, {_counted(asked.languages)}"
+    return _join(text, _without(recipe["evaluate"], *OF_SETS), EVALUATE)
 
 
 def _counted(languages: list[str]) -> str:
@@ -223,12 +289,15 @@ def _counted(languages: list[str]) -> str:
     return f"{len(languages)} language{plural}: {', '.join(languages)}"
 
 
-def _join(first: str, own: dict[str, Any], /, **phrases: str) -> str:
-    keys = [*phrases, *(key for key in own if key not in phrases)]
-    found = [first] if first else []
-    for key in keys:
+def _without(section: Section, *keys: str) -> Section:
+    return {key: value for key, value in section.items() if key not in keys}
+
+
+def _join(start: str, section: Section, phrases: Mapping[str, str]) -> str:
+    said = [start] if start else []
+    for key in in_order(section, phrases):
         # Not `in ([], False)`, because 0.0 equals False.
-        if key in own and own[key] is not False and own[key] not in ([], {}):
+        if section[key] is not False and section[key] not in ([], {}):
             phrase = phrases.get(key, f"{plain(key)} {{}}")
-            found.append(phrase.format(value_in_words(own[key])))
-    return "; ".join(found) + "." if found else ""
+            said.append(phrase.format(value_in_words(section[key])))
+    return "; ".join(said) + "." if said else ""

@@ -55,13 +55,13 @@ class TensorFlowStep:
     def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
         """Return the embeddings of both sides, float32, without their way there."""
         parts, count = split(x, self.chunk_size)
-        made = tf.map_fn(
+        embedded = tf.map_fn(
             lambda rows: float32(self.both_sides(rows, training)),
             parts,
             fn_output_signature={"source": tf.float32, "target": tf.float32},
             parallel_iterations=1,
         )
-        return join(made, count)
+        return join(embedded, count)
 
     def undivided(self, value: Any) -> Any:
         """Return a loss as one replica alone would have it."""
@@ -88,7 +88,7 @@ class TensorFlowStep:
         for state, value in zip(states, before, strict=True):
             state.assign(value)
         network = self.network.trainable_variables
-        totals = {id(one): part for one, part in zip(variables, direct, strict=True)}
+        totals = dict(zip(map(id, variables), direct, strict=True))
         goals = {
             side: tf.zeros_like(value) if cached[side] is None else cached[side]
             for side, value in embeddings.items()
@@ -97,15 +97,15 @@ class TensorFlowStep:
         def add(totals: list[Any], chunk: tuple[Any, Any]) -> list[Any]:
             rows, goals = chunk
             with tf.GradientTape() as tape:
-                made = float32(self.both_sides(rows, training=True))
-            parts = tape.gradient(made, network, goals)
+                embedded = float32(self.both_sides(rows, training=True))
+            parts = tape.gradient(embedded, network, goals)
             return [_add(*pair) for pair in zip(totals, parts, strict=True)]
 
-        start = [_add(tf.zeros_like(one), totals[id(one)]) for one in network]
+        start = [_add(tf.zeros_like(weight), totals[id(weight)]) for weight in network]
         chunks = split(x, self.chunk_size)[0], split_gradients(goals, self.chunk_size)
         added = tf.foldl(add, chunks, start, parallel_iterations=1)
-        totals |= {id(one): total for one, total in zip(network, added, strict=True)}
-        return embeddings, loss, [totals[id(one)] for one in variables]
+        totals |= zip(map(id, network), added, strict=True)
+        return embeddings, loss, [totals[id(variable)] for variable in variables]
 
     def _apply(self: Any, pairs: list[tuple[Any, Any]]) -> None:
         """Update the weights.

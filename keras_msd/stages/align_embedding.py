@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError
-from keras_msd.layers.masked_mean import masked_mean
-from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.layers.pooling import masked_mean
+from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.stages.base import Stage
 
 
@@ -35,10 +35,14 @@ class AlignEmbedding(Stage):
         InputError: The model has no layer `embedding`.
 
     Source: Ding et al. 2022, eq. 3.
+
+    Example:
+        >>> stage = msd.stages.AlignEmbedding(msd.testing.tiny_encoder())
+        >>> stage.network.name, stage.targets
+        ('embedding', ('embedding_source', 'embedding_target'))
     """
 
-    targets = ("embedding_source", "embedding_target")
-    terms = ("source_mse", "target_mse")
+    goals = {"source": "embedding_source", "target": "embedding_target"}
 
     def __init__(
         self, encoder: Any, per_token: bool = False, dims: str = "mean", **options: Any
@@ -62,22 +66,16 @@ class AlignEmbedding(Stage):
         hidden = self.network(token_ids, training=training)
         return hidden if self.per_token else masked_mean(hidden, padding_mask)
 
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
-        """Return both terms."""
-        return {
-            f"{side}_mse": self._term(
-                y[f"embedding_{side}"], embedding, x[f"{side}_padding_mask"]
-            )
-            for side, embedding in embeddings.items()
-        }
-
-    def _term(self, goal: Any, embedding: Any, padding_mask: Any) -> Any:
+    def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
+        """Return the squared distance of means, or of token vectors."""
         if not self.per_token:
             return self.mse(goal, embedding)
         width = embedding.shape[-1]
         tokens = ops.reshape(goal, (-1, goal.shape[-1] // width, width))
         tokens = tokens[:, : ops.shape(embedding)[1]]
-        return self.token_mse(tokens, embedding, sample_weight=padding_mask)
+        return self.token_mse(
+            tokens, embedding, sample_weight=x[f"{side}_padding_mask"]
+        )
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
         """Raise `InputError` unless a target fits the embedding."""

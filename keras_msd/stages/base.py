@@ -1,13 +1,16 @@
 """What every stage shares: one encoder, stored targets, named loss terms."""
 
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
-from keras_msd.checks import InputError, at_least, nearest
-from keras_msd.losses.embedding_mse import EmbeddingMSE
+from keras_msd.checks import InputError, at_least, nearest, one_of
+from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.losses.table import loss_class
 from keras_msd.models.network import use_xla
 from keras_msd.stages.cached_gradients import (
     INPUTS,
@@ -32,12 +35,40 @@ def _step() -> Any:
     return _OneDevice
 
 
+class LossTerm(NamedTuple):
+    """One addend of a stage's loss, over both sides of a batch.
+
+    The loss is called with `(goals, (source, target))`, the embeddings of both sides.
+
+    Attributes:
+        name: What the term is logged and weighted as.
+        loss: A `keras.losses.Loss`, or a name in `LOSSES`.
+        goals: The target in y that the loss gets as its goals, or a tuple of several.
+        grouped: Whether it gets `(goals, group)` instead: for every row of the batch
+            the first with the same English line.
+        weight: Factor in the sum.
+
+    Example:
+        >>> msd.stages.LossTerm("rank", "additive_margin_softmax", "teacher").weight
+        1.0
+    """
+
+    name: str
+    loss: Any
+    goals: str | tuple[str, ...]
+    grouped: bool = False
+    weight: float = 1.0
+
+
 class Stage(_step(), keras.Model):  # type: ignore[misc]
     """Fits one encoder to guide vectors; plain `compile`, `fit`, `evaluate`.
 
-    A subclass names its `targets` and `terms` and writes `loss_terms`. It holds no
-    guide: targets arrive in the batch. Logs hold every term, unweighted, by its name,
-    and `loss`, their weighted sum.
+    The loss is a weighted sum of terms. What they are is data: `goals` names the target
+    that each side's embeddings are compared with, by their squared distance, in the
+    terms `source_mse` and `target_mse`; `losses` adds terms over both sides. A subclass
+    sets `goals`, or names further `targets` and `terms` and writes `loss_terms`. It
+    holds no guide: targets arrive in the batch. Logs hold every term, unweighted, by
+    its name, and `loss`, their weighted sum.
 
     Batches: `(x, y)`; x holds `source_token_ids`, `source_padding_mask`,
     `target_token_ids`, `target_padding_mask`, int32 `(n, length)`, and `group`, int32
@@ -53,15 +84,37 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             not fit in memory, see `CachedGradients`; None for the whole batch. A layer
             must then treat a row as it does in the batch: no activity regulariser, no
             `add_loss`, no statistics of the batch.
+        losses: `LossTerm`s beside the stage's own.
+        goals: Targets of the squared distances by side, such as `{"source":
+            "teacher"}`; by default those of the class.
         **weights: Factor of a term in the loss, by the term's name; 1 where not given.
 
     Raises:
         InputError: The encoder is something else, a weight is below 0 or no term has
-            its name; `chunk_size` is below 1, or a layer does not go with it.
+            its name, a loss is unknown; `chunk_size` is below 1, or a layer does not go
+            with it.
+
+    Example:
+        >>> stage = msd.stages.Stage(
+        ...     msd.testing.tiny_encoder(),
+        ...     goals={"source": "teacher", "target": "teacher"},
+        ...     losses=[
+        ...         msd.stages.LossTerm("rank", "additive_margin_softmax", "teacher")
+        ...     ],
+        ...     rank=0.1,
+        ... )
+        >>> stage.terms, stage.targets
+        (('source_mse', 'target_mse', 'rank'), ('teacher',))
     """
 
+    goals: Mapping[str, str] = {}
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.targets = _joined(cls.goals.values(), cls.targets)
+        cls.terms = _joined(map(_mse_name, cls.goals), cls.terms)
 
     def __init__(
         self,
@@ -69,12 +122,34 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         dims: str = "mean",
         name: str | None = None,
         chunk_size: int | None = None,
+        losses: Iterable[LossTerm] = (),
+        goals: Mapping[str, str] | None = None,
         **weights: Any,
     ) -> None:
         if chunk_size is not None:
             at_least(1, chunk_size=chunk_size)
         network = self.trained_part(_network(encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
+        if goals is not None:
+            one_of(SIDES, **{f"side {side}": side for side in goals})
+            self.goals = dict(goals)
+        self.added = {term.name: term for term in map(_complete, losses)}
+        self.terms = _joined(map(_mse_name, self.goals), self.terms, self.added)
+        of_added = (name for term in self.added.values() for name in term.goals)
+        self.targets = _joined(self.goals.values(), self.targets, of_added)
+        weights = {name: term.weight for name, term in self.added.items()} | weights
+        self._check_weights(weights)
+        self.network, self.chunk_size = network, chunk_size
+        # A function: the weights of a model would be taken for the stage's own.
+        self._encoder = lambda: encoder
+        if chunk_size is not None:
+            check_chunks(network)
+        self.built = network.built  # so that weights load before the first batch
+        self.mse = EmbeddingMSE(dims)
+        self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
+        self.trackers = {term: keras.metrics.Mean(name=term) for term in self.terms}
+
+    def _check_weights(self, weights: Mapping[str, Any]) -> None:
         for unknown in sorted(weights.keys() - set(self.terms)):
             raise InputError(
                 f"`{type(self).__name__}` has no argument or term `{unknown}`. "
@@ -86,13 +161,10 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     "The weight of a term must be finite and at least 0. Received: "
                     f"{term}={weight}."
                 )
-        self.network, self.chunk_size = network, chunk_size
-        if chunk_size is not None:
-            check_chunks(network)
-        self.built = network.built  # so that weights load before the first batch
-        self.mse = EmbeddingMSE(dims)
-        self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
-        self.trackers = {term: keras.metrics.Mean(name=term) for term in self.terms}
+
+    def trained_encoder(self) -> Any:
+        """Return the encoder without what only training needs."""
+        return self._encoder()
 
     def trained_part(self, model: keras.Model) -> Any:
         """Return the part of the encoder's model that this stage runs and trains."""
@@ -106,12 +178,53 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
         """Return a scalar for every name in `terms`, each from a `keras.losses.Loss`.
 
+        Here those of `goals` and `losses`; a subclass adds its own.
+
         Args:
             x: Inputs of the batch.
             y: Targets of the batch.
             embeddings: `source` and `target`, as `embed` gives them.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define `loss_terms`.")
+        if not self.terms:
+            raise NotImplementedError(
+                f"{type(self).__name__} must define `loss_terms`, or have `goals` or "
+                "`losses`."
+            )
+        terms = {
+            _mse_name(side): self.distance(y[goal], embeddings[side], side, x)
+            for side, goal in self.goals.items()
+        }
+        both = embeddings["source"], embeddings["target"]
+        for name, term in self.added.items():
+            goals: Any = tuple(y[goal] for goal in term.goals)
+            goals = goals[0] if len(goals) == 1 else goals
+            if term.grouped:
+                goals = goals, self.group(x, f"the term `{name}`")
+            terms[name] = term.loss(goals, both)
+        return terms
+
+    def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
+        """Return the squared distance of one side's embeddings from their goals."""
+        return self.mse(goal, embedding)
+
+    def group(self, x: Any, what: str, instead: str = "") -> Any:
+        """Return `group` of a batch.
+
+        Args:
+            x: Inputs of the batch.
+            what: What needs it.
+            instead: What can be done without it.
+
+        Raises:
+            InputError: The batch has none.
+        """
+        if "group" not in x:
+            raise InputError(
+                f"`{type(self).__name__}` needs `group` in the batch for {what}: for "
+                "every row, the first with the same English line. Received: "
+                f"{', '.join(sorted(x))}. Make batches with `pair_dataset`{instead}."
+            )
+        return x["group"]
 
     def call(self, x: Any, training: bool | None = None) -> dict[str, Any]:
         """Embed both sides with the same encoder."""
@@ -246,13 +359,28 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f"{', '.join(sorted(given)) or 'none'}. Give it to the batches: "
                     f'guides={{"{name}": (store, "{side}")}}.'
                 )
-            self.check_width(name, given[name], embeddings[side])
+            if name in self.goals.values() or name in type(self).targets:
+                self.check_width(name, given[name], embeddings[side])
+
+
+def _joined(*names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain(*names)))
+
+
+def _mse_name(side: str) -> str:
+    return f"{side}_mse"
+
+
+def _complete(term: LossTerm) -> LossTerm:
+    goals = (term.goals,) if isinstance(term.goals, str) else tuple(term.goals)
+    loss = loss_class(term.loss)() if isinstance(term.loss, str) else term.loss
+    return term._replace(loss=loss, goals=goals)
 
 
 def _network(encoder: Any) -> Any:
     model = getattr(encoder, "model", encoder)
     inputs = getattr(model, "inputs", None) if isinstance(model, keras.Model) else ()
-    if not {"token_ids", "padding_mask"} <= {one.name for one in inputs or ()}:
+    if not {"token_ids", "padding_mask"} <= {tensor.name for tensor in inputs or ()}:
         raise InputError(
             "A stage trains an encoder, or a functional Keras model with the inputs "
             f"`token_ids` and `padding_mask`. Received: {type(encoder).__name__}. "

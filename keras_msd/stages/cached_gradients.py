@@ -61,14 +61,14 @@ class CachedGradients:
         def embed(drawn: Any, rows: Any) -> Any:
             now = zip(states, drawn, strict=True)
             with keras.StatelessScope([*fixed, *now]) as scope:
-                made = float32(self.both_sides(rows, training))
-            return [scope.get_current_value(state) for state in states], made
+                embedded = float32(self.both_sides(rows, training))
+            return [scope.get_current_value(state) for state in states], embedded
 
         parts, count = split(x, self.chunk_size)
-        drawn, made = ops.scan(embed, [state.value for state in states], parts)
+        drawn, embedded = ops.scan(embed, [state.value for state in states], parts)
         for state, value in zip(states, drawn, strict=True):
             state.assign(value)
-        return join(made, count)
+        return join(embedded, count)
 
 
 class _OwnValues(keras.layers.Layer):
@@ -100,7 +100,7 @@ def check_chunks(network: Any) -> None:
 def random_states(network: Any) -> list[Any]:
     """Return the variables from which a network's dropout draws."""
     weights = {id(weight) for weight in network.weights}
-    return [one for one in network.variables if id(one) not in weights]
+    return [state for state in network.variables if id(state) not in weights]
 
 
 def split(x: dict[str, Any], chunk_size: int) -> tuple[dict[str, Any], Any]:

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.models.unit_rows import unit_rows
+from keras_msd.arrays import unit_rows
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,12 @@ class CollapseMonitor(keras.callbacks.Callback):
     Raises:
         InputError: `x` has fewer than two lines, `every` or `until` is below 1. Within
             `fit`, the stage makes no sentence vectors.
+
+    Example:
+        >>> batch = {"source_token_ids": np.ones((3, 8), "int32")}
+        >>> batch["group"] = np.array([0, 0, 2])  # two rows of one English line
+        >>> msd.stages.CollapseMonitor(batch, every=10).rows
+        array([0, 2])
     """
 
     def __init__(

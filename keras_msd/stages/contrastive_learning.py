@@ -1,13 +1,13 @@
 """Stage 4: similarities across languages, with the teacher's vectors beside them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 
 from keras_msd import checks
-from keras_msd.checks import InputError
-from keras_msd.losses.multilingual_contrastive import MultilingualContrastive
-from keras_msd.stages.base import Stage
+from keras_msd.losses.similarities import MultilingualContrastive
+from keras_msd.stages.base import LossTerm, Stage
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 
@@ -34,18 +34,22 @@ class ContrastiveLearning(Stage):
             each the batch mean of `1 - cos`, of the size of the contrastive term.
         contrastive_weight: Factor of the contrastive term; by default 1, and 0.01 for
             "ce_hard".
-        dims: "mean" or "sum", see `EmbeddingMSE`.
-        name: Name of the stage.
-        chunk_size: As for `Stage`.
+        losses: `LossTerm`s beside these.
+        **options: As for `Stage`.
 
     Raises:
         InputError: An argument is out of its range.
 
     Source: Ding et al. 2022, eq. 5 to 9.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> stage = msd.stages.ContrastiveLearning(encoder, target="ce_hard")
+        >>> stage.term_weights
+        {'source_mse': 1.0, 'target_mse': 1.0, 'contrastive': 0.01}
     """
 
-    targets = ("teacher",)
-    terms: tuple[str, ...] = ("source_mse", "target_mse", "contrastive")
+    goals = {"source": "teacher", "target": "teacher"}
 
     def __init__(
         self,
@@ -55,43 +59,20 @@ class ContrastiveLearning(Stage):
         contrastive: keras.losses.Loss | str | None = "default",
         kd_weight: float = 1.0,
         contrastive_weight: float | None = None,
-        dims: str = "mean",
-        name: str | None = None,
-        chunk_size: int | None = None,
+        losses: Iterable[LossTerm] = (),
+        **options: Any,
     ) -> None:
-        own = MultilingualContrastive(target, temperature)
-        if isinstance(contrastive, str):
-            checks.one_of(["default"], contrastive=contrastive)
+        similarity = MultilingualContrastive(target, temperature)
         default = isinstance(contrastive, str)
+        if default:
+            checks.one_of(["default"], contrastive=contrastive)
+            contrastive = similarity
         if contrastive_weight is None:
             hard = default and target == "ce_hard"
             contrastive_weight = CE_HARD_WEIGHT if hard else 1.0
         checks.at_least(0, kd_weight=kd_weight, contrastive_weight=contrastive_weight)
+        if contrastive is not None:
+            term = LossTerm("contrastive", contrastive, "teacher", grouped=True)
+            losses = (term._replace(weight=contrastive_weight), *losses)
         weights = {"source_mse": kd_weight, "target_mse": kd_weight}
-        if contrastive is None:
-            self.terms = ("source_mse", "target_mse")
-        else:
-            weights["contrastive"] = contrastive_weight
-        super().__init__(encoder, dims, name, chunk_size, **weights)
-        self.contrastive: Any = own if default else contrastive
-
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
-        """Return all terms.
-
-        Raises:
-            InputError: The batch has no `group`.
-        """
-        goal, source, target = y["teacher"], embeddings["source"], embeddings["target"]
-        terms = {
-            "source_mse": self.mse(goal, source),
-            "target_mse": self.mse(goal, target),
-        }
-        if self.contrastive is None:
-            return terms
-        if "group" not in x:
-            raise InputError(
-                "`ContrastiveLearning` needs `group` in the batch: for every row, the "
-                f"first with the same English line. Received: {', '.join(sorted(x))}."
-            )
-        pair = (source, target)
-        return terms | {"contrastive": self.contrastive((goal, x["group"]), pair)}
+        super().__init__(encoder, losses=losses, **weights | options)

@@ -29,6 +29,11 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         schedule: "linear", "cosine" or "constant".
 
     Source: Devlin et al. 2019, appendix A.2, which starts at rate 0.
+
+    Example:
+        >>> rate = msd.stages.WarmUp(peak=1.0, steps=8, warmup=0.5)
+        >>> [float(rate(step)) for step in range(8)]
+        [0.25, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
 
     def __init__(
@@ -57,8 +62,8 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this schedule again."""
-        own = ("peak", "steps", "warmup", "schedule")
-        return {key: getattr(self, key) for key in own}
+        arguments = ("peak", "steps", "warmup", "schedule")
+        return {name: getattr(self, name) for name in arguments}
 
 
 def make_optimizer(
@@ -87,6 +92,11 @@ def make_optimizer(
         InputError: A value is out of its range.
 
     Source: Ding et al. 2022, section 4, and the authors' code.
+
+    Example:
+        >>> optimizer = msd.stages.make_optimizer(2e-4, steps=1000)
+        >>> type(optimizer).__name__, optimizer.epsilon, optimizer.global_clipnorm
+        ('AdamW', 1e-06, 1.0)
     """
     checks.at_least(0, learning_rate=learning_rate, weight_decay=weight_decay)
     if clip_norm is not None and not clip_norm > 0:

@@ -1,10 +1,11 @@
 """Fine-tuning on similarity scores: the cosine of two sentences becomes the gold."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.losses.cosine_similarity_mse import CosineSimilarityMSE
-from keras_msd.stages.base import Stage
+from keras_msd.losses.distances import CosineSimilarityMSE
+from keras_msd.stages.base import LossTerm, Stage
 
 
 class RegressSimilarity(Stage):
@@ -19,19 +20,20 @@ class RegressSimilarity(Stage):
     Arguments: as for `Stage`; `dims` means nothing here.
 
     Source: Reimers and Gurevych 2019, section 3 (regression objective).
+
+    Example:
+        >>> stage = msd.stages.RegressSimilarity(msd.testing.tiny_encoder())
+        >>> stage.terms, stage.targets
+        (('similarity_mse',), ('gold',))
     """
 
     targets = ("gold",)
-    terms = ("similarity_mse",)
 
-    def __init__(self, encoder: Any, **options: Any) -> None:
-        super().__init__(encoder, **options)
-        self.similarity = CosineSimilarityMSE()
-
-    def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
-        """Return the term."""
-        pair = (embeddings["source"], embeddings["target"])
-        return {"similarity_mse": self.similarity(y["gold"], pair)}
+    def __init__(
+        self, encoder: Any, losses: Iterable[LossTerm] = (), **options: Any
+    ) -> None:
+        similarity = LossTerm("similarity_mse", CosineSimilarityMSE(), "gold")
+        super().__init__(encoder, losses=(similarity, *losses), **options)
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
         """Raise `InputError` unless there is one gold similarity per row."""

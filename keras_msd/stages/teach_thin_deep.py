@@ -8,11 +8,10 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.layers.l2_normalize import l2_normalize
-from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
-from keras_msd.losses.feature_distillation import FeatureDistillation
-from keras_msd.losses.logit_distillation import LogitDistillation
-from keras_msd.models.merge_projection import check_mergeable, merge_projection
+from keras_msd.layers.pooling import l2_normalize
+from keras_msd.losses.distances import FeatureDistillation
+from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
+from keras_msd.models.student import check_mergeable, merge_projection
 from keras_msd.stages.base import Stage
 
 FEATURES = ("fd", "distillation_first", "synchronized")
@@ -62,12 +61,19 @@ class TeachThinDeep(Stage):
             from being each other's negatives; False for the equation as printed.
         dims: "mean" or "sum", see `FeatureDistillation`.
         name: Name of the stage.
-        chunk_size: As for `Stage`: batches of thousands in the memory of one chunk.
+        **options: As for `Stage`; with `chunk_size` batches of thousands fit in the
+            memory of one chunk.
 
     Raises:
         InputError: An argument is out of its range or does not fit the encoder.
 
     Source: Mao & Nakagawa 2023, eq. 1 to 5 and section 4.2.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> stage = msd.stages.TeachThinDeep(encoder, logit_weight=0, teacher_dim=16)
+        >>> stage.terms, stage.dense.units
+        (('ams', 'feature'), 16)
     """
 
     terms: tuple[str, ...] = ("ams", "feature", "logit")
@@ -89,10 +95,10 @@ class TeachThinDeep(Stage):
         mask_duplicates: bool = True,
         dims: str = "mean",
         name: str | None = None,
-        chunk_size: int | None = None,
+        **options: Any,
     ) -> None:
         weights = {"ams": ams_weight, "feature": feature_weight, "logit": logit_weight}
-        checks.at_least(0, **{f"{term}_weight": one for term, one in weights.items()})
+        checks.at_least(0, **{f"{term}_weight": weights[term] for term in weights})
         checks.at_least(1, teacher_dim=teacher_dim)
         checks.one_of(FEATURES, feature=feature)
         weights = {term: weight for term, weight in weights.items() if weight}
@@ -107,25 +113,26 @@ class TeachThinDeep(Stage):
                 "they train the dense layer that `trained_encoder` merges. Received: "
                 "ams_weight=0, logit_weight=0."
             )
-        for name, given, only in (
+        for argument, given, only in (
             ("final_dim", final_dim, "distillation_first"),
             ("reduction", reduction, "synchronized"),
         ):
             if given is not None and feature != only:
                 raise InputError(
-                    f'`{name}` belongs to `feature="{only}"`. Received: '
-                    f'feature="{feature}" with `{name}`. Leave it out.'
+                    f'`{argument}` belongs to `feature="{only}"`. Received: '
+                    f'feature="{feature}" with `{argument}`. Leave it out.'
                 )
         self.terms = tuple(weights)
         if self.terms == ("ams",):
             self.targets = ()
-        super().__init__(encoder, dims, name, chunk_size, **weights)
+        super().__init__(encoder, dims, name, **weights | options)
         self.ams = AdditiveMarginSoftmax(margin, scale)
         self.feature_distance = FeatureDistillation(dims)
         self.logit_distance = LogitDistillation(temperature, scale)
         self.feature, self.teacher_dim = feature, teacher_dim
-        self.mask_duplicates, self.encoder = mask_duplicates, encoder
+        self.mask_duplicates = mask_duplicates
         self.reduction = None if reduction is None else np.asarray(reduction, "float32")
+        self.encoder = encoder
         self.dense = self._dense(final_dim)
 
     def trained_encoder(self) -> Any:
@@ -140,11 +147,10 @@ class TeachThinDeep(Stage):
         Raises:
             InputError: The batch has no `group` where one is needed.
         """
-        made = embeddings["source"], embeddings["target"]
-        final = made
+        embedded = final = embeddings["source"], embeddings["target"]
         if self.feature == "distillation_first":
-            final = tuple(self.dense(side) for side in made)
-        terms = {}
+            final = tuple(self.dense(side) for side in embedded)
+        terms = super().loss_terms(x, y, embeddings)
         if "ams" in self.terms:
             terms["ams"] = self.ams(self._groups(x, final), final)
         if not self.targets:
@@ -154,10 +160,10 @@ class TeachThinDeep(Stage):
             terms["logit"] = self.logit_distance(goals, final)
         if "feature" in self.terms:
             if self.feature == "fd":
-                made = tuple(self.dense(side) for side in made)
+                embedded = tuple(self.dense(side) for side in embedded)
             if self.feature == "synchronized":
                 goals = tuple(l2_normalize(g @ self.reduction) for g in goals)
-            terms["feature"] = self.feature_distance(goals, made)
+            terms["feature"] = self.feature_distance(goals, embedded)
         return terms
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
@@ -172,13 +178,8 @@ class TeachThinDeep(Stage):
     def _groups(self, x: Any, final: Any) -> Any:
         if not self.mask_duplicates:
             return final[0]
-        if "group" not in x:
-            raise InputError(
-                "`TeachThinDeep` needs `group` in the batch: for every row, the first "
-                f"with the same English line. Received: {', '.join(sorted(x))}. Or set "
-                "`mask_duplicates=False`."
-            )
-        return x["group"]
+        instead = ", or set `mask_duplicates=False`"
+        return self.group(x, "the term `ams`", instead)
 
     def _dense(self, final_dim: int | None) -> Any:
         width = self.network.output_shape[-1]
@@ -195,11 +196,11 @@ class TeachThinDeep(Stage):
         return layer
 
     def _check_reduction(self, width: int) -> None:
-        wanted = (self.teacher_dim, width)
+        shape = (self.teacher_dim, width)
         given = None if self.reduction is None else self.reduction.shape
-        if self.feature == "synchronized" and given != wanted:
+        if self.feature == "synchronized" and given != shape:
             raise InputError(
                 '`feature="synchronized"` needs `reduction`, a matrix (teacher_dim, d) '
-                f"= {wanted}. Received: {given}. Make it with "
+                f"= {shape}. Received: {given}. Make it with "
                 "`starts.reduce_dimensions`."
             )

@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder, new_encoder
+from keras_msd.starts.tables import bottleneck, row_weights
 from keras_msd.tokenizers.base import Tokenizer
 
+ROW_NORM = 0.7  # a closed form's: a learning rate then means the same for all branches
+PENALTY = 1e-9  # share of the largest entry: a table of lower rank has a solution
 # A body that begins as the identity, and keeps the norms of the rows below it, which an
 # embedding LayerNorm would flatten.
 IDENTITY: dict[str, Any] = {
@@ -34,9 +38,16 @@ def closed_form_encoder(
         **fields: More fields of `EncoderConfig`, such as `num_layers`.
 
     Source: Zhang et al. 2019 (Fixup) for zeroed residuals; the use is ours.
+
+    Example:
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> word = np.eye(tokenizer.vocabulary_size, 8, dtype="float32")
+        >>> encoder = msd.starts.closed_form_encoder(tokenizer, word, max_length=32)
+        >>> encoder.encode(["Good morning."]).shape, encoder.config.depth
+        ((1, 8), 0)
     """
     hidden_dim = word.shape[1] if projection is None else projection.shape[1]
-    own: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "num_layers": 0,
         "num_heads": 1,
         "intermediate_dim": 1,
@@ -45,11 +56,10 @@ def closed_form_encoder(
         "pooling": "mean",
         "normalize": True,
     }
-    encoder = new_encoder(tokenizer, **own | IDENTITY | fields)
-    given = {"embedding/word": word}
-    if projection is not None:
-        given["embedding/projection"] = projection
-    set_closed_form(encoder, given)
+    encoder = new_encoder(tokenizer, **defaults | IDENTITY | fields)
+    given = {"embedding/word": word, "embedding/projection": projection}
+    values = {path: value for path, value in given.items() if value is not None}
+    set_closed_form(encoder, values)
     return encoder
 
 
@@ -64,3 +74,89 @@ def set_closed_form(encoder: Encoder, given: dict[str, np.ndarray]) -> None:
     for name in ("embedding/position", "embedding/type"):
         values[name] = np.zeros_like(values[name])
     encoder.set_weights(values, origin="the closed form")
+
+
+def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
+    """Return the word branch alone, as an encoder without a body.
+
+    A step of it costs a hundredth of the whole encoder's, so that batches can be large
+    and many. Its table is the branch's own: as wide as the encoder's, but without the
+    directions that only the body reads, which would take part of every step.
+
+    Args:
+        encoder: Has a word branch; it is not changed.
+        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+
+    Raises:
+        InputError: It has none.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder(bottleneck_dim=4, word_branch=True)
+        >>> counts = np.ones(encoder.config.vocabulary_size)
+        >>> branch = msd.starts.branch_encoder(encoder, counts)
+        >>> branch.config.depth, branch.dim == encoder.dim
+        (0, True)
+    """
+    weights = _checked(encoder).weights()
+    word = weights["embedding/word"]
+    rows = word @ weights["word_branch/projection"]
+    word, projection = bottleneck(rows, word.shape[1], frequencies)
+    word *= ROW_NORM / np.sqrt(np.square(word).sum(axis=1).mean())
+    return closed_form_encoder(
+        encoder.tokenizer,
+        word,
+        projection,
+        max_length=encoder.max_length,
+        dropout=encoder.config.dropout,
+    )
+
+
+def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> None:
+    """Give an encoder, in place, the word table and projection of a tuned branch.
+
+    The body shares the table. Its projection is fitted anew by least squares, rows
+    weighted as in `bottleneck`, so that the body's input changes as little as it can.
+
+    Args:
+        encoder: Has a word branch.
+        branch: What `branch_encoder` made from it, after training.
+        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+
+    Raises:
+        InputError: The encoder has no branch, or the tables differ in shape.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder(bottleneck_dim=4, word_branch=True)
+        >>> counts = np.ones(encoder.config.vocabulary_size)
+        >>> branch = msd.starts.branch_encoder(encoder, counts)
+        >>> msd.starts.set_branch(encoder, branch, counts)  # after training `branch`
+        >>> tables = [e.weights()["embedding/word"] for e in (encoder, branch)]
+        >>> np.array_equal(*tables)
+        True
+    """
+    values, tuned = _checked(encoder).weights(), branch.weights()
+    word, old = tuned["embedding/word"], values["embedding/word"]
+    if word.shape != old.shape:
+        raise InputError(
+            "The branch must be the encoder's own. Received: word tables of "
+            f"{old.shape} and {word.shape}. Make it with `branch_encoder(encoder)`."
+        )
+    weights = row_weights(frequencies)[:, None]
+    columns = word.T.astype(np.float64)
+    goals = old @ values["embedding/projection"]
+    gram = columns @ (word * weights)
+    gram[np.diag_indices_from(gram)] += PENALTY * gram.max()
+    projection = np.linalg.solve(gram, columns @ (goals * weights))
+    values["embedding/word"] = word
+    values["embedding/projection"] = projection.astype(np.float32)
+    values["word_branch/projection"] = tuned["embedding/projection"]
+    encoder.set_weights(values, origin="the tuned branch")
+
+
+def _checked(encoder: Encoder) -> Encoder:
+    if not encoder.config.word_branch:
+        raise InputError(
+            "The encoder must have a word branch. Received: word_branch=False. Make it "
+            "with `word_branch=True` and a `bottleneck_dim`."
+        )
+    return encoder

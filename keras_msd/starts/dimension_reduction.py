@@ -8,8 +8,10 @@ from keras import ops
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import permutation
-from keras_msd.losses.additive_margin_softmax import AdditiveMarginSoftmax
+from keras_msd.losses.similarities import AdditiveMarginSoftmax
 from keras_msd.stages.optimizer import make_optimizer
+
+SIDES = ("source", "target")
 
 
 def reduce_dimensions(
@@ -52,6 +54,11 @@ def reduce_dimensions(
         InputError: A number is out of its range, or the arrays do not belong together.
 
     Source: Mao & Nakagawa 2023, section 3.2 and figure 1.
+
+    Example:
+        >>> rows = np.eye(8, 6, dtype="float32")
+        >>> msd.starts.reduce_dimensions(rows, rows, 2, steps=2, batch_size=4).shape
+        (6, 2)
     """
     at_least(1, dim=dim, steps=steps, batch_size=batch_size)
     shape = np.shape(source)
@@ -70,7 +77,7 @@ def reduce_dimensions(
     model = _Reduction(shape[1], dim, AdditiveMarginSoftmax(margin, scale), seed)
     optimizer = make_optimizer(learning_rate, steps, warmup=0, weight_decay=0)
     model.compile(optimizer, jit_compile=False)
-    batches = _Batches(source, target, lines, steps, batch_size, seed)
+    batches = _Batches((source, target), lines, steps, batch_size, seed)
     model.fit(batches, shuffle=False, verbose=0)
     return ops.convert_to_numpy(model.kernel)
 
@@ -85,18 +92,10 @@ class _Reduction(keras.Model):
         self.built = True
 
     def call(self, x: Any) -> tuple[Any, Any]:
-        return ops.matmul(x["source"], self.kernel), ops.matmul(
-            x["target"], self.kernel
-        )
+        source, target = (ops.matmul(x[side], self.kernel) for side in SIDES)
+        return source, target
 
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
+    def compute_loss(self, x: Any, y: Any, y_pred: Any, *_: Any, **__: Any) -> Any:
         return self.ranking(x["group"], y_pred)
 
 
@@ -104,10 +103,10 @@ class _Batches(keras.utils.PyDataset):
     """Batches in the order of seeded permutations, one after the other."""
 
     def __init__(
-        self, source: Any, target: Any, lines: Any, steps: int, size: int, seed: int
+        self, sides: Any, lines: np.ndarray, steps: int, size: int, seed: int
     ) -> None:
         super().__init__()
-        self.source, self.target, self.lines = source, target, lines
+        self.sides, self.lines = dict(zip(SIDES, sides, strict=True)), lines
         self.steps, self.size, self.seed = steps, size, seed
 
     def __len__(self) -> int:
@@ -118,11 +117,6 @@ class _Batches(keras.utils.PyDataset):
         epoch, place = divmod(index, each)
         draws = np.arange(place * self.size, (place + 1) * self.size)
         rows = permutation(draws, len(self.lines), self.seed + epoch)
-        first = np.unique(self.lines[rows], return_inverse=True)[1]
-        return (
-            {
-                "source": np.asarray(self.source[rows], "float32"),
-                "target": np.asarray(self.target[rows], "float32"),
-                "group": first.astype("int32"),
-            },
-        )
+        group = np.unique(self.lines[rows], return_inverse=True)[1]
+        vectors = {s: np.asarray(v[rows], "float32") for s, v in self.sides.items()}
+        return (vectors | {"group": group.astype("int32")},)

@@ -1,4 +1,4 @@
-"""An assistant grown from the teacher's body, with a table for another vocabulary."""
+"""Starts from a larger encoder: assistants from teachers, students from assistants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder
-from keras_msd.models.network import build_model
-from keras_msd.starts.svd import bottleneck
+from keras_msd.starts.tables import bottleneck, join_tables, word_rows
 from keras_msd.tokenizers.base import Tokenizer
 
 CHUNK = 8_192
@@ -26,6 +25,11 @@ def input_sums(teacher: Encoder, sentences: Sequence[str]) -> np.ndarray:
 
     Returns:
         float32 `(n, hidden_dim)`.
+
+    Example:
+        >>> teacher = msd.testing.tiny_encoder()
+        >>> msd.starts.input_sums(teacher, ["Good morning.", ""]).shape
+        (2, 16)
     """
     rows = word_rows(teacher.weights())
     sums = np.zeros((len(sentences), rows.shape[1]), np.float32)
@@ -71,6 +75,15 @@ def grow_assistant(
             without its width and frequencies, or a width without a branch.
 
     Source: ours, after the vocabulary transfer of Tran 2020 and Minixhofer et al. 2022.
+
+    Example:
+        >>> teacher = msd.testing.tiny_encoder(bottleneck_dim=None)
+        >>> table = teacher.weights()["embedding/word"]
+        >>> assistant = msd.starts.grow_assistant(teacher, teacher.tokenizer, table, 16)
+        >>> assistant.max_length, np.allclose(
+        ...     assistant.encode(["Hello."]), teacher.encode(["Hello."]), atol=1e-5
+        ... )
+        (16, True)
     """
     config = teacher.config
     if max_length > config.max_length:
@@ -84,9 +97,7 @@ def grow_assistant(
     table[tokenizer.start_id] = rows[teacher.tokenizer.start_id]
     table[tokenizer.end_id] = rows[teacher.tokenizer.end_id]
     values: dict[str, np.ndarray] = {"embedding/word": table}
-    own = config.model_dump() | {
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "pad_id": tokenizer.pad_id,
+    changes: dict[str, Any] = {
         "max_length": max_length,
         "max_positions": None,
         "bottleneck_dim": None,
@@ -105,10 +116,11 @@ def grow_assistant(
             )
         values = join_tables(table, branch_table, bottleneck_dim, frequencies)
         values["word_branch/body_weight"] = np.array([body_weight], np.float32)
-        own |= {"bottleneck_dim": bottleneck_dim, "word_branch": True}
-    grown = type(config).from_dict(own | fields, origin="grow_assistant")
-    assistant = Encoder(build_model(grown), tokenizer, grown)
-    keep = grown.max_length + grown.position_offset
+        changes |= {"bottleneck_dim": bottleneck_dim, "word_branch": True}
+    assistant = teacher.with_config(
+        tokenizer, origin="grow_assistant", **changes | fields
+    )
+    keep = assistant.max_length + assistant.config.position_offset
     given["embedding/position"] = given["embedding/position"][:keep]
     given.pop("embedding/projection", None)
     start = assistant.weights()
@@ -117,37 +129,51 @@ def grow_assistant(
     return assistant
 
 
-def join_tables(
-    table: np.ndarray,
-    branch_table: np.ndarray,
-    bottleneck_dim: int,
+def start_student(
+    student: Encoder,
+    assistant: Encoder,
     frequencies: np.ndarray,
     branch_scale: float = 1.0,
-) -> dict[str, np.ndarray]:
-    """Factorise two tables of one vocabulary into one table and two projections.
+) -> None:
+    """Set the student's embedding block, in place, to the nearest of its width.
 
-    The branch's rows are scaled to `branch_scale` times the size of the body's: at 1
-    neither side of the factorisation starves the other; the narrower the table, the
-    more the branch deserves, since a body learns from what it is given.
+    Word rows come from the factorised table of the assistant; positions, the first
+    token type and the normalisation are copied. Does nothing to the unit.
 
-    Returns:
-        Weights by path: the word table, the embedding's and the branch's projection.
+    Args:
+        student: Made by `build_student` with a bottleneck.
+        assistant: The one it was made from.
+        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+        branch_scale: Of `join_tables`, where there is a word branch.
+
+    Raises:
+        InputError: The student has no bottleneck.
+
+    Source: ours; the paper starts the block at random.
+
+    Example:
+        >>> assistant = msd.testing.tiny_encoder(bottleneck_dim=None)
+        >>> student = msd.testing.tiny_encoder(bottleneck_dim=16)
+        >>> msd.starts.start_student(student, assistant, np.ones(90))
+        >>> weights = student.weights()
+        >>> word = weights["embedding/word"] @ weights["embedding/projection"]
+        >>> np.allclose(word, assistant.weights()["embedding/word"], atol=1e-5)
+        True
     """
-    energies = [float(np.linalg.norm(one)) for one in (table, branch_table)]
-    scale = branch_scale * energies[0] / max(energies[1], 1e-12)
-    joined = np.concatenate([table, scale * branch_table], axis=1)
-    word, projection = bottleneck(joined, bottleneck_dim, frequencies)
-    width = table.shape[1]
-    return {
-        "embedding/word": word,
-        "embedding/projection": np.ascontiguousarray(projection[:, :width]),
-        "word_branch/projection": np.ascontiguousarray(projection[:, width:]) / scale,
-    }
-
-
-def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
-    """Return an encoder's word rows at full width, `(vocabulary_size, hidden_dim)`."""
-    rows = weights["embedding/word"]
-    if "embedding/projection" in weights:
-        rows = rows @ weights["embedding/projection"]
-    return rows
+    width = student.config.bottleneck_dim
+    if width is None:
+        raise InputError("The student's table is the assistant's: nothing to start.")
+    given, values = assistant.weights(), student.weights()
+    for path in ("embedding/position", "embedding/type"):
+        values[path] = given[path][: len(values[path])]
+    for path in values.keys() & given.keys():
+        if path.startswith("embedding/layer_norm"):
+            values[path] = given[path]
+    table = word_rows(given)
+    if student.config.word_branch:
+        branch = given["embedding/word"] @ given["word_branch/projection"]
+        values |= join_tables(table, branch, width, frequencies, branch_scale)
+    else:
+        word, projection = bottleneck(table, width, frequencies)
+        values |= {"embedding/word": word, "embedding/projection": projection}
+    student.set_weights(values, origin="the SVD start")

@@ -1,1 +1,5 @@
 """Teachers: whatever gives vectors of English text."""
+
+from keras_msd.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

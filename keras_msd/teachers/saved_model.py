@@ -4,11 +4,12 @@ A SavedModel is a program: loading and calling it runs what its author put there
 your rights. Load only one from a source that you trust.
 """
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,22 +17,14 @@ import tensorflow as tf
 # Registers the operations of tokenizers, such as that of multilingual USE.
 import tensorflow_text  # noqa: F401
 
+from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
-from keras_msd.data.padding import pad_batch
-from keras_msd.export.artefact import Run
-from keras_msd.teachers.saved_model_calls import (
-    Apply,
-    Call,
-    find_calls,
-    gives_vectors,
-    is_tensor,
-    vectors_of,
-)
 from keras_msd.teachers.saved_model_folder import SavedModelFolder
-from keras_msd.teachers.vector_file import checked
+from keras_msd.teachers.vectors import checked
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
+Apply = Callable[[Any], Any]
 BATCH = 64  # sentences in one call
 IDS = ("input_word_ids", "input_mask", "input_type_ids")
 LENGTH = 128  # tokens, as LaBSE's preprocessor packs them
@@ -43,7 +36,27 @@ SHAPES = (
 )
 
 
-def load_saved_model(folder: SavedModelFolder) -> Run:
+class Call(NamedTuple):
+    """A way to call a SavedModel.
+
+    Attributes:
+        name: "__call__", or the name of a signature.
+        apply: Takes tensors in the structure of `inputs`, gives that of `outputs`.
+        inputs: A `tf.TensorSpec`, or a table or list of them.
+        outputs: The same of what comes out.
+    """
+
+    name: str
+    apply: Apply
+    inputs: Any
+    outputs: Any
+
+    def __str__(self) -> str:
+        """Write the call as in `__call__(string[?]) -> float32[?, 512]`."""
+        return f"{self.name}({_written(self.inputs)}) -> {_written(self.outputs)}"
+
+
+def load_saved_model(folder: SavedModelFolder) -> Callable[[list[str]], np.ndarray]:
     """Load a published SavedModel with `tf.saved_model.load`.
 
     Three shapes are read, of `__call__` or else of the signature `serving_default`:
@@ -77,19 +90,19 @@ def load_saved_model(folder: SavedModelFolder) -> Run:
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
     models = {path: _load(path) for path in folder if path is not None}
-    calls = {path: find_calls(model) for path, model in models.items()}
+    calls = {path: _find_calls(model) for path, model in models.items()}
     after = _usable(calls[folder.encoder])
     if folder.preprocessor is None:
         apply = _from_text(after) or _from_ids(after, models[folder.encoder])
     else:
         apply = _in_two_steps(_usable(calls[folder.preprocessor]), after)
     if apply is None:
-        found = (
-            f"`{path}` with {'; '.join(map(str, found)) or 'nothing to call'}"
-            for path, found in calls.items()
+        listed = (
+            f"`{path}` with {'; '.join(map(str, ways)) or 'nothing to call'}"
+            for path, ways in calls.items()
         )
         raise InputError(
-            f"A SavedModel must map {SHAPES}. Received: {', '.join(found)}. Give its "
+            f"A SavedModel must map {SHAPES}. Received: {', '.join(listed)}. Give its "
             "encode function as a callable teacher instead."
         )
     # The models own the variables that are read: they must live as long as the result.
@@ -112,44 +125,41 @@ def _usable(calls: list[Call]) -> list[Call]:
 
 
 def _takes_text(call: Call) -> bool:
-    return is_tensor(call.inputs, 1, tf.string)
+    return _is_tensor(call.inputs, 1, tf.string)
 
 
 def _from_text(calls: list[Call]) -> Apply | None:
     for call in calls:
-        if _takes_text(call) and gives_vectors(call):
-            return partial(_chained, tf.constant, call.apply)
+        if _takes_text(call) and _gives_vectors(call):
+            apply = call.apply
+            return lambda texts: apply(tf.constant(texts))
     return None
 
 
 def _in_two_steps(before: list[Call], after: list[Call]) -> Apply | None:
     for first in filter(_takes_text, before):
-        for second in filter(gives_vectors, after):
+        for second in filter(_gives_vectors, after):
             between = (first.outputs, second.inputs)
             if (
                 all(isinstance(tensors, Mapping) for tensors in between)
                 and first.outputs.keys() == second.inputs.keys()
             ):
-                text = partial(_chained, tf.constant, first.apply)
-                return partial(_chained, text, second.apply)
+                apply, then = first.apply, second.apply
+                return lambda texts: then(apply(tf.constant(texts)))
     return None
-
-
-def _chained(first: Apply, second: Apply, value: Any) -> Any:
-    return second(first(value))
 
 
 def _from_ids(calls: list[Call], model: Any) -> Apply | None:
     if not (hasattr(model, "vocab_file") and hasattr(model, "do_lower_case")):
         return None
-    for call in filter(gives_vectors, calls):
+    for call in filter(_gives_vectors, calls):
         specs = call.inputs
         if isinstance(specs, Mapping) and set(specs) == set(IDS):
             specs = [specs[name] for name in IDS]
         if (
             isinstance(specs, list | tuple)
             and len(specs) == len(IDS)
-            and all(is_tensor(spec, 2, tf.int32, tf.int64) for spec in specs)
+            and all(_is_tensor(spec, 2, tf.int32, tf.int64) for spec in specs)
         ):
             tokenizer = WordPieceTokenizer.from_vocabulary(
                 Path(os.fsdecode(model.vocab_file.asset_path.numpy())),
@@ -184,7 +194,81 @@ def _in_batches(
     parts = []
     for start in range(0, len(texts), BATCH):
         batch = [texts[row] for row in order[start : start + BATCH]]
-        parts.append(checked(name, vectors_of(apply(batch)), batch))
+        parts.append(checked(name, _vectors_of(apply(batch)), batch))
     vectors = np.empty((len(texts), parts[0].shape[1]), np.float32)
     vectors[order] = np.concatenate(parts)
     return vectors
+
+
+def _find_calls(model: Any) -> list[Call]:
+    """Return every way to call a model: `__call__` in inference, then signatures."""
+    calls = []
+    if callable(model):
+        function = model.__call__
+        named = inspect.signature(function).parameters
+        options = {"training": False} if "training" in named else {}
+        apply = partial(function, **options)
+        for trace in getattr(function, "concrete_functions", ()):
+            given, _ = trace.structured_input_signature
+            if given:
+                outputs = trace.structured_outputs
+                calls.append(Call("__call__", apply, given[0], outputs))
+    for name, signature in getattr(model, "signatures", {}).items():
+        _, inputs = signature.structured_input_signature
+        keys = list(inputs)
+        only = keys[0] if len(keys) == 1 else None
+        apply = partial(_by_name, signature, only)
+        inputs = inputs if only is None else inputs[only]
+        calls.append(Call(name, apply, inputs, signature.structured_outputs))
+    # Keras traces `__call__` once for training and once for inference.
+    return list({str(call): call for call in calls}.values())
+
+
+def _by_name(signature: Any, only: str | None, inputs: Any) -> Any:
+    return signature(**(inputs if only is None else {only: inputs}))
+
+
+def _is_tensor(spec: Any, rank: int, *dtypes: tf.DType) -> bool:
+    """Tell whether `spec` is of one tensor of `rank`, any batch and one of `dtypes`."""
+    return (
+        isinstance(spec, tf.TensorSpec | tf.Tensor)
+        and spec.dtype in dtypes
+        and (spec.shape.rank is None or spec.shape.as_list()[:1] == [None])
+        and spec.shape.rank in (None, rank)
+    )
+
+
+def _vectors_of(outputs: Any) -> Any:
+    """Return the sentence vectors among what a model gives, or None.
+
+    In a table they are `default`, or else `pooled_output`, or else the only entry; in a
+    list they come first.
+    """
+    if isinstance(outputs, Mapping):
+        for name in ("default", "pooled_output"):
+            if name in outputs:
+                return outputs[name]
+        return next(iter(outputs.values())) if len(outputs) == 1 else None
+    if isinstance(outputs, list | tuple):
+        return outputs[0] if outputs else None
+    return outputs
+
+
+def _gives_vectors(call: Call) -> bool:
+    """Tell whether a call gives float vectors `(n, dim)`."""
+    floats = (tf.float32, tf.float16, tf.bfloat16, tf.float64)
+    return _is_tensor(_vectors_of(call.outputs), 2, *floats)
+
+
+def _written(structure: Any) -> str:
+    if isinstance(structure, Mapping):
+        pairs = (f"{name}: {_written(value)}" for name, value in structure.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(structure, list | tuple):
+        return "[" + ", ".join(map(_written, structure)) + "]"
+    if not isinstance(structure, tf.TensorSpec | tf.Tensor):
+        return repr(structure)
+    if structure.shape.rank is None:
+        return f"{structure.dtype.name}[...]"
+    sizes = ("?" if size is None else str(size) for size in structure.shape)
+    return f"{structure.dtype.name}[{', '.join(sizes)}]"

@@ -8,6 +8,8 @@ from keras_msd.files import digest, file_digest
 MODEL = "saved_model.pb"
 # What decides a model's vectors; metadata and warm-up requests beside it do not.
 PARTS = (MODEL, "variables", "assets")
+# With one of these, a folder is an encoder or an artefact, whatever else it holds.
+KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")
 
 
 class SavedModelFolder(NamedTuple):
@@ -28,6 +30,13 @@ class SavedModelFolder(NamedTuple):
                 place = path.relative_to(folder).as_posix()
                 parts += [f"{role}/{place}", file_digest(path)]
         return digest(*parts)
+
+
+def published_saved_model(folder: Path) -> SavedModelFolder | None:
+    """Return the SavedModel that a folder is, None if it is of another kind."""
+    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
+    known = any(place.is_file() for place in places)
+    return None if known else find_saved_model(folder)
 
 
 def find_saved_model(folder: Path) -> SavedModelFolder | None:

@@ -2,23 +2,26 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
-from keras_msd.teachers.saved_model_folder import SavedModelFolder, find_saved_model
-from keras_msd.teachers.vector_file import VectorFile, checked, unit_length
+from keras_msd.registry import Record, Registry, loaded
+from keras_msd.teachers.saved_model_folder import published_saved_model
+from keras_msd.teachers.vectors import (
+    HASHED_WORDS,
+    HashedWords,
+    VectorFile,
+    checked,
+    unit_length,
+)
 
 PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
-KINDS = (
-    '"default", a folder, "hf://organisation/model", an .npz file, a '
-    "SentenceTransformer, an encoder, an artefact, or a function of a list of strings"
-)
-# With one of these, a folder is an encoder or an artefact, whatever else it holds.
-KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,13 @@ class Teacher:
         dim: Width of its vectors.
         fingerprint: Hash of its weights and settings; a store belongs to one.
         normalized: Whether its vectors have length one.
+
+    Example:
+        >>> def lengths(texts):
+        ...     return np.array([[len(text), 1.0] for text in texts])
+        >>> teacher = msd.load_teacher(lengths, name="lengths-v1")
+        >>> teacher.dim, teacher.normalized, teacher.encode(["cat"]).tolist()
+        (2, False, [[3.0, 1.0]])
     """
 
     name: str
@@ -42,15 +52,10 @@ class Teacher:
         """Return one vector per sentence, float32 `(n, dim)`, in the order of `texts`.
 
         Raises:
-            InputError: `texts` is one string, or the vectors are not finite or have
-                another shape than `(n, dim)`.
+            InputError: `texts` is one string or holds something else, or the vectors
+                are not finite or have another shape than `(n, dim)`.
         """
-        if isinstance(texts, str):
-            raise InputError(
-                "`texts` must be a list of sentences. Received: the text "
-                f"{texts!r:.60}. Put it in a list."
-            )
-        texts = list(texts)
+        texts = sentences(texts)
         if not texts:
             return np.zeros((0, self.dim), np.float32)
         vectors = checked(self.name, self._function(texts), texts)
@@ -63,7 +68,78 @@ class Teacher:
         return vectors
 
 
-def load_teacher(source: Any, name: str | None = None) -> Teacher:
+@dataclass(frozen=True, kw_only=True)
+class TeacherKind(Record):
+    """One kind of source that `load_teacher` takes.
+
+    Attributes:
+        open: Makes of a source, and of its options by keyword, what gives the vectors:
+            a function of a list of strings, or an object with `encode`, and with `dim`,
+            `normalized` and a `fingerprint` as far as it knows them. A function or its
+            dotted path.
+        recognises: Tells whether a source is of this kind; by default the kind's name
+            is. The kind that was registered last is asked first.
+        form: What its sources are, for messages.
+        options: Which of "dim" and "pooling" `open` takes.
+        encoder: Whether `open` reads weights, so that it may give an `Encoder`.
+        label: What reports call it, in place of the source's own name.
+
+    Example:
+        >>> class Ones:
+        ...     def __init__(self, dim):
+        ...         self.dim, self.normalized, self.fingerprint = dim, False, f"1x{dim}"
+        ...     def encode(self, texts):
+        ...         return np.ones((len(texts), self.dim))
+        >>> kind = msd.teachers.TeacherKind(
+        ...     name="ones", open=lambda source, dim: Ones(dim), options=("dim",)
+        ... )
+        >>> _ = msd.teachers.TEACHERS.register(kind)
+        >>> msd.load_teacher("ones", dim=2).encode(["A cat."]).tolist()
+        [[1.0, 1.0]]
+        >>> _ = msd.teachers.TEACHERS.remove("ones")
+    """
+
+    open: Callable[..., Any] | str
+    recognises: Callable[[Any], bool] | None = None
+    form: str = ""
+    options: tuple[str, ...] = ()
+    encoder: bool = False
+    label: str = ""
+
+    def takes(self, source: Any) -> bool:
+        """Tell whether a source is of this kind."""
+        if self.recognises is None:
+            return _is_place(source) and str(source) == self.name
+        return self.recognises(source)
+
+    def make(self, source: Any, **options: Any) -> Any:
+        """Return what gives the vectors of a source of this kind.
+
+        Raises:
+            InputError: The source is damaged, or has no pooling to choose.
+        """
+        if options.get("pooling") is not None and "pooling" not in self.options:
+            raise InputError(
+                "`pooling` can be chosen where weights are read: for a folder, "
+                '"hf://organisation/model" and "default". Received: pooling='
+                f"{options['pooling']!r} for {self.described}. Leave it out, or give "
+                "`load_encoder(folder, pooling=...)`."
+            )
+        given = {name: options.get(name) for name in self.options}
+        return loaded(self.open)(source, **given)
+
+    @property
+    def described(self) -> str:
+        """What its sources are, for messages."""
+        return self.form or f'"{self.name}"'
+
+
+def load_teacher(
+    source: Any,
+    name: str | None = None,
+    dim: int | None = None,
+    pooling: str | None = None,
+) -> Teacher:
     """Make a teacher.
 
     The folder of a SavedModel holds `saved_model.pb`, as LaBSE, LEALLA and the
@@ -76,77 +152,87 @@ def load_teacher(source: Any, name: str | None = None) -> Teacher:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
             sentence-transformers layout, or with a published SavedModel),
             "hf://organisation/model", an `.npz` file with `sentences` `(n,)` and
-            `vectors` `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, or
-            a function from a list of strings to an array `(n, dim)`. A function, a
-            `SentenceTransformer` and a SavedModel are first called on two sentences to
-            learn their width.
+            `vectors` `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, a
+            function from a list of strings to an array `(n, dim)`, or "hashed-words",
+            which needs no weights. A function, a `SentenceTransformer` and a SavedModel
+            are first called on two sentences to learn their width. `TEACHERS` has them
+            all.
         name: What reports call it. A function needs one, because a store of vectors
             must know whose they are: give each version of a function its own name.
+        dim: The width that its vectors must have; "hashed-words" makes them so wide.
+        pooling: "mean", "cls" or "max", in place of what the folder of an encoder or
+            checkpoint asks for.
 
     Raises:
-        InputError: The source is of no known kind, is missing or damaged, or does not
-            give finite vectors `(n, dim)`.
+        InputError: The source is of no known kind, is missing or damaged, does not give
+            finite vectors `(n, dim)`, or has another width or no pooling to choose.
+
+    Example:
+        >>> teacher = msd.load_teacher("hashed-words", dim=64)
+        >>> cat, same, dog = teacher.encode(["The cat.", "the CAT", "The dog."])
+        >>> bool(cat @ same > 0.99), bool(cat @ dog > 0.99)
+        (True, False)
     """
-    if isinstance(source, Teacher):
-        return source
-    if isinstance(source, (str, Path)):
-        return _from_path(source, name)
-    if hasattr(source, "encode") and hasattr(
-        source, "get_sentence_embedding_dimension"
-    ):
-        return _from_sentence_transformer(source, name)
-    if hasattr(source, "encode") and hasattr(source, "dim"):
-        return _from_encoder(source, name)
-    if callable(source):
-        name = _required(name, source)
-        return _probed(name, digest("function", name), source)
-    raise InputError(
-        f"A teacher must be {KINDS}. Received: {type(source).__name__}. Give one of "
-        "these."
-    )
-
-
-def _from_path(source: str | Path, name: str | None) -> Teacher:
-    if source == "default":
-        return _from_path(default_folder(), name or "all-MiniLM-L6-v2")
-    if Path(source).suffix == ".npz":
-        file = VectorFile(source)
-        return Teacher(
-            name or Path(source).name,
-            file.dim,
-            file.fingerprint,
-            file.normalized,
-            file.encode,
-        )
-    if not str(source).startswith("hf://") and not Path(source).is_dir():
+    kind = _kind_of(source)
+    guide = kind.make(source, dim=dim, pooling=pooling)
+    teacher = _wrapped(guide, source, name, kind.label)
+    if dim not in (None, teacher.dim):
         raise InputError(
-            f"A teacher must be {KINDS}. Received: {str(source)!r}, and no such folder "
-            "exists. For a model on the hub put hf:// before its name."
+            f"`dim` must be the teacher's width. Received: {dim}, teacher "
+            f"`{teacher.name}` {teacher.dim}. Leave it out."
         )
-    if not str(source).startswith("hf://"):
-        teacher = _from_saved_model(Path(source), name)
-        if teacher is not None:
-            return teacher
-    from keras_msd.checkpoints.loading import load_encoder
-
-    return _from_encoder(load_encoder(source), name or Path(source).name)
+    return teacher
 
 
-def published_saved_model(folder: Path) -> SavedModelFolder | None:
-    """Return the SavedModel that a folder is, None if it is of another kind."""
-    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
-    known = any(place.is_file() for place in places)
-    return None if known else find_saved_model(folder)
+def teacher_encoder(source: Any, pooling: str | None = None) -> Any | None:
+    """Return a teacher as an `Encoder`, whose weights and tokenizer can be used.
 
+    Args:
+        source: As for `load_teacher`.
+        pooling: As for `load_teacher`.
 
-def _from_saved_model(folder: Path, name: str | None) -> Teacher | None:
-    found = published_saved_model(folder)
-    if found is None:
+    Returns:
+        None where the source only gives vectors.
+
+    Raises:
+        InputError: The source is of no known kind, or is missing or damaged.
+
+    Example:
+        >>> msd.testing.tiny_encoder().save("encoder")
+        >>> msd.teachers.teacher_encoder("encoder").config.num_layers
+        2
+        >>> msd.teachers.teacher_encoder("hashed-words") is None
+        True
+    """
+    kind = _kind_of(source)
+    if not kind.encoder:
         return None
-    from keras_msd.teachers.saved_model import load_saved_model
+    encoder = kind.make(source, pooling=pooling)
+    return encoder if hasattr(encoder, "model") else None
 
-    function = load_saved_model(found)
-    return _probed(name or folder.resolve().name, found.fingerprint, function)
+
+def find_kind(source: Any) -> TeacherKind | None:
+    """Return the kind of teacher that a source is, None if it is of none."""
+    kinds = [*TEACHERS.values()][::-1]
+    return next((kind for kind in kinds if kind.takes(source)), None)
+
+
+def _kind_of(source: Any) -> TeacherKind:
+    kind = find_kind(source)
+    if kind is not None:
+        return kind
+    received = f"{type(source).__name__}. Give one of these."
+    if _is_place(source):
+        received = (
+            f"{str(source)!r}, and no such folder exists. For a model on the hub put "
+            "hf:// before its name."
+        )
+    forms = ", ".join(kind.described for kind in TEACHERS.values())
+    raise InputError(f"A teacher must be {forms}. Received: {received}")
+
+
+def _is_place(source: Any) -> bool:
+    return isinstance(source, str | Path)
 
 
 def default_folder() -> str:
@@ -166,52 +252,134 @@ def default_folder() -> str:
     return str(get_model_path())
 
 
-def _from_encoder(source: Any, name: str | None) -> Teacher:
-    """Wrap an encoder or an artefact; only an encoder says if it normalises."""
-    fingerprint = getattr(source, "fingerprint", None)
-    if not isinstance(fingerprint, str):
-        name = _required(name, source)
-        fingerprint = digest("named", name)
-    name = name or type(source).__name__.lower()
-    config = getattr(source, "config", None)
-    if config is None:
-        return _probed(name, fingerprint, source.encode)
+def _load_encoder(source: str | Path, pooling: str | None) -> Any:
+    from keras_msd.checkpoints.loading import load_encoder
 
-    def encode(texts: list[str]) -> Any:
-        return source.encode(texts, progress=False)
-
-    return Teacher(name, source.dim, fingerprint, bool(config.normalize), encode)
+    return load_encoder(default_folder() if source == "default" else source, pooling)
 
 
-def _from_sentence_transformer(source: Any, name: str | None) -> Teacher:
+def _open_hashed_words(source: str, dim: int | None) -> HashedWords:
+    if dim is None:
+        raise InputError(
+            f'The teacher "{source}" needs a width. Received: none. Give `dim`, in a '
+            "recipe `teacher.dim`."
+        )
+    return HashedWords(dim)
+
+
+def _open_saved_model(source: str | Path) -> Any:
+    from keras_msd.teachers.saved_model import load_saved_model
+
+    folder = published_saved_model(Path(source))
+    if folder is None:
+        raise InputError(f"`{source}` holds no published SavedModel. Give its folder.")
+    return SimpleNamespace(
+        encode=load_saved_model(folder), fingerprint=folder.fingerprint
+    )
+
+
+def _open_sentence_transformer(source: Any) -> Any:
+    opened = SimpleNamespace(encode=partial(source.encode, show_progress_bar=False))
     if hasattr(source, "state_dict"):
         # The representation holds the modules and their settings.
         parts: list[str | bytes] = [repr(source), str(source.max_seq_length)]
         for key, tensor in sorted(source.state_dict().items()):
             parts += [key, tensor.float().cpu().numpy().tobytes()]
-        fingerprint = digest(*parts)
-    else:
-        name = _required(name, source)
-        fingerprint = digest("named", name)
-
-    def encode(texts: list[str]) -> Any:
-        return source.encode(texts, show_progress_bar=False)
-
-    return _probed(name or type(source).__name__.lower(), fingerprint, encode)
+        opened.fingerprint = digest(*parts)
+    return opened
 
 
-def _required(name: str | None, source: Any) -> str:
+def _wrapped(guide: Any, source: Any, name: str | None, label: str) -> Teacher:
+    """Return a guide as a `Teacher`; two probes tell what it does not say itself."""
+    if isinstance(guide, Teacher):
+        return guide
+    encode = getattr(guide, "encode", guide)
+    fingerprint = getattr(guide, "fingerprint", None)
+    if not isinstance(fingerprint, str):
+        if not name:
+            raise InputError(
+                "A teacher without a fingerprint of its own needs `name`, which a store"
+                f" of its vectors goes by. Received: {type(source).__name__}, "
+                f'name={name!r}. Call load_teacher(source, name="my-model-v1").'
+            )
+        fingerprint = digest("function" if encode is guide else "named", name)
     if not name:
-        raise InputError(
-            "A teacher without a fingerprint of its own needs `name`, which a store of "
-            f"its vectors goes by. Received: {type(source).__name__}, name={name!r}. "
-            'Call load_teacher(source, name="my-model-v1").'
-        )
-    return name
+        path = Path(source if _is_place(source) else type(source).__name__.lower())
+        name = label or path.name or path.resolve().name
+    if hasattr(guide, "config"):  # an encoder, which shows a bar unless told not to
+        encode = partial(encode, progress=False)
+        normalized = guide.config.normalize
+    elif hasattr(guide, "normalized"):
+        normalized = guide.normalized
+    else:
+        vectors = checked(name, encode(list(PROBES)), PROBES)
+        dim = vectors.shape[1]
+        return Teacher(name, dim, fingerprint, unit_length(vectors), encode)
+    return Teacher(name, guide.dim, fingerprint, normalized, encode)
 
 
-def _probed(
-    name: str, fingerprint: str, function: Callable[[list[str]], Any]
-) -> Teacher:
-    vectors = checked(name, function(list(PROBES)), PROBES)
-    return Teacher(name, vectors.shape[1], fingerprint, unit_length(vectors), function)
+# From the widest to the narrowest: the last one is asked first.
+TEACHERS = Registry(
+    "teacher",
+    TeacherKind(
+        name="function",
+        form="a function of a list of strings",
+        recognises=callable,
+        open=lambda source: source,
+    ),
+    TeacherKind(
+        name="encoder",
+        form="an encoder or artefact",
+        recognises=lambda source: hasattr(source, "encode") and hasattr(source, "dim"),
+        open=lambda source: source,
+        encoder=True,
+    ),
+    TeacherKind(
+        name="sentence_transformer",
+        form="a SentenceTransformer",
+        recognises=lambda source: hasattr(source, "get_sentence_embedding_dimension"),
+        open=_open_sentence_transformer,
+    ),
+    TeacherKind(
+        name="folder",
+        form="a folder",
+        recognises=lambda source: _is_place(source) and Path(source).is_dir(),
+        open=_load_encoder,
+        options=("pooling",),
+        encoder=True,
+    ),
+    TeacherKind(
+        name="saved_model",
+        form="a folder with a published SavedModel",
+        recognises=lambda source: (
+            _is_place(source) and published_saved_model(Path(source)) is not None
+        ),
+        open=_open_saved_model,
+    ),
+    TeacherKind(
+        name="vectors",
+        form="an .npz file",
+        recognises=lambda source: _is_place(source) and Path(source).suffix == ".npz",
+        open=VectorFile,
+    ),
+    TeacherKind(
+        name="hub",
+        form='"hf://organisation/model"',
+        recognises=lambda source: _is_place(source) and str(source).startswith("hf://"),
+        open=_load_encoder,
+        options=("pooling",),
+        encoder=True,
+    ),
+    TeacherKind(
+        name="default",
+        open=_load_encoder,
+        options=("pooling",),
+        encoder=True,
+        label="all-MiniLM-L6-v2",
+    ),
+    TeacherKind(
+        name=HASHED_WORDS,
+        open=_open_hashed_words,
+        options=("dim",),
+    ),
+)

@@ -1,1 +1,5 @@
 """Tokenizers: from text to ids, and back to files."""
+
+from keras_msd.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -6,10 +6,9 @@ import tensorflow_text
 from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.characters import character_rules
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-from keras_msd.tokenizers.wordpiece import WordPieceTokenizer
+from keras_msd.tokenizers.kinds import part_of_kind
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
+from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, character_rules
 
 
 class GraphTokenizer(tf.Module):
@@ -22,7 +21,8 @@ class GraphTokenizer(tf.Module):
     real tokens), int32 `(n, length)`.
 
     Args:
-        tokenizer: A SentencePiece unigram or a WordPiece tokenizer.
+        tokenizer: Of a kind that has a `graph` in `TOKENIZERS`: a SentencePiece
+            unigram or a WordPiece tokenizer.
         max_length: Most ids per sentence, start and end included; a longer sentence
             loses ids before its end token, which stays.
         length: Pad every batch to so many ids, at least `max_length`. Without it, to
@@ -30,6 +30,13 @@ class GraphTokenizer(tf.Module):
 
     Raises:
         InputError: No operation gives the ids of such a tokenizer.
+
+    Example:
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> graph = msd.tokenizers.GraphTokenizer(tokenizer, max_length=8, length=8)
+        >>> ids = graph(["The cat"])["token_ids"].numpy()[0].tolist()
+        >>> ids == tokenizer.encode(["The cat"])[0] + [tokenizer.pad_id] * ids.count(1)
+        True
     """
 
     def __init__(
@@ -37,12 +44,17 @@ class GraphTokenizer(tf.Module):
     ) -> None:
         super().__init__(name="graph_tokenizer")
         checks.at_least(2, max_length=max_length)
-        if length is not None:
-            checks.at_least(max_length, length=length)
+        checks.at_least(max_length, length=length)
         self.max_length, self.length = max_length, length
         self.pad_id = tokenizer.pad_id
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
-        self.plain = _plain(tokenizer)
+        ids = part_of_kind(
+            tokenizer,
+            "graph",
+            "A tokenizer in a graph",
+            "TensorFlow has no operation that gives its ids: tokenize in Python.",
+        )
+        self.plain = ids(tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def __call__(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -55,19 +67,7 @@ class GraphTokenizer(tf.Module):
         return {"token_ids": token_ids, "padding_mask": mask}
 
 
-def _plain(tokenizer: Tokenizer) -> "_Unigram | _WordPiece":
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        return _Unigram(tokenizer)
-    if isinstance(tokenizer, WordPieceTokenizer):
-        return _WordPiece(tokenizer)
-    raise InputError(
-        "A tokenizer in a graph must be of kind unigram or wordpiece. Received: "
-        f"{tokenizer.kind}. TensorFlow has no operation that gives its ids: tokenize "
-        "in Python."
-    )
-
-
-class _Unigram(tf.Module):
+class UnigramIds(tf.Module):
     """Ids of a SentencePiece model, shifted to those of XLM-RoBERTa."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
@@ -84,6 +84,7 @@ class _Unigram(tf.Module):
         self.pieces = tensorflow_text.FastSentencepieceTokenizer(tokenizer.definition)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of each text, without start and end."""
         ids = self.pieces.tokenize(text).with_row_splits_dtype(tf.int64)
         shifted = tf.where(ids.values == 0, self.unknown_id, ids.values + 1)
         return ids.with_values(shifted)
@@ -104,17 +105,21 @@ def inexact_feature(tokenizer: SentencePieceTokenizer) -> str | None:
     return None
 
 
-class _WordPiece(tf.Module):
+class WordPieceIds(tf.Module):
     """BERT's preparation by a table of characters, then the longest pieces."""
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:
         super().__init__(name="wordpiece")
-        _refuse_added_tokens(tokenizer)
+        added = tokenizer.backend.get_added_tokens_decoder().values()
+        names = [token.content for token in added if not token.special]
+        if names:
+            raise InputError(
+                "A WordPiece tokenizer in a graph must have no added tokens besides "
+                f"special ones. Received: {', '.join(names[:5])}. Run it in Python."
+            )
         rules = character_rules(tokenizer.backend)
-        self.starts = tf.constant([rule.start for rule in rules], tf.int32)
-        self.before = tf.constant([rule.before for rule in rules])
-        self.keep = tf.constant([rule.keep for rule in rules])
-        self.after = tf.constant([rule.after for rule in rules])
+        columns = map(tf.constant, zip(*rules, strict=True))
+        self.starts, self.before, self.keep, self.after = columns
         model = tokenizer.backend.model
         self.longest_word = model.max_input_chars_per_word
         self.unknown = tokenizer.pieces()[tokenizer.unknown_id]
@@ -129,25 +134,16 @@ class _WordPiece(tf.Module):
         )
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        words = tf.strings.split(self.prepare(text))
+        """Return the ids of each text, without start and end."""
+        words = tf.strings.split(self._prepared(text))
         lengths = tf.strings.length(words.values, unit="UTF8_CHAR")
         known = tf.where(lengths > self.longest_word, self.unknown, words.values)
         return self.pieces.tokenize(words.with_values(known)).merge_dims(1, 2)
 
-    def prepare(self, text: tf.Tensor) -> tf.Tensor:
+    def _prepared(self, text: tf.Tensor) -> tf.Tensor:
         codes = tf.strings.unicode_decode(text, "UTF-8")
         rule = tf.searchsorted(self.starts, codes.values, side="right") - 1
         character = tf.strings.unicode_encode(codes.values[:, None], "UTF-8")
         kept = tf.where(tf.gather(self.keep, rule), character, "")
         parts = [tf.gather(self.before, rule), kept, tf.gather(self.after, rule)]
         return tf.strings.reduce_join(codes.with_values(tf.strings.join(parts)), axis=1)
-
-
-def _refuse_added_tokens(tokenizer: WordPieceTokenizer) -> None:
-    added = tokenizer.backend.get_added_tokens_decoder().values()
-    names = [token.content for token in added if not token.special]
-    if names:
-        raise InputError(
-            "A WordPiece tokenizer in a graph must have no added tokens besides "
-            f"special ones. Received: {', '.join(names[:5])}. Run it in Python."
-        )

@@ -1,15 +1,33 @@
-"""SentencePiece unigram vocabularies with the ids of XLM-RoBERTa."""
+"""SentencePiece unigram vocabularies with the ids of XLM-RoBERTa: read, learned."""
 
-from collections.abc import Iterable
+import base64
+import binascii
+import importlib
+import io
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from keras_msd.checks import InputError
+from keras_msd import checks
+from keras_msd.checks import InputError, explained, sentences
 from keras_msd.files import read_json
-from keras_msd.tokenizers.base import Tokenizer, checked_texts
-from keras_msd.tokenizers.rebuild import add_control, parse, rebuild, vocabulary
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.kinds import TOKENIZERS
 
-MODEL_FILES = ("sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")
+_FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
+_FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
+# Two ways of writing that runs of blanks count as one, as SentencePiece has it.
+_BLANKS = {("Replace", " {2,}"), ("WhitespaceSplit", None)}
+_KNOWN_STEPS = ("Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace")
+# The trainer sums floats per thread, so the count decides the last digits: it must not
+# follow the machine.
+_THREADS = 2
+_ERRORS_ONLY = 2
+# The trainer takes no smaller sample.
+_LEAST_SAMPLE = 101
+# Our ids have `<pad>`, which the SentencePiece model does not.
+_EXTRA_ROWS = 1
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -28,6 +46,11 @@ class SentencePieceTokenizer(Tokenizer):
         InputError: `model` is damaged or of another type.
 
     Source: Kudo, ACL 2018 (arXiv:1804.10959); ids as Conneau et al., ACL 2020.
+
+    Example:
+        >>> model = msd.testing.tiny_tokenizer().definition
+        >>> msd.tokenizers.SentencePieceTokenizer(model).pieces()[:4]
+        ['<s>', '<pad>', '</s>', '<unk>']
     """
 
     kind = "unigram"
@@ -37,22 +60,18 @@ class SentencePieceTokenizer(Tokenizer):
     def __init__(self, model: bytes, origin: str = "`model`") -> None:
         from sentencepiece import SentencePieceProcessor
 
-        try:
+        damaged = f"{origin} is not a whole SentencePiece model. Copy it anew."
+        with explained(damaged, RuntimeError):
             self._processor = SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise InputError(
-                f"{origin} is not a whole SentencePiece model. Copy it anew."
-            ) from error
         proto = _checked(model, origin)
         self._model = model
-        self._pieces = ["<s>", "<pad>", "</s>", "<unk>"]
-        self._pieces += [piece.piece for piece in proto.pieces[3:]]
+        self._pieces = _FIRST + [piece.piece for piece in proto.pieces[3:]]
         self.vocabulary_size = len(self._pieces)
         self.byte_fallback = proto.trainer_spec.byte_fallback
 
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
         """Return the ids of each text, without start and end."""
-        rows = self._processor.encode(checked_texts(texts))
+        rows = self._processor.encode(sentences(texts))
         unknown = self.unknown_id
         return [[number + 1 if number else unknown for number in row] for row in rows]
 
@@ -78,11 +97,6 @@ class SentencePieceTokenizer(Tokenizer):
         """The serialised SentencePiece model."""
         return self._model
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """Nothing: the model says it all."""
-        return {}
-
     @classmethod
     def from_definition(
         cls, definition: bytes, settings: dict[str, Any], origin: str
@@ -103,22 +117,23 @@ class SentencePieceTokenizer(Tokenizer):
             InputError: A file is damaged, or the two describe different vocabularies.
         """
         path = folder / "tokenizer.json"
-        found = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
-        if not found:
+        names = [name for (name,) in TOKENIZERS[cls.kind].checkpoint_files]
+        models = [folder / name for name in names if (folder / name).is_file()]
+        if not models:
             return cls(rebuild(read_json(path), f"`{path}`"), f"`{path}`")
-        origin = f"`{found[0]}`"
-        tokenizer = cls(found[0].read_bytes(), origin)
+        origin = f"`{models[0]}`"
+        tokenizer = cls(models[0].read_bytes(), origin)
         # transformers adds the row for `<mask>` that the model file does not have.
-        names = ["<mask>"]
+        added = ["<mask>"]
         if path.is_file():
             rows = [row.piece for row in vocabulary(read_json(path), f"`{path}`")]
-            names = rows[tokenizer.vocabulary_size :]
-            if rows != tokenizer.pieces() + names:
+            added = rows[tokenizer.vocabulary_size :]
+            if rows != tokenizer.pieces() + added:
                 raise InputError(
                     f"{origin} and `{path}` must hold the same vocabulary and do not. "
                     "Remove the one that the model was not trained with."
                 )
-        return cls(add_control(tokenizer.definition, names), origin)
+        return cls(add_control(tokenizer.definition, added), origin)
 
 
 def _checked(model: bytes, origin: str) -> Any:
@@ -131,9 +146,238 @@ def _checked(model: bytes, origin: str) -> Any:
             "ids in Python and in a saved graph; train one with `train_unigram`."
         )
     first = [piece.piece for piece in proto.pieces[:3]]
-    if first != ["<unk>", "<s>", "</s>"]:
+    if first != _FIRST_IN_MODEL:
         raise InputError(
             f"The first pieces of {origin} must be <unk>, <s>, </s>, as XLM-RoBERTa's "
             f"are. Received: {', '.join(first) or 'no pieces'}. Take another model."
         )
     return proto
+
+
+class VocabularyRow(NamedTuple):
+    """One id of the vocabulary; `control` rows stand for no text."""
+
+    piece: str
+    score: float
+    control: bool
+
+
+def vocabulary(content: dict[str, Any], origin: str) -> list[VocabularyRow]:
+    """Return the rows of a tokenizer.json, added tokens included, in order of id.
+
+    Raises:
+        InputError: The ids are not those of XLM-RoBERTa, or an added token is not
+            special, so that it would be looked for in texts.
+    """
+    model = content["model"]
+    added = {token["id"]: token for token in content.get("added_tokens", [])}
+    plain = [token["content"] for token in added.values() if not token["special"]]
+    if plain:
+        raise InputError(
+            f"{origin} must have no added tokens besides special ones. Received: "
+            f"{', '.join(plain[:5])}. Take the checkpoint before they were added."
+        )
+    rows = [
+        VocabularyRow(piece, score, number in added)
+        for number, (piece, score) in enumerate(model["vocab"])
+    ]
+    for number in range(len(rows), len(rows) + len(added)):
+        if number in added:
+            rows.append(VocabularyRow(added[number]["content"], 0.0, True))
+    first = [row.piece for row in rows[:4]]
+    gaps = max(added, default=0) >= len(rows)
+    if first != _FIRST or model.get("unk_id") != 3 or gaps:
+        raise InputError(
+            f"The ids in {origin} must be those of XLM-RoBERTa: {', '.join(_FIRST)}, "
+            f"then the pieces, without gaps. Received: {', '.join(first)}. Only such "
+            "unigram vocabularies are supported."
+        )
+    # An older file lists `<mask>` in the vocabulary and not among the added tokens.
+    if rows[-1].piece == "<mask>":
+        rows[-1] = rows[-1]._replace(control=True)
+    return rows
+
+
+def rebuild(content: dict[str, Any], origin: str) -> bytes:
+    """Return the serialised SentencePiece model that a tokenizer.json was made from.
+
+    Args:
+        content: The parsed tokenizer.json, which the `tokenizers` library has accepted.
+        origin: Where it comes from, for messages.
+
+    Raises:
+        InputError: The vocabulary has other ids than XLM-RoBERTa's, or the text is
+            prepared in a way that SentencePiece does not know.
+    """
+    schema = _schema()
+    types = schema.ModelProto.SentencePiece
+    byte_fallback = bool(content["model"].get("byte_fallback"))
+    proto = schema.ModelProto()
+    kinds = (types.UNKNOWN, types.CONTROL, types.CONTROL)
+    for name, kind in zip(_FIRST_IN_MODEL, kinds, strict=True):
+        proto.pieces.add(piece=name, score=0.0, type=kind)
+    for row in vocabulary(content, origin)[4:]:
+        is_byte = byte_fallback and row.piece.startswith("<0x") and len(row.piece) == 6
+        kind = types.CONTROL if row.control else types.BYTE if is_byte else types.NORMAL
+        proto.pieces.add(piece=row.piece, score=row.score, type=kind)
+    proto.trainer_spec.model_type = schema.TrainerSpec.UNIGRAM
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    proto.trainer_spec.byte_fallback = byte_fallback
+    _set_normalizer(proto.normalizer_spec, content, origin)
+    return proto.SerializeToString(deterministic=True)
+
+
+def add_control(model: bytes, names: Iterable[str]) -> bytes:
+    """Return a serialised model with control pieces, which match no text, appended."""
+    proto = parse(model)
+    for name in names:
+        proto.pieces.add(piece=name, score=0.0, type=proto.SentencePiece.CONTROL)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString(deterministic=True)
+
+
+def parse(model: bytes) -> Any:
+    """Return a serialised model as a `ModelProto`."""
+    return _schema().ModelProto.FromString(model)
+
+
+def _schema() -> Any:
+    return importlib.import_module("sentencepiece.sentencepiece_model_pb2")
+
+
+def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
+    steps = list(_steps(content.get("normalizer"), "normalizers"))
+    splits = list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
+    for step in steps + splits:
+        if step["type"] not in _KNOWN_STEPS:
+            raise InputError(
+                f"{origin} prepares text by {step['type']}, which SentencePiece does "
+                "not know. Put the checkpoint's SentencePiece model beside it."
+            )
+    tables = [step for step in steps if step["type"] == "Precompiled"]
+    try:
+        for step in tables:
+            table = step["precompiled_charsmap"] or ""
+            spec.precompiled_charsmap = base64.b64decode(table, validate=True)
+    except binascii.Error as error:
+        raise InputError(
+            f"`precompiled_charsmap` in {origin} is not base64: {error}. Copy it anew."
+        ) from error
+    spec.remove_extra_whitespaces = any(
+        (step["type"], step.get("pattern", {}).get("Regex")) in _BLANKS
+        for step in steps + splits
+    )
+    metaspace = [step for step in splits if step["type"] == "Metaspace"]
+    spec.add_dummy_prefix = any(
+        step.get("prepend_scheme", "always") != "never"
+        and step.get("add_prefix_space", True)
+        for step in metaspace
+    )
+    spec.escape_whitespaces = True
+
+
+def _steps(part: dict[str, Any] | None, inner: str) -> Iterator[dict[str, Any]]:
+    if part is None:
+        return
+    if part["type"] != "Sequence":
+        yield part
+        return
+    for step in part[inner]:
+        yield from _steps(step, inner)
+
+
+def train_unigram(
+    texts: Iterable[str],
+    vocabulary_size: int,
+    folder: str | Path | None = None,
+    sample: int = 1_000_000,
+    character_coverage: float = 0.9995,
+) -> SentencePieceTokenizer:
+    """Learn a unigram vocabulary; the same texts always give the same bytes.
+
+    Text is normalised as in XLM-RoBERTa (NFKC with SentencePiece's own additions).
+
+    Args:
+        texts: Sentences, walked through once. Lines of over 4192 bytes are left out.
+        vocabulary_size: Rows of the word table, the four special tokens included.
+        folder: Where to save the tokenizer, if anywhere.
+        sample: Sentences kept in memory, over 100; of more, a fixed random choice.
+        character_coverage: Share of all characters in the texts that get a piece of
+            their own, in (0, 1]; the rarest of the others are unknown.
+
+    Raises:
+        InputError: The texts are too few, or too varied, for so many rows; the message
+            gives the largest, or smallest, number that works.
+
+    Source: Kudo, ACL 2018 (arXiv:1804.10959).
+
+    Example:
+        >>> texts = [pair.target for pair in msd.testing.tiny_pairs()]
+        >>> tokenizer = msd.tokenizers.train_unigram(texts, 60, folder="tokenizer")
+        >>> tokenizer.vocabulary_size, tokenizer.encode([""])
+        (60, [[0, 2]])
+    """
+    from sentencepiece import SentencePieceTrainer
+
+    checks.at_least(5, vocabulary_size=vocabulary_size)
+    checks.at_least(_LEAST_SAMPLE, sample=sample)
+    if not 0 < character_coverage <= 1:
+        raise InputError(
+            "`character_coverage` must be above 0 and at most 1. Received: "
+            f"character_coverage={character_coverage}."
+        )
+    model, reader = io.BytesIO(), _Reader(texts)
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(reader),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocabulary_size - _EXTRA_ROWS,
+            normalization_rule_name="nmt_nfkc",
+            character_coverage=character_coverage,
+            input_sentence_size=sample,
+            shuffle_input_sentence=True,
+            num_threads=_THREADS,
+            minloglevel=_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        if reader.error is not None:
+            raise reader.error from None
+        raise _no_vocabulary(error, vocabulary_size, reader.count) from error
+    tokenizer = SentencePieceTokenizer(model.getvalue())
+    if folder is not None:
+        tokenizer.save(folder)
+    return tokenizer
+
+
+class _Reader:
+    """Hands texts to the trainer, which would hide an error raised in reading them."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts, self.count = texts, 0
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for text in self.texts:
+                yield from sentences([text], first=self.count)
+                self.count += 1
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _no_vocabulary(error: RuntimeError, size: int, count: int) -> InputError:
+    rule = "A vocabulary needs texts that are not empty."
+    repair = f"SentencePiece says: {error}"
+    if too_many := re.search(r"value <= (\d+)", str(error)):
+        largest = int(too_many[1]) + _EXTRA_ROWS
+        rule = f"`vocabulary_size` must be at most {largest} for these texts."
+        repair = "Lower it, or give more text."
+    elif too_few := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+        smallest = int(too_few[1]) + _EXTRA_ROWS
+        rule = f"`vocabulary_size` must be at least {smallest} to spell these texts."
+        repair = "Raise it, or lower `character_coverage`."
+    return InputError(
+        f"{rule} Received: vocabulary_size={size}, {count} texts. {repair}"
+    )

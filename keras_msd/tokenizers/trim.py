@@ -1,61 +1,243 @@
-"""A tokenizer with some of its pieces only, and which of them it cannot do without."""
+"""Vocabularies with some of their pieces only, and which ones texts need."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.bytepair import BytePairTokenizer
-from keras_msd.tokenizers.rebuild import parse
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.kinds import part_of_kind
+from keras_msd.tokenizers.sentencepiece import parse
 
 _UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
 
-def always_kept(tokenizer: Tokenizer) -> set[int]:
-    """Return the ids without which other texts would be split differently.
+class Trimming:
+    """How the vocabulary of a tokenizer.json loses pieces; kinds differ in some ways.
 
-    Special pieces in every kind. Unigram: also the least and the most likely piece, as
-    an unknown character costs a fixed amount more than the former. Byte pairs: also
-    every single byte, so that nothing becomes unknown.
-
-    Raises:
-        InputError: The tokenizer marks pieces inside or at the end of a word.
+    Args:
+        tokenizer: Stays as it is.
     """
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        return _unigram_always(tokenizer)
-    table = {piece: number for number, piece in enumerate(tokenizer.pieces())}
-    content = json.loads(tokenizer.definition)
-    kept = {table[token["content"]] for token in content["added_tokens"]}
-    kept |= {tokenizer.pad_id, tokenizer.start_id}
-    kept |= {tokenizer.end_id, tokenizer.unknown_id}
-    if isinstance(tokenizer, BytePairTokenizer):
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.table = {piece: number for number, piece in enumerate(tokenizer.pieces())}
+
+    @property
+    def prefix(self) -> str:
+        """What marks a piece that stands inside a word."""
+        return ""
+
+    def always_kept(self) -> set[int]:
+        """Return the ids without which other texts would be split differently.
+
+        Special pieces, in every kind.
+
+        Raises:
+            InputError: Such a vocabulary cannot be trimmed.
+        """
+        content, tokenizer = json.loads(self.tokenizer.definition), self.tokenizer
+        special = {tokenizer.pad_id, tokenizer.start_id}
+        special |= {tokenizer.end_id, tokenizer.unknown_id}
+        return special | {self.table[t["content"]] for t in content["added_tokens"]}
+
+    def derivation(self) -> Callable[[int], set[int]]:
+        """Return a function from an id to the ids that must be kept with it."""
+        return lambda number: set()
+
+    def definition(self, kept: Sequence[int]) -> bytes:
+        """Return the `definition` of a tokenizer that has only the pieces of `kept`."""
+        content: dict[str, Any] = json.loads(self.tokenizer.definition)
+        pieces = self.tokenizer.pieces()
+        table = {pieces[old]: new for new, old in enumerate(kept)}
+        model = content["model"]
+        vocabulary = model["vocab"]
+        model["vocab"] = {piece: table[piece] for piece in vocabulary if piece in table}
+        if "merges" in model:
+            model["merges"] = [
+                pair
+                for pair in model["merges"]
+                if all(part in table for part in (*pair, "".join(pair)))
+            ]
+        for token in content["added_tokens"]:
+            token["id"] = table[token["content"]]
+        # It adds start and end by id, which `Tokenizer.encode` does itself.
+        content["post_processor"] = None
+        return json.dumps(content, ensure_ascii=False).encode()
+
+
+class WordPieceTrimming(Trimming):
+    """The longest match at each place is still the longest."""
+
+    @property
+    def prefix(self) -> str:
+        """What the model puts before a piece inside a word, "##" in BERT."""
+        return self.tokenizer.backend.model.continuing_subword_prefix
+
+
+class BytePairTrimming(Trimming):
+    """The merge of the lowest rank at each step is still the lowest."""
+
+    def always_kept(self) -> set[int]:
+        """Return special ids and every single byte, so that nothing becomes unknown.
+
+        Raises:
+            InputError: The tokenizer marks pieces inside or at the end of a word.
+        """
+        model = json.loads(self.tokenizer.definition)["model"]
         for mark in ("continuing_subword_prefix", "end_of_word_suffix"):
-            if content["model"].get(mark):
+            if model.get(mark):
                 raise InputError(
                     f"Only byte pairs without `{mark}` can be trimmed. Received: "
-                    f"{content['model'][mark]!r}. Keep the whole vocabulary."
+                    f"{model[mark]!r}. Keep the whole vocabulary."
                 )
-        kept |= {number for piece, number in table.items() if len(piece) == 1}
-    return kept
+        single = {number for piece, number in self.table.items() if len(piece) == 1}
+        return super().always_kept() | single
+
+    def derivation(self) -> Callable[[int], set[int]]:
+        """Return a function from an id to those of the pieces that it is merged from.
+
+        Each merge on the way makes a piece. Merges inside a piece happen in the same
+        order whatever stands around it, because none of them crosses its border.
+        """
+        pieces = self.tokenizer.pieces()
+        merges = json.loads(self.tokenizer.definition)["model"]["merges"]
+        ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
+        return lambda number: {self.table[p] for p in _merged(pieces[number], ranks)}
 
 
-def derivation(tokenizer: Tokenizer) -> Callable[[int], set[int]]:
-    """Return a function from an id to the ids that must be kept with it.
+class UnigramTrimming(Trimming):
+    """The likeliest of all splits is still there and still the likeliest."""
 
-    A byte-pair piece is made by merges, each of which makes a piece. Merges inside a
-    piece happen in the same order whatever stands around it, because none of them
-    crosses its border. Pieces of other kinds need no others.
+    def always_kept(self) -> set[int]:
+        """Return special ids, and those of the least and the most likely piece.
+
+        An unknown character costs a fixed amount more than the least likely one.
+        """
+        pieces = parse(self.tokenizer.definition).pieces
+        kept = set(range(_UNIGRAM_SPECIAL))
+        if not pieces:
+            return kept
+        types = type(pieces[0])
+        normal = [n for n, piece in enumerate(pieces) if piece.type == types.NORMAL]
+        normal.sort(key=lambda number: pieces[number].score)
+        kept |= {number + 1 for number in normal[:1] + normal[-1:]}
+        trimmable = (types.NORMAL, types.UNUSED)
+        return kept | {
+            number + 1
+            for number, piece in enumerate(pieces)
+            if number >= _UNIGRAM_SPECIAL - 1 and piece.type not in trimmable
+        }
+
+    def definition(self, kept: Sequence[int]) -> bytes:
+        """Return the serialised model that has only the pieces of `kept`."""
+        proto = parse(self.tokenizer.definition)
+        # A fresh model, because a published one may carry examples of how all of its
+        # pieces split a text, which TensorFlow's operation tries when it loads.
+        trimmed = type(proto)()
+        trimmed.pieces.extend(proto.pieces[: _UNIGRAM_SPECIAL - 1])
+        trimmed.pieces.extend(
+            proto.pieces[number - 1] for number in kept if number >= _UNIGRAM_SPECIAL
+        )
+        for part in ("trainer_spec", "normalizer_spec", "denormalizer_spec"):
+            if proto.HasField(part):
+                getattr(trimmed, part).CopyFrom(getattr(proto, part))
+        trimmed.trainer_spec.vocab_size = len(trimmed.pieces)
+        return trimmed.SerializeToString(deterministic=True)
+
+
+def _trimming(tokenizer: Tokenizer) -> Trimming:
+    what, repair = "A vocabulary that loses pieces", "Keep the whole vocabulary."
+    return part_of_kind(tokenizer, "trimming", what, repair)(tokenizer)
+
+
+def choose_pieces(
+    tokenizer: Tokenizer,
+    counts: np.ndarray,
+    keep: int | float | None = None,
+    min_count: int = 1,
+) -> list[int]:
+    """Return the ids to keep, ascending.
+
+    Always kept: special pieces; every single character of the pieces that occur, so
+    that what replaces a removed piece is spelled and not unknown; and pieces that occur
+    and have a character without a piece of its own. Then the most frequent pieces, of
+    equally frequent ones those of the lower id.
+
+    Args:
+        tokenizer: Has the vocabulary.
+        counts: int `(vocabulary_size,)`, how often each id occurs in the texts.
+        keep: How many pieces there may be, all told; or the share of the texts' tokens,
+            in (0, 1], that the kept ones have to make up; None for no limit.
+        min_count: A piece that occurs less often is only kept if it must be.
+
+    Raises:
+        InputError: `keep` or `min_count` does not fit, or `counts` is all zeros.
     """
-    if not isinstance(tokenizer, BytePairTokenizer):
-        return lambda number: set()
+    checks.at_least(1, min_count=min_count)
+    share = isinstance(keep, float) and 0 < keep <= 1
+    number = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
+    if not (keep is None or share or number):
+        raise InputError(
+            "`keep` must be a number of pieces from 1 on (an int), a share of the "
+            "tokens above 0 and up to 1.0 (a float), or None. Received: "
+            f"keep={keep!r}."
+        )
+    total, most = int(counts.sum()), int(counts.max(initial=0))
+    if not total:
+        raise InputError(
+            "The texts must hold something to split into pieces. Received: no texts, "
+            "or only empty ones. Give sentences of the languages to keep."
+        )
+    if min_count > most:
+        raise InputError(
+            f"`min_count` must be at most {most}, what the most frequent piece has. "
+            f"Received: min_count={min_count}. With it nothing would be left."
+        )
+    trimming = _trimming(tokenizer)
+    kept = trimming.always_kept() | _needed_letters(trimming, counts)
+    goal = total * keep if isinstance(keep, float) else np.inf
+    room = keep if isinstance(keep, int) else len(counts)
+    if room < len(kept):
+        raise InputError(
+            f"`keep` must be at least {len(kept)}: special pieces and the characters "
+            f"of the texts need so many. Received: keep={keep}."
+        )
+    parts = trimming.derivation()
+    covered = int(counts[list(kept)].sum())
+    candidates = np.flatnonzero(counts >= min_count)
+    for number in candidates[np.argsort(-counts[candidates], kind="stable")]:
+        group = {int(number), *parts(int(number))} - kept
+        if covered >= goal or len(kept) + len(group) > room:
+            break
+        kept |= group
+        covered += int(counts[list(group)].sum())
+    return sorted(kept)
+
+
+def _needed_letters(trimming: Trimming, counts: np.ndarray) -> set[int]:
+    tokenizer, table, prefix = trimming.tokenizer, trimming.table, trimming.prefix
     pieces = tokenizer.pieces()
-    table = {piece: number for number, piece in enumerate(pieces)}
-    merges = json.loads(tokenizer.definition)["model"]["merges"]
-    ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
-    return lambda number: {table[part] for part in _merged(pieces[number], ranks)}
+    kept: set[int] = set()
+    characters: set[str] = set()
+    for number in np.flatnonzero(counts).tolist():
+        if number == tokenizer.unknown_id:
+            continue
+        text = pieces[number].removeprefix(prefix)
+        inside = len(text) < len(pieces[number])
+        spelling = [
+            prefix * (inside or at > 0) + letter for at, letter in enumerate(text)
+        ]
+        characters.update(text)
+        if not all(piece in table for piece in spelling):
+            kept.add(number)
+    # "##a" may open a word in the next text, and "a" stand inside one.
+    forms = {start + letter for letter in characters for start in ("", prefix)}
+    return kept | {table[form] for form in forms if form in table}
 
 
 def trim_tokenizer(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
@@ -68,91 +250,36 @@ def trim_tokenizer(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
 
     Args:
         tokenizer: Stays as it is.
-        kept: Ids in ascending order, with all of `always_kept` and of `derivation`.
+        kept: Ids in ascending order, as `choose_pieces` returns them: with all that the
+            kind always keeps and all that the others are derived from.
             The piece of the k-th of them gets the id k, counted from 0.
 
     Raises:
-        InputError: `kept` is in another order, or lacks some of `always_kept`.
+        InputError: `kept` is in another order, or lacks some that are always kept.
     """
-    if list(kept) != sorted(always_kept(tokenizer).union(kept)):
+    trimming = _trimming(tokenizer)
+    if list(kept) != sorted(trimming.always_kept().union(kept)):
         raise InputError(
-            "`kept` must be ascending ids, each once, with all that `always_kept` "
-            f"returns. Received: {len(kept)} ids. Take them from `choose_pieces`."
+            "`kept` must be ascending ids, each once, with all that a vocabulary of "
+            f"kind {tokenizer.kind} always keeps. Received: {len(kept)} ids. Take them "
+            "from `choose_pieces`."
         )
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        definition = _unigram_part(tokenizer, kept)
-    else:
-        definition = _backend_part(tokenizer, kept)
     return type(tokenizer).from_definition(
-        definition, tokenizer.settings, "the trimmed vocabulary"
+        trimming.definition(kept), tokenizer.settings, "the trimmed vocabulary"
     )
-
-
-def _unigram_always(tokenizer: SentencePieceTokenizer) -> set[int]:
-    pieces = parse(tokenizer.definition).pieces
-    kept = set(range(_UNIGRAM_SPECIAL))
-    if not pieces:
-        return kept
-    types = type(pieces[0])
-    normal = [
-        number for number, piece in enumerate(pieces) if piece.type == types.NORMAL
-    ]
-    normal.sort(key=lambda number: pieces[number].score)
-    kept |= {number + 1 for number in normal[:1] + normal[-1:]}
-    trimmable = (types.NORMAL, types.UNUSED)
-    return kept | {
-        number + 1
-        for number, piece in enumerate(pieces)
-        if number >= _UNIGRAM_SPECIAL - 1 and piece.type not in trimmable
-    }
-
-
-def _unigram_part(tokenizer: SentencePieceTokenizer, kept: Sequence[int]) -> bytes:
-    proto = parse(tokenizer.definition)
-    # A fresh model, because a published one may carry examples of how all of its pieces
-    # split a text, which TensorFlow's operation tries when it loads.
-    trimmed = type(proto)()
-    trimmed.pieces.extend(proto.pieces[: _UNIGRAM_SPECIAL - 1])
-    trimmed.pieces.extend(
-        proto.pieces[number - 1] for number in kept if number >= _UNIGRAM_SPECIAL
-    )
-    for part in ("trainer_spec", "normalizer_spec", "denormalizer_spec"):
-        if proto.HasField(part):
-            getattr(trimmed, part).CopyFrom(getattr(proto, part))
-    trimmed.trainer_spec.vocab_size = len(trimmed.pieces)
-    return trimmed.SerializeToString(deterministic=True)
-
-
-def _backend_part(tokenizer: Tokenizer, kept: Sequence[int]) -> bytes:
-    content: dict[str, Any] = json.loads(tokenizer.definition)
-    pieces = tokenizer.pieces()
-    table = {pieces[old]: new for new, old in enumerate(kept)}
-    model = content["model"]
-    model["vocab"] = {piece: table[piece] for piece in model["vocab"] if piece in table}
-    if "merges" in model:
-        model["merges"] = [
-            pair
-            for pair in model["merges"]
-            if all(part in table for part in (*pair, "".join(pair)))
-        ]
-    for token in content["added_tokens"]:
-        token["id"] = table[token["content"]]
-    # It adds start and end by id, which `Tokenizer.encode` does itself.
-    content["post_processor"] = None
-    return json.dumps(content, ensure_ascii=False).encode()
 
 
 def _merged(piece: str, ranks: dict[tuple[str, ...], int]) -> Iterator[str]:
     """Yield what each merge makes while single characters become `piece`."""
     parts = list(piece)
     while True:
-        found = [
+        merges = [
             (ranks[pair], place)
             for place, pair in enumerate(pairwise(parts))
             if pair in ranks
         ]
-        if not found:
+        if not merges:
             return
-        place = min(found)[1]
+        place = min(merges)[1]
         parts[place : place + 2] = ["".join(parts[place : place + 2])]
         yield parts[place]

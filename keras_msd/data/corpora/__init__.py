@@ -1,6 +1,5 @@
 """Public corpora: fetched from their homes, verified, turned into our TSV files."""
 
-from keras_msd.data.corpora.catalogue import Corpus, corpora, corpus
-from keras_msd.data.corpora.get import get_corpus
+from keras_msd.lazy import lazy_names
 
-__all__ = ["Corpus", "corpora", "corpus", "get_corpus"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

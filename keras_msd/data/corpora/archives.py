@@ -5,14 +5,16 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained
 from keras_msd.data.readers.lines import decode_lines
 
 MOST_MEMBERS = 10_000
 LARGEST = 16 << 30  # bytes of all members; the largest corpus here has under 2 GiB
 MOST_TIMES = 200  # as large as the archive, which text never is
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 TAR_ERRORS = (tarfile.TarError, EOFError, zlib.error, OSError)
 WRONG = "It is not the archive of this corpus: delete it."
 SMALL = 1 << 20  # bytes that any archive may hold
@@ -30,28 +32,26 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             block meets the damage; or a member is locked, leads out of the folder, or
             is far too large.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            names = [member.filename for member in members]
-            size = sum(member.file_size for member in members)
-            _check(path, names, len(names), size)
-            if any(member.flag_bits & 1 for member in members):
-                raise InputError(f"`{path}` is locked with a password.")
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError(_damaged(path, error)) from error
+    damaged = partial(_damaged, path)
+    with explained(damaged, *ZIP_ERRORS), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        names = [member.filename for member in members]
+        _check(path, names, len(names), sum(member.file_size for member in members))
+        if any(member.flag_bits & 1 for member in members):
+            raise InputError(f"`{path}` is locked with a password.")
+        yield archive
 
 
 def zip_member(archive: zipfile.ZipFile, ending: str) -> str:
     """Return the one member that ends so; raise `InputError` if there is not one."""
-    found = [name for name in archive.namelist() if name.endswith(ending)]
-    if len(found) != 1:
+    names = archive.namelist()
+    members = [name for name in names if name.endswith(ending)]
+    if len(members) != 1:
         raise InputError(
             f"`{archive.filename}` must hold one file `*{ending}`. Received: "
-            f"{', '.join(found) or 'none'}, among {', '.join(archive.namelist()[:9])}."
+            f"{', '.join(members) or 'none'}, among {', '.join(names[:9])}."
         )
-    return found[0]
+    return members[0]
 
 
 def zip_lines(archive: zipfile.ZipFile, member: str) -> Lines:
@@ -66,31 +66,33 @@ def tar_lines(path: Path) -> Iterator[tuple[str, Lines]]:
     Raises:
         InputError: As `open_zip`; or a member is a link or a device.
     """
-    total = 0
-    try:
-        with tarfile.open(path, "r:*") as archive:
-            for number, member in enumerate(archive, 1):
-                total += member.size
-                _check(path, [member.name], number, total)
-                if member.isdir():
-                    continue
-                handle = archive.extractfile(member) if member.isfile() else None
-                if handle is None:
-                    raise InputError(
-                        f"`{path}` holds `{member.name}`, which is a link or a device. "
-                        f"{WRONG}"
-                    )
-                lines = decode_lines(handle, f"{path}, member {member.name}")
-                yield member.name, _whole(path, lines)
-    except TAR_ERRORS as error:
-        raise InputError(_damaged(path, error)) from error
+    total, damaged = 0, partial(_damaged, path)
+    with explained(damaged, *TAR_ERRORS), tarfile.open(path, "r:*") as archive:
+        for number, member in enumerate(archive, 1):
+            total += member.size
+            _check(path, [member.name], number, total)
+            if member.isdir():
+                continue
+            handle = archive.extractfile(member) if member.isfile() else None
+            if handle is None:
+                raise InputError(
+                    f"`{path}` holds `{member.name}`, which is a link or a device. "
+                    f"{WRONG}"
+                )
+            lines = decode_lines(handle, f"{path}, member {member.name}")
+            yield member.name, _whole(path, lines)
 
 
 def _whole(path: Path, lines: Lines) -> Lines:
-    try:
+    with explained(partial(_damaged, path), *TAR_ERRORS):
         yield from lines
-    except TAR_ERRORS as error:
-        raise InputError(_damaged(path, error)) from error
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"`{path}` is a damaged or truncated archive ({error}). Delete it and give the "
+        "command again."
+    )
 
 
 def _check(path: Path, names: list[str], count: int, size: int) -> None:
@@ -110,10 +112,3 @@ def _check(path: Path, names: list[str], count: int, size: int) -> None:
         raise InputError(
             f"`{path}` may unpack to {limit:,} bytes. Received: {size:,}. {WRONG}"
         )
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    return (
-        f"`{path}` is a damaged or truncated archive ({error}). Delete it and give the "
-        "command again."
-    )

@@ -1,7 +1,6 @@
 """The corpora that can be fetched: `catalogue.toml` and `checksums.tsv`."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from keras_msd import checks
 from keras_msd.checks import InputError
+from keras_msd.files import read_toml
 
 HERE = Path(__file__).parent
 CODE = re.compile(r"[a-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
@@ -51,7 +51,14 @@ class Portion:
 
 @dataclass(frozen=True)
 class Corpus:
-    """An entry of `catalogue.toml`, which explains the fields."""
+    """An entry of `catalogue.toml`, which explains the fields.
+
+    Example:
+        >>> from keras_msd.data.corpora import corpus
+        >>> portion = corpus("europarl").portions(["de"])[0]
+        >>> portion.files[0].name
+        'de-en.txt.zip'
+    """
 
     name: str
     title: str
@@ -75,25 +82,24 @@ class Corpus:
             InputError: A code is none or the home has no such language; or `languages`
                 is None and the home's are not listed.
         """
-        wanted = None if languages is None else list(dict.fromkeys(languages))
-        for code in wanted or ():
+        asked = list(dict.fromkeys(languages or ()))
+        for code in asked:
             if not CODE.fullmatch(code):
                 raise InputError(
                     "A language must be a code such as `de` or `pt_br`. Received: "
                     f"{code!r}."
                 )
         if not any("{" in url for url in self.urls):
-            return [Portion(tuple(wanted or ()), "", self._files(""))]
-        if not wanted:
-            if not self.languages:
-                raise InputError(
-                    f"`languages` must name those to fetch of `{self.name}`. Received: "
-                    "none. Give codes, for example: --languages de,fr"
-                )
-            wanted = list(self.languages)
+            return [Portion(tuple(asked), "", self._files(""))]
+        asked = asked or list(self.languages)
+        if not asked:
+            raise InputError(
+                f"`languages` must name those to fetch of `{self.name}`. Received: "
+                "none. Give codes, for example: --languages de,fr"
+            )
         if "en" not in self.always:  # English is the other half of every pair
-            wanted = [code for code in wanted if code != "en"]
-        codes = {code: self._home_code(code) for code in (*self.always, *wanted)}
+            asked = [code for code in asked if code != "en"]
+        codes = {code: self._home_code(code) for code in (*self.always, *asked)}
         if not codes:
             raise InputError(
                 "`languages` must name one beside English, which every pair has. "
@@ -121,8 +127,14 @@ class Corpus:
 
 @cache
 def corpora() -> dict[str, Corpus]:
-    """Return every corpus of the catalogue by name."""
-    entries = tomllib.loads((HERE / "catalogue.toml").read_text(encoding="utf-8"))
+    """Return every corpus of the catalogue by name.
+
+    Example:
+        >>> from keras_msd.data.corpora import corpora
+        >>> "tatoeba" in corpora()
+        True
+    """
+    entries = read_toml(HERE / "catalogue.toml")
     lists = ("urls", "languages", "always")
     return {
         name: Corpus(name, **entry | {k: tuple(entry.get(k, ())) for k in lists})
@@ -131,7 +143,13 @@ def corpora() -> dict[str, Corpus]:
 
 
 def corpus(name: str) -> Corpus:
-    """Return the corpus of that name; raise `InputError` if there is none."""
+    """Return the corpus of that name; raise `InputError` if there is none.
+
+    Example:
+        >>> from keras_msd.data.corpora import corpus
+        >>> corpus("ted2020").licence
+        'CC BY-NC-ND 4.0 (TED Talks Usage Policy): no commercial use'
+    """
     checks.one_of(corpora(), name=name)
     return corpora()[name]
 

@@ -1,22 +1,43 @@
 """Fetch a file: resumed where it broke, verified, complete or not there at all."""
 
+import errno
 import hashlib
+import http.client
 import os
 import re
 import time
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from ssl import SSLError
 from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.data.corpora.catalogue import RemoteFile
-from keras_msd.data.corpora.remote import Broken, RangeRefused, Unavailable, request
 from keras_msd.files import read_json, write_json
 from keras_msd.progress import track
 
 BLOCK = 1 << 20
 TRIES = 5  # in a row that bring nothing
 PAUSE = 1.0  # seconds before the second try, then twice as long each time
+TIMEOUT = 60  # seconds without a byte
+MIRROR = "KERAS_MSD_MIRROR"
+NO_NETWORK = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
+PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may mend
+
+
+class Broken(Exception):
+    """The connection broke, or the server asks to try again: another try may do."""
+
+
+class Unavailable(InputError):
+    """The home did not give the file; it may still be had by hand."""
+
+
+class RangeRefused(Exception):
+    """The file has no such bytes (status 416): what is here is of another file."""
 
 
 def fetch(file: RemoteFile, folder: str | Path) -> dict[str, Any]:
@@ -64,30 +85,32 @@ def fetch(file: RemoteFile, folder: str | Path) -> dict[str, Any]:
 def _transfer(file: RemoteFile, part: Path) -> dict[str, Any]:
     failures = 0
     while True:
-        before = part.stat().st_size if part.exists() else 0
+        before = _size(part)
         try:
             return _receive(file, part)
         except RangeRefused:
             part.unlink(missing_ok=True)
             failures, reason = failures + 1, "its home gave parts of another file"
         except Broken as error:
-            now = part.stat().st_size if part.exists() else 0
-            failures = 1 if now >= before + BLOCK else failures + 1
+            failures = 1 if _size(part) >= before + BLOCK else failures + 1
             reason = str(error)
         if failures >= TRIES:
-            now = part.stat().st_size if part.exists() else 0
             raise Unavailable(
-                f"The download of `{file.url}` broke off after {now:,} bytes, "
+                f"The download of `{file.url}` broke off after {_size(part):,} bytes, "
                 f"{TRIES} times in a row ({reason}). The same command goes on from "
                 "there."
             )
         time.sleep(PAUSE * 2 ** (failures - 1))
 
 
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
 def _receive(file: RemoteFile, part: Path) -> dict[str, Any]:
     """Receive what is missing; return what the server said of the whole file."""
     said = read_json(_note(part)) if _note(part).is_file() and part.is_file() else {}
-    start = part.stat().st_size if said.get("url") == file.url else 0
+    start = _size(part) if said.get("url") == file.url else 0
     if start and start == said["size"]:
         return said
     validator = _validator(said)
@@ -102,16 +125,14 @@ def _receive(file: RemoteFile, part: Path) -> dict[str, Any]:
             if first != start or any(now[k] != said[k] for k in now if now[k]):
                 raise RangeRefused  # another file than the one begun
         else:
-            start, length = 0, response.headers.get("Content-Length", "")
-            size = int(length) if length.isdigit() else None
-            said = _said(file, response.headers, size)
+            start = 0
+            said = _said(file, response.headers, _length(response.headers))
             part.unlink(missing_ok=True)  # else it would pass for the new file's start
             write_json(_note(part), said)
         total = said["size"]
         left = None if total is None else -(-(total - start) // BLOCK)
         with open(part, "ab" if start else "wb") as out:
-            blocks = _blocks(response)
-            for block in track(blocks, left, f"{file.name}, MiB"):
+            for block in track(_blocks(response), left, f"{file.name}, MiB"):
                 out.write(block)
             out.flush()
             os.fsync(out.fileno())
@@ -180,3 +201,117 @@ def _look(
         wrong = f"have the SHA-256 {file.sha256}. Received: {checksum}"
     by = "sha256" if file.sha256 else "nothing" if size is None else "size"
     return {"bytes": got, "sha256": checksum, "verified": by}, wrong
+
+
+def address(url: str) -> str:
+    """Return where `url` is asked for.
+
+    With `KERAS_MSD_MIRROR=http://host/path` in the environment, that is
+    `http://host/path/<host of the url>/<path of the url>`.
+    """
+    mirror = os.environ.get(MIRROR, "").rstrip("/")
+    return f"{mirror}/{url.partition('://')[2]}" if mirror else url
+
+
+@contextmanager
+def request(
+    url: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+) -> Iterator[http.client.HTTPResponse]:
+    """Yield the answer to a request.
+
+    Raises:
+        Unavailable: The home cannot be reached, has no such file, or refuses it.
+        RangeRefused: The file has not the bytes that `headers` ask for.
+        Broken: The connection broke, also inside the `with` block.
+    """
+    asked = urllib.request.Request(address(url), headers=dict(headers or {}))
+    asked.method = method
+    asked.add_header("User-Agent", "keras-msd")
+    asked.add_header("Accept-Encoding", "identity")
+    try:
+        with _OPENER.open(asked, timeout=TIMEOUT) as response:
+            yield response
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in PASSING:
+                raise Broken(f"status {error.code} {error.reason}") from error
+            if error.code == 416:
+                raise RangeRefused from error
+        raise Unavailable(_refused(url, error)) from error
+    except urllib.error.URLError as error:
+        reason = error.reason
+        passing = isinstance(reason, TimeoutError | ConnectionError)
+        if passing and not isinstance(reason, ConnectionRefusedError):
+            raise Broken(str(reason)) from error
+        raise Unavailable(f"`{url}` cannot be reached ({reason}).") from error
+    except (
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+        SSLError,
+    ) as error:
+        raise Broken(str(error) or type(error).__name__) from error
+    except OSError as error:
+        if error.errno not in NO_NETWORK:
+            raise  # of the disk, say
+        raise Broken(str(error)) from error
+
+
+def size_of(url: str) -> int | None:
+    """Return the bytes that a file has, None if its home does not say.
+
+    Raises:
+        Unavailable: As `request`.
+    """
+    try:
+        with request(url, method="HEAD") as response:
+            return _length(response.headers)
+    except Broken:  # the download itself is patient, and will tell
+        return None
+    except Unavailable as error:
+        if getattr(error.__cause__, "code", None) in (405, 501):  # no HEAD here
+            return None
+        raise
+
+
+def _length(headers: Any) -> int | None:
+    length = headers.get("Content-Length", "")
+    return int(length) if length.isdigit() else None
+
+
+def _refused(url: str, error: urllib.error.HTTPError) -> str:
+    said = f"its home answered {error.code} {error.reason}"
+    if error.code in (404, 410):
+        return (
+            f"`{url}` does not exist: {said}. The corpus may lack this language, or "
+            "may have moved."
+        )
+    return f"`{url}` was not given: {said}."
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows an address of the web only, never from https to http; keeps HEAD."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: Any,
+        code: int,
+        msg: str,
+        headers: Any,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        scheme = newurl.partition(":")[0].lower()
+        allowed = ("https",) if req.type == "https" else ("http", "https")
+        if scheme not in allowed:
+            raise Unavailable(
+                f"`{req.full_url}` sends on to `{newurl}`, which is not followed: from "
+                "https only to https."
+            )
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None:
+            following.method = req.get_method()
+        return following
+
+
+_OPENER = urllib.request.build_opener(_Redirects)

@@ -3,29 +3,17 @@
 import datetime
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained
 from keras_msd.data.corpora.catalogue import Corpus, Portion, RemoteFile, corpus
-from keras_msd.data.corpora.download import fetch
-from keras_msd.data.corpora.mining import bucc
-from keras_msd.data.corpora.parallel import Rows, moses, tatoeba
-from keras_msd.data.corpora.remote import Unavailable, size_of
-from keras_msd.data.corpora.similarity import sts2017, sts2017_extended, stsb
+from keras_msd.data.corpora.convert import CONVERTERS, Rows
+from keras_msd.data.corpora.download import Unavailable, fetch, size_of
 from keras_msd.files import file_digest, read_json, write_json
 from keras_msd.progress import track
 
-Convert = Callable[[Corpus, Portion, list[Path], Path], Rows]
-
-CONVERTERS: dict[str, Convert] = {
-    "bucc": bucc,
-    "moses": moses,
-    "sts2017": sts2017,
-    "sts2017-extended": sts2017_extended,
-    "stsb": stsb,
-    "tatoeba": tatoeba,
-}
 ROOM = 3  # bytes of disk for each byte to fetch: the archive, the tables, to spare
 
 
@@ -56,17 +44,29 @@ def get_corpus(
     Raises:
         InputError: The name or a language is unknown, a file cannot be had (the
             message gives the steps by hand) or is not what it should be.
+
+    Example:
+        >>> from keras_msd.data.corpora import get_corpus
+        >>> def agree(plan):  # a download would begin with True
+        ...     print(plan["title"], [file["here"] for file in plan["files"]])
+        ...     return False
+        >>> get_corpus("bucc2018", ["de"], "data", agree)["done"]
+        BUCC 2018... [False, False]
+        False
     """
     chosen, out = corpus(name), Path(out)
     folder, record_path = out / "downloads" / name, out / "sources" / f"{name}.json"
-    record = read_json(record_path) if record_path.is_file() else _new_record(chosen)
+    about = {key: getattr(chosen, key) for key in ("title", "home", "licence", "note")}
+    record = about | {"files": {}, "outputs": {}}
+    if record_path.is_file():
+        record = read_json(record_path)
     portions = chosen.portions(languages)
     outputs: Rows = {}
     todo = []
     for portion in portions:
-        made = _made(portion, record, out)
-        outputs |= made
-        if not made:
+        written = _written(portion, record, out)
+        outputs |= written
+        if not written:
             todo.append(portion)
     files = list(dict.fromkeys(file for portion in todo for file in portion.files))
     plan = _plan(chosen, files, folder)
@@ -101,10 +101,8 @@ def _plan(chosen: Corpus, files: list[RemoteFile], folder: Path) -> dict[str, An
         if here:
             size = path.stat().st_size
         elif size is None:
-            try:
+            with explained(partial(_by_hand, file, folder), Unavailable):
                 size = size_of(file.url)
-            except Unavailable as error:
-                raise InputError(_by_hand(error, file, folder)) from error
         row = {"name": file.name, "url": file.url, "bytes": size}
         rows.append(row | {"sha256": file.sha256, "here": here})
     keys = ("name", "title", "home", "licence", "note", "checksums")
@@ -114,10 +112,8 @@ def _plan(chosen: Corpus, files: list[RemoteFile], folder: Path) -> dict[str, An
 def _fetch(
     file: RemoteFile, folder: Path, known: dict[str, Any] | None, record_path: Path
 ) -> dict[str, Any]:
-    try:
+    with explained(partial(_by_hand, file, folder), Unavailable):
         got = fetch(file, folder)
-    except Unavailable as error:
-        raise InputError(_by_hand(error, file, folder)) from error
     if known is not None:
         if known["sha256"] == got["sha256"]:
             return known
@@ -130,22 +126,17 @@ def _fetch(
     return {"url": file.url, "retrieved": today} | got
 
 
-def _made(portion: Portion, record: dict[str, Any], out: Path) -> Rows:
+def _written(portion: Portion, record: dict[str, Any], out: Path) -> Rows:
     """Return the rows of what a portion gave, nothing if any of it is not there."""
     if not portion.code:  # one file of all languages, and others may be wanted now
         return {}
     names = [file.name for file in portion.files]
-    made = {p: e for p, e in record["outputs"].items() if e["from"] == names}
+    entries = {p: e for p, e in record["outputs"].items() if e["from"] == names}
     whole = all(
         (out / path).is_file() and file_digest(out / path) == entry["digest"]
-        for path, entry in made.items()
+        for path, entry in entries.items()
     )
-    return {path: entry["rows"] for path, entry in made.items()} if whole else {}
-
-
-def _new_record(chosen: Corpus) -> dict[str, Any]:
-    about = {key: getattr(chosen, key) for key in ("title", "home", "licence", "note")}
-    return about | {"files": {}, "outputs": {}}
+    return {path: entry["rows"] for path, entry in entries.items()} if whole else {}
 
 
 def _check_room(plan: dict[str, Any], out: Path) -> None:
@@ -159,7 +150,7 @@ def _check_room(plan: dict[str, Any], out: Path) -> None:
         )
 
 
-def _by_hand(error: Unavailable, file: RemoteFile, folder: Path) -> str:
+def _by_hand(file: RemoteFile, folder: Path, error: Exception) -> str:
     return (
         f"{error} By hand: get {file.url} on a machine or network that can, put it at "
         f"{folder / file.name}, and give the same command again."

@@ -1,18 +1,29 @@
-"""Random meanings, and which split their words belong to."""
+"""Random meanings, which split their words belong to, and small changes of them."""
 
 import random
-from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, TypeVar
 
-from keras_msd.data.made import sense
-from keras_msd.data.made.lexicon import Entry, table
-from keras_msd.data.made.meaning import Event, Meaning
+from keras_msd.data.made.meaning import (
+    Entry,
+    Event,
+    Meaning,
+    acts,
+    fits,
+    is_natural,
+    table,
+    takes_object,
+    takes_place,
+)
 
 T = TypeVar("T")
 ADJECTIVE_RATE = 0.3
 PLACE_RATE = 0.7
 NEGATION_RATE = 0.12
+CHANGED = ("subject", "adjective", "verb", "object", "place", "weather", "negated")
+SAME_MODE_RATE = 0.8
 
 
 class Draw:
@@ -37,7 +48,7 @@ class Draw:
         templates = [t for t in table("templates") if t.held_out == self.held_out]
         while True:
             meaning = self.meaning(self.pick(templates))
-            if any(entry.held_out for entry in meaning.entries()) == self.held_out:
+            if meaning.held_out == self.held_out:
                 yield meaning
 
     def meaning(self, template: Entry) -> Meaning:
@@ -84,26 +95,41 @@ class Draw:
             beside: An event of the same sentence, of another subject and verb.
         """
         used = (beside.verb, beside.subject) if beside else ()
-        verb = self.pick([v for v in verbs(tense, self.held_out) if v not in used])
-        who = [s for s in subjects(verb, self.held_out) if s not in used]
-        subject = self.pick(who)
+        words = partial(_words, self.held_out)
+        verbs = words("verbs", is_natural, tense)
+        verb = self.pick([v for v in verbs if v not in used])
+        subjects = words("subjects", acts, verb)
+        subject = self.pick([s for s in subjects if s not in used])
         thing = where = adjective = None
         if verb.listed("objects"):
-            thing = self.pick(objects(verb, subject, self.held_out))
+            thing = self.pick(words("objects", takes_object, verb, subject))
         bare = thing is None and not framed
         place = place and not negated and bool(verb.listed("places"))
         if place and (bare or self.uniform() < PLACE_RATE):
-            where = self.pick(places(verb, subject, self.held_out))
+            where = self.pick(words("places", takes_place, verb, subject))
         described = described and subject.facts["kind"] == "p"
         if described and self.uniform() < ADJECTIVE_RATE:
-            adjective = self.pick(allowed("adjectives", self.held_out))
+            adjective = self.pick(words("adjectives"))
         return Event(subject, verb, adjective, thing, where, negated)
 
 
 @cache
-def allowed(name: str, held_out: bool) -> tuple[Entry, ...]:
-    """Return the rows of a table that a split may use: training none held out."""
-    return tuple(entry for entry in table(name) if held_out or not entry.held_out)
+def _words(
+    held_out: bool,
+    name: str,
+    rule: Callable[..., bool] = lambda entry: True,
+    *beside: Any,
+) -> tuple[Entry, ...]:
+    """Return the rows of a table that a split may use: training none held out.
+
+    Args:
+        held_out: Whether held-out rows are among them.
+        name: The table.
+        rule: Of `(*beside, row)`: whether the row goes with the words beside it.
+        *beside: Those words.
+    """
+    rows = (entry for entry in table(name) if held_out or not entry.held_out)
+    return tuple(entry for entry in rows if rule(*beside, entry))
 
 
 @cache
@@ -111,28 +137,54 @@ def _times(tenses: str) -> tuple[Entry, ...]:
     return tuple(t for t in table("times") if t.facts["tense"] in tenses)
 
 
-@cache
-def verbs(tense: str, held_out: bool) -> tuple[Entry, ...]:
-    """Return the verbs that are natural in a tense."""
-    found = allowed("verbs", held_out)
-    return tuple(verb for verb in found if tense in verb.facts["tenses"])
+def change(meaning: Meaning, draw: Draw) -> Meaning:
+    """Return `meaning` in other words, with none to three of its parts changed."""
+    for _ in range(int(draw.uniform() * 4)):
+        part = draw.pick(CHANGED)
+        if part == "weather":
+            if meaning.weather is not None:
+                meaning = replace(meaning, weather=draw.pick(table("weather")))
+        elif part == "negated":
+            if meaning.tense != "i":
+                negated = not meaning.event.negated
+                event = replace(meaning.event, negated=negated, place=None)
+                meaning = replace(meaning, event=event)
+        else:
+            meaning = replace(meaning, event=_other(meaning, part, draw))
+    return _reworded(meaning, draw)
 
 
-@cache
-def subjects(verb: Entry, held_out: bool) -> tuple[Entry, ...]:
-    """Return who can do it."""
-    return tuple(s for s in allowed("subjects", held_out) if sense.acts(verb, s))
+def _other(meaning: Meaning, part: str, draw: Draw) -> Event:
+    """Return the event with another word for `part`, or as it is if none fits."""
+    event, tense = meaning.event, meaning.tense
+    if part in ("object", "place") and getattr(event, part) is None:
+        return event
+    if part == "adjective" and event.subject.facts["kind"] != "p":
+        return event
+    rules: dict[str, tuple[Any, ...]] = {
+        "subject": (acts, event.verb),
+        "adjective": (),
+        "verb": (is_natural, tense),
+        "object": (takes_object, event.verb, event.subject),
+        "place": (takes_place, event.verb, event.subject),
+    }
+    words = _words(True, f"{part}s", *rules[part])
+    changes: list[dict[str, Any]] = [{part: word} for word in words]
+    events = [replace(event, **change) for change in changes]
+    if part in ("subject", "verb"):  # the other lists hold what fits these two
+        events = [changed for changed in events if fits(changed, tense)]
+    return draw.pick(events) if events else event
 
 
-@cache
-def objects(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
-    """Return what the subject can do it to."""
-    things = allowed("objects", held_out)
-    return tuple(one for one in things if sense.takes_object(verb, subject, one))
-
-
-@cache
-def places(verb: Entry, subject: Entry, held_out: bool) -> tuple[Entry, ...]:
-    """Return where the subject can do it."""
-    found = allowed("places", held_out)
-    return tuple(one for one in found if sense.takes_place(verb, subject, one))
+def _reworded(meaning: Meaning, draw: Draw) -> Meaning:
+    """Put the meaning in a template of the same frame, mostly of the same mode."""
+    mode = meaning.template.facts["mode"] if draw.uniform() < SAME_MODE_RATE else None
+    fitting = [
+        template
+        for template in table("templates")
+        if template.held_out
+        and meaning.tense in template.facts["tense"]
+        and template.facts["parts"] == meaning.template.facts["parts"]
+        and mode in (None, template.facts["mode"])
+    ]
+    return replace(meaning, template=draw.pick(fitting))

@@ -1,31 +1,133 @@
-"""Corpus readers, one format a file; `READERS` maps a format to its `read` function.
-
-A reader is `read(path, language)` and yields `(English, other language)`.
-"""
+"""Corpus readers: one format a module, one `Reader` each in the table `READERS`."""
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_msd import checks
+from keras_msd.checks import InputError
+from keras_msd.registry import Record, Registry
 
-READERS = {
-    "gettext": "keras_msd.data.readers.gettext.read",
-    "jsonl": "keras_msd.data.readers.jsonl.read",
-    "moses": "keras_msd.data.readers.moses.read",
-    "tmx": "keras_msd.data.readers.tmx.read",
-    "tsv": "keras_msd.data.readers.tsv.read",
-}
+if TYPE_CHECKING:
+    from keras_msd.data.pair import PairFile
 
-Reader = Callable[[Path, str], Iterator[tuple[str, str]]]
+Read = Callable[[Path, str], Iterator[tuple[str, str]]]
 
 
-def reader(format: str) -> Reader:
-    """Return the function that `READERS` lists under a format's name.
+@dataclass(frozen=True, kw_only=True)
+class Reader(Record):
+    """A format of parallel files: all that finding, opening and messages need.
+
+    A function is given itself, or as its dotted path and imported on use.
+
+    Attributes:
+        name: What `format` calls it.
+        suffixes: Ends of the names of its files, without the `.gz` that each may have.
+        read: From a file's path and the code of the language beside English to
+            `(English, other language)` pairs. `readers.lines` has what opens plain and
+            compressed files alike.
+        language: From a path to the code that the file itself names, or None; for
+            formats whose files can say it.
+        claims: Whether a file of no suffix in the table is of this format; for formats
+            whose suffix is a language.
+        opens: From a path and the language that was asked for, or None, to the files
+            of a corpus; for formats of several files.
+        words: How messages put the format, where the suffixes do not say it.
 
     Raises:
-        InputError: No reader has that name.
+        InputError: A part is empty, or a suffix has no point in front.
+
+    Example:
+        >>> from pathlib import Path
+        >>> def read(path, language):
+        ...     for line in path.read_text().splitlines():
+        ...         yield tuple(line.split(" = "))
+        >>> reader = msd.data.Reader(name="glossary", suffixes=(".gls",), read=read)
+        >>> _ = msd.data.READERS.register(reader)
+        >>> _ = Path("words.en-de.gls").write_text("house = Haus")
+        >>> list(msd.data.read_pairs("words.en-de.gls"))
+        [Pair(source='house', target='Haus', language='de')]
+        >>> _ = msd.data.READERS.remove("glossary")
     """
-    checks.one_of(READERS, format=format)
-    module, _, function = READERS[format].rpartition(".")
-    return getattr(import_module(module), function)
+
+    suffixes: tuple[str, ...]
+    read: Read | str
+    language: Callable[[Path], str | None] | str | None = None
+    claims: Callable[[Path], bool] | str | None = None
+    opens: "Callable[[Path, str | None], list[PairFile]] | str | None" = None
+    words: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(s.startswith(".") and s != ".gz" for s in self.suffixes):
+            raise InputError(
+                "`suffixes` must be a tuple of ends such as `.csv`, without the `.gz` "
+                f"that each may have. Received: suffixes={self.suffixes!r} in the "
+                f"record `{self.name}`."
+            )
+
+
+class Readers(Registry[Reader]):
+    """The formats by name; a suffix belongs to one of them."""
+
+    def register(self, record: Reader) -> Reader:
+        """Add a reader, which comes last, and return it.
+
+        Raises:
+            InputError: As `Registry.register`; or a suffix is another reader's.
+        """
+        for other in self.values():
+            shared = set(other.suffixes) & set(getattr(record, "suffixes", ()))
+            if shared and other.name != record.name:
+                raise InputError(
+                    f"A suffix belongs to one reader. Received: `{min(shared)}` of "
+                    f"`{record.name}`, which `{other.name}` reads. Leave it out, or "
+                    f'`remove("{other.name}")` first.'
+                )
+        return super().register(record)
+
+    def of_suffix(self, suffix: str) -> Reader | None:
+        """Return the reader that has a suffix, None if none has."""
+        return next((r for r in self.values() if suffix in r.suffixes), None)
+
+    def words(self) -> str:
+        """Return all that is known, for messages."""
+        named = [suffix for r in self.values() if not r.words for suffix in r.suffixes]
+        others = [reader.words for reader in self.values() if reader.words]
+        return ", or ".join([f"{', '.join(named)} (each also .gz)", *others])
+
+
+READERS = Readers(
+    "format",
+    Reader(
+        name="tsv",
+        suffixes=(".tsv",),
+        read="keras_msd.data.readers.tsv.read",
+    ),
+    Reader(
+        name="tmx",
+        suffixes=(".tmx",),
+        read="keras_msd.data.readers.tmx.read",
+        language="keras_msd.data.readers.tmx.first_language",
+    ),
+    Reader(
+        name="jsonl",
+        suffixes=(".jsonl", ".ndjson"),
+        read="keras_msd.data.readers.jsonl.read",
+        language="keras_msd.data.readers.jsonl.first_language",
+    ),
+    Reader(
+        name="gettext",
+        suffixes=(".po", ".mo"),
+        read="keras_msd.data.readers.gettext.read",
+        language="keras_msd.data.readers.gettext.first_language",
+    ),
+    Reader(
+        name="moses",
+        suffixes=(".en",),
+        read="keras_msd.data.readers.moses.read",
+        claims="keras_msd.data.readers.moses.claims",
+        opens="keras_msd.data.readers.moses.opened",
+        words="two files `x.en` and `x.<language>`",
+    ),
+)

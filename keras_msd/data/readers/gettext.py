@@ -1,19 +1,55 @@
-"""Gettext catalogues: English in `msgid`, its translation in `msgstr`."""
+"""Gettext catalogues: English in `msgid`, its translation in `msgstr`.
 
+Source: GNU gettext manual, "The Format of PO Files", "The Format of GNU MO Files".
+"""
+
+import codecs
 import gettext
 import re
-from collections.abc import Iterator
-from email.message import Message
+import struct
+from collections.abc import Iterator, Sequence
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import NamedTuple
+
+import polib
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers import gettext_mo, gettext_po
-from keras_msd.data.readers.gettext_entry import Entry
+from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes
 
 CODE = r"[a-z]{2,3}(?:[_@-][A-Za-z]+)*"
-UNSET = "nplurals=INTEGER; plural=EXPRESSION;"  # what a new template holds
+UNSET = "nplurals=INTEGER;plural=EXPRESSION;"  # what a new template holds
 ONE, MANY = 1, 5  # 5 takes the form of unnamed numbers: 2 is a dual in Arabic
+LARGEST = 1 << 28  # bytes; the largest catalogues have some millions
+
+HEAD = 1 << 16  # bytes in which the header must stand; licences come before it
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+LINE = re.compile(
+    r"(?:(msgctxt|msgid_plural|msgid|msgstr)\s*(\[\d\])?\s*)?"
+    rf"((?:{LITERAL.pattern}\s*)+)"
+)
+HEADER = re.compile(r'\s*msgid\s+""\s*\n\s*msgstr\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
+NUMBER = r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})"
+ESCAPE = re.compile(rf"((?:{NUMBER})+)|\\(.)")
+ORDER = (
+    "an entry is msgctxt, msgid, msgid_plural (both if any), then msgstr once, or "
+    "msgstr[0], msgstr[1], ... after a plural, with flags before all of it"
+)
+MAGIC = 0x950412DE
+Texts = tuple[Sequence[str], Sequence[str]]
+
+
+class Catalogue(NamedTuple):
+    """What `.po` and `.mo` hold alike.
+
+    Attributes:
+        header: Its fields, names in small letters.
+        entries: The English text, or (singular, plural); and its translation, with a
+            plural one for each form.
+    """
+
+    header: dict[str, str]
+    entries: list[Texts]
 
 
 def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
@@ -26,23 +62,24 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
     and line ends are the cleaning's affair.
 
     Args:
-        path: A `.po` or `.mo` file, each also `.gz`. A `.po` is read line by line, a
-            `.mo` as a whole.
+        path: A `.po` or `.mo` file, each also `.gz`; memory holds it whole.
         language: Code of the language beside English.
 
     Raises:
         InputError: The file breaks the format, names a character set that it is not
             in, has a plural rule that is no expression, or has no translation.
     """
-    rule, found = "", False
-    for entry in _entries(path):
-        if entry.is_header:
-            rule = _header(entry).get("Plural-Forms", "")  # in any case of letters
-            continue
-        for pair in _pairs(entry, rule, path):
-            found = True
-            yield pair
-    if not found:
+    header, entries = _catalogue(path)
+    rule, empty = header.get("plural-forms", ""), True
+    for english, texts in entries:
+        forms = [0] if len(english) == 1 else _forms(rule, path)
+        for index in dict.fromkeys(forms):
+            # The last of two equal indices: one form for both is the plural's.
+            text = english[-1] if index == forms[-1] else english[0]
+            if index < len(texts) and text and texts[index]:
+                empty = False
+                yield text, texts[index]
+    if empty:
         raise InputError(
             f"`{path}` has no translated entry: all are empty, fuzzy or obsolete. Take "
             "a translated catalogue; a template (`.pot`) has none."
@@ -51,44 +88,21 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
 
 def first_language(path: Path) -> str | None:
     """Return the language of the header, else of `xx.po` or `xx/LC_MESSAGES/*.mo`."""
-    first = next(_entries(path), None)
-    named = _header(first).get("Language", "") if first and first.is_header else ""
+    named = _catalogue(path, header_only=True).header.get("language", "")
     folder = path.parent.parent.name if path.parent.name == "LC_MESSAGES" else ""
     # Three letters alone can be any word: `app.po`, `gui.po`.
     stem = Path(path.name.removesuffix(".gz")).stem.rpartition(".")[2]
     if re.fullmatch("[a-z]{3}", stem):
         stem = ""
-    for code in (named.strip().partition(".")[0], folder, stem):
+    for code in (named.partition(".")[0], folder, stem):
         if re.fullmatch(CODE, code):
             return code
     return None
 
 
-def _entries(path: Path) -> Iterator[Entry]:
-    binary = path.name.removesuffix(".gz").endswith(".mo")
-    return (gettext_mo if binary else gettext_po).entries(path)
-
-
-def _header(entry: Entry) -> Message:
-    return HeaderParser().parsestr(entry.strings[0])
-
-
-def _pairs(entry: Entry, rule: str, path: Path) -> Iterator[tuple[str, str]]:
-    texts = entry.strings
-    if len(entry.ids) == 1:
-        chosen = [0]
-    else:
-        chosen = _forms(rule, path)
-    for index in dict.fromkeys(chosen):
-        # The last of two equal indices: one form for both is the plural's.
-        english = entry.ids[-1] if index == chosen[-1] else entry.ids[0]
-        if index < len(texts) and english and texts[index]:
-            yield english, texts[index]
-
-
 def _forms(rule: str, path: Path) -> list[int]:
     """Return which `msgstr[n]` stand for one and for many."""
-    if not rule.strip() or "".join(rule.split()) == "".join(UNSET.split()):
+    if "".join(rule.split()) in ("", UNSET):
         return [0, 1]
     match = re.search(r"plural\s*=([^;]*)", rule)
     try:
@@ -101,3 +115,204 @@ def _forms(rule: str, path: Path) -> list[int]:
             f"`{path}`: `Plural-Forms` in the header must be a rule such as "
             f"`nplurals=2; plural=(n != 1);`. Received: {rule!r:.80} ({error})."
         ) from error
+
+
+def _catalogue(path: Path, header_only: bool = False) -> Catalogue:
+    with open_bytes(path) as handle:
+        data = handle.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise InputError(f"`{path}`: a catalogue may have {LARGEST} bytes.")
+    if path.name.removesuffix(".gz").endswith(".mo"):
+        return _compiled(path, data)
+    return _written(path, data.removeprefix(codecs.BOM_UTF8), header_only)
+
+
+def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
+    """Read a `.po`: the entries that are neither fuzzy nor obsolete."""
+    head = re.sub(r"(?m)^[ \t]*#.*", "", data[:HEAD].decode("latin-1"))
+    match = HEADER.match(head)
+    header = match[0] if match else ""
+    charset = _charset(header, path)
+    if header_only:
+        data = header.encode("latin-1")
+    lines = _lines(path, data, charset)
+    try:
+        catalogue = polib.pofile(_Text("\n".join(lines)), encoding=charset)
+    except OSError as error:
+        number = int(re.findall(r"\(line (\d+)\)", str(error))[-1])
+        raise InputError(
+            f"`{path}`, line {number}: {ORDER}. Received: {lines[number - 1]!r:.80}."
+        ) from error
+    entries: list[Texts] = []
+    for entry in catalogue:
+        forms = tuple(entry.msgstr_plural.values())
+        plural = (entry.msgid_plural,) if forms else ()
+        texts = (entry.msgid, *plural), forms or (entry.msgstr,)
+        if max(len(text) for side in texts for text in side) > LONGEST:
+            raise InputError(
+                f"`{path}`, line {entry.linenum}: a text may have {LONGEST} "
+                "characters. Received: more. Take the entry out."
+            )
+        if not entry.fuzzy:
+            entries.append(texts)
+    fields = {name.lower(): value for name, value in catalogue.metadata.items()}
+    return Catalogue(fields, entries)
+
+
+class _Text(str):
+    """A text in which a line feed alone ends a line; polib asks for its lines."""
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        return self.split("\n")
+
+
+def _lines(path: Path, data: bytes, charset: str) -> list[str]:
+    """Return the lines as polib understands them; refuse what it would misread.
+
+    It takes a text without its second quote for an empty one, knows neither escapes by
+    number nor two texts in a line, and asks neither whether forms follow a plural nor
+    whether an entry is whole. Comments, which may be in another character set, are left
+    out, but for flags of entries that are not obsolete.
+    """
+    lines: list[str] = []
+    began, texts, last, form = 0, 0, "", ""  # the first two count lines
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        where = f"`{path}`, line {number}"
+        if len(raw) >= LONGEST:
+            raise InputError(f"{where}: a line may have {LONGEST} bytes.")
+        raw = raw.strip(b" \t\r\f\v")  # only these: the text may end in U+00A0
+        whole = last in ("", "msgstr")
+        if raw.startswith(b"#~"):
+            lines[texts:] = [""] * (number - 1 - texts)
+        if not raw or raw.startswith((b"#", b"domain")):
+            flags = raw[2:].decode("latin-1") if raw.startswith(b"#,") else ""
+            if flags and not whole:
+                raise InputError(f"{where}: {ORDER}. Received: '#,{flags:.80}'.")
+            lines.append(flags and f"#, {flags}")
+            continue
+        line = _decoded(raw, charset, where)
+        match = LINE.fullmatch(line)
+        if match is None:
+            raise InputError(
+                f"{where}: a line must be a comment, a text in quotes, or one after "
+                f"msgctxt, msgid, msgid_plural or msgstr. Received: {line!r:.80}."
+            )
+        keyword, index = match[1] or "", match[2] or ""
+        if not keyword and not last:
+            raise InputError(
+                f"{where}: a text must follow msgid or msgstr. Received: {line!r:.80}."
+            )
+        if keyword in ("msgctxt", "msgid") and whole:
+            began, form = number, ""
+        if index != (form if keyword == "msgstr" else ""):
+            raise InputError(f"{where}: {ORDER}. Received: {line!r:.80}.")
+        if keyword == "msgid_plural":
+            form = "[0]"
+        elif index:
+            form = f"[{int(index[1:-1]) + 1}]"
+        last, texts = keyword or last, number
+        text = _spelt_out("".join(LITERAL.findall(match[3])), charset, where)
+        lines.append(f'{keyword}{index} "{text}"'.lstrip())
+    if last not in ("", "msgstr"):
+        raise InputError(
+            f"`{path}`, line {began}: an entry must end with msgstr. Received: the end "
+            "of the file. Get the whole catalogue."
+        )
+    return lines
+
+
+def _spelt_out(text: str, charset: str, where: str) -> str:
+    """Return text with the escapes that polib knows; others are written out.
+
+    Numbers in escapes are bytes of `charset`.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        numbers, sign = match.groups()
+        if numbers:
+            codes = re.findall(r"\\(x?)(\w+)", numbers)
+            data = bytes(int(c, 16 if x else 8) & 0xFF for x, c in codes)
+            return polib.escape(_decoded(data, charset, where))
+        if sign in 'bfnrtv\\"':
+            return match[0]
+        if sign in "a'?":
+            return "\a" if sign == "a" else sign
+        raise InputError(
+            f"{where}: `\\{sign}` is no escape. Received: {text!r:.80}. Write "
+            "`\\\\` for a backslash."
+        )
+
+    return ESCAPE.sub(written, text)
+
+
+def _compiled(path: Path, data: bytes) -> Catalogue:
+    """Read a `.mo` of either byte order; polib takes a cut text for a whole."""
+    order = "<" if data[:4] == struct.pack("<I", MAGIC) else ">"
+    if data[:4] != struct.pack(f"{order}I", MAGIC):
+        raise InputError(
+            f"`{path}` must begin with the number of a compiled catalogue, "
+            f"0x{MAGIC:x}. Received: 0x{data[:4].hex()}. Give a .mo file, or its .po."
+        )
+
+    def numbers(count: int, place: int) -> tuple[int, ...]:
+        return struct.unpack(f"{order}{count}I", part(4 * count, place))
+
+    def part(length: int, place: int) -> bytes:
+        if place + length > len(data):
+            raise InputError(
+                f"`{path}` is damaged or truncated: it points to byte "
+                f"{place + length}. Received: {len(data)} bytes. Compile it again: "
+                "msgfmt"
+            )
+        return data[place : place + length]
+
+    version, count, *tables = numbers(4, 4)
+    if version >> 16 > 1:
+        raise InputError(
+            f"`{path}`: the format's version must be 0 or 1. Received: "
+            f"{version >> 16}. Give the .po file."
+        )
+    fields: dict[str, str] = {}
+    entries: list[Texts] = []
+    charset = "utf-8"
+    for index in range(count):
+        english, text = (part(*numbers(2, table + 8 * index)) for table in tables)
+        if not english:  # the header: it sorts first
+            header = text.decode("latin-1")
+            charset = _charset(header, path)
+            items = HeaderParser().parsestr(_decoded(text, charset, str(path))).items()
+            fields = {name.lower(): value.strip() for name, value in items}
+            continue
+        where = f"`{path}`, entry {index + 1}"
+        ids = _decoded(english, charset, where).rpartition("\x04")[2].split("\0")
+        forms = _decoded(text, charset, where)
+        entries.append((ids, forms.split("\0") if len(ids) > 1 else [forms]))
+    return Catalogue(fields, entries)
+
+
+def _charset(header: str, path: Path) -> str:
+    """Return the codec that a header names, UTF-8 if it names none.
+
+    Raises:
+        InputError: Python has no such codec, or it is none of text in bytes.
+    """
+    match = re.search(r'charset=[";]*([^\s";\\]+)', header)
+    name = match[1] if match else "CHARSET"
+    if name == "CHARSET":  # so it stands in new templates
+        return "utf-8"
+    try:
+        # Byte codecs such as `zip` or `hex`, and UTF-16, cannot hold a catalogue.
+        if "a".encode(codecs.lookup(name).name) == b"a":
+            return codecs.lookup(name).name
+        cause = None
+    except (LookupError, UnicodeError) as error:
+        cause = error
+    raise InputError(
+        f"`{path}`: the header's charset must be one that Python reads and that holds "
+        f"ASCII. Received: {name!r:.40}. Convert the file: msgconv -t UTF-8"
+    ) from cause
+
+
+def _decoded(data: bytes, charset: str, where: str) -> str:
+    repair = "So the header says, or says nothing: repair its charset, or convert it."
+    return decoded(data, charset, where, repair)

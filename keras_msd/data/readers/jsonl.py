@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import read_lines
-from keras_msd.data.readers.names import is_english
+from keras_msd.checks import InputError, utf8
+from keras_msd.data.readers.lines import is_english, read_lines
 
 KEYS = ("source", "target")
 
@@ -37,7 +36,7 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
                 f"and `target`, or under `en` and `{language}`. Received the keys: "
                 f"{', '.join(map(repr, item)) or 'none'}. Rename them."
             )
-        _check_unicode(path, number, source + target)
+        utf8(source + target, f"`{path}`, line {number}")
         yield source, target
 
 
@@ -55,28 +54,17 @@ def first_language(path: Path) -> str | None:
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    item, fault = None, None
     try:
         item = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"`{path}`, line {number}: a line must be a JSON object. Received: "
-            f"{line!r:.80} ({error})."
-        ) from error
+        fault = error
     if isinstance(item, dict) and isinstance(item.get("translation"), dict):
         item = item["translation"]
     if not isinstance(item, dict):
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
-            f'{line!r:.80}. Write it as {{"source": ..., "target": ...}}.'
-        )
+            f"{line!r:.80}{f' ({fault})' if fault else ''}. Write it as "
+            '{"source": ..., "target": ...}.'
+        ) from fault
     return item
-
-
-def _check_unicode(path: Path, number: int, text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"`{path}`, line {number}: text must be Unicode. Received: half of a "
-            f"surrogate pair in {text!r:.80}. Remove it."
-        ) from error

@@ -1,14 +1,19 @@
-"""Lines of a plain or gzip-compressed UTF-8 file, one at a time."""
+"""What a corpus file's name says, and its lines or CSV rows, plain or gzip, UTF-8."""
 
+import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from keras_msd.checks import InputError, existing_file
+from keras_msd.checks import InputError, existing_file, explained
 
+CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
+PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = 1 << 20  # bytes; a longer line is no sentence, and would fill the memory
 
 
@@ -20,23 +25,25 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         InputError: The file is missing, empty, or a damaged gzip file (raised where
             the reading inside the `with` block meets the damage).
     """
-    existing_file(path, "corpus file")
+    existing_file(path, "text file")
     with open(path, "rb") as raw:
         magic = raw.read(2)
         if not magic:
-            raise InputError(f"`{path}` is empty. Give a file with at least one pair.")
+            raise InputError(f"`{path}` is empty. Give a file with at least one line.")
         raw.seek(0)
         if magic != b"\x1f\x8b":
             yield raw
             return
-        try:
-            with gzip.open(raw) as unpacked:
-                yield unpacked  # type: ignore[misc]
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                f"`{path}` is a damaged or truncated gzip file ({error}). Download or "
-                "compress it again."
-            ) from error
+        damage = (EOFError, gzip.BadGzipFile, zlib.error)
+        with explained(partial(_damaged, path), *damage), gzip.open(raw) as unpacked:
+            yield unpacked  # type: ignore[misc]
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"`{path}` is a damaged or truncated gzip file ({error}). Download or compress "
+        "it again."
+    )
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -50,6 +57,11 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     with open_bytes(path) as handle:
         yield from decode_lines(handle, str(path))
+
+
+def read_texts(path: Path) -> list[str]:
+    """Return all lines of `read_lines`, without their numbers."""
+    return [line for _, line in read_lines(path)]
 
 
 def decode_lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
@@ -68,14 +80,67 @@ def decode_lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
             )
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
-        try:
-            line = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"`{name}`, line {number}: text must be UTF-8. Received: byte "
-                f"0x{data[error.start]:02x} at position {error.start + 1} of the "
-                "line. Convert the file, for example with: iconv -t UTF-8"
-            ) from error
+        repair = "Convert the file, for example with: iconv -t UTF-8"
+        line = decoded(data, "UTF-8", f"`{name}`, line {number}", repair)
         yield number, line.removesuffix("\n").removesuffix("\r")
     if number == 0:
-        raise InputError(f"`{name}` is empty. Give a file with at least one pair.")
+        raise InputError(f"`{name}` is empty. Give a file with at least one line.")
+
+
+def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
+    """Return text; raise `InputError`, naming the place, if it is not in `charset`."""
+    try:
+        return data.decode(charset)
+    except UnicodeDecodeError as error:
+        byte, position = data[error.start], error.start + 1
+        raise InputError(
+            f"{where}: text must be {charset}. Received: byte 0x{byte:02x} at position "
+            f"{position}. {repair}"
+        ) from error
+
+
+def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield (where it stands, for messages; fields) of each row of a CSV file.
+
+    A field in quotes may hold commas, quotes and line feeds.
+
+    Raises:
+        InputError: The file is not CSV, or cannot be read.
+    """
+    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
+
+    def damage(error: Exception) -> str:
+        place = f"`{path}`, line {reader.line_num}"
+        return f"{place}: the file must be CSV ({error}). Get it again."
+
+    with explained(damage, csv.Error):
+        for fields in reader:
+            yield f"`{path}`, line {reader.line_num}", fields
+
+
+def is_english(code: str) -> bool:
+    """Tell whether a language code is English of any country, such as `en-GB`."""
+    return re.split("[-_]", code.lower())[0] in ("en", "eng")
+
+
+def unpacked(path: Path) -> Path:
+    """Return the name, without folders and without `.gz`."""
+    return Path(path.name.removesuffix(".gz"))
+
+
+def language_of(path: Path) -> str | None:
+    """Return the code in `<corpus>.en-<xx>.<suffix>` or `<corpus>.<xx>-en.<suffix>`."""
+    match = PAIR.search(unpacked(path).stem)
+    if match is None:
+        return None
+    others = [code for code in match.groups() if not is_english(code)]
+    return others[0] if len(others) == 1 else None
+
+
+def english_comes_second(path: Path) -> bool:
+    """Tell whether a name such as `<corpus>.<xx>-en.tsv` puts English second.
+
+    In `tatoeba.<xxx>-eng.tsv.gz`, the set's own name, the order says nothing.
+    """
+    match = PAIR.search(unpacked(path).stem)
+    return match is not None and re.split("[-_]", match[2])[0] == "en"

@@ -1,12 +1,14 @@
 """TMX, the exchange format of translation memories, read as a stream."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import open_bytes
-from keras_msd.data.readers.names import is_english
+from keras_msd.checks import InputError, explained
+from keras_msd.data.readers.lines import is_english, open_bytes
 
 BLOCK = 1 << 16  # bytes given to the parser at a time
 CODES = {"bpt", "ept", "it", "ph", "ut"}  # elements that hold markup, not text
@@ -30,15 +32,15 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
             which can expand to gigabytes), or has no unit in both languages.
     """
     seen: set[str] = set()
-    found = False
+    empty = True
     for unit in read_units(path):
         seen.update(code for code, _ in unit)
         english = [text for code, text in unit if is_english(code)]
         others = [text for code, text in unit if _matches(code, language)]
         for other in others if english else ():
-            found = True
+            empty = False
             yield english[0], other
-    if not found:
+    if empty:
         raise InputError(
             f"`{path}` has no unit in English and `{language}`. Languages in it: "
             f"{', '.join(sorted(seen)) or 'none'}. Give one of them as `language`."
@@ -54,76 +56,73 @@ def first_language(path: Path) -> str | None:
 
 
 def _matches(code: str, language: str) -> bool:
-    wanted = language.lower().replace("_", "-")
-    return code == wanted or code.split("-")[0] == wanted
+    return language.lower().replace("_", "-") in (code, code.split("-")[0])
 
 
 def read_units(path: Path) -> Iterator[Unit]:
     """Yield the variants of each translation unit; memory holds one block of units."""
-    collector = _Collector(path)
-    with open_bytes(path) as handle:
-        ended = False
-        while not ended:
+    units: list[Unit] = []
+    parser = _parser(path, units)
+    block, broken = b"<", partial(_broken, path)
+    with open_bytes(path) as handle, explained(broken, expat.ExpatError):
+        while block:
             block = handle.read(BLOCK)
-            ended = not block
-            try:
-                collector.parser.Parse(block, ended)
-            except expat.ExpatError as error:
-                raise InputError(
-                    f"`{path}`, line {error.lineno}: the file must be well-formed XML. "
-                    f"Received: {expat.ErrorString(error.code)}. Export it again."
-                ) from error
-            yield from collector.take()
+            parser.Parse(block, not block)
+            yield from units
+            units.clear()
 
 
-class _Collector:
-    """Gathers units from the parser's events."""
+def _broken(path: Path, error: Any) -> str:
+    return (
+        f"`{path}`, line {error.lineno}: the file must be well-formed XML. Received: "
+        f"{expat.ErrorString(error.code)}. Export it again."
+    )
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.units: list[Unit] = []
-        self.unit: Unit = []
-        self.language = ""
-        self.text: list[str] | None = None
-        self.inside_codes = 0
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
-        self.parser.EntityDeclHandler = self._refuse_entity
 
-    def take(self) -> list[Unit]:
-        units, self.units = self.units, []
-        return units
+def _parser(path: Path, units: list[Unit]) -> expat.XMLParserType:
+    """Return a parser that appends to `units`; a tree holds one unit at a time."""
+    parser = expat.ParserCreate()
+    tree: TreeBuilder | None = None
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal tree
         if name == "tu":
-            self.unit = []
-        elif name == "tuv":
-            code = attributes.get("xml:lang") or attributes.get("lang") or ""
-            self.language = code.lower().replace("_", "-")
-        elif name == "seg":
-            self.text = []
-        elif name in CODES:
-            self.inside_codes += 1
+            tree = TreeBuilder()
+        if tree is not None:
+            tree.start(name, attributes)
 
-    def _end(self, name: str) -> None:
-        if name == "tu":
-            self.units.append(self.unit)
-        elif name == "seg" and self.text is not None:
-            self.unit.append((self.language, "".join(self.text)))
-            self.text = None
-        elif name in CODES:
-            self.inside_codes -= 1
+    def data(text: str) -> None:
+        if tree is not None:
+            tree.data(text)
 
-    def _characters(self, data: str) -> None:
-        if self.text is not None and not self.inside_codes:
-            self.text.append(data)
+    def end(name: str) -> None:
+        nonlocal tree
+        element = tree.end(name) if tree is not None else None
+        if name == "tu" and element is not None:
+            variants = [(v, s) for v in element.iter("tuv") for s in v.iter("seg")]
+            units.append([(_code(v), _text(s)) for v, s in variants])
+            tree = None
 
-    def _refuse_entity(self, name: str, *declaration: object) -> None:
+    def refuse(name: str, *declaration: object) -> None:
         raise InputError(
-            f"`{self.path}`, line {self.parser.CurrentLineNumber}: a TMX file may not "
-            f"declare entities. Received: <!ENTITY {name} ...>. Remove the declaration "
-            "and write the characters themselves."
+            f"`{path}`, line {parser.CurrentLineNumber}: a TMX file may not declare "
+            f"entities. Received: <!ENTITY {name} ...>. Remove the declaration and "
+            "write the characters themselves."
         )
+
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = data, refuse
+    return parser
+
+
+def _code(variant: Element) -> str:
+    code = variant.get("xml:lang") or variant.get("lang") or ""
+    return code.lower().replace("_", "-")
+
+
+def _text(element: Element) -> str:
+    parts = [element.text or ""]
+    for child in element:
+        parts += ["" if child.tag in CODES else _text(child), child.tail or ""]
+    return "".join(parts)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import read_lines
-from keras_msd.data.readers.names import english_comes_second
+from keras_msd.data.readers.lines import english_comes_second, read_lines
 
 
 def read(path: Path, language: str) -> Iterator[tuple[str, str]]:

@@ -5,10 +5,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_msd import checks
+from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.layers.recurrent_encoder import ACTIVATIONS
 
 MASKED = 1e9  # taken from an attention score, or a value, that does not count
-SMALLEST_SQUARE = 1e-24
 SMALLEST_COUNT = 1e-9
 
 
@@ -24,11 +25,16 @@ class LiteRTNetwork(tf.Module):
     Args:
         config: The encoder's `EncoderConfig`.
         model: Its Keras model, or the one with a stored word table of `export_model`.
+
+    Raises:
+        InputError: The pooling is none that is written here.
     """
 
     def __init__(self, config: Any, model: keras.Model) -> None:
         super().__init__()
+        checks.one_of(POOLS, pooling=config.pooling)
         self.settings = config
+        self.pool = POOLS[config.pooling]
         # A function: layers as attributes would have their variables kept twice.
         self.layer = model.get_layer
         self.named = {weight.path: weight.value for weight in model.weights}
@@ -51,11 +57,11 @@ class LiteRTNetwork(tf.Module):
         scores = tf.reshape((real - 1.0) * MASKED, [sizes[0], 1, 1, sizes[1]])
         for index in list(range(config.num_layers)) * config.repeats:
             hidden = self._block(hidden, scores, sizes, f"body/block_{index}")
-        vector = self._pool(hidden, tokens)
+        vector = self.pool(hidden, tokens)
         if config.projection_dim is not None:
             vector = self.layer("projection")(vector)
         if config.word_branch:
-            branch = self._mean(words, tokens) @ self.named["word_branch/projection"]
+            branch = _mean(words, tokens) @ self.named["word_branch/projection"]
             weight = self.named["word_branch/body_weight"]
             vector = _unit(branch) + weight * _unit(vector)
         return _unit(vector) if config.normalize else vector
@@ -116,17 +122,22 @@ class LiteRTNetwork(tf.Module):
         scaled = centred * self.named[f"{path}/gamma"] * scale
         return scaled + self.named[f"{path}/beta"]
 
-    def _pool(self, hidden: Any, tokens: Any) -> Any:
-        if self.settings.pooling == "mean":
-            return self._mean(hidden, tokens)
-        if self.settings.pooling == "cls":
-            return hidden[:, 0, :]
-        return tf.reduce_max(hidden + (tokens - 1.0) * MASKED, axis=1)
 
-    @staticmethod
-    def _mean(rows: Any, tokens: Any) -> Any:
-        count = tf.reduce_sum(tokens, axis=1)
-        return tf.reduce_sum(rows * tokens, axis=1) / tf.maximum(count, SMALLEST_COUNT)
+def _mean(rows: Any, tokens: Any) -> Any:
+    count = tf.reduce_sum(tokens, axis=1)
+    return tf.reduce_sum(rows * tokens, axis=1) / tf.maximum(count, SMALLEST_COUNT)
+
+
+def _first(rows: Any, tokens: Any) -> Any:
+    del tokens
+    return rows[:, 0, :]
+
+
+def _max(rows: Any, tokens: Any) -> Any:
+    return tf.reduce_max(rows + (tokens - 1.0) * MASKED, axis=1)
+
+
+POOLS = {"mean": _mean, "cls": _first, "max": _max}
 
 
 def _unit(vectors: Any) -> Any:

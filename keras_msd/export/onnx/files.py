@@ -1,30 +1,41 @@
 """ONNX files: written with a checksum at their end, opened in onnxruntime."""
 
+import functools
 import hashlib
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd import checks
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.export.onnx.extensions import load_extensions
 
 if TYPE_CHECKING:
     import onnx
 
 FILE = "model.onnx"
 EXTRA = "onnx"
-LARGEST = 2**31 - 1  # bytes in a protocol buffer
+PURPOSE = "The ONNX format"
+# Versions of ONNX's operators that we can write, and the first onnxruntime to run each:
+# https://onnxruntime.ai/docs/reference/compatibility.html
+RUNTIMES = {
+    13: "1.6",
+    14: "1.8",
+    15: "1.9",
+    16: "1.11",
+    17: "1.12",
+    18: "1.14",
+    23: "1.23",
+}
+OPSET = 23  # of our own writer: the first with an attention operator
 # A metadata entry `sha256` as ONNX spells it: the last field of the file, over all that
 # stands before it. Whoever opens the file can check it without a parser.
 SEAL = b"\x72\x4a\x0a\x06sha256\x12\x40"
+LARGEST = 2**31 - 1  # bytes in a protocol buffer
 ERRORS_ONLY = 3
-
-
-def require_onnx() -> None:
-    """Raise `InputError` unless what writes and runs ONNX files is installed."""
-    for module in ("onnx", "onnxruntime"):
-        checks.require(module, EXTRA, "The ONNX format")
+LIBRARY = "onnxruntime_extensions._extensions_pydll"
+TENSORFLOW = "tensorflow"
 
 
 def save(model: "onnx.ModelProto", folder: Path) -> None:
@@ -33,18 +44,31 @@ def save(model: "onnx.ModelProto", folder: Path) -> None:
     Raises:
         InputError: It is larger than an ONNX file may be.
     """
+    content = serialized(model)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_bytes(content + seal(content))
+
+
+def serialized(model: "onnx.ModelProto") -> bytes:
+    """Check a model and return its bytes; the same model gives the same ones.
+
+    Raises:
+        InputError: It is larger than an ONNX file may be.
+    """
     import onnx
 
-    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    check_size(sum(len(tensor.raw_data) for tensor in model.graph.initializer))
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString(deterministic=True)
+
+
+def check_size(size: int) -> None:
+    """Raise `InputError` unless weights of `size` bytes fit into an ONNX file."""
     if size > LARGEST:
         raise InputError(
             f"An ONNX file must be smaller than {LARGEST} bytes. Received: weights of "
             f"{size} bytes. Give quantize='fp16' or 'int8', or trim the vocabulary."
         )
-    onnx.checker.check_model(model, full_check=True)
-    content = model.SerializeToString(deterministic=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_bytes(content + seal(content))
 
 
 def seal(content: bytes) -> bytes:
@@ -95,39 +119,70 @@ def open_session(
         InputError: The file is missing, damaged, or another kind of model; or a package
             is not installed.
     """
-    runtime = checks.require("onnxruntime", EXTRA, "The ONNX format")
+    checks.require("onnxruntime", EXTRA, PURPOSE)
+    if extensions:
+        load_extensions()
     path = existing_folder(folder, "artefact") / FILE
     content = read_sealed(path)
-    options = runtime.SessionOptions()
-    options.log_severity_level = ERRORS_ONLY
-    if threads is not None:
-        checks.at_least(1, threads=threads)
-        options.intra_op_num_threads = options.inter_op_num_threads = threads
-    if extensions:
-        options.register_custom_ops_library(load_extensions().get_library_path())
+    checks.at_least(1, threads=threads)
     try:
-        session = runtime.InferenceSession(
-            content, options, providers=["CPUExecutionProvider"]
-        )
+        session = new_session(content, threads, extensions)
     except Exception as error:  # onnxruntime has no common class of errors
         raise InputError(
             f"`{path}` is not a model that onnxruntime can load: {error}. Take a whole "
             "copy, or export the encoder again."
         ) from error
-    found = {one.name for one in session.get_inputs()}
-    outputs = [one.name for one in session.get_outputs()]
-    if found != set(inputs) or outputs != ["embedding"]:
+    names = {value.name for value in session.get_inputs()}
+    outputs = [value.name for value in session.get_outputs()]
+    if names != set(inputs) or outputs != ["embedding"]:
         raise InputError(
             f"`{path}` must take {', '.join(sorted(inputs))} and give embedding. "
-            f"Received: {', '.join(sorted(found))} and {', '.join(outputs)}. Give the "
+            f"Received: {', '.join(sorted(names))} and {', '.join(outputs)}. Give the "
             "file of an exported encoder."
         )
     return session
 
 
-def versions(*modules: str) -> dict[str, str]:
-    """Return the installed version of each module, for the card."""
-    return {
-        name.replace("_", "-"): checks.require(name, EXTRA, "ONNX").__version__
-        for name in modules
-    }
+def new_session(
+    content: bytes, threads: int | None = None, extensions: bool = False
+) -> Any:
+    """Return an `onnxruntime.InferenceSession`; arguments as in `open_session`."""
+    runtime = checks.require("onnxruntime", EXTRA, PURPOSE)
+    options = runtime.SessionOptions()
+    options.log_severity_level = ERRORS_ONLY
+    if threads is not None:
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
+    if extensions:
+        options.register_custom_ops_library(load_extensions().get_library_path())
+    return runtime.InferenceSession(
+        content, options, providers=["CPUExecutionProvider"]
+    )
+
+
+@functools.cache
+def load_extensions() -> Any:
+    """Import onnxruntime-extensions so that TensorFlow cannot disturb it.
+
+    Both carry protocol buffers and SentencePiece. Imported second in the ordinary way,
+    the library calls TensorFlow's copies, and the process dies when a tokenizer is
+    made; bound to its own symbols it works.
+
+    Raises:
+        InputError: It is not installed, or somebody has imported it after TensorFlow.
+    """
+    order = list(sys.modules)
+    both = LIBRARY in order and TENSORFLOW in order
+    if both and order.index(TENSORFLOW) < order.index(LIBRARY):
+        raise InputError(
+            "onnxruntime_extensions was imported after tensorflow, and its tokenizers "
+            "would end the process. Import it first, or leave the import to keras_msd."
+        )
+    flags = sys.getdlopenflags()
+    # Where the flag is missing (macOS), libraries bind to their own symbols anyway.
+    sys.setdlopenflags(flags | getattr(os, "RTLD_DEEPBIND", 0))
+    try:
+        return checks.require(
+            "onnxruntime_extensions", EXTRA, "An ONNX file with its tokenizer inside"
+        )
+    finally:
+        sys.setdlopenflags(flags)

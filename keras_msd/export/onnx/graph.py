@@ -7,12 +7,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from keras_msd.export.onnx.files import OPSET
 from keras_msd.files import digest
 
-# 23 is the first with an attention operator, and IR 11 goes with it. Runtimes a year
-# older than the newest read both.
-OPSETS = {"": 23, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
-IR_VERSION = 11
+OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
+IR_VERSION = 11  # goes with opset 23
 FLOAT, STRING = TensorProto.FLOAT, TensorProto.STRING
 BOOL, INT32, INT64 = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64
 LAST = np.iinfo(np.int64).max  # the end of an axis
@@ -38,24 +37,31 @@ class Graph:
             dtype: NumPy dtype of numbers; by default that of `value`.
         """
         array = np.asarray(value, dtype, order="C")
-        if array.dtype.kind == "U":
-            content = "\n".join([str(len(item)) + item for item in array.flat]).encode()
-        else:
-            content = array.tobytes()
-        key = digest(str(array.dtype.kind + array.dtype.str), str(array.shape), content)
+        texts = array.dtype.kind == "U"
+        flat: list[Any]
+        flat = [item.encode() for item in array.flat] if texts else [array.tobytes()]
+        kind = "text" if texts else array.dtype.str
+        key = digest(kind, str(array.shape), *flat)
         if key not in self._tensors:
             name = f"c{len(self._tensors)}"
-            if array.dtype.kind == "U":
-                flat = [item.encode() for item in array.flat]
+            if texts:
                 tensor = helper.make_tensor(name, STRING, array.shape, flat)
             else:
                 tensor = numpy_helper.from_array(array, name)
             self._tensors[key] = tensor
         return self._tensors[key].name
 
+    def number(self, value: int) -> str:
+        """Return a constant whole number, int64 without axes."""
+        return self.constant(value, np.int64)
+
     def numbers(self, *values: int) -> str:
         """Return a constant of whole numbers, int64 `(len(values),)`."""
         return self.constant(values, np.int64)
+
+    def strings(self, *values: str) -> str:
+        """Return a constant of strings, `(len(values),)`."""
+        return self.constant(np.array(values))
 
     def part(self, value: str, first: int, last: int, axis: int = 0) -> str:
         """Return `value[first:last]` along an axis."""
@@ -86,14 +92,12 @@ class Graph:
         **fields: Any,
     ) -> list[str]:
         """Append a node and return its outputs."""
-        number = len(self._nodes)
-        names = [f"v{number}" if i == 0 else f"v{number}.{i}" for i in range(outputs)]
-        self._nodes.append(
-            helper.make_node(
-                operator, inputs, names, f"{operator}_{number}", domain=domain, **fields
-            )
-        )
-        return names
+        name = f"v{len(self._nodes)}"
+        values = [name, *(f"{name}.{i}" for i in range(1, outputs))]
+        title = f"{operator}_{len(self._nodes)}"
+        fields |= {"name": title, "domain": domain}
+        self._nodes.append(helper.make_node(operator, inputs, values, **fields))
+        return values
 
     def declare(self, value: str, element_type: int) -> str:
         """Say what a foreign operator gives: numbers or strings in a row, `(m,)`.
@@ -107,14 +111,12 @@ class Graph:
         self,
         inputs: Mapping[str, tuple[int, list[Any]]],
         outputs: Mapping[str, tuple[str, int, list[Any]]],
-        metadata: Mapping[str, str] | None = None,
     ) -> onnx.ModelProto:
         """Return the model.
 
         Args:
             inputs: Element type and shape by name.
             outputs: Value, element type and shape by name.
-            metadata: Texts that travel in the file.
         """
         ends = [
             helper.make_node("Identity", [value], [name], f"output_{name}")
@@ -129,16 +131,10 @@ class Graph:
             value_info=self._types,
         )
         used = {node.domain for node in graph.node}
-        model = helper.make_model(
+        opsets = [helper.make_opsetid(*pair) for pair in OPSETS.items()]
+        return helper.make_model(
             graph,
             producer_name="keras-msd",
             ir_version=IR_VERSION,
-            opset_imports=[
-                helper.make_opsetid(domain, version)
-                for domain, version in OPSETS.items()
-                if domain in used
-            ],
+            opset_imports=[opset for opset in opsets if opset.domain in used],
         )
-        if metadata:
-            helper.set_model_props(model, dict(metadata))
-        return model

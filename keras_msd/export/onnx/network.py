@@ -1,15 +1,23 @@
-"""An encoder's network as ONNX operators."""
+"""An encoder's network as ONNX operators, its weights stored in few bits."""
 
 import numpy as np
 
+from keras_msd import checks
 from keras_msd.export.onnx.graph import BOOL, FLOAT, Graph
-from keras_msd.export.onnx.quantize import Weights
-from keras_msd.export.quantization import Scheme
-from keras_msd.layers.l2_normalize import SMALLEST_SQUARE
+from keras_msd.export.quantization import (
+    BITS,
+    Scheme,
+    quantize_table,
+    whole_numbers,
+)
+from keras_msd.layers.pooling import POOLINGS, SMALLEST_SQUARE
 from keras_msd.models.config import EncoderConfig
 
 MASKED = -1e9  # added to the score of a padding token, and its value in max pooling
 LEAST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
+BLOCKS = {8: (64, 32, 16), 4: (32, 16)}  # numbers of a column that share a scale
+SCALE_BYTES = 4
+INT8_ARITHMETIC = 4  # MatMulNBits' name for it: it rounds inputs, in blocks as well
 
 
 class Network:
@@ -87,8 +95,8 @@ class Network:
         bias = graph.node("Mul", padding, graph.constant(MASKED, np.float32))
         bias = graph.node("Unsqueeze", bias, graph.numbers(1, 2))
         # onnxruntime wants a row for every query, although all are the same.
-        length, one = graph.node("Shape", mask, start=1, end=2), graph.numbers(1)
-        shape = graph.node("Concat", one, one, length, one, axis=0)
+        length, single = graph.node("Shape", mask, start=1, end=2), graph.numbers(1)
+        shape = graph.node("Concat", single, single, length, single, axis=0)
         return graph.node("Expand", bias, shape)
 
     def _block(self, path: str, hidden: str, bias: str) -> str:
@@ -113,12 +121,10 @@ class Network:
         return hidden
 
     def _attention(self, path: str, inputs: str, bias: str) -> str:
-        heads = self.config.num_heads
-        query, key, value = (
-            self._dense(f"{path}{name}/", inputs) for name in ("query", "key", "value")
-        )
+        count = self.config.num_heads
+        parts = [self._dense(f"{path}{n}/", inputs) for n in ("query", "key", "value")]
         mixed = self.graph.node(
-            "Attention", query, key, value, bias, q_num_heads=heads, kv_num_heads=heads
+            "Attention", *parts, bias, q_num_heads=count, kv_num_heads=count
         )
         return self._dense(path + "attention_output/", mixed)
 
@@ -140,23 +146,17 @@ class Network:
         return self.graph.node("Add", product, self.stored.small(bias.reshape(-1)))
 
     def _norm(self, path: str, hidden: str) -> str:
-        gamma, beta = (
-            self.stored.small(self.weights[path + n]) for n in ("gamma", "beta")
-        )
-        return self.graph.node(
-            "LayerNormalization",
-            hidden,
-            gamma,
-            beta,
-            epsilon=self.config.layer_norm_epsilon,
-        )
+        vectors = (self.stored.small(self.weights[path + n]) for n in ("gamma", "beta"))
+        epsilon = self.config.layer_norm_epsilon
+        return self.graph.node("LayerNormalization", hidden, *vectors, epsilon=epsilon)
 
     def _pooled(self, hidden: str, mask: str) -> str:
-        graph = self.graph
-        if self.config.pooling == "mean":
+        graph, pooling = self.graph, self.config.pooling
+        checks.one_of(POOLINGS, pooling=pooling)
+        if pooling == "mean":
             return self._mean(hidden, mask)
-        if self.config.pooling == "cls":
-            return graph.node("Gather", hidden, graph.constant(0), axis=1)
+        if pooling == "cls":
+            return graph.node("Gather", hidden, graph.number(0), axis=1)
         real = graph.node("Unsqueeze", mask, graph.numbers(2))
         lowest = graph.constant(MASKED, np.float32)
         shown = graph.node("Where", graph.node("Cast", real, to=BOOL), hidden, lowest)
@@ -164,11 +164,10 @@ class Network:
 
     def _mean(self, hidden: str, mask: str) -> str:
         graph = self.graph
-        flat = graph.node("Unsqueeze", mask, graph.numbers(1))
-        total = graph.node(
-            "Squeeze", graph.node("MatMul", flat, hidden), graph.numbers(1)
-        )
-        count = graph.node("ReduceSum", mask, graph.numbers(1), keepdims=1)
+        axis = graph.numbers(1)
+        total = graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden)
+        total = graph.node("Squeeze", total, axis)
+        count = graph.node("ReduceSum", mask, axis, keepdims=1)
         least = graph.constant(LEAST_COUNT, np.float32)
         return graph.node("Div", total, graph.node("Max", count, least))
 
@@ -180,3 +179,108 @@ class Network:
         unit = graph.node("Div", vectors, norm)
         zero = graph.constant(0, np.float32)
         return graph.node("Where", graph.node("Greater", square, least), unit, zero)
+
+
+class Weights:
+    """Puts an encoder's tensors into a graph, each once, stored as a scheme says.
+
+    Args:
+        graph: Gets the nodes.
+        scheme: How the word table and the kernels are stored.
+    """
+
+    def __init__(self, graph: Graph, scheme: Scheme) -> None:
+        self.graph, self.scheme = graph, scheme
+
+    def small(self, array: np.ndarray) -> str:
+        """Return a bias, a norm's vector or a position table."""
+        return self.graph.weight(array, half=self.scheme.blocks == "float16")
+
+    def rows(self, table: np.ndarray, ids: str) -> str:
+        """Return rows of the word table, float32 `(batch, length, width)`.
+
+        Rows are widened after they were taken, so that the table stays small in memory
+        too.
+        """
+        graph, kind = self.graph, self.scheme.table
+        if kind == "float32":
+            return graph.node("Gather", graph.constant(table, np.float32), ids)
+        if kind == "float16":
+            taken = graph.node("Gather", graph.constant(table, np.float16), ids)
+            return graph.node("Cast", taken, to=FLOAT)
+        stored = quantize_table(table, BITS[kind])
+        numbers = graph.node("Gather", graph.constant(stored.values), ids)
+        if stored.bits == 4:
+            four, fifteen = (graph.constant(number, np.uint8) for number in (4, 15))
+            first = graph.node("BitwiseAnd", numbers, fifteen)
+            second = graph.node("BitShift", numbers, four, direction="RIGHT")
+            numbers = graph.node("Concat", first, second, axis=-1)
+            if stored.width % 2:
+                numbers = graph.part(numbers, 0, stored.width, axis=-1)
+        numbers = graph.node("Cast", numbers, to=FLOAT)
+        if stored.bits == 4:
+            numbers = graph.node("Sub", numbers, graph.constant(8, np.float32))
+        groups = stored.scales.shape[1]
+        scales = graph.node("Gather", graph.constant(stored.scales), ids)
+        if groups == 1:
+            return graph.node("Mul", numbers, scales)
+        split = graph.numbers(0, 0, groups, stored.width // groups)
+        parts = graph.node("Reshape", numbers, split)
+        wide = graph.node("Unsqueeze", scales, graph.numbers(-1))
+        scaled = graph.node("Mul", parts, wide)
+        return graph.node("Reshape", scaled, graph.numbers(0, 0, stored.width))
+
+    def product(self, inputs: str, kernel: np.ndarray) -> str:
+        """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`."""
+        graph, kind = self.graph, self.scheme.blocks
+        if kind not in BITS:
+            stored = graph.weight(kernel, half=kind == "float16")
+            return graph.node("MatMul", inputs, stored)
+        bits = BITS[kind]
+        values, scales = pack(kernel, bits)
+        return graph.node(
+            "MatMulNBits",
+            *(inputs, graph.constant(values), graph.constant(scales)),
+            domain="com.microsoft",
+            K=kernel.shape[0],
+            N=kernel.shape[1],
+            bits=bits,
+            block_size=values.shape[2] * 8 // bits,
+            accuracy_level=INT8_ARITHMETIC,
+        )
+
+
+def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Store a kernel in blocks of a column, as onnxruntime's MatMulNBits reads it.
+
+    Args:
+        kernel: float32 `(in, out)`.
+        bits: 8 or 4.
+
+    Returns:
+        uint8 `(out, blocks, bytes of a block)`: numbers plus 128, or two numbers plus 8
+        a byte, the first in the low half; float32 scales `(out, blocks)`.
+    """
+    rows, columns = kernel.shape
+    block = block_size(rows, bits)
+    padded = np.zeros((columns, -(-rows // block) * block), np.float32)
+    padded[:, :rows] = kernel.T
+    numbers, scales = whole_numbers(padded, bits, block)
+    shifted = numbers.astype(np.int16) + 2 ** (bits - 1)
+    shifted = shifted.astype(np.uint8).reshape(columns, -1, block)
+    if bits == 4:
+        shifted = shifted[:, :, ::2] | (shifted[:, :, 1::2] << 4)
+    return shifted, scales
+
+
+def block_size(rows: int, bits: int) -> int:
+    """Return how many numbers share a scale; narrow kernels have small blocks.
+
+    64 with 8 bits and 32 with 4, unless a smaller block makes fewer bytes because the
+    last one is padded less.
+    """
+
+    def stored(block: int) -> float:
+        return -(-rows // block) * (block * bits / 8 + SCALE_BYTES)
+
+    return min(BLOCKS[bits], key=stored)

@@ -3,36 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_text
 
-from keras_msd import checks
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.evaluate.cost import cost
-from keras_msd.export.artefact import Run
-from keras_msd.export.parity import ExportError
-from keras_msd.export.quantization import FULL, SCHEMES
-from keras_msd.export.saved_model.serving import write_warm_up
-from keras_msd.export.saved_model.slim_graph import slim_graph
-from keras_msd.export.stored_network import IDS, store_network
+from keras_msd.evaluate.costs import cost
+from keras_msd.export.export_model import check_backend
+from keras_msd.export.formats import Run
+from keras_msd.export.proof import ExportError
+from keras_msd.export.quantization import FULL, find_scheme
+from keras_msd.export.saved_model.files import slim_graph, write_warm_up
+from keras_msd.export.saved_model.network import IDS, store_network
 from keras_msd.tokenizers.graph import GraphTokenizer
 
-QUANTIZE = ("fp16", "int8", "int4_table", "int4")
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
 PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
 LARGEST = 1.05  # variables may take this many times the weights' bytes
-
-HOW_TO_LOAD = """\
-import tensorflow as tf
-import tensorflow_text  # registers the tokenizer's operations
-
-model = tf.saved_model.load("FOLDER/1")
-encode = model.signatures["serving_default"]
-vectors = encode(text=tf.constant(["A sentence."]))["embedding"]  # float32 (n, dim)
-# TensorFlow Serving: --model_base_path=FOLDER, an absolute path.
-"""
 
 
 def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
@@ -48,7 +34,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     Args:
         encoder: The encoder to write.
         path: A folder that does not exist yet.
-        quantize: How weights are stored, None or one of `QUANTIZE`. The arithmetic is
+        quantize: How weights are stored, a key of `SCHEMES`. The arithmetic is
             float32 all the same: files are smaller, a call is not faster.
 
     Returns:
@@ -58,15 +44,9 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         InputError: `quantize` is unknown, or Keras runs on another backend.
         ExportError: The variables take more than 1.05 times the weights' bytes.
     """
-    checks.one_of((None, *QUANTIZE), quantize=quantize)
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            "A SavedModel is written under Keras' TensorFlow backend. Received: "
-            f"{keras.backend.backend()}. Save the encoder, set "
-            "KERAS_BACKEND=tensorflow, load it and export it there."
-        )
+    scheme = find_scheme(quantize)
+    check_backend("A SavedModel")
     _check_name(path)
-    scheme = SCHEMES[quantize]
     # The Keras model itself is never an attribute: its variables would be kept twice.
     module = tf.Module()
     module.weights, network = store_network(encoder, scheme)
@@ -84,24 +64,15 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
     slim_graph(path / VERSION)
     full = cost(encoder)["bytes"] if scheme == FULL else None
-    stored = _check_size(path, full or sum(one.bytes for one in module.weights))
+    stored = _check_size(path, full or sum(weight.bytes for weight in module.weights))
     return {
-        "how_to_load": HOW_TO_LOAD,
         "variable_bytes": stored,
         "warm_up_requests": write_warm_up(path / VERSION, encoder),
-        "libraries": {
-            "tensorflow": tf.__version__,
-            "tensorflow-text": tensorflow_text.__version__,
-        },
         "signatures": {
             "serving_default": {"text": "string[n]"},
-            "token_ids": {
-                "token_ids": "int32[n, length]",
-                "padding_mask": "int32[n, length]",
-            },
+            "token_ids": dict.fromkeys((spec.name for spec in IDS), "int32[n, length]"),
             "output": {"embedding": f"float32[n, {encoder.dim}]"},
         },
-        "warning": "A SavedModel is a program: load only one from a source you trust.",
     }
 
 
@@ -142,11 +113,10 @@ def load(path: str | Path, threads: int | None = None) -> Run:
 
 
 def _check_name(folder: Path) -> None:
-    found = sorted(PATTERN.intersection(str(folder.absolute())))
-    if found:
+    if special := sorted(PATTERN.intersection(str(folder.absolute()))):
         raise InputError(
-            f"TensorFlow reads no SavedModel from a path with {' '.join(found)}, which "
-            f"it takes for a pattern. Received: `{folder}`. Rename the folder."
+            f"TensorFlow reads no SavedModel from a path with {' '.join(special)}, "
+            f"which it takes for a pattern. Received: `{folder}`. Rename the folder."
         )
 
 

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from keras_msd.checks import InputError
-from keras_msd.recipes.runs.environment import (environment, file_digests)
-from keras_msd.recipes.runs.updates import (batches, reduces_teacher, stages_in_use, updates)
-from keras_msd.recipes.runs.parallel_files import (check_corpora, corpus_of, development_pairs, file_sizes, training_pairs)
-from keras_msd.recipes.steps.regress import (check_regression, regression_files)
-from keras_msd.recipes.steps.scores import (check_evaluation_files, evaluation_files)
+from keras_msd.checks import InputError, divides
+from keras_msd.evaluate.rows import check_evaluation_files, check_registered
+from keras_msd.recipes.runs.environment import cached_digest, code_digest, environment
+from keras_msd.recipes.runs.parallel_files import development_pairs, file_sizes
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.schema.training import StageSettings
-from keras_msd.recipes.runs.shape_checks import check_widths
+from keras_msd.recipes.runs.updates import batches, reduces_teacher, stages_in_use
+from keras_msd.recipes.schema.recipe import Recipe, StudentSettings
+from keras_msd.recipes.steps.starts import thin_deep_shape
+from keras_msd.registry import loaded
+
+PLAN = "keras_msd.recipes.steps.plan"  # leads to everything that a step may run
 
 
 def check(run: Run) -> None:
@@ -22,15 +24,17 @@ def check(run: Run) -> None:
     """
     recipe = run.recipe
     if recipe.data.kind == "folder":
-        files = training_pairs(recipe, run.data_dir)
-        _check_corpora(run, [corpus_of(file.name) for file in files])
+        run.training_pairs()  # each language and corpus is there
         if recipe.evaluate.artefacts:  # they are timed on held-out sentences
             development_pairs(recipe, run.data_dir)
-        check_evaluation_files(recipe, run.data_dir)
-        check_regression(run)
+        check_evaluation_files(recipe.settings(), run.data_dir)
+        for kind, settings in stages_in_use(recipe):
+            loaded(kind.check_files)(run, kind.name, settings)
+    else:
+        check_registered(recipe.settings())
     new = recipe.assistant.source == "new"
     body = run.teacher_encoder if new and recipe.assistant.start == "grow" else None
-    check_widths(recipe, run.teacher, body, run.given_assistant)
+    _check_widths(recipe, run.teacher, body, run.given_assistant)
     if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
         raise InputError(
             '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
@@ -48,15 +52,18 @@ def facts(run: Run) -> dict[str, Any]:
     """Return what a run must have when it goes on as it had when it began.
 
     Returns:
-        `environment()`, and `files`: hashes of those that the run is scored and its
-        regression trained on, by their paths in the data folder.
+        `code`, `environment()`, and `files`: hashes of those that the run is scored and
+        its regression trained on, by their paths in the data folder.
     """
+    machine = {"code": code_digest(PLAN)} | environment()
     if run.recipe.data.kind == "made":
-        return environment() | {"files": {}}
-    files = evaluation_files(run.recipe, run.data_dir) + regression_files(run)
-    names = [path.relative_to(run.data_dir).as_posix() for path in files]
-    hashes = file_digests(files)
-    return environment() | {"files": dict(zip(names, hashes, strict=True))}
+        return machine | {"files": {}}
+    files = run.evaluation_files()
+    for kind, settings in stages_in_use(run.recipe):
+        files += loaded(kind.files)(run, settings) if kind.files else []
+    names = {path.relative_to(run.data_dir).as_posix(): path for path in files}
+    hashes = {name: cached_digest(path) for name, path in names.items()}
+    return machine | {"files": hashes}
 
 
 def check_stages(run: Run) -> None:
@@ -67,20 +74,12 @@ def check_stages(run: Run) -> None:
             for a batch or for its warm-up.
     """
     recipe = run.recipe
-    _check_corpora(run, [corpus_of(file.name) for file in run.texts.files])
-    for name, settings in stages_in_use(recipe):
-        if isinstance(settings, StageSettings):
-            updates(name, settings, run.pairs_of(settings))
+    for kind, settings in stages_in_use(recipe):
+        loaded(kind.check_rows)(run, kind.name, settings)
     if reduces_teacher(recipe):
-        size = recipe.stages.reduce_teacher.batch_size
-        batches("reduce_teacher", size, run.pairs_of(recipe.stages.teach_thin_deep))
-    check_regression(run)
-
-
-def _check_corpora(run: Run, known: list[str]) -> None:
-    for name, settings in stages_in_use(run.recipe):
-        if isinstance(settings, StageSettings):
-            check_corpora(f"stages.{name}.corpora", settings.corpora, known)
+        size = recipe.stages["reduce_teacher"].batch_size
+        pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
+        batches("reduce_teacher", size, pairs)
 
 
 def _same(run: Run, step: str, key: str, now: Any, what: str) -> None:
@@ -91,3 +90,101 @@ def _same(run: Run, step: str, key: str, now: Any, what: str) -> None:
             f"those that `{run.folder.path}` began with. Give them again, or another "
             "`out_dir`."
         )
+
+
+def _check_widths(
+    recipe: Recipe, teacher: Any, body: Any | None, assistant: Any | None
+) -> None:
+    """Check teacher against assistant, and every student against the assistant.
+
+    Args:
+        recipe: The recipe.
+        teacher: Has `dim`.
+        body: The teacher as an encoder of ours, None if it is none.
+        assistant: The loaded encoder, or None where the recipe makes a new one.
+
+    Raises:
+        InputError: Two widths differ, a unit does not fit the assistant's depth, or a
+            closed-form start is wider than the teacher.
+    """
+    settings = recipe.assistant
+    if recipe.student.kind == "thin_deep":
+        for name, student in recipe.student.each().items():
+            _check_thin_deep(name, student, teacher.dim)
+    if settings.source == "none":
+        return
+    if assistant is None and settings.start == "grow":
+        assistant = _grown_from(recipe, body)
+    config = assistant.config if assistant else None
+    taken = config if settings.source != "new" else None
+    branch = (taken or settings).word_branch
+    if recipe.stages["contrastive_learning"].branch_alone and not branch:
+        raise InputError(
+            "A word branch is trained alone only where there is one. Received: "
+            "`stages.contrastive_learning.branch_alone`, and an assistant without a "
+            "branch. Set `assistant.word_branch = true`, or leave it out."
+        )
+    hidden = (config or settings).hidden_dim or teacher.dim
+    dim = config.dim if config else settings.projection_dim or hidden
+    if teacher.dim != dim:
+        raise InputError(
+            "Teacher and assistant must be of the same width, as one imitates the "
+            f"other's vectors. Received: teacher `{recipe.teacher.source}` "
+            f"{teacher.dim}, assistant `{settings.source}` {dim}. Set "
+            f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of width "
+            f"{dim}."
+        )
+    depth = (config or settings).num_layers
+    for name, student in recipe.student.each().items():
+        _check_student(name, student, hidden, depth)
+
+
+def _check_student(
+    name: str, student: StudentSettings, hidden: int, depth: int | None
+) -> None:
+    if student.hidden_dim not in (None, hidden):
+        raise InputError(
+            "Assistant and student must be of the same width, as the student's layers "
+            f"are the assistant's. Received: assistant {hidden}, {name} "
+            f"{student.hidden_dim}. Set `student.hidden_dim = {hidden}` (or leave it "
+            f"out), or take an assistant of width {student.hidden_dim}; a student gets "
+            "smaller by `bottleneck_dim` and `unit_layers`."
+        )
+    if depth is None:
+        return
+    if student.unit_layers > depth:
+        raise InputError(
+            f"`unit_layers` of {name} must be at most the assistant's layers. Received:"
+            f" unit_layers={student.unit_layers}, num_layers={depth}. Lower it."
+        )
+    if student.repeats is None:
+        divides({f"unit_layers of {name}": student.unit_layers}, {"num_layers": depth})
+
+
+def _check_thin_deep(name: str, student: StudentSettings, dim: int) -> None:
+    hidden = thin_deep_shape(student).get("hidden_dim")
+    if student.start == "ridge" and not (hidden and hidden <= dim):
+        raise InputError(
+            'A closed-form start, `start = "ridge"`, is a part of the teacher\'s '
+            f"vectors, of at most {dim} numbers. Received: {name} of width {hidden}. "
+            'Set `student.hidden_dim`, or `start = "random"`.'
+        )
+
+
+def _grown_from(recipe: Recipe, body: Any | None) -> Any:
+    if body is None:
+        raise InputError(
+            '`assistant.start = "grow"` needs a teacher whose weights can be read: '
+            '"default", a folder or hf://. Received: '
+            f'teacher.source="{recipe.teacher.source}". Take such a teacher, or '
+            "another `start`."
+        )
+    for key in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
+        asked, grown = getattr(recipe.assistant, key), getattr(body.config, key)
+        if asked not in (None, grown):
+            raise InputError(
+                "An assistant grown from the teacher has the teacher's body. Received: "
+                f"assistant.{key}={asked}, teacher {grown}. Set `assistant.{key} = "
+                f"{grown}`, or leave it out."
+            )
+    return body

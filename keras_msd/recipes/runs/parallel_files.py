@@ -1,18 +1,19 @@
 """The parallel files of a data folder that a recipe names, in any format we read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_msd.checks import InputError, existing_folder, nearest
 from keras_msd.data.pair import PairFile
 from keras_msd.data.readers.discover import read_pairs
-from keras_msd.data.readers.names import PAIR, language_of, unpacked_name
+from keras_msd.data.readers.lines import PAIR, language_of, unpacked
 from keras_msd.recipes.schema.recipe import Recipe
 
 
 def corpus_of(name: str) -> str:
     """Return the corpus in the name of a `PairFile`: `x` of `x.en-de.tsv.gz`."""
-    stem = Path(unpacked_name(Path(name))).stem
+    stem = unpacked(Path(name)).stem
     match = PAIR.search(stem)
     return stem[: match.start()] if match and language_of(Path(name)) else stem
 
@@ -25,9 +26,8 @@ def training_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
     """
     files = _pairs(recipe, data_dir, "train")
     if recipe.data.corpora:
-        known = [corpus_of(file.name) for file in files]
-        check_corpora("data.corpora", recipe.data.corpora, known)
-        files = [one for one in files if corpus_of(one.name) in recipe.data.corpora]
+        check_corpora("data.corpora", recipe.data.corpora, files)
+        files = [it for it in files if corpus_of(it.name) in recipe.data.corpora]
     return _every_language(recipe, data_dir, "train", files)
 
 
@@ -53,15 +53,16 @@ def file_sizes(recipe: Recipe, data_dir: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in files}
 
 
-def check_corpora(key: str, wanted: Sequence[str], known: Sequence[str]) -> None:
+def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:
     """Raise `InputError` naming the corpora that no file is of.
 
     Args:
-        key: The setting that wants them.
-        wanted: Their names.
-        known: The corpora of the files that there are.
+        key: The setting that names them.
+        names: Their names.
+        files: Those that there are; each has a `name`.
     """
-    for name in wanted:
+    known = [corpus_of(file.name) for file in files]
+    for name in names:
         if name not in known:
             there = ", ".join(sorted(set(known))) or "none"
             hint = nearest(name, known) or f"Add its files, or change `{key}`."
@@ -86,13 +87,13 @@ def _every_language(
     recipe: Recipe, data_dir: Path, part: str, files: list[PairFile]
 ) -> list[PairFile]:
     there = {file.language for file in files}
-    if absent := [one for one in recipe.data.languages if one not in there]:
+    if absent := [code for code in recipe.data.languages if code not in there]:
         names = (part == "train" and recipe.data.corpora) or ("<corpus>",)
-        wanted = ", ".join(f"{name}.en-{absent[0]}.tsv.gz" for name in names)
+        files_of = ", ".join(f"{name}.en-{absent[0]}.tsv.gz" for name in names)
         raise InputError(
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs parallel "
-            f"files for {', '.join(f'`{one}`' for one in absent)}, and there are none. "
-            f"Looked for: {wanted}, or the same in another format, in "
+            f"files for {', '.join(f'`{code}`' for code in absent)}, and there are "
+            f"none. Looked for: {files_of}, or the same in another format, in "
             f"`{data_dir / 'parallel' / part}`. Put one there, or change "
             "`data.languages` or `data.corpora`."
         )

@@ -9,38 +9,26 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
+from keras_msd.data.pair import PairFile
+from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest
-from keras_msd.teachers.teacher import (default_folder, load_teacher, published_saved_model)
-from keras_msd.teachers import hashed_words
-from keras_msd.recipes.runs.parallel_files import corpus_of
+from keras_msd.recipes.runs.parallel_files import (
+    corpus_of,
+    training_files,
+    training_pairs,
+)
 from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.schema.recipe import (Recipe, TeacherSettings)
-from keras_msd.recipes.schema.training import StageSettings
+from keras_msd.recipes.schema.recipe import Recipe
+from keras_msd.recipes.schema.settings import PairStageSettings
+from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 
 
 def default_store_dir() -> Path:
     """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
-    own = os.environ.get("KERAS_MSD_CACHE")
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else Path(cache or "~/.cache").expanduser() / "keras_msd"
-
-
-def open_teacher(settings: TeacherSettings) -> Any:
-    """Return the teacher that a recipe names; it has `encode`, `dim`, `fingerprint`."""
-    if settings.source == hashed_words.SOURCE:
-        if settings.dim is None:
-            raise InputError(
-                f'`teacher.source = "{hashed_words.SOURCE}"` needs a width. '
-                "Received: none. Set `teacher.dim`."
-            )
-        return hashed_words.HashedWords(settings.dim)
-    teacher = load_teacher(settings.source)
-    if settings.dim not in (None, teacher.dim):
-        raise InputError(
-            f"`teacher.dim` must be the teacher's width. Received: {settings.dim}, "
-            f"teacher `{settings.source}` {teacher.dim}. Leave it out."
-        )
-    return teacher
+    if folder := os.environ.get("KERAS_MSD_CACHE"):
+        return Path(folder)
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "keras_msd"
 
 
 class Run:
@@ -63,7 +51,7 @@ class Run:
     def data_dir(self) -> Path:
         """The folder with `parallel/`, `sts/`, `tatoeba/`."""
         if self.recipe.data.kind == "made":
-            return self.folder.stage("made_data") / "data"
+            return self.folder.step("made_data") / "data"
         if self._given_data is None:
             raise InputError(
                 f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
@@ -73,20 +61,31 @@ class Run:
             )
         return self._given_data
 
+    def training_pairs(self) -> list[PairFile]:
+        """Return the parallel files of the data folder that the recipe names."""
+        return training_pairs(self.recipe, self.data_dir)
+
+    def training_files(self) -> list[Path]:
+        """Return the paths of the recipe's corpora, each once."""
+        return training_files(self.recipe, self.data_dir)
+
+    def evaluation_files(self) -> list[Path]:
+        """Return the files that scoring reads."""
+        return evaluation_files(self.recipe.settings(), self.data_dir)
+
+    @property
+    def target_side(self) -> str:
+        """The side whose teacher's vectors stand for translations.
+
+        What only knows English stands for both sides with its English vector.
+        """
+        return "target" if self.recipe.teacher.multilingual else "source"
+
     @cached_property
     def teacher_encoder(self) -> Any | None:
         """The teacher as an `Encoder` of ours, None where it is no such model."""
-        from keras_msd.checkpoints.loading import load_encoder
-
-        source = self.recipe.teacher.source
-        if source == hashed_words.SOURCE or source.endswith(".npz"):
-            return None
-        if source == "default":
-            source = default_folder()
-        if not source.startswith("hf://") and published_saved_model(Path(source)):
-            return None
-        encoder = load_encoder(source)
-        return encoder if hasattr(encoder, "model") else None
+        settings = self.recipe.teacher
+        return teacher_encoder(settings.source, settings.pooling)
 
     def seed(self, name: str) -> int:
         """Return a step's seed: a hash of the recipe's seed and the step's name."""
@@ -95,7 +94,8 @@ class Run:
     @cached_property
     def teacher(self) -> Any:
         """The teacher."""
-        return open_teacher(self.recipe.teacher)
+        settings = self.recipe.teacher
+        return load_teacher(settings.source, None, settings.dim, settings.pooling)
 
     @cached_property
     def given_assistant(self) -> Any | None:
@@ -109,30 +109,30 @@ class Run:
     @cached_property
     def tokenizer(self) -> Any:
         """The tokenizer of the assistant and of all students."""
-        from keras_msd.tokenizers.base import load_tokenizer
+        from keras_msd.tokenizers.kinds import load_tokenizer
 
-        return load_tokenizer(self.folder.stage("tokenizer") / "tokenizer")
+        return load_tokenizer(self.folder.step("tokenizer") / "tokenizer")
 
     @cached_property
     def texts(self) -> Any:
         """All training pairs: a `TextTable`."""
         from keras_msd.data.text_table import TextTable
 
-        return TextTable.open(self.folder.stage("pairs") / "texts")
+        return TextTable.open(self.folder.step("pairs") / "texts")
 
-    def pairs_of(self, stage: StageSettings) -> int:
+    def pairs_of(self, settings: PairStageSettings) -> int:
         """Return how many training pairs a stage has, without making its table."""
         counts: Counter[str] = Counter()
-        for file in self._files_of(stage, self.texts.files):
+        for file in self._files_of(settings, self.texts.files):
             counts[file.language] += file.stop - file.start
-        limit = stage.pairs_per_language
+        limit = settings.pairs_per_language
         return sum(min(count, limit or count) for count in counts.values())
 
-    def _files_of(self, stage: StageSettings, files: Any) -> list[Any]:
+    def _files_of(self, stage: PairStageSettings, files: Any) -> list[Any]:
         corpora = stage.corpora
-        return [one for one in files if not corpora or corpus_of(one.name) in corpora]
+        return [it for it in files if not corpora or corpus_of(it.name) in corpora]
 
-    def texts_of(self, stage: StageSettings) -> Any:
+    def texts_of(self, stage: PairStageSettings) -> Any:
         """Return the training pairs of a stage: all, or those it limits itself to."""
         from keras_msd.data.pair import Pairs
         from keras_msd.data.text_table import TextTable
@@ -144,14 +144,14 @@ class Run:
         name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
         return TextTable.build(
             Pairs(files),
-            self.folder.stage("pairs") / name,
+            self.folder.step("pairs") / name,
             cleaning=self.cleaning,
             limit_per_language=limit,
             seed=self.recipe.data.seed,
             temperature=self.recipe.data.temperature,
         )
 
-    def table(self, stage: StageSettings) -> Any:
+    def table(self, stage: PairStageSettings) -> Any:
         """Return the token ids of a stage's pairs: a `PairTable`."""
         from keras_msd.data.pair_table import PairTable
 
@@ -159,7 +159,7 @@ class Run:
         return PairTable.build(
             texts,
             self.tokenizer,
-            self.folder.stage("tokenizer") / f"tokens-{texts.folder.name}",
+            self.folder.step("tokenizer") / f"tokens-{texts.folder.name}",
             max_length=self.recipe.data.max_length,
         )
 
@@ -179,10 +179,10 @@ class Run:
     @cached_property
     def frequencies(self) -> np.ndarray:
         """How often each piece occurs in the pairs: int64 `(vocabulary_size,)`."""
-        return np.load(self.folder.stage("tokenizer") / "frequencies.npy")
+        return np.load(self.folder.step("tokenizer") / "frequencies.npy")
 
     def encoder(self, step: str) -> Any:
         """Load the encoder that a step left."""
-        from keras_msd.models.storage import load_saved
+        from keras_msd.models.encoder import load_saved
 
-        return load_saved(self.folder.stage(step) / "encoder")
+        return load_saved(self.folder.step(step) / "encoder")

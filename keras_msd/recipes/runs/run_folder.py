@@ -1,18 +1,37 @@
-"""The folder of a run: whose it is, which steps are done, how long they took."""
+"""The folder of a run: whose it is, who works on it, which steps are done."""
 
+import json
+import math
+import sys
 import time
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.files import atomic_path, read_json, remove, write_json
 from keras_msd.recipes.schema.recipe import Recipe
-from keras_msd.recipes.runs.toml_text import to_toml
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
 
 RECIPE, STAGES, DONE, BEGAN = "recipe.toml", "stages", "done.json", "began.json"
+LOCK = ".lock"
+SPEED, EXPORT = "speed_", "export_"  # begin the names of steps
 # Of a recipe's header only these decide results; limits of time decide none.
-HEADER, DECIDING = ("recipe.", "budget."), ("recipe.name = ", "recipe.seed = ")
+HEADER, DECIDING = ("recipe.", "budget."), ("recipe.name", "recipe.seed")
 
 
 class RunFolder:
@@ -32,11 +51,18 @@ class RunFolder:
         self._check()
 
     def _check(self) -> None:
-        own = self.path / RECIPE
-        if own.is_file():
-            if self._begun():
-                _check_same(own, self._text, self._recipe)
-        elif self.path.is_file() or _used(self.path):
+        written = self.path / RECIPE
+        if written.is_file() and self._begun():
+            old = _deciding(written.read_text(encoding="utf-8"))
+            new = _deciding(self._text)
+            if changed := [*sorted(old - new), *sorted(new - old)]:
+                raise InputError(
+                    f"`{self.path}` holds a run of another recipe or other settings "
+                    f"than `{self._recipe.recipe.name}` at scale {self._recipe.scale}. "
+                    f"Received: {'; '.join(changed[:4])}. Give another `out_dir`, or "
+                    "remove that folder."
+                )
+        elif not written.is_file() and (self.path.is_file() or _used(self.path)):
             raise InputError(
                 f"The run's folder must be new, empty, or hold a run. Received: "
                 f"`{self.path}`, which holds something else. Give another `out_dir`."
@@ -54,8 +80,8 @@ class RunFolder:
         """
         self._check()
         if begun := self._begun():
-            own = self.path / BEGAN
-            before = read_json(own) if own.is_file() else {}
+            written = self.path / BEGAN
+            before = read_json(written) if written.is_file() else {}
             _check_facts(self.path, _flat(before), _flat(facts))
         with atomic_path(self.path / RECIPE) as temporary:
             temporary.write_text(self._text, encoding="utf-8")
@@ -65,24 +91,14 @@ class RunFolder:
     def _begun(self) -> bool:
         return any((self.path / STAGES).glob(f"*/{DONE}"))
 
-    def stage(self, name: str) -> Path:
+    def step(self, name: str) -> Path:
         """Return the folder of a step."""
         return self.path / STAGES / name
 
     def record(self, name: str) -> dict[str, Any] | None:
         """Return what a finished step left behind, or None if it is not done."""
-        mark = self.stage(name) / DONE
+        mark = self.step(name) / DONE
         return read_json(mark) if mark.is_file() else None
-
-    def result(self, name: str) -> dict[str, Any]:
-        """Return the result of a step that is done."""
-        record = self.record(name)
-        if record is None:
-            raise InputError(
-                f"The run in `{self.path}` has not done its step `{name}`. "
-                "Run its recipe again with the same folder."
-            )
-        return record["result"]
 
     def perform(
         self,
@@ -101,7 +117,7 @@ class RunFolder:
         record = self.record(name)
         if record is not None:
             return record
-        folder = self.stage(name)
+        folder = self.step(name)
         remove(folder)  # what a killed run left has no mark, so nothing relies on it
         folder.mkdir(parents=True)
         began = time.monotonic()
@@ -110,18 +126,6 @@ class RunFolder:
         record |= marks or {}
         write_json(folder / DONE, record)
         return record
-
-
-def _check_same(own: Path, text: str, recipe: Recipe) -> None:
-    old, new = _lines(own.read_text(encoding="utf-8")), _lines(text)
-    if old == new:
-        return
-    changed = [*sorted(old - new), *sorted(new - old)]
-    raise InputError(
-        f"`{own.parent}` holds a run of another recipe or other settings than "
-        f"`{recipe.recipe.name}` at scale {recipe.scale}. Received: "
-        f"{'; '.join(changed[:4])}. Give another `out_dir`, or remove that folder."
-    )
 
 
 def _check_facts(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -141,11 +145,11 @@ def _check_facts(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the leaves of nested mappings, by dotted key."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for key, inner in value.items():
         nested = isinstance(inner, Mapping)
-        found |= _flat(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
-    return found
+        leaves |= _flat(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
+    return leaves
 
 
 def _used(folder: Path) -> bool:
@@ -153,16 +157,77 @@ def _used(folder: Path) -> bool:
     return folder.is_dir() and any(p.name[0] != "." for p in folder.iterdir())
 
 
-def _lines(text: str) -> set[str]:
+def _deciding(text: str) -> set[str]:
     """Return what decides a recipe's results, each with its table in front."""
-    table, lines = "", set()
-    for line in text.splitlines():
-        if line.startswith("["):
-            table = line.strip("[]") + "."
-        elif line:
-            lines.add(table + line)
     return {
-        line
-        for line in lines
-        if not line.startswith(HEADER) or line.startswith(DECIDING)
+        f"{key} = {_leaf(value)}"
+        for key, value in _flat(tomllib.loads(text)).items()
+        if not key.startswith(HEADER) or key in DECIDING
     }
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made if it is not there.
+
+    The lock is the system's, on a file that stays: it ends with the process that holds
+    it, whatever ends that.
+
+    Raises:
+        InputError: Another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "ab") as file:
+        try:
+            _take(file.fileno())
+        except (BlockingIOError, PermissionError) as error:
+            raise InputError(
+                "Only one process may work on a run at a time. Received: "
+                f"`{folder}`, which another process works on. Wait until that ends, or "
+                "give another `out_dir`."
+            ) from error
+        yield
+
+
+def to_toml(value: Mapping[str, Any]) -> str:
+    """Return TOML text that `tomllib` reads back to an equal value.
+
+    Args:
+        value: Nested mappings with string keys; leaves are strings, numbers, booleans
+            and lists or tuples of those.
+    """
+    lines: list[str] = []
+    _table(value, (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _table(value: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    leaves = {k: v for k, v in value.items() if not isinstance(v, Mapping)}
+    if path and (leaves or not value):
+        lines.append(f"\n[{'.'.join(map(_key, path))}]")
+    lines.extend(f"{_key(key)} = {_leaf(leaf)}" for key, leaf in leaves.items())
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            _table(inner, (*path, key), lines)
+
+
+def _key(key: str) -> str:
+    bare = key.replace("-", "").replace("_", "")
+    return key if bare.isascii() and bare.isalnum() else _text(key)
+
+
+def _text(value: str) -> str:
+    # TOML's basic strings take JSON's escapes; DEL is the one character JSON leaves.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_leaf, value)) + "]"
+    return str(value)

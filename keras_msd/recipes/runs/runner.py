@@ -1,17 +1,23 @@
-"""Run recipes: every step that is not done yet, then the files of the whole run."""
+"""Run recipes, one or many: every step that is not done yet, then the reports."""
 
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keras_msd.files import write_json
-from keras_msd.recipes.runs import summary
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.steps.plan import Step
-from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.runs.run_lock import locked
+from keras_msd.checks import InputError
+from keras_msd.files import remove, write_json
+from keras_msd.recipes.runs.run_folder import EXPORT, RECIPE, SPEED, RunFolder, locked
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.recipes.schema.recipe import Recipe
+
+if TYPE_CHECKING:
+    from keras_msd.recipes.steps.plan import Step
+
+Records = Mapping[str, dict[str, Any]]
+RESULTS, ERRORS = "results.json", "errors"
 
 
 def run(
@@ -50,51 +56,204 @@ def run(
         InputError: The recipe, the folders or the files in them are not as they must
             be; the folder's run began with other code, libraries or backend, or another
             process works on it. Steps that are done stay done.
-    """
-    from keras_msd.recipes.runs.checks import (check, check_stages, facts)
-    from keras_msd.recipes.steps.plan import (make_deterministic, perform, plan)
-    from keras_msd.recipes.runs.run import (Run, default_store_dir)
 
-    recipe = load_recipe(name_or_path, scale, overrides)
+    Example:
+        >>> quick = {"data.pairs_per_language": 60, "evaluate.artefacts": False}
+        >>> result = msd.recipes.run("msd_labse", "run", overrides=quick)
+        >>> [row["name"] for row in result["rows"]]
+        ['teacher', 'assistant']
+        >>> result["published"]["cross_lingual"]  # in the paper, of another encoder
+        73.5
+    """
+    recipe = load_recipe(name_or_path, scale, overrides)  # before Keras is loaded
+    from keras_msd.recipes.runs.checks import check, check_stages, facts
+    from keras_msd.recipes.runs.run import Run, default_store_dir
+    from keras_msd.recipes.steps.plan import make_deterministic, perform, plan
+
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
     folder = RunFolder(where, recipe)
-    ours = Run(
-        recipe,
-        folder,
-        Path(data_dir) if data_dir else None,
-        Path(store_dir) if store_dir else default_store_dir(),
-    )
-    do: Callable[[Step], dict[str, Any]] = partial(perform, ours)
+    data = Path(data_dir) if data_dir else None
+    work = Run(recipe, folder, data, Path(store_dir or default_store_dir()))
+    do: Callable[[Step], dict[str, Any]] = partial(perform, work)
     if share_steps:
         from keras_msd.recipes.steps.shared import SharedSteps
 
-        do = SharedSteps(ours, ours.store_dir / "steps").perform
-    check(ours)  # leaves no folder where something is missing
+        do = SharedSteps(work, work.store_dir / "steps").perform
+    check(work)  # leaves no folder where something is missing
     with locked(where):
-        folder.claim(facts(ours))
+        folder.claim(facts(work))
         make_deterministic()
-        steps, records = plan(ours), {}
+        steps, records = plan(work), {}
         for step in steps:
             records[step.name] = do(step)
             if step.name == "pairs":
-                check_stages(ours)
+                check_stages(work)
         return _written(recipe, where, steps, records)
 
 
 def _written(
-    recipe: Recipe, where: Path, steps: list[Step], records: dict[str, dict[str, Any]]
+    recipe: Recipe, where: Path, steps: "list[Step]", records: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Write the files of the whole run and return what they say."""
     from keras_msd.report import write_report
 
-    scores = summary.scores(recipe, steps, records)
-    timings = summary.timings(steps, records)
+    scores = run_scores(recipe, steps, records)
+    timings = run_timings(steps, records)
     write_json(where / "scores.json", scores)
     write_json(where / "timings.json", timings)
+    exported = _results(records, EXPORT)
     return scores | {
         "folder": str(where),
         "timings": timings,
         "budget": dict(recipe.budget),
-        "artefacts": [str(where / path) for path in summary.artefacts(steps, records)],
+        "artefacts": [str(where / result["path"]) for result in exported.values()],
         "report": str(write_report(where)),
     }
+
+
+def run_all(
+    names: Iterable[str | Path] | None = None,
+    scale: str | None = "smoke",
+    out_dir: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    store_dir: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Run several recipes; one that fails does not stop the others.
+
+    Steps that recipes have in common are done once, see `run(share_steps=True)`. Given
+    again with the same folders it goes on where it was stopped.
+
+    Args:
+        names: Names or paths, in a list; by default every recipe that has the scale.
+        scale: As for `run`.
+        out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
+            `results.json`, and `report.html` and `report.md`: every table of the
+            papers, measured beside published.
+        data_dir: As for `run`.
+        store_dir: As for `run`.
+        overrides: As for `run`, for all recipes.
+
+    Returns:
+        What `run` returns for each recipe, or `recipe`, `scale`, `folder` and `error`
+        for one that failed; where it failed stands in `errors/<recipe>.txt`.
+
+    Raises:
+        InputError: `names` is no list, or `out_dir` is itself a run.
+
+    Example:
+        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> print(results[0]["error"])
+        InputError: There is no recipe `msd_labb`. Did you mean `msd_lab`? ...
+    """
+    from keras_msd.report import write_report_of_all
+
+    if isinstance(names, str | Path):
+        raise InputError(
+            f"`names` must be a list of recipes. Received: {names!r} alone. Put it in "
+            "a list."
+        )
+    out = Path(out_dir or Path("runs", "all", scale or "default"))
+    if (out / RECIPE).is_file():
+        raise InputError(
+            "`out_dir` must be the parent of runs. Received: "
+            f"`{out}`, which is a run itself. Give another folder."
+        )
+    results = []
+    for name in with_scale(scale) if names is None else names:
+        title = Path(name).name.removesuffix(".toml")
+        where, trace = out / title, out / ERRORS / f"{title}.txt"
+        try:
+            result = run(
+                name, where, scale, data_dir, store_dir, overrides, share_steps=True
+            )
+            remove(trace)
+        except Exception as error:  # whatever it is, the other recipes are run
+            result = {
+                "recipe": title,
+                "scale": scale or "default",
+                "folder": str(where),
+            }
+            result["error"] = f"{type(error).__name__}: {error}"
+            trace.parent.mkdir(parents=True, exist_ok=True)
+            trace.write_text(traceback.format_exc(), encoding="utf-8")
+        results.append(result)
+    write_json(out / RESULTS, results)
+    write_report_of_all(out)
+    return results
+
+
+def with_scale(scale: str | None) -> list[str]:
+    """Return the names of the recipes that have a scale; without one, all."""
+    recipes = recipe_files().items()
+    return [name for name, path in recipes if scale in (None, *describe(path).scales)]
+
+
+def run_scores(
+    recipe: Recipe, steps: "Sequence[Step]", records: Records
+) -> dict[str, Any]:
+    """Return the content of scores.json.
+
+    Args:
+        recipe: The recipe.
+        steps: The run's steps, in order.
+        records: What each step left, by its name.
+
+    Returns:
+        `recipe`, `scale`, `rows` in order, `published`, and `measured`: how much of the
+        assistant's cross-lingual score, if that is not 0, each student kept, in per
+        cent.
+    """
+    rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
+    return {
+        "recipe": recipe.recipe.name,
+        "scale": recipe.scale,
+        "rows": rows,
+        "published": dict(recipe.recipe.expected),
+        "measured": dict(_kept(rows)),
+    }
+
+
+def run_timings(steps: "Sequence[Step]", records: Records) -> dict[str, Any]:
+    """Return the content of timings.json.
+
+    Returns:
+        `seconds` in all; `parts` and `steps`, seconds by name; `speed`, sentences a
+        second by student; `reused`, for steps taken from another run, the seconds that
+        they took there.
+    """
+    spent = {name: record["seconds"] for name, record in records.items()}
+    parts: dict[str, float] = {}
+    for step in steps:
+        parts[step.part] = round(parts.get(step.part, 0.0) + spent[step.name], 3)
+    timed = _results(records, SPEED).items()
+    return {
+        "seconds": round(sum(spent.values()), 3),
+        "parts": parts,
+        "steps": spent,
+        "speed": {name: result["sentences_per_second"] for name, result in timed},
+        "reused": {
+            name: record["reused"]
+            for name, record in records.items()
+            if "reused" in record
+        },
+    }
+
+
+def _results(records: Records, prefix: str) -> dict[str, Any]:
+    """Return the results of the steps of one kind, by what follows in their names."""
+    return {
+        name.removeprefix(prefix): record["result"]
+        for name, record in records.items()
+        if name.startswith(prefix)
+    }
+
+
+def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    assistants = [row for row in rows if row["kind"] == "assistant"]
+    if not assistants or not (whole := assistants[-1]["cross_lingual"]):
+        return
+    last = {row["student"]: row for row in rows if "student" in row}
+    for name, row in last.items():
+        share = 100 * row["cross_lingual"] / whole
+        yield f"kept_{name}", round(share, 4)

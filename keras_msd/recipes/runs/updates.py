@@ -1,36 +1,48 @@
 """Which stages a run has, and how many updates each of them does."""
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.schema.recipe import Recipe
-from keras_msd.recipes.schema.training import (Length, StudentStage)
+from keras_msd.recipes.schema.recipe import Recipe, StudentSettings
+from keras_msd.recipes.schema.settings import TrainingSettings
+from keras_msd.recipes.stages.kinds import STAGE_KINDS, ReductionSettings, StageKind
 
 
-def stages_in_use(recipe: Recipe) -> Iterator[tuple[str, Length]]:
-    """Yield name and settings of the stages, once for each student that has one."""
-    shared = recipe.stages
-    if not shared.teach_assistant.skip:
-        yield "teach_assistant", shared.teach_assistant
-    regress = shared.regress_similarity
-    if regress.of == "assistant" and not regress.skip:
-        yield "regress_similarity", regress
+def stages_in_use(recipe: Recipe) -> Iterator[tuple[StageKind, Any]]:
+    """Yield kind and settings of the stages, once for each student that has one.
+
+    Those of the assistant come first. `reduce_teacher` is no stage of an encoder.
+    """
+    for kind in STAGE_KINDS.values():
+        settings = recipe.stages[kind.name]
+        if kind.trained(settings) == "assistant" and not settings.skip:
+            yield kind, settings
     for student in recipe.student.each().values():
-        for name in get_args(StudentStage):
-            settings = student.stage(name, getattr(shared, name))
-            if not settings.skip and getattr(settings, "of", "student") == "student":
-                yield name, settings
+        yield from student_stages(recipe, student)
+
+
+def student_stages(
+    recipe: Recipe, student: StudentSettings
+) -> Iterator[tuple[StageKind, Any]]:
+    """Yield kind and settings of the stages of one student, in order."""
+    for kind in STAGE_KINDS.values():
+        if kind.trained(recipe.stages[kind.name]) == "student":
+            settings = student.stage(kind.name, recipe.stages[kind.name])
+            if not settings.skip:
+                yield kind, settings
 
 
 def reduces_teacher(recipe: Recipe) -> bool:
     """Tell whether a run has a step of `reduce_teacher`."""
-    own = recipe.stages.reduce_teacher
-    features = [getattr(one, "feature", "") for _, one in stages_in_use(recipe)]
-    return bool(own.widths and not own.skip) or "synchronized" in features
+    reduction: ReductionSettings = recipe.stages["reduce_teacher"]
+    features = [getattr(stage, "feature", "") for _, stage in stages_in_use(recipe)]
+    return bool(reduction.widths and not reduction.skip) or "synchronized" in features
 
 
-def updates(name: str, settings: Length, count: int, what: str = "pairs") -> int:
+def updates(
+    name: str, settings: TrainingSettings, count: int, what: str = "pairs"
+) -> int:
     """Return the updates of a stage.
 
     Args:

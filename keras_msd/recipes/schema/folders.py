@@ -4,7 +4,8 @@ from pathlib import Path
 
 from keras_msd.checks import InputError, existing_file, nearest
 
-BASE = "base"
+SHARED = "_shared"
+RENAMED = {"base": SHARED, "base_lealla": "_shared_lealla"}
 
 
 def recipe_folder() -> Path:
@@ -17,14 +18,9 @@ def recipe_folder() -> Path:
 
 
 def recipe_files() -> dict[str, Path]:
-    """Return the path of every recipe by name, without the shared bases."""
+    """Return the path of every recipe by name, without the shared values."""
     files = sorted(recipe_folder().glob("*.toml"))
-    return {path.stem: path for path in files if not is_base(path.stem)}
-
-
-def is_base(name: str) -> bool:
-    """Tell whether a file holds shared values: `base`, or `base_` and a paper."""
-    return name == BASE or name.startswith(f"{BASE}_")
+    return {path.stem: path for path in files if not path.stem.startswith("_")}
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -46,14 +42,26 @@ def find_recipe(name: str | Path) -> Path:
     return files[text]
 
 
-def find_base(recipe: Path, base: str) -> Path:
-    """Return the file that `recipe` extends: beside it, else among the recipes."""
+def shared_file(recipe: Path, name: str, key: str) -> Path:
+    """Return a file that `recipe` needs: beside it, else among the recipes.
+
+    Args:
+        recipe: The recipe's file.
+        name: The file's name without .toml.
+        key: Where the recipe says it.
+
+    Raises:
+        InputError: There is no such file.
+    """
     places = list(dict.fromkeys([recipe.parent, recipe_folder()]))
     for folder in places:
-        if (folder / f"{base}.toml").is_file():
-            return folder / f"{base}.toml"
+        if (folder / f"{name}.toml").is_file():
+            return folder / f"{name}.toml"
+    repair = f'extend "{SHARED}"' if key == "extends" else "write `paper` instead"
+    if name in RENAMED:
+        repair = f'write `extends = "{RENAMED[name]}"`, as it is called now'
     raise InputError(
-        f'`{recipe}` says `extends = "{base}"`, but there is no `{base}.toml` in '
-        f"{' or '.join(f'`{p}`' for p in places)}. Put it there, or extend "
-        f'"{BASE}".'
+        f'`{recipe}` says `{key} = "{name.rpartition("/")[2]}"`, but there is no '
+        f"`{name}.toml` in {' or '.join(f'`{p}`' for p in places)}. Put it there, or "
+        f"{repair}."
     )

@@ -2,15 +2,20 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from keras_msd.checks import InputError, one_of
-from keras_msd.recipes.schema.folders import find_base, find_recipe
-from keras_msd.recipes.schema.messages import Layer, complaint
-from keras_msd.recipes.schema.recipe import About, Recipe
+from keras_msd.files import read_toml
+from keras_msd.recipes.schema.folders import (
+    find_recipe,
+    recipe_files,
+    shared_file,
+)
+from keras_msd.recipes.schema.messages import Layer, validated
+from keras_msd.recipes.schema.published import with_published
+from keras_msd.recipes.schema.recipe import About, Recipe, recipe_model
 
 SCALES = ("smoke", "demo", "lab", "paper")
 
@@ -31,27 +36,80 @@ def load_recipe(
     Raises:
         InputError: a file is missing or is not TOML; a key is unknown, missing or has a
             value that is not allowed; the recipe has no such scale.
+
+    Example:
+        >>> changes = {"stages.teach_student.batch_size": 32}
+        >>> recipe = msd.recipes.load_recipe("msd_minilm_b128_ru3", "paper", changes)
+        >>> recipe.student.bottleneck_dim, recipe.stages.teach_student.batch_size
+        (128, 32)
+        >>> recipe.stages.teach_student.epochs
+        20
     """
-    layers = _files(find_recipe(name_or_path))
+    path = find_recipe(name_or_path)
+    layers = _files(path)
     about = _about(layers)
     chosen = scale or about.default_scale
     one_of(about.scales, scale=chosen)
-    merged: dict[str, Any] = {}
-    parts = [Layer(at.label, _without_scales(at.values)) for at in layers]
-    for at in layers:
-        parts.append(Layer(f"{at.label}, [{chosen}]", at.values.get(chosen, {})))
-    parts.append(Layer("--set", _nested(overrides or {})))
+    parts = [
+        *(Layer(label, _without_scales(values)) for label, values in layers),
+        *(Layer(f"{it.label}, [{chosen}]", it.values.get(chosen, {})) for it in layers),
+        Layer("--set", _nested(overrides or {})),
+    ]
+    merged: Mapping[str, Any] = {"scale": chosen}
     for part in parts:
         merged = merge(merged, part.values)
-    try:
-        return Recipe.model_validate(merged | {"scale": chosen})
-    except ValidationError as error:
-        raise complaint(error, Recipe, parts) from error
+    recipe = validated(recipe_model(), merged, parts)
+    return recipe.model_copy(update={"recipe": with_published(recipe.recipe, path)})
 
 
 def describe(name_or_path: str | Path) -> About:
     """Return the `[recipe]` section of a recipe file, checked."""
-    return _about(_files(find_recipe(name_or_path)))
+    path = find_recipe(name_or_path)
+    return with_published(_about(_files(path)), path)
+
+
+def list_recipes() -> list[dict[str, Any]]:
+    """Return what every recipe is, by name.
+
+    Returns:
+        For each what `about_recipe` returns.
+
+    Raises:
+        InputError: A recipe file is broken.
+
+    Example:
+        >>> recipes = {about["name"]: about for about in msd.recipes.list_recipes()}
+        >>> recipes["lealla_small"]["table"], recipes["lealla_small"]["row"]
+        ('2; 3; 8', 'LEALLA-small')
+        >>> recipes["lealla_small"]["expected"]["tatoeba"]
+        80.7
+    """
+    return [about_recipe(path) for path in recipe_files().values()]
+
+
+def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
+    """Return what one recipe is.
+
+    Returns:
+        The keys of `[recipe]`, and `command`, which runs it at its default scale.
+        `expected` holds published scores x100, `rows` the same by model where a recipe
+        has several rows of a table.
+
+    Raises:
+        InputError: There is no such recipe, or its file is broken.
+
+    Example:
+        >>> from keras_msd.recipes.schema.loading import about_recipe
+        >>> about_recipe("msd_lab")["command"]
+        'keras-msd run msd_lab --data DATA'
+    """
+    recipe = load_recipe(name_or_path)
+    packaged = find_recipe(name_or_path) == recipe_files().get(recipe.recipe.name)
+    run = f"run {recipe.recipe.name if packaged else name_or_path}"
+    data = " --data DATA" if recipe.data.kind == "folder" else ""
+    command = "demo" if packaged and recipe.recipe.name == "demo" else run + data
+    about = recipe.recipe.model_dump(mode="json")
+    return about | {"command": f"keras-msd {command}"}
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,47 +137,31 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _files(path: Path) -> list[Layer]:
-    own = _read(path)
-    base = own.pop("extends", None)
-    layers = [Layer(str(path), own)]
-    if base is not None:
-        if not isinstance(base, str):
-            raise InputError(
-                f"`extends` in `{path}` must be the name of a recipe file without "
-                f'.toml. Received: {base!r}. Write: extends = "base"'
-            )
-        below = find_base(path, base)
-        shared = _read(below)
-        if "extends" in shared:
-            raise InputError(
-                f"`{below}` is extended by `{path}` and extends "
-                f"{shared['extends']!r} itself; one level is allowed. "
-                "Write the values of one of them out."
-            )
-        layers.insert(0, Layer(str(below), shared))
-    return layers
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
+    values = read_toml(path)
+    base = values.pop("extends", None)
+    top = Layer(str(path), values)
+    if base is None:
+        return [top]
+    if not isinstance(base, str):
         raise InputError(
-            f"`{path}` is not UTF-8 at byte {error.start}. Save it as UTF-8."
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"`{path}` is not valid TOML: {error}. Repair it.") from error
+            f"`extends` in `{path}` must be the name of a recipe file without "
+            f'.toml. Received: {base!r}. Write: extends = "_shared"'
+        )
+    below = shared_file(path, base, "extends")
+    shared = read_toml(below)
+    if "extends" in shared:
+        raise InputError(
+            f"`{below}` is extended by `{path}` and extends "
+            f"{shared['extends']!r} itself; one level is allowed. "
+            "Write the values of one of them out."
+        )
+    return [Layer(str(below), shared), top]
 
 
 def _about(layers: list[Layer]) -> About:
-    merged: Mapping[str, Any] = {}
-    for at in layers:
-        merged = merge(merged, {"recipe": at.values.get("recipe", {})})
-    try:
-        return About.model_validate(merged["recipe"])
-    except ValidationError as error:
-        inner = [Layer(at.label, at.values.get("recipe", {})) for at in layers]
-        raise complaint(error, About, inner, "recipe") from error
+    headers = [Layer(label, values.get("recipe", {})) for label, values in layers]
+    merged = reduce(merge, ({"recipe": header.values} for header in headers))
+    return validated(About, merged["recipe"], headers, "recipe")
 
 
 def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,8 +171,6 @@ def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:
 def _nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
-        nested = value
-        for part in reversed(dotted.split(".")):
-            nested = {part: nested}
-        result = merge(result, nested)
+        parts = reversed(dotted.split("."))
+        result = merge(result, reduce(lambda inner, part: {part: inner}, parts, value))
     return result

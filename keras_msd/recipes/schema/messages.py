@@ -4,11 +4,13 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from keras_msd.checks import InputError, nearest
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Layer(NamedTuple):
@@ -18,66 +20,73 @@ class Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-def complaint(
-    error: ValidationError,
-    model: type[BaseModel],
-    layers: Sequence[Layer],
-    prefix: str = "",
-) -> InputError:
-    """Return an `InputError` with a line for each finding of `error`.
+def validated(
+    model: type[M], values: Any, layers: Sequence[Layer], prefix: str = ""
+) -> M:
+    """Return values as a model.
 
     Args:
-        error: What pydantic raised for the merged values of `layers`.
-        model: The model that was validated.
+        model: What they must be.
+        values: The merged values of `layers`.
         layers: Where the values came from, the lowest first.
         prefix: Dotted key in front of every key of `model`.
+
+    Raises:
+        InputError: They are something else, with a line for each finding of pydantic.
     """
-    return InputError(
-        "\n".join(_line(dict(found), model, layers, prefix) for found in error.errors())
-    )
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        findings = map(dict, error.errors())
+        lines = (_line(finding, model, layers, prefix) for finding in findings)
+        raise InputError("\n".join(lines)) from error
 
 
 def _line(
-    found: dict[str, Any], model: type[BaseModel], layers: Sequence[Layer], prefix: str
+    finding: dict[str, Any],
+    model: type[BaseModel],
+    layers: Sequence[Layer],
+    prefix: str,
 ) -> str:
-    path = tuple(str(part) for part in found["loc"] if part != "[key]")
-    key = ".".join([*([prefix] if prefix else []), *path])
+    path = tuple(str(part) for part in finding["loc"] if part != "[key]")
+    key = ".".join(filter(None, (prefix, *path)))
     origin = _origin(path, layers)
-    if found["type"] == "extra_forbidden":
+    if finding["type"] == "extra_forbidden":
         siblings = _keys(model, path[:-1])
         hint = nearest(path[-1], siblings)
         return " ".join(
-            f"Unknown key `{key}` in {origin}. Received: {found['input']!r}. {hint} "
+            f"Unknown key `{key}` in {origin}. Received: {finding['input']!r}. {hint} "
             f"Allowed here: {', '.join(sorted(siblings))}.".split()
         )
-    if found["type"] == "missing":
+    if finding["type"] == "missing":
         return f"Key `{key}` is missing in {origin}. Add it."
-    rule = found["msg"].removeprefix("Value error, ")
+    rule = finding["msg"].removeprefix("Value error, ").removesuffix(".")
     text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
-    received = found["input"]
+    received = finding["input"]
     if not isinstance(received, BaseModel | Mapping):
         text += f" Received: {received!r}."
-    allowed = re.findall("'([^']*)'", found.get("ctx", {}).get("expected", ""))
+    allowed = re.findall("'([^']*)'", finding.get("ctx", {}).get("expected", ""))
     return f"{text} {nearest(str(received), allowed)}".rstrip()
 
 
 def _origin(path: tuple[str, ...], layers: Sequence[Layer]) -> str:
     # The value that counts is the topmost; for a missing key the deepest table given.
-    for depth in range(len(path), 0, -1):
-        for layer in reversed(layers):
-            if _has(layer.values, path[:depth]):
-                return f"`{layer.label}`"
-    files = [layer.label for layer in layers if "[" not in layer.label]
-    files = [label for label in files if label != "--set"]
+    depths = [(_depth(layer.values, path), place) for place, layer in enumerate(layers)]
+    depth, place = max(depths, default=(0, 0))
+    if depth:
+        return f"`{layers[place].label}`"
+    labels = (layer.label for layer in layers)
+    files = [label for label in labels if "[" not in label and label != "--set"]
     return f"`{files[-1]}`" if files else "the recipe"
 
 
-def _has(values: Any, path: tuple[str, ...]) -> bool:
-    for part in path:
+def _depth(values: Any, path: tuple[str, ...]) -> int:
+    """Return how many parts of a path lead into nested values."""
+    for depth, part in enumerate(path):
         if not isinstance(values, Mapping) or part not in values:
-            return False
+            return depth
         values = values[part]
-    return True
+    return len(path)
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
@@ -85,16 +94,10 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     current: Any = model
     for part in path:
         if isinstance(current, type) and issubclass(current, BaseModel):
-            current = _table(current.model_fields[part].annotation)
-        elif typing.get_origin(current) is dict:
-            current = typing.get_args(current)[1]
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return [key for key in current.model_fields if path or key != "scale"]
-    return []
-
-
-def _table(annotation: Any) -> Any:
-    """Return what an optional table is when it is given."""
-    given = [one for one in typing.get_args(annotation) if one is not type(None)]
-    optional = typing.get_origin(annotation) is types.UnionType
-    return given[0] if optional and len(given) == 1 else annotation
+            current = current.model_fields[part].annotation
+            if typing.get_origin(current) is types.UnionType:  # an optional table
+                current = typing.get_args(current)[0]
+        else:  # a table whose keys are names, or an array of tables
+            by_name = typing.get_origin(current) is dict
+            current = typing.get_args(current)[by_name]
+    return [key for key in current.model_fields if path or key != "scale"]

@@ -1,40 +1,69 @@
 """What a recipe may say: frozen pydantic models, one per section of the TOML file."""
 
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
+from keras_msd.checks import one_of
+from keras_msd.evaluate.sets import SETS, check_split, evaluation_set
 from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Settings, Words
-from keras_msd.recipes.schema.training import StagesSettings, StudentSettings
+from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
 
-STS2017 = "sts2017"  # the set whose files are tracks, not row-aligned translations
+# Keys that `[evaluate]` had, and what says the same.
+FORMER = {
+    "sts": "`sets`, with the name of the set",
+    "split": "`splits`, by the name of the set",
+    "retrieval": '`sets`, with "tatoeba", and `languages.tatoeba`',
+    "un": '`sets`, with "un", and `languages.un`',
+    "bucc": '`sets`, with "bucc2018", and `languages.bucc2018`',
+}
 Scale = Literal["smoke", "demo", "lab", "paper"]
+StudentStart = Literal["random", "svd", "ridge"]
+VariantName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
+OF_ALL_STUDENTS = ("kind", "dropout", "variants")  # no variant has another
 Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
 
 
-class PaperRow(Settings):
+class PublishedRow(Settings):
     """`[recipe.rows.<model>]`: the paper's row that one of a recipe's models is.
 
     `table` names one or more tables or figures, with semicolons; `x` is the place on a
-    figure's axis; `expected` holds published scores x100.
+    figure's axis. `printed_as` is the paper's name of the row where `row` says more,
+    "none" for a row that no paper has; `columns` are those to compare with, by default
+    all. `expected` holds published scores x100, by default those of the paper's file.
     """
 
     table: str
     row: str
     x: float | None = None
+    printed_as: str | None = None
+    columns: Words = ()
     expected: dict[str, float] = Field(default_factory=dict)
 
 
 class About(Settings):
     """`[recipe]`: which experiment this is.
 
-    `expected` holds published scores x100 of the first student, or of the assistant
-    where there is none; `rows`, by the names of models, says it of several. `seed`
-    decides every random draw but the choice of pairs, which is `data.seed`'s.
+    `citation` names the file in `recipes/published/` that has the paper's title and
+    scores; `paper` is the title of one that has no such file. `expected` holds
+    published scores x100 of the first student, or of the assistant where there is none:
+    those of `row` in `table`; `rows`, by the names of models, says it of several.
+    `ours` says why settings, by their dotted keys, are not the paper's at the `paper`
+    scale either.
+    `seed` decides every random draw but the choice of pairs, which is `data.seed`'s.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     title: str
+    citation: str = ""
     paper: str = ""
     table: str = ""
     row: str = ""
@@ -43,7 +72,8 @@ class About(Settings):
     scales: Scales = ("smoke",)
     default_scale: Scale = "smoke"
     expected: dict[str, float] = Field(default_factory=dict)
-    rows: dict[str, PaperRow] = Field(default_factory=dict)
+    rows: dict[str, PublishedRow] = Field(default_factory=dict)
+    ours: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _default_is_offered(self) -> "About":
@@ -53,7 +83,7 @@ class About(Settings):
 
 
 class TeacherSettings(Settings):
-    """`[teacher]`: `source` as for `load_teacher`, or "hashed-words" of width `dim`.
+    """`[teacher]`: `source`, `dim` and `pooling` as for `load_teacher`.
 
     A `multilingual` teacher is scored in all languages, and thin, deep students learn
     its vector of each side; otherwise that of the English side stands for both.
@@ -61,6 +91,7 @@ class TeacherSettings(Settings):
 
     source: str = "default"
     dim: Count | None = None
+    pooling: Literal["mean", "cls", "max"] | None = None
     multilingual: bool = False
 
 
@@ -146,6 +177,92 @@ class AssistantSettings(Settings):
         return self
 
 
+class StudentStages(Settings):
+    """`[student.stages]`: what one student's stages have differently, by their name.
+
+    The fields are those of the table of stages, see `recipe_model`.
+    """
+
+
+class StudentSettings(Settings):
+    """`[student]`: what is made of the assistant, or instead of one.
+
+    `kind` "recurrent": bottleneck and recurrent unit; without `bottleneck_dim` the full
+    table. `hidden_dim` may state the width that the student is meant to have; its
+    layers are the assistant's, so any other width is an error before work begins.
+    `layers` are those of the trained assistant or of the assistant before stage 1.
+    `start` of its bottleneck is "random" or the "svd" of the assistant's table.
+
+    "thin_deep": no assistant; `row` of `models.ROWS`, and of its shape what
+    `num_layers`, `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout` change;
+    without `row` those alone. `start` "ridge": closed-form word rows under a pre-norm
+    body whose residuals begin at zero, with mean pooling and a linear dense layer.
+
+    "none": the assistant is what the recipe is about.
+
+    `[student.variants.<name>]` are further students; what one leaves out is shared.
+    """
+
+    kind: Literal["recurrent", "thin_deep", "none"] = "recurrent"
+    row: Annotated[int, Field(ge=0)] | str | None = None
+    num_layers: Count | None = None
+    num_heads: Count | None = None
+    intermediate_dim: Count | None = None
+    dropout: Fraction | None = None
+    unit_layers: Count = 3
+    repeats: Count | None = None
+    bottleneck_dim: Count | None = None
+    hidden_dim: Count | None = None
+    start: StudentStart = "random"
+    layers: Literal["trained", "untrained"] = "trained"
+    stages: StudentStages = StudentStages()
+    variants: dict[VariantName, Settings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _starts_as_its_kind_can(self) -> "StudentSettings":
+        other = {"recurrent": "ridge", "thin_deep": "svd"}.get(self.kind)
+        for name, student in self.each().items():
+            if student.start == other:
+                raise ValueError(
+                    f'`start = "{other}"` of {name} is not for students of kind '
+                    f'"{self.kind}"'
+                )
+        return self
+
+    def each(self) -> dict[str, "StudentSettings"]:
+        """Return every student by the name of its folder: `student`, `student_x`."""
+        if self.kind == "none":
+            return {}
+        shared = self.model_copy(update={"variants": {}})
+        others = {
+            f"student_{name}": shared.model_copy(
+                update={key: value for key, value in variant if value is not None}
+            )
+            for name, variant in self.variants.items()
+        }
+        return {"student": shared} | others
+
+    def stage(self, name: str, shared: Any) -> Any:
+        """Return the settings of a stage with this student's changes."""
+        change = getattr(self.stages, name, None) or ()
+        given = {key: value for key, value in change if value is not None}
+        return shared.model_copy(update=given)
+
+
+class StagesSettings(Settings):
+    """`[stages]`: the stages, in the order in which they run; an absent one is skipped.
+
+    The fields are those of the table of stages, see `recipe_model`.
+    """
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Return (name, settings) of all stages in order."""
+        return list(self)
+
+
 class StartsSettings(Settings):
     """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
 
@@ -162,28 +279,56 @@ class StartsSettings(Settings):
 class EvaluateSettings(Settings):
     """`[evaluate]`: what is scored, from the files of the data folder.
 
-    `languages` of the STS set `sts` (by default those of the pairs), three-letter codes
-    for `retrieval` (none: no such score, and none of the other languages in
-    `tatoeba/`), two-letter codes for the United Nations corpus in `un/` and for mining
-    in `bucc2018/` (none: no such scores). `intermediate` is what rows before the last
-    of a model get: all scores, only the cross-lingual one, or none: no such rows.
-    Without `artefacts` no encoder is timed or exported.
+    `sets` names evaluation sets (`keras_msd.evaluate.SETS`) or row-aligned files
+    `sts/<name>.<split>.<xx>.tsv.gz`; the first that compares the sentences of one
+    language, too, gives the cross-lingual score. `languages` and `splits` say for some
+    of them what is not as usual: the languages by default are those of the pairs, or
+    the few that a set has. What they say of sets that are not scored is left out.
+    `intermediate` is what rows before the last of a model get: all scores, only the
+    cross-lingual one, or none: no such rows. Without `artefacts` no encoder is timed
+    or exported.
     """
 
-    sts: str = "stsb"
-    split: str = "dev"
-    languages: Words = ()
-    retrieval: Words = ()
-    un: Words = ()
-    bucc: Words = ()
+    sets: Words = ("stsb",)
+    languages: dict[str, Words] = Field(default_factory=dict)
+    splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
     neighbours: Annotated[int, Field(ge=0)] = 5
     artefacts: bool = True
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_written_as_today(cls, values: Any) -> Any:
+        for key, rule in FORMER.items():
+            if key in values:
+                raise ValueError(f"`{key}` is now said by {rule}")
+        return values
+
+    @field_validator("languages", "splits")
+    @classmethod
+    def _says_nothing_of_other_sets(
+        cls, table: dict[str, Any], info: ValidationInfo
+    ) -> dict[str, Any]:
+        if "sets" not in info.data:  # they are wrong themselves, which is said
+            return table
+        key, sets = str(info.field_name), info.data["sets"]
+        for name in table:
+            one_of(dict.fromkeys([*SETS, *sets]), **{key: name})
+        usual = {name: evaluation_set(name).splits[0] for name in sets}
+        said = {name: value for name, value in table.items() if name in sets}
+        return usual | said if key == "splits" else said
+
     @model_validator(mode="after")
-    def _sts2017_is_a_test_set(self) -> "EvaluateSettings":
-        if self.sts == STS2017 and self.split != "test":
-            raise ValueError(f'`sts = "{STS2017}"` has only `split = "test"`')
+    def _sets_are_known(self) -> "EvaluateSettings":
+        records = [evaluation_set(name) for name in self.sets]
+        if not any(record.similarity for record in records):
+            known = ", ".join(name for name in SETS if SETS[name].similarity)
+            raise ValueError(
+                f"`sets` must have one with a cross-lingual score, such as {known}; "
+                f"received {', '.join(self.sets) or 'none'}"
+            )
+        for record in records:
+            check_split(record, self.splits[record.name])
         return self
 
 
@@ -207,47 +352,100 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _tokenizer_has_an_owner(self) -> "Recipe":
         source = self.assistant.source
-        allowed = {"new": ("train",), "none": ("train", "teacher")}
-        if self.tokenizer.source not in allowed.get(source, ("assistant",)):
-            wanted = " or ".join(f'"{n}"' for n in allowed.get(source, ("assistant",)))
+        sources = {"new": ("train",), "none": ("train", "teacher")}
+        allowed = sources.get(source, ("assistant",))
+        if self.tokenizer.source not in allowed:
+            choice = " or ".join(f'"{name}"' for name in allowed)
             raise ValueError(
-                f"`tokenizer.source` must be {wanted} when `assistant.source` is "
+                f"`tokenizer.source` must be {choice} when `assistant.source` is "
                 f'"{source}"'
             )
         return self
 
     @model_validator(mode="after")
     def _stages_fit_the_student(self) -> "Recipe":
-        kind, stages = self.student.kind, self.stages
-        alone = kind == "none" and bool(stages.reduce_teacher.widths)
-        if (kind == "thin_deep" or alone) != (self.assistant.source == "none"):
+        student, stages = self.student.kind, self.stages
+        alone = student == "none" and bool(stages["reduce_teacher"].widths)
+        if (student == "thin_deep" or alone) != (self.assistant.source == "none"):
             raise ValueError(
                 'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
-                f'which has none; received kind "{kind}", assistant '
+                f'which has none; received kind "{student}", assistant '
                 f'"{self.assistant.source}"'
             )
-        apart = ("teach_thin_deep", "reduce_teacher", "regress_similarity")
-        others = [n for n, own in stages.items() if n not in apart and not own.skip]
+        apart = [kind.name for kind in STAGE_KINDS.values() if not kind.needs_assistant]
+        others = [
+            name for name in STAGE_KINDS if name not in apart and not stages[name].skip
+        ]
         if self.assistant.source == "none" and others:
             raise ValueError(
                 "without an assistant there are the stages "
                 f"{', '.join(f'`{name}`' for name in apart)}; received "
                 f"{', '.join(others)}"
             )
-        if (kind == "thin_deep") == stages.teach_thin_deep.skip:
-            raise ValueError(
-                "`stages.teach_thin_deep` is the stage of students of kind "
-                f'"thin_deep", and of no others; received kind "{kind}"'
-            )
-        regress = stages.regress_similarity
-        model = {"thin_deep": "student", "none": "assistant"}.get(kind, regress.of)
-        if not regress.skip and model != regress.of:
-            raise ValueError(
-                f'`stages.regress_similarity.of` must be "{model}" for `student.kind = '
-                f'"{kind}"`'
-            )
+        for kind in STAGE_KINDS.values():
+            self._check_stage(kind)
         return self
+
+    def _check_stage(self, kind: StageKind) -> None:
+        settings, student = self.stages[kind.name], self.student.kind
+        if kind.only_for and (student == kind.only_for) == settings.skip:
+            raise ValueError(
+                f"`stages.{kind.name}` is the stage of students of kind "
+                f'"{kind.only_for}", and of no others; received kind "{student}"'
+            )
+        trained = getattr(settings, "of", None)  # of stages that may train either
+        only = {"thin_deep": "student", "none": "assistant"}.get(student, trained)
+        if trained not in (None, only) and not settings.skip:
+            raise ValueError(
+                f'`stages.{kind.name}.of` must be "{only}" for `student.kind = '
+                f'"{student}"`'
+            )
 
     def settings(self) -> dict[str, Any]:
         """Return everything that was set or defaulted, without what is absent."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+def recipe_model() -> type[Recipe]:
+    """Return `Recipe` with the stages that are in their table now."""
+    return _recipe_model(tuple(STAGE_KINDS.values()))
+
+
+@lru_cache
+def _recipe_model(kinds: tuple[StageKind, ...]) -> type[Recipe]:
+    absent: dict[str, Any] = {
+        kind.name: (kind.settings, kind.settings.model_validate({"skip": True}))
+        for kind in kinds
+    }
+    changes: dict[str, Any] = {
+        kind.name: (_change(kind.settings) | None, None)
+        for kind in kinds
+        if kind.trains == "student"
+    }
+    stages = create_model("StagesSettings", __base__=StagesSettings, **absent)
+    changed: Any = create_model("StudentStages", __base__=StudentStages, **changes)
+    stages_of_variant = (changed | None, None)
+    variant: Any = _change(StudentSettings, OF_ALL_STUDENTS, stages=stages_of_variant)
+    variants: Any = (dict[VariantName, variant], Field(default_factory=dict))
+    student = create_model(
+        "StudentSettings",
+        __base__=StudentSettings,
+        stages=(changed, changed()),
+        variants=variants,
+    )
+    return create_model(
+        "Recipe", __base__=Recipe, student=(student, ...), stages=(stages, ...)
+    )
+
+
+def _change(
+    settings: type[Settings], without: Collection[str] = (), **fields: Any
+) -> Any:
+    """Return a model of which every field may be absent, those of `without` always."""
+    for name, field in settings.model_fields.items():
+        kind: Any = field.annotation
+        for rule in field.metadata:
+            kind = Annotated[kind, rule]
+        if name not in {*fields, *without}:
+            fields[name] = (kind | None, None)
+    return create_model(f"{settings.__name__}Change", __base__=Settings, **fields)

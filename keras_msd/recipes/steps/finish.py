@@ -5,43 +5,68 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
+from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.files import atomic_path, write_json
 from keras_msd.recipes.runs.parallel_files import development_pairs
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.steps.scores import score_row, score_teacher_row
+from keras_msd.recipes.steps.reads import reads
 
 SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
 TIMED = 256  # sentences in a pass that is timed
 
 
+@reads(
+    "data",
+    "evaluate",
+    parents=("step",),
+    values=("full", "others"),
+    files=Run.evaluation_files,
+    drawn=False,
+)
 def score(
     run: Run, folder: Path, step: str, full: bool, others: bool
 ) -> dict[str, Any]:
     """Score the encoder that a step left."""
-    return score_row(run.recipe, run.data_dir, run.encoder(step), full, others)
+    return score_row(
+        run.recipe.settings(), run.data_dir, run.encoder(step), full, others
+    )
 
 
+@reads(
+    "data",
+    "teacher",
+    "evaluate",
+    parents=("step",),
+    files=Run.evaluation_files,
+    teacher=True,
+    drawn=False,
+)
 def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Score the teacher after the dense layer that a step left."""
     from types import SimpleNamespace
 
-    matrix = np.load(run.folder.stage(step) / "reduction.npy")
+    matrix = np.load(run.folder.step(step) / "reduction.npy")
     reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
     row = {"dim": matrix.shape[1]}
-    return row | score_row(run.recipe, run.data_dir, reduced)
+    return row | score_row(run.recipe.settings(), run.data_dir, reduced)
 
 
+@reads(
+    "data", "teacher", "evaluate", files=Run.evaluation_files, teacher=True, drawn=False
+)
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
-    return score_teacher_row(run.recipe, run.data_dir, run.teacher, run.teacher_encoder)
+    settings = run.recipe.settings()
+    return score_teacher_row(settings, run.data_dir, run.teacher, run.teacher_encoder)
 
 
 def keep(run: Run, step: str, name: str, folder: Path) -> None:
     """Copy the encoder that a step left to the run's folder, under its name."""
     with atomic_path(run.folder.path / name) as temporary:
-        shutil.copytree(run.folder.stage(step) / "encoder", temporary)
+        shutil.copytree(run.folder.step(step) / "encoder", temporary)
 
 
 def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
@@ -58,14 +83,12 @@ def neighbours(run: Run, folder: Path, step: str) -> None:
 
     english, queries = held_out(run)
     top = run.recipe.evaluate.neighbours
-    found = find(run.encoder(step), queries, english, top) if top else []
-    write_json(run.folder.path / "neighbours.json", found)
+    nearest = find(run.encoder(step), queries, english, top) if top else []
+    write_json(run.folder.path / "neighbours.json", nearest)
 
 
 def can_export() -> bool:
     """Tell whether this backend writes a SavedModel."""
-    import keras
-
     return keras.backend.backend() == "tensorflow"
 
 
@@ -86,10 +109,8 @@ def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
     queries = []
     languages = run.recipe.data.languages
     for language in languages:
-        own = Pairs(file for file in files if file.language == language)
-        pairs = islice(iter(own), SENTENCES // len(languages))
-        for index, pair in enumerate(pairs):
-            english[pair.source] = None
-            if index == 0:
-                queries.append((pair.target, language))
+        pairs = Pairs(file for file in files if file.language == language)
+        first = list(islice(iter(pairs), SENTENCES // len(languages)))
+        english |= dict.fromkeys(pair.source for pair in first)
+        queries += [(pair.target, language) for pair in first[:1]]
     return list(english), queries

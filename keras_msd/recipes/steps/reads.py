@@ -1,22 +1,14 @@
-"""What each action of a plan reads: the ground on which steps are shared."""
+"""What a step reads, declared where its action is written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from keras_msd.recipes.runs.parallel_files import training_files
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.steps import data as data_steps
-from keras_msd.recipes.steps import finish as end_steps
-from keras_msd.recipes.steps import starts as start_steps
-from keras_msd.recipes.steps import thin_deep as thin_deep_steps
-from keras_msd.recipes.steps.regress import regress, regression_files
-from keras_msd.recipes.steps.scores import evaluation_files
-from keras_msd.recipes.steps.train import train, train_with_curve
+Action = TypeVar("Action", bound=Callable[..., Any])
 
 
 class Reads(NamedTuple):
-    """What an action of `plan` reads, apart from its code.
+    """What an action reads, apart from its code: the ground on which steps are shared.
 
     Attributes:
         sections: Sections of the recipe; those that are not in `SECTIONS` always count.
@@ -25,7 +17,7 @@ class Reads(NamedTuple):
         values: Its arguments that count as they are; an argument that is in neither,
             nor in `ignored`, keeps the step from being shared.
         ignored: Its arguments that only name the step itself.
-        files: Files of the data folder.
+        files: Gives the files of the data folder that it reads, from the run.
         teacher: Whether the teacher counts.
         assistant: Whether an assistant that the recipe names counts.
         drawn: Whether anything is drawn at random.
@@ -36,109 +28,35 @@ class Reads(NamedTuple):
     parents: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    files: Callable[[Run], list[Path]] | None = None
+    files: Callable[[Any], list[Path]] | None = None
     teacher: bool = False
     assistant: bool = False
     drawn: bool = True
 
 
-def _evaluation_files(run: Run) -> list[Path]:
-    return evaluation_files(run.recipe, run.data_dir)
-
-
-def _training_files(run: Run) -> list[Path]:
-    return training_files(run.recipe, run.data_dir)
-
-
+# Sections of a recipe of which an action declares whether it reads them.
 SECTIONS = (
     *("teacher", "data", "tokenizer", "assistant", "student", "stages"),
     *("starts", "evaluate"),
 )
 
 
-TRAINING = Reads(
-    ("data", "teacher"),
-    ("pairs", "tokenizer"),
-    ("start", "assistant", "reduction"),
-    ("name", "settings"),
-    ("step",),
-    teacher=True,
-)
-READS: dict[Callable[..., Any], Reads] = {
-    data_steps.make_data: Reads(("data",), drawn=False),
-    data_steps.take_pairs: Reads(("data",), files=_training_files, drawn=False),
-    data_steps.take_tokenizer: Reads(
-        ("data", "tokenizer"), ("pairs",), teacher=True, assistant=True, drawn=False
-    ),
-    end_steps.score_teacher: Reads(
-        ("data", "teacher", "evaluate"),
-        files=_evaluation_files,
-        teacher=True,
-        drawn=False,
-    ),
-    end_steps.score_reduction: Reads(
-        ("data", "teacher", "evaluate"),
-        parents=("step",),
-        files=_evaluation_files,
-        teacher=True,
-        drawn=False,
-    ),
-    end_steps.score: Reads(
-        ("data", "evaluate"),
-        parents=("step",),
-        values=("full", "others"),
-        files=_evaluation_files,
-        drawn=False,
-    ),
-    start_steps.fit_table: Reads(
-        ("data", "teacher", "starts", "assistant"),
-        ("pairs", "tokenizer"),
-        teacher=True,
-        assistant=True,
-        drawn=False,
-    ),
-    start_steps.closed_form: Reads(
-        ("data",), ("tokenizer", "ridge"), values=("width",)
-    ),
-    start_steps.start_assistant: Reads(
-        ("data", "teacher", "starts", "assistant"),
-        ("pairs", "tokenizer", "ridge"),
-        teacher=True,
-        assistant=True,
-    ),
-    start_steps.untrained_student: Reads(
-        ("data",), ("tokenizer",), ("assistant",), ("settings",)
-    ),
-    start_steps.start_student: Reads(
-        ("data", "starts"), ("pairs", "tokenizer"), ("student", "assistant")
-    ),
-    thin_deep_steps.thin_deep_student: Reads(
-        ("data",), ("tokenizer",), values=("shape", "output_dim")
-    ),
-    thin_deep_steps.ridge_student: Reads(
-        ("data",), ("pairs", "tokenizer", "ridge"), values=("shape", "output_dim")
-    ),
-    thin_deep_steps.reduce_teacher: Reads(
-        ("data", "teacher", "stages"),
-        ("pairs", "tokenizer"),
-        ("like",),
-        ("settings", "width"),
-        teacher=True,
-    ),
-    start_steps.take_branch: Reads(("data",), ("tokenizer",), ("step",)),
-    start_steps.give_branch: Reads(
-        ("data",), ("pairs", "tokenizer"), ("step", "branch")
-    ),
-    train: TRAINING,
-    train_with_curve: TRAINING._replace(
-        sections=("data", "teacher", "evaluate"), files=_evaluation_files
-    ),
-    regress: Reads(
-        ("data", "evaluate"),
-        ("tokenizer",),
-        ("start",),
-        ("name", "settings"),
-        ("step",),
-        files=regression_files,
-    ),
-}
+def reads(*sections: str, **parts: Any) -> Callable[[Action], Action]:
+    """Declare what an action reads; see `Reads`. Without, its steps are not shared."""
+    return reads_by(lambda given: Reads(sections, **parts))
+
+
+def reads_by(rule: Callable[[Mapping[str, Any]], Reads]) -> Callable[[Action], Action]:
+    """Declare what an action reads by a rule over the arguments that it is given."""
+
+    def declared(action: Action) -> Action:
+        action.reads = rule  # type: ignore[attr-defined]
+        return action
+
+    return declared
+
+
+def reads_of(action: Any) -> Reads | None:
+    """Return what a step's action, as `plan` makes it, reads; None if undeclared."""
+    rule = getattr(getattr(action, "func", action), "reads", None)
+    return rule(getattr(action, "keywords", {})) if rule else None

@@ -3,7 +3,7 @@
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,16 @@ class SharedSteps:
         return self._taken(step, key) or self._done(step, key)
 
     def _taken(self, step: Step, key: str) -> dict[str, Any] | None:
-        own = self.folder / key
-        if not (own / ENTRY).is_file():
+        stored = self.folder / key
+        if not (stored / ENTRY).is_file():
             return None
-        entry = read_json(own / ENTRY)
-        if _files(own / FILES) != entry["files"]:
-            remove(own)
+        entry = read_json(stored / ENTRY)
+        if _digests(stored / FILES) != entry["files"]:
+            remove(stored)
             return None
 
         def link(folder: Path) -> dict[str, Any]:
-            shutil.copytree(
-                own / FILES, folder, copy_function=_link, dirs_exist_ok=True
-            )
+            _link_files(stored / FILES, folder, dirs_exist_ok=True)
             return entry["result"]
 
         marks = {"key": key, "reused": entry["seconds"]}
@@ -64,15 +62,13 @@ class SharedSteps:
 
     def _done(self, step: Step, key: str) -> dict[str, Any]:
         record = perform(self.run, step, {"key": key})
-        own = self.run.folder.stage(step.name)
         try:
             with atomic_path(self.folder / key) as temporary:
+                files = temporary / FILES
                 ignore = shutil.ignore_patterns(DONE)
-                shutil.copytree(
-                    own, temporary / FILES, copy_function=_link, ignore=ignore
-                )
+                _link_files(self.run.folder.step(step.name), files, ignore=ignore)
                 entry = {name: record[name] for name in ("result", "seconds")}
-                entry |= {"step": step.name, "files": _files(temporary / FILES)}
+                entry |= {"step": step.name, "files": _digests(files)}
                 write_json(temporary / ENTRY, entry)
         except OSError as error:
             # Another process may have stored the same step in this moment.
@@ -92,11 +88,9 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _files(folder: Path) -> dict[str, str]:
-    return dict(_digests(folder))
+_link_files = partial(shutil.copytree, copy_function=_link)
 
 
-def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix(), file_digest(path)
+def _digests(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}

@@ -1,15 +1,16 @@
-"""Starts of a run: closed-form tables, the assistant before stage 1, the student."""
+"""Starts of a run: closed-form tables, the assistant before stage 1, the students."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, one_of
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.schema.training import StudentSettings
-from keras_msd.recipes.steps.data import both_sides
+from keras_msd.recipes.schema.recipe import StudentSettings
+from keras_msd.recipes.stages.kinds import ReductionSettings
+from keras_msd.recipes.steps.data import token_lists
+from keras_msd.recipes.steps.reads import reads
 
 
 class Goals:
@@ -41,6 +42,16 @@ class Goals:
         return np.concatenate(parts)
 
 
+@reads(
+    "data",
+    "teacher",
+    "starts",
+    "assistant",
+    steps=("pairs", "tokenizer"),
+    teacher=True,
+    assistant=True,
+    drawn=False,
+)
 def fit_table(run: Run, folder: Path) -> None:
     """Fit the word table whose rows add up to the teacher's vectors.
 
@@ -48,7 +59,7 @@ def fit_table(run: Run, folder: Path) -> None:
     rows: both from a single factorisation.
     """
     from keras_msd.starts.grow import input_sums
-    from keras_msd.starts.ridge import fit_ridge
+    from keras_msd.starts.tables import fit_ridge
 
     store, dim = run.store(run.teacher), run.teacher.dim
     teacher = run.teacher_encoder if _grows(run) else None
@@ -62,7 +73,7 @@ def fit_table(run: Run, folder: Path) -> None:
 
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(
-        _token_lists(run),
+        token_lists(run, run.tokenizer),
         Goals(rows, len(run.texts), width),
         run.tokenizer.vocabulary_size,
         run.recipe.starts.ridge,
@@ -76,20 +87,26 @@ def _grows(run: Run) -> bool:
     return run.given_assistant is None and run.recipe.assistant.start == "grow"
 
 
+@reads("data", steps=("tokenizer", "ridge"), values=("width",))
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
     from keras_msd.starts.closed_form import closed_form_encoder
-    from keras_msd.starts.svd import bottleneck
 
-    word, projection = fitted_table(run), None
-    if width is not None:
-        word, projection = bottleneck(word, width, run.frequencies)
-    encoder = closed_form_encoder(
-        run.tokenizer, word, projection, max_length=run.recipe.data.max_length
-    )
+    max_length = run.recipe.data.max_length
+    parts = narrowed_table(run, width)
+    encoder = closed_form_encoder(run.tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
+@reads(
+    "data",
+    "teacher",
+    "starts",
+    "assistant",
+    steps=("pairs", "tokenizer", "ridge"),
+    teacher=True,
+    assistant=True,
+)
 def start_assistant(run: Run, folder: Path) -> None:
     """Make the assistant that stage 1 trains, or take the one the recipe names."""
     if run.given_assistant is not None:
@@ -100,6 +117,7 @@ def start_assistant(run: Run, folder: Path) -> None:
     assistant.save(folder / "encoder")
 
 
+@reads("data", steps=("tokenizer",), parents=("assistant",), values=("settings",))
 def untrained_student(
     run: Run, folder: Path, settings: StudentSettings, assistant: str
 ) -> None:
@@ -115,9 +133,10 @@ def untrained_student(
     student.save(folder / "encoder")
 
 
+@reads("data", "starts", steps=("pairs", "tokenizer"), parents=("student", "assistant"))
 def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     """Give a student the nearest embedding block to its assistant's."""
-    from keras_msd.starts.student import start_student as start
+    from keras_msd.starts.grow import start_student as start
 
     encoder = run.encoder(student)
     scale = run.recipe.starts.branch_scale
@@ -125,35 +144,163 @@ def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     encoder.save(folder / "encoder")
 
 
+@reads("data", steps=("tokenizer",), parents=("step",))
 def take_branch(run: Run, folder: Path, step: str) -> None:
     """Keep the word branch of a step's encoder as an encoder of its own."""
-    from keras_msd.starts.branch import branch_encoder
+    from keras_msd.starts.closed_form import branch_encoder
 
     branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
 
 
+@reads("data", steps=("pairs", "tokenizer"), parents=("step", "branch"))
 def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
     """Put the tuned branch of the step `branch` back into a step's encoder."""
-    from keras_msd.starts.branch import set_branch
+    from keras_msd.starts.closed_form import set_branch
 
     encoder = run.encoder(step)
     set_branch(encoder, run.encoder(branch), run.frequencies)
     encoder.save(folder / "encoder")
 
 
+@reads("data", steps=("tokenizer",), values=("shape", "output_dim"))
+def thin_deep_student(
+    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
+) -> None:
+    """Make a thin, deep student with random weights.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        shape: As `thin_deep_shape` gives it.
+        output_dim: Makes its dense layer linear, with so many numbers.
+    """
+    from keras_msd.models.student import thin_deep
+
+    fields = shape | {"max_length": run.recipe.data.max_length}
+    if output_dim is not None:
+        fields |= {"projection_dim": output_dim, "projection_activation": "linear"}
+    thin_deep(run.tokenizer, row=None, **fields).save(folder / "encoder")
+
+
+def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
+    """Return the fields of a student's row, changed by those that it names."""
+    from keras_msd.models.student import ROWS
+
+    shape: dict[str, Any] = {}
+    if settings.row is not None:
+        one_of(ROWS, row=settings.row)
+        shape = ROWS[settings.row]._asdict()
+    names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim", "dropout")
+    return shape | settings.model_dump(include={*names}, exclude_none=True)
+
+
+@reads("data", steps=("pairs", "tokenizer", "ridge"), values=("shape", "output_dim"))
+def ridge_student(
+    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
+) -> None:
+    """Make a thin, deep student that begins as the closed form.
+
+    Word rows are the SVD of the ridge table, and the body begins as the identity. The
+    start token would then hold no word of its sentence: the vector is the mean of all
+    tokens through a dense layer that is linear and at first keeps cosines as they are.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        shape: As `thin_deep_shape` gives it.
+        output_dim: The teacher's width, where the dense layer has as many numbers.
+    """
+    from keras_msd.models.student import thin_deep
+    from keras_msd.starts.closed_form import IDENTITY, set_closed_form
+
+    hidden = shape["hidden_dim"]
+    encoder = thin_deep(
+        run.tokenizer,
+        row=None,
+        max_length=run.recipe.data.max_length,
+        pooling="mean",
+        projection_dim=output_dim or hidden,
+        projection_activation="linear",
+        **IDENTITY | shape,
+    )
+    word, projection = narrowed_table(run, hidden)
+    kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
+    set_closed_form(encoder, {"embedding/word": word, "projection/kernel": kernel})
+    encoder.save(folder / "encoder")
+
+
+@reads(
+    "data",
+    "teacher",
+    "stages",
+    steps=("pairs", "tokenizer"),
+    parents=("like",),
+    values=("settings", "width"),
+    teacher=True,
+)
+def reduce_teacher(
+    run: Run,
+    folder: Path,
+    settings: ReductionSettings,
+    width: int | None = None,
+    like: str | None = None,
+) -> dict[str, Any]:
+    """Fit a dense layer after the teacher and keep it as `reduction.npy`.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        settings: The stage's.
+        width: Numbers that are left.
+        like: Instead of `width`: the step whose encoder has as many.
+    """
+    from keras_msd.starts.dimension_reduction import reduce_dimensions
+
+    table = run.table(run.recipe.stages["teach_thin_deep"])
+    store = run.store(run.teacher)
+    dim = width or run.encoder(like or "").dim
+    matrix = reduce_dimensions(
+        StoredVectors(table, store, "source"),
+        StoredVectors(table, store, run.target_side),
+        dim,
+        table.groups(np.arange(len(table))),
+        **settings.model_dump(exclude={"skip", "widths"}),
+        seed=run.seed("reduce_teacher"),
+    )
+    np.save(folder / "reduction.npy", matrix)
+    return {"dim": dim}
+
+
+class StoredVectors:
+    """A guide's vectors of one side of the pairs, read as they are needed."""
+
+    def __init__(self, table: Any, store: Any, side: str) -> None:
+        from keras_msd.data.batches import guide_rows
+
+        self._store, self._where = store, guide_rows(table, store, side)
+        self.shape = (len(self._where), store.dim)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        return self._store.vectors(self._where[rows])
+
+
 def fitted_table(run: Run, name: str = "table") -> np.ndarray:
     """Return a word table of the step `ridge`."""
-    return np.load(run.folder.stage("ridge") / f"{name}.npy")
+    return np.load(run.folder.step("ridge") / f"{name}.npy")
 
 
-def _token_lists(run: Run) -> Iterator[list[int]]:
-    for chunk in both_sides(run):
-        yield from run.tokenizer.encode_plain(chunk)
+def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
+    """Return the closed form's word table; of a width also what projects it back."""
+    from keras_msd.starts.tables import bottleneck
+
+    table = fitted_table(run)
+    return (table,) if width is None else bottleneck(table, width, run.frequencies)
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    ours = run.recipe.assistant.model_dump(exclude={"source", "start"})
-    fields = {key: value for key, value in ours.items() if value is not None}
+    fields = run.recipe.assistant.model_dump(
+        exclude={"source", "start"}, exclude_none=True
+    )
     return fields | {"max_length": run.recipe.data.max_length}
 
 
@@ -170,25 +317,20 @@ def _ridge(run: Run) -> Any:
     projection after it.
     """
     from keras_msd.starts.closed_form import closed_form_encoder
-    from keras_msd.starts.svd import bottleneck
 
-    fields = _fields(run)
-    table = fitted_table(run)
-    hidden = run.recipe.assistant.hidden_dim or table.shape[1]
+    fields, dim = _fields(run), run.teacher.dim
+    hidden = fields.pop("hidden_dim", dim)
     width = fields.pop("bottleneck_dim", None)
-    fields.pop("hidden_dim", None)
-    if hidden == table.shape[1]:
-        if width is None:
-            return closed_form_encoder(run.tokenizer, table, **fields)
-        parts = bottleneck(table, width, run.frequencies)
+    if hidden == dim:
+        parts = narrowed_table(run, width)
         return closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
             'An assistant with `start = "ridge"` has a bottleneck or a body narrower '
             f"than the teacher, not both. Received: bottleneck_dim={width}, "
-            f"hidden_dim={hidden}, teacher {table.shape[1]}. Leave the first out."
+            f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
         )
-    word, projection = bottleneck(table, hidden, run.frequencies)
+    word, projection = narrowed_table(run, hidden)
     encoder = closed_form_encoder(
         run.tokenizer, word, **fields | {"projection_bias": False}
     )
@@ -200,16 +342,16 @@ def _ridge(run: Run) -> Any:
 def _grown(run: Run) -> Any:
     from keras_msd.starts.grow import grow_assistant
 
-    ours = run.recipe.assistant
+    settings = run.recipe.assistant
     teacher: Any = run.teacher_encoder  # a check before the run asks for one
     return grow_assistant(
         teacher,
         run.tokenizer,
         fitted_table(run, "input_table"),
         run.recipe.data.max_length,
-        branch_table=fitted_table(run) if ours.word_branch else None,
-        bottleneck_dim=ours.bottleneck_dim,
+        branch_table=fitted_table(run) if settings.word_branch else None,
+        bottleneck_dim=settings.bottleneck_dim,
         frequencies=run.frequencies,
         body_weight=run.recipe.starts.body_weight,
-        dropout=ours.dropout,
+        dropout=settings.dropout,
     )

@@ -1,0 +1,61 @@
+from keras_msd import (
+    checkpoints as checkpoints,
+)
+from keras_msd import (
+    data as data,
+)
+from keras_msd import (
+    evaluate as evaluate,
+)
+from keras_msd import (
+    export as export,
+)
+from keras_msd import (
+    layers as layers,
+)
+from keras_msd import (
+    losses as losses,
+)
+from keras_msd import (
+    models as models,
+)
+from keras_msd import (
+    recipes as recipes,
+)
+from keras_msd import (
+    report as report,
+)
+from keras_msd import (
+    stages as stages,
+)
+from keras_msd import (
+    starts as starts,
+)
+from keras_msd import (
+    teachers as teachers,
+)
+from keras_msd import (
+    testing as testing,
+)
+from keras_msd import (
+    tokenizers as tokenizers,
+)
+from keras_msd.checkpoints.loading import load_encoder as load_encoder
+from keras_msd.checks import InputError as InputError
+from keras_msd.evaluate.nearest import search as search
+from keras_msd.models.encoder import Encoder as Encoder
+from keras_msd.models.encoder import new_encoder as new_encoder
+from keras_msd.models.student import (
+    build_student as build_student,
+)
+from keras_msd.models.student import (
+    thin_deep as thin_deep,
+)
+from keras_msd.models.trim import (
+    trim_vocabulary as trim_vocabulary,
+)
+from keras_msd.models.trim import (
+    trimming_report as trimming_report,
+)
+from keras_msd.teachers.teacher import load_teacher as load_teacher
+from keras_msd.version import __version__ as __version__

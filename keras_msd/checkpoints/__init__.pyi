@@ -1,0 +1,1 @@
+from keras_msd.checkpoints.loading import load_encoder as load_encoder

@@ -1,0 +1,229 @@
+"""The command line `keras-msd`: each command is one call of a public function."""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keras_msd.checks import InputError
+from keras_msd.cli import evaluate, export, mine, output, trim
+from keras_msd.cli.data import data_app
+from keras_msd.cli.output import Json, Source, open_source
+from keras_msd.data.readers.lines import read_texts
+
+app = typer.Typer(
+    help="Make small multilingual sentence encoders from a teacher you trust.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data_app, name="data")
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder with parallel/, sts/, tatoeba/.")
+]
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", help="Folder of guide vectors, reused by runs."),
+]
+Scale = Annotated[
+    str | None, typer.Option(help="smoke, demo, lab or paper; else the recipe's own.")
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a mistake in the input ends it with exit code 2.
+
+    Example:
+        >>> from keras_msd.cli import main
+        >>> try:
+        ...     main(["search", "no-model", "Wo ist der Hund?", "no-file.txt"])
+        ... except SystemExit as end:
+        ...     print(end.code)
+        2
+    """
+    # TensorFlow reports the processor on every start; real errors are exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # A run makes many models, and TensorFlow takes each new one for a retracing.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    try:
+        app(args=arguments, prog_name="keras-msd")
+    except (InputError, OSError) as error:  # a full disk, a folder without rights
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+@app.command(epilog="Example: keras-msd demo --out runs/demo")
+def demo(
+    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Teach a student on made sentences, score it and search with it."""
+    from keras_msd.recipes import run_demo
+
+    result = run_demo(out, store_dir=store)
+    output.show(result, json, output.demo_text)
+    if result["broken"]:
+        raise typer.Exit(1)
+
+
+@app.command("list", epilog="Example: keras-msd list msd_lab")
+def list_(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe's name or file: all about it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the recipes with the paper's row and scores, or say what one is."""
+    from keras_msd.recipes.schema.loading import about_recipe, list_recipes
+
+    if recipe:
+        output.show(about_recipe(recipe), json, output.recipe_text)
+    else:
+        output.show(list_recipes(), json, output.recipes_table)
+
+
+@app.command(
+    epilog="Example: keras-msd run msd_minilm_b128_ru3 --scale smoke "
+    "--set stages.teach_student.batch_size=16"
+)
+def run(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")],
+    scale: Scale = None,
+    data: Data = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
+    store: Store = None,
+    set_: Set = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Share steps with other runs.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run a recipe, or go on with a run that was stopped."""
+    from keras_msd.recipes import run as run_recipe
+
+    result = run_recipe(
+        recipe,
+        out_dir=out,
+        scale=scale,
+        data_dir=data,
+        store_dir=store,
+        overrides=_overrides(set_),
+        share_steps=share,
+    )
+    output.show(result, json, output.run_text)
+
+
+@app.command("run-all", epilog="Example: keras-msd run-all --scale smoke")
+def run_all(
+    recipes: Annotated[
+        list[str] | None, typer.Argument(help="Names; without any, all recipes.")
+    ] = None,
+    scale: Scale = "smoke",
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Parent of the runs; else runs/all/SCALE.")
+    ] = None,
+    store: Store = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Run several recipes, and write one report of all; a failed one stops no other."""
+    from keras_msd.recipes import run_all as run_recipes
+
+    results = run_recipes(
+        recipes or None,
+        scale,
+        out,
+        data_dir=data,
+        store_dir=store,
+        overrides=_overrides(set_),
+    )
+    output.show(results, json, output.runs_text)
+    if any("error" in result for result in results):
+        raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz"
+)
+def embed(
+    encoder: Source,
+    texts: Annotated[list[str] | None, typer.Argument(help="Sentences.")] = None,
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="UTF-8 file, a sentence a line.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write sentences and vectors to this .npz.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Turn sentences into vectors."""
+    sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
+    if not sentences:
+        raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
+    vectors = open_source(encoder).encode(sentences)
+    result: dict[str, Any] = {"sentences": len(sentences), "dim": vectors.shape[1]}
+    if out:
+        output.write_vectors(out, sentences, vectors)
+        result["file"] = str(out)
+    else:
+        result["vectors"] = vectors.tolist()
+    output.show(result, json, output.vectors_text)
+
+
+@app.command(
+    epilog="Example: keras-msd search runs/demo/student 'Wo ist der Hund?' lines.txt"
+)
+def search(
+    encoder: Source,
+    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
+    sentences: Annotated[Path, typer.Argument(help="UTF-8 file, a sentence a line.")],
+    top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
+    json: Json = False,
+) -> None:
+    """Find the sentences nearest to a query."""
+    from keras_msd import search as find
+
+    matches = find(open_source(encoder), query, read_texts(sentences), top)
+    output.show([match._asdict() for match in matches], json, output.matches_table)
+
+
+@app.command(epilog="Example: keras-msd report runs/demo")
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a run, or of the runs of run-all.")
+    ],
+    json: Json = False,
+) -> None:
+    """Write a report anew from the files of one run or of several."""
+    from keras_msd.report import write_report, write_report_of_all
+
+    several = any(folder.glob("*/scores.json"))
+    page = write_report_of_all(folder) if several else write_report(folder)
+    output.show({"report": str(page)}, json, output.lines_text)
+
+
+def _overrides(texts: list[str] | None) -> dict[str, Any]:
+    from keras_msd.recipes.schema.loading import parse_override
+
+    return dict(map(parse_override, texts or []))
+
+
+for command, example in (
+    (evaluate.evaluate, evaluate.EXAMPLE),
+    (export.export, export.EXAMPLE),
+    (mine.mine, mine.EXAMPLE),
+    (trim.trim, trim.EXAMPLE),
+):
+    app.command(command.__name__, epilog=example)(command)

@@ -1,0 +1,34 @@
+from keras_msd.data.batches import PairBatches as PairBatches
+from keras_msd.data.cleaning import Cleaning as Cleaning
+from keras_msd.data.cleaning import normalize as normalize
+from keras_msd.data.pair import Pair as Pair
+from keras_msd.data.pair import PairFile as PairFile
+from keras_msd.data.pair import Pairs as Pairs
+from keras_msd.data.pair_table import PairTable as PairTable
+from keras_msd.data.pipeline import (
+    pair_dataset as pair_dataset,
+)
+from keras_msd.data.pipeline import (
+    scored_dataset as scored_dataset,
+)
+from keras_msd.data.readers import READERS as READERS
+from keras_msd.data.readers import Reader as Reader
+from keras_msd.data.readers.discover import read_pairs as read_pairs
+from keras_msd.data.scored import (
+    ScoredBatches as ScoredBatches,
+)
+from keras_msd.data.scored import (
+    read_scored as read_scored,
+)
+from keras_msd.data.scored import (
+    scale_gold as scale_gold,
+)
+from keras_msd.data.scored import (
+    scaled_rows as scaled_rows,
+)
+from keras_msd.data.store import GuideStore as GuideStore
+from keras_msd.data.text_table import TextTable as TextTable
+from keras_msd.tokenizers.base import Tokenizer as Tokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer as GraphTokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer as load_tokenizer
+from keras_msd.tokenizers.sentencepiece import train_unigram as train_unigram

@@ -1,0 +1,195 @@
+"""Pairs of sentences with a gold similarity: read, scaled by a rule, in batches."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.arrays import pad_batch
+from keras_msd.checks import InputError
+from keras_msd.data.batches import Batch, Batches, longest_of
+from keras_msd.data.order import mix, permutation
+from keras_msd.evaluate.similarity import Row, read_sts
+
+# Name -> (lowest gold score, highest, what is taken off, what divides the rest).
+GOLD_SCALES = {"over_5": (0.0, 5.0, 0.0, 5.0), "from_1": (1.0, 5.0, 1.0, 4.0)}
+FORMULAS = {"over_5": "gold / 5", "from_1": "(gold - 1) / 4"}
+
+
+def scale_gold(
+    gold: Sequence[float] | np.ndarray, scale: str, origin: str = "gold scores"
+) -> np.ndarray:
+    """Return gold scores as similarities in [0, 1], float32 `(n,)`.
+
+    "over_5" is `gold / 5`, for scores from 0 to 5 such as those of STSb; "from_1" is
+    `(gold - 1) / 4`, for scores from 1 to 5 such as those of SICK, ASSIN and ASSIN 2.
+    Scores from 1 to 5 also fit "over_5", whose similarities are then at least 0.2.
+
+    Args:
+        gold: Scores `(n,)`.
+        scale: "over_5" or "from_1".
+        origin: Where the scores come from, named in the error.
+
+    Raises:
+        InputError: The scale is unknown, or a score is outside its range.
+
+    Example:
+        >>> msd.data.scale_gold([0, 2.5, 5], "over_5")
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
+    checks.one_of(GOLD_SCALES, scale=scale)
+    lowest, highest, first, divisor = GOLD_SCALES[scale]
+    scores = np.asarray(gold, np.float64)
+    fits = (scores >= lowest) & (scores <= highest)
+    if not fits.all():
+        row = int(np.flatnonzero(~fits)[0])
+        others = [
+            name
+            for name, (low, high, *_) in GOLD_SCALES.items()
+            if ((scores >= low) & (scores <= high)).all()
+        ]
+        repair = f'Take "{others[0]}".' if others else "Bring the scores to that range."
+        raise InputError(
+            f'{origin}: the scale "{scale}" is {FORMULAS[scale]} and needs scores from '
+            f"{lowest:g} to {highest:g}. Received: {scores[row]:g} in row {row + 1} "
+            f"({int((~fits).sum())} of {len(scores)} do not fit). {repair}"
+        )
+    return ((scores - first) / divisor).astype(np.float32)
+
+
+def scaled_rows(
+    rows: Iterable[Row], scale: str, origin: str = "gold scores"
+) -> list[Row]:
+    """Return `(gold, sentence 1, sentence 2)` with scaled gold; see `scale_gold`.
+
+    Example:
+        >>> msd.data.scaled_rows([(3, "A dog.", "An animal.")], "from_1")
+        [(0.5, 'A dog.', 'An animal.')]
+    """
+    rows = list(rows)
+    gold = scale_gold([row[0] for row in rows], scale, origin)
+    return [
+        (float(score), first, second)
+        for score, (_, first, second) in zip(gold, rows, strict=True)
+    ]
+
+
+def read_scored(path: str | Path, scale: str) -> list[Row]:
+    r"""Read an STS file, gold scaled.
+
+    Args:
+        path: A `.tsv.gz` file: score TAB sentence 1 TAB sentence 2.
+        scale: "over_5" or "from_1", see `scale_gold`.
+
+    Raises:
+        InputError: The file is missing or broken, or its scores do not fit the scale.
+
+    Example:
+        >>> import gzip
+        >>> with gzip.open("pets.tsv.gz", "wt") as file:
+        ...     _ = file.write("2.5\tA dog.\tAn animal.\n")
+        >>> msd.data.read_scored("pets.tsv.gz", "over_5")
+        [(0.5, 'A dog.', 'An animal.')]
+    """
+    return scaled_rows(read_sts(path), scale, str(path))
+
+
+class ScoredBatches(Batches):
+    """Batches `(x, y)` of scored pairs, addressed by position; all epochs in one pass.
+
+    x: `source_token_ids` and `source_padding_mask` of the first sentences,
+    `target_token_ids` and `target_padding_mask` of the second ones, int32
+    `(n, length)`, each side padded at the right to a multiple of `multiple`. y: `gold`,
+    float32 `(n,)`. Every epoch has each row once, but for a last batch that is not
+    full, in an order of its own that follows from the seed.
+
+    Use `fit(..., shuffle=False)`. With the TensorFlow backend `fit` takes
+    `scored_dataset`.
+
+    Args:
+        rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]: see
+            `scaled_rows`.
+        encoder: Has the `tokenizer` and the `max_length`.
+        batch_size: Rows in a batch.
+        max_length: Most tokens of a sentence; the encoder's by default.
+        epochs: Epochs in a pass.
+        seed: Chooses the order.
+        multiple: Padded lengths are multiples of this.
+        **kwargs: `workers` and `max_queue_size` of `PyDataset`.
+
+    Raises:
+        InputError: There are fewer rows than a batch needs, a gold score is outside
+            [0, 1], or a number is out of range.
+
+    Example:
+        >>> rows = [(0.9, "A dog runs.", "A dog ran."), (0.0, "Tea.", "A train.")]
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> batches = msd.data.ScoredBatches(rows, encoder, batch_size=2, epochs=3)
+        >>> x, y = batches[0]
+        >>> len(batches), sorted(y["gold"].tolist())
+        (3, [0.0, 0.8999999761581421])
+    """
+
+    dataset = "scored_dataset"
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        encoder: Any,
+        batch_size: int = 16,
+        max_length: int | None = None,
+        epochs: int = 1,
+        seed: int = 0,
+        multiple: int = 8,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        checks.at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
+        self.gold = np.array([row[0] for row in rows], np.float32)
+        fits = (self.gold >= 0) & (self.gold <= 1)
+        if not fits.all():
+            row = int(np.flatnonzero(~fits)[0])
+            raise InputError(
+                "Gold similarities must be in [0, 1]. Received: "
+                f"{rows[row][0]:g} in row {row + 1}. Scale them with "
+                "`scaled_rows(rows, scale)`."
+            )
+        if len(rows) < batch_size:
+            raise InputError(
+                "`batch_size` must be at most the number of rows. Received: "
+                f"batch_size={batch_size}, {len(rows)} rows. Choose a smaller one."
+            )
+        tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
+        self._ids = {
+            side: tokenizer.encode([row[column] for row in rows], longest)
+            for side, column in (("source", 1), ("target", 2))
+        }
+        self._pad_id = tokenizer.pad_id
+        self.batch_size, self.max_length = batch_size, longest
+        self.epochs, self.seed, self.multiple = epochs, seed, multiple
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of full batches in an epoch."""
+        return len(self.gold) // self.batch_size
+
+    def __len__(self) -> int:
+        """Return the number of batches in the pass."""
+        return self.epochs * self.steps_per_epoch
+
+    def rows(self, index: int) -> np.ndarray:
+        """Return the rows of batch `index`, int64 `(n,)`."""
+        epoch, index = divmod(index, self.steps_per_epoch)
+        draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
+        return permutation(draws, len(self.gold), mix(self.seed, epoch))
+
+    def _batch(self, index: int) -> Batch:
+        rows = self.rows(index)
+        x: dict[str, np.ndarray] = {}
+        for side, ids in self._ids.items():
+            texts = [ids[row] for row in rows]
+            padded = pad_batch(texts, self._pad_id, self.max_length, self.multiple)
+            x |= {f"{side}_{part}": values for part, values in padded.items()}
+        return x, {"gold": self.gold[rows]}

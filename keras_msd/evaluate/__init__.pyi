@@ -1,0 +1,33 @@
+from keras_msd.evaluate.bitext import MinedPair as MinedPair
+from keras_msd.evaluate.bitext import bucc_folder as bucc_folder
+from keras_msd.evaluate.bitext import mine as mine
+from keras_msd.evaluate.bitext import mining as mining
+from keras_msd.evaluate.bitext import read_bucc as read_bucc
+from keras_msd.evaluate.costs import cost as cost
+from keras_msd.evaluate.costs import speed as speed
+from keras_msd.evaluate.nearest import Match as Match
+from keras_msd.evaluate.nearest import neighbours as neighbours
+from keras_msd.evaluate.nearest import search as search
+from keras_msd.evaluate.nearest import search_many as search_many
+from keras_msd.evaluate.sets import SETS as SETS
+from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet
+from keras_msd.evaluate.sets import score_set as score_set
+from keras_msd.evaluate.similarity import sts as sts
+from keras_msd.evaluate.similarity import sts_aligned as sts_aligned
+from keras_msd.evaluate.similarity import sts_tracks as sts_tracks
+from keras_msd.evaluate.similarity_sets import read_sts2017 as read_sts2017
+from keras_msd.evaluate.similarity_sets import read_sts_folder as read_sts_folder
+from keras_msd.evaluate.similarity_sets import (
+    read_stsb_multilingual as read_stsb_multilingual,
+)
+from keras_msd.evaluate.similarity_sets import sts2017 as sts2017
+from keras_msd.evaluate.similarity_sets import sts_folder as sts_folder
+from keras_msd.evaluate.similarity_sets import stsb_multilingual as stsb_multilingual
+from keras_msd.evaluate.translations import read_tatoeba as read_tatoeba
+from keras_msd.evaluate.translations import retrieval as retrieval
+from keras_msd.evaluate.translations import retrieval_folder as retrieval_folder
+from keras_msd.evaluate.translations import retrieval_languages as retrieval_languages
+from keras_msd.evaluate.translations import retrieval_streamed as retrieval_streamed
+from keras_msd.evaluate.translations import translation_accuracy as translation_accuracy
+from keras_msd.evaluate.translations import un_folder as un_folder
+from keras_msd.evaluate.vectors import mse as mse

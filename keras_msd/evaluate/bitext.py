@@ -1,0 +1,441 @@
+"""Bitext mining by margin scores: of two lists of sentences, and of BUCC 2018."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.set_files import read_table
+from keras_msd.evaluate.vectors import (
+    DECIMALS,
+    SentenceEncoder,
+    encoded,
+    over_tracks,
+    percent,
+)
+
+MARGINS = ("ratio", "distance", "absolute")
+NEIGHBOURS = 4
+# Splits of BUCC 2018, and how its files call them.
+SPLITS = {"sample": "sample", "train": "training", "test": "test"}
+MEANS, SUMS = ("f1", "precision", "recall"), ("pairs", "gold")
+
+
+class MinedPair(NamedTuple):
+    """A pair that was found: its margin score and its rows in both lists.
+
+    Example:
+        >>> pair = msd.evaluate.MinedPair(1.25, source_row=3, target_row=7)
+        >>> pair.score, pair.source_row, pair.target_row
+        (1.25, 3, 7)
+    """
+
+    score: float
+    source_row: int
+    target_row: int
+
+
+def mine(
+    encoder: SentenceEncoder,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    margin: str = "ratio",
+    k: int = NEIGHBOURS,
+    threshold: float | None = None,
+    engine: str = "numpy",
+) -> list[MinedPair]:
+    """Find pairs of sentences that translate each other, best first.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
+            sentence once.
+        sources: One or more sentences. Every row counts: copies of a sentence are
+            neighbours of their own, so leave them out where that is not wanted.
+        targets: One or more sentences, in another language.
+        margin: With a the cosine of a pair and b the mean of two means, that over the
+            `k` nearest targets of its source and that over the `k` nearest sources of
+            its target: "ratio" a / b, "distance" a - b, or "absolute" a.
+        k: Nearest neighbours in each direction; all if there are fewer.
+        threshold: Keep pairs of this score or a higher one; all if None.
+        engine: Of the exact search: "numpy" or "faiss".
+
+    Returns:
+        `MinedPair(score, source_row, target_row)`. From each row in either direction
+        comes the best of its `k` neighbours; of these pairs the best is taken, then
+        the best of those that have neither of its rows, and so on. Scores are rounded
+        to ten decimals; of equal ones the lower source row comes first, then the lower
+        target row. A ratio is 0 where b is not above 0.
+
+    Raises:
+        InputError: A list is empty, `margin` or `engine` is not known, `k` is below 1,
+            or the vectors are not finite.
+
+    Source: Artetxe and Schwenk 2019, "Margin-based Parallel Corpus Mining with
+    Multilingual Sentence Embeddings", equations 1 and 2; all three margins; candidates
+    of both directions, taken by falling score ("max").
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sources, targets = ["Radio", "Tee"], ["It rains.", "Radio"]
+        >>> best, *_ = msd.evaluate.mine(encoder, sources, targets, margin="absolute")
+        >>> best
+        MinedPair(score=1.0, source_row=0, target_row=1)
+    """
+    sources, targets = checks.sentences(sources), checks.sentences(targets)
+    checks.at_least(1, sources=len(sources), targets=len(targets))
+    _check(margin, k)
+    row = {text: row for row, text in enumerate(dict.fromkeys(sources + targets))}
+    vectors = encoded(encoder, list(row))
+    left, right = ([row[text] for text in texts] for texts in (sources, targets))
+    return mine_vectors(vectors[left], vectors[right], margin, k, threshold, engine)
+
+
+def mine_vectors(
+    sources: np.ndarray,
+    targets: np.ndarray,
+    margin: str = "ratio",
+    k: int = NEIGHBOURS,
+    threshold: float | None = None,
+    engine: str = "numpy",
+) -> list[MinedPair]:
+    """Do what `mine` does with vectors `(n, dim)` and `(m, dim)` of any length."""
+    _check(margin, k)
+    forward, forward_rows = top_k(sources, targets, k, engine)
+    backward, backward_rows = top_k(targets, sources, k, engine)
+    source_means, target_means = forward.mean(axis=1), backward.mean(axis=1)
+    forward = _score(margin, forward, source_means, target_means[forward_rows])
+    backward = _score(margin, backward, target_means, source_means[backward_rows])
+    candidates = [
+        *itertools.starmap(MinedPair, _best_of_each(forward, forward_rows)),
+        *(
+            MinedPair(score, source, target)
+            for score, target, source in _best_of_each(backward, backward_rows)
+        ),
+    ]
+    candidates.sort(key=lambda pair: (-pair.score, pair.source_row, pair.target_row))
+    kept, used_sources, used_targets = [], set(), set()
+    for pair in candidates:
+        if threshold is not None and pair.score < threshold:
+            break
+        if pair.source_row not in used_sources and pair.target_row not in used_targets:
+            kept.append(pair)
+            used_sources.add(pair.source_row)
+            used_targets.add(pair.target_row)
+    return kept
+
+
+def mining(
+    encoder: SentenceEncoder,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    gold: Iterable[tuple[int, int]],
+    margin: str = "ratio",
+    k: int = NEIGHBOURS,
+    engine: str = "numpy",
+) -> dict[str, Any]:
+    """Mine, and score against known pairs at the threshold that is best for them.
+
+    Args:
+        encoder: As `mine` takes it, like `sources`, `targets`, `margin`, `k` and
+            `engine`.
+        sources: Sentences.
+        targets: Sentences.
+        gold: Pairs of a source row and a target row, one or more.
+        margin: Kind of score.
+        k: Nearest neighbours in each direction.
+        engine: Of the exact search.
+
+    Returns:
+        As `best_f1`. The threshold is tuned on the pairs that it is scored on, so the
+        score is an upper bound for any other set.
+
+    Raises:
+        InputError: As `mine`; `gold` is empty, or names a row that is not there.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sources, targets = ["Radio", "Tee"], ["It rains.", "Radio"]
+        >>> gold = [(0, 1)]
+        >>> scores = msd.evaluate.mining(encoder, sources, targets, gold, "absolute")
+        >>> scores["f1"], scores["pairs"]
+        (100.0, 1)
+    """
+    sources, targets = checks.sentences(sources), checks.sentences(targets)
+    gold = list(gold)
+    for source, target in gold:
+        if not (0 <= source < len(sources) and 0 <= target < len(targets)):
+            raise InputError(
+                "`gold` must hold pairs of a source row and a target row. Received: "
+                f"{(source, target)} with {len(sources)} sources and {len(targets)} "
+                "targets. Rows count from 0."
+            )
+    checks.at_least(1, gold=len(gold))
+    return best_f1(mine(encoder, sources, targets, margin, k, None, engine), gold)
+
+
+def best_f1(
+    pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]]
+) -> dict[str, Any]:
+    """Return the best F1 that a threshold can give, and that threshold.
+
+    Args:
+        pairs: As `mine` returns them without a threshold: best first.
+        gold: Known pairs of a source row and a target row; repeated ones count once.
+
+    Returns:
+        `{"f1", "precision", "recall", "threshold", "pairs", "gold", "primary": "f1"}`,
+        the first three x100; `pairs` is how many have the threshold's score or a
+        higher one. The threshold lies halfway to the next score. Pairs with
+        the same score go together, so it gives this very F1 when it is applied; of
+        equally good thresholds it is the highest. Where no pair is right, it is the
+        lowest score, and without any pair 0.
+
+    Source: the search of the BUCC shared task, as LASER runs it.
+    """
+    known = {(int(source), int(target)) for source, target in gold}
+    if not pairs:
+        return _scores(0, 0, known, 0.0)
+    scores = np.array([pair.score for pair in pairs])
+    right = np.cumsum([pair[1:] in known for pair in pairs])
+    last = np.append(np.flatnonzero(scores[1:] < scores[:-1]), len(pairs) - 1)
+    f1 = 2 * right[last] / (last + 1 + len(known))
+    end = last[f1.argmax()] if f1.any() else last[-1]
+    threshold = scores[end : end + 2].mean()
+    return _scores(int(right[end]), int(end) + 1, known, float(threshold))
+
+
+def f1_at(
+    pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]], threshold: float
+) -> dict[str, Any]:
+    """Return what `best_f1` returns, for a threshold that was tuned elsewhere."""
+    known = {(int(source), int(target)) for source, target in gold}
+    kept = [pair for pair in pairs if pair.score >= threshold]
+    return _scores(sum(pair[1:] in known for pair in kept), len(kept), known, threshold)
+
+
+def _scores(
+    right: int, pairs: int, gold: set[tuple[int, int]], threshold: float
+) -> dict[str, Any]:
+    return {
+        "f1": percent(2 * right / max(pairs + len(gold), 1)),
+        "precision": percent(right / max(pairs, 1)),
+        "recall": percent(right / max(len(gold), 1)),
+        "threshold": threshold,
+        "pairs": pairs,
+        "gold": len(gold),
+        "primary": "f1",
+    }
+
+
+def _check(margin: str, k: int) -> None:
+    checks.one_of(MARGINS, margin=margin)
+    checks.at_least(1, k=k)
+
+
+def _score(
+    margin: str, cosines: np.ndarray, means: np.ndarray, other_means: np.ndarray
+) -> np.ndarray:
+    """Return scores `(n, k)` from cosines `(n, k)` and means `(n,)` and `(n, k)`."""
+    if margin == "absolute":
+        return cosines
+    mean = (means[:, None] + other_means) / 2
+    if margin == "distance":
+        return np.round(cosines - mean, DECIMALS)
+    ratio = np.divide(cosines, mean, out=np.zeros_like(cosines), where=mean > 0)
+    return np.round(ratio, DECIMALS)
+
+
+def _best_of_each(
+    scores: np.ndarray, rows: np.ndarray
+) -> Iterator[tuple[float, int, int]]:
+    """Return (score, own row, other row) of each row's best neighbour."""
+    highest = scores.max(axis=1)
+    beyond = np.iinfo(rows.dtype).max  # of equal maxima the lowest row counts
+    lowest = np.where(scores == highest[:, None], rows, beyond).min(axis=1)
+    return zip(highest.tolist(), range(len(rows)), lowest.tolist(), strict=True)
+
+
+class BuccPart(NamedTuple):
+    """One split of one language: sentences of it and of English, and known pairs."""
+
+    sources: list[str]
+    targets: list[str]
+    gold: list[tuple[int, int]]
+
+
+def bucc_folder(
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    languages: Iterable[str],
+    tuned_on: str = "train",
+    reported_on: str = "train",
+    margin: str = "ratio",
+    k: int = NEIGHBOURS,
+    engine: str = "numpy",
+) -> dict[str, Any]:
+    r"""Mine each language against English and score what was found.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        folder: Holds `<xx>-en.<part>.<xx>`, `.en` and `.gold`, with `training` for the
+            split "train", or a folder `<xx>-en` or `bucc2018/<xx>-en` with them, as the
+            archives unpack.
+        languages: Codes beside English, such as `de`.
+        tuned_on: Split whose best F1 sets the threshold: "sample", "train" or "test".
+        reported_on: Split that is scored with this threshold. The same one gives the
+            best F1 that any threshold can give, as the shared task's training scores
+            are reported; another one shows what is to be expected of new text.
+        margin: As `mine` takes it.
+        k: As `mine` takes it.
+        engine: Of the exact search: "numpy" or "faiss".
+
+    Returns:
+        `{"f1", "precision", "recall"}` x100, means over languages; `pairs` and `gold`,
+        sums; `tracks` and `thresholds`: F1 and threshold by `de-en`; `tuned_on`,
+        `reported_on`, `margin`, `k`, and `primary`: "f1". No sentence is left out, nor
+        any copy of one.
+
+    Raises:
+        InputError: A file is missing or broken, a language is missing, or an argument
+            is not known.
+
+    Source: Zweigenbaum et al. 2018 (the set); Artetxe and Schwenk 2019 (margins).
+
+    Example:
+        >>> from pathlib import Path
+        >>> parts = {
+        ...     "de": "de-1\tRadio\nde-2\tTee\n",
+        ...     "en": "en-1\tWind\nen-2\tRadio\n",
+        ...     "gold": "de-1\ten-2\n",
+        ... }
+        >>> for ending, text in parts.items():
+        ...     _ = Path(f"de-en.training.{ending}").write_text(text)
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> scores = msd.evaluate.bucc_folder(encoder, ".", ["de"], margin="absolute")
+        >>> scores["tracks"], scores["pairs"]
+        ({'de-en': 100.0}, 1)
+    """
+    checks.one_of(SPLITS, tuned_on=tuned_on, reported_on=reported_on)
+    parts = {
+        f"{code}-en": {
+            split: read_bucc(folder, code, split)
+            for split in dict.fromkeys([tuned_on, reported_on])
+        }
+        for code in dict.fromkeys(languages)
+    }
+    if not parts:
+        raise InputError("Give at least one language. Received: none.")
+    single = {}
+    for name, splits in parts.items():
+        mined = {
+            split: mine(encoder, part.sources, part.targets, margin, k, None, engine)
+            for split, part in splits.items()
+        }
+        score = best_f1(mined[tuned_on], splits[tuned_on].gold)
+        if reported_on != tuned_on:
+            gold = splits[reported_on].gold
+            score = f1_at(mined[reported_on], gold, score["threshold"])
+        single[name] = score
+    thresholds = {name: score["threshold"] for name, score in single.items()}
+    return over_tracks(single, MEANS, SUMS) | {
+        "thresholds": thresholds,
+        "tuned_on": tuned_on,
+        "reported_on": reported_on,
+        "margin": margin,
+        "k": k,
+    }
+
+
+def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPart:
+    r"""Read one split of one language.
+
+    Raises:
+        InputError: As `bucc_folder`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> parts = {
+        ...     "de": "de-1\tRadio\nde-2\tTee\n",
+        ...     "en": "en-1\tWind\nen-2\tRadio\n",
+        ...     "gold": "de-1\ten-2\n",
+        ... }
+        >>> for ending, text in parts.items():
+        ...     _ = Path(f"de-en.training.{ending}").write_text(text)
+        >>> part = msd.evaluate.read_bucc(".", "de")
+        >>> part.sources, part.targets, part.gold
+        (['Radio', 'Tee'], ['Wind', 'Radio'], [(0, 1)])
+    """
+    checks.one_of(SPLITS, split=split)
+    sources, targets, gold = _files(folder, language, split)
+    left, right = _sentences(sources), _sentences(targets)
+    rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
+    pairs = []
+    for where, fields in read_table(gold, 2):
+        for side, name, file in zip(rows, fields, (sources, targets), strict=True):
+            if name not in side:
+                raise InputError(
+                    f"{where}: the sentence must be in `{file.name}`. "
+                    f"Received: {name!r:.40}. Take all three files from one release."
+                )
+        pairs.append((rows[0][fields[0]], rows[1][fields[1]]))
+    return BuccPart(list(left.values()), list(right.values()), pairs)
+
+
+def score_bucc(
+    encoder: SentenceEncoder,
+    folder: Path,
+    languages: list[str],
+    split: str,
+    **options: Any,
+) -> dict[str, Any]:
+    """Score BUCC 2018 as `EvaluationSet` says."""
+    return bucc_folder(encoder, folder, languages, reported_on=split, **options)
+
+
+def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:
+    """Return the files that `score_bucc` reads; raise `InputError` for missing ones."""
+    splits = dict.fromkeys(["train", split])
+    return [
+        path
+        for code in languages
+        for part in splits
+        for path in _files(folder, code, part)
+    ]
+
+
+def _files(folder: str | Path, language: str, split: str) -> tuple[Path, ...]:
+    """Return the files of both languages and of the gold standard."""
+    folder, pair = existing_folder(folder, "BUCC folder"), f"{language}-en"
+    stem = f"{pair}.{SPLITS[split]}"
+    names = [f"{stem}.{ending}" for ending in (language, "en", "gold")]
+    places = (folder, folder / pair, folder / "bucc2018" / pair)
+    fullest = max(places, key=lambda place: sum((place / n).is_file() for n in names))
+    missing = [name for name in names if not (fullest / name).is_file()]
+    if not missing:
+        return tuple(fullest / name for name in names)
+    repair = f"Get them with: keras-msd data get bucc2018 --languages {language}"
+    if split == "test":
+        repair = "The public archives have no gold standard for `test`; add it by hand."
+    place = fullest if len(missing) < len(names) else f"{folder}, {pair}/ or bucc2018/"
+    raise InputError(
+        f"BUCC {pair}, split {split!r}, needs {', '.join(names)}. Missing in "
+        f"{place}: {', '.join(missing)}. {repair}"
+    )
+
+
+def _sentences(path: Path) -> dict[str, str]:
+    """Return the sentences by name, in the order of the file."""
+    sentences: dict[str, str] = {}
+    for where, (name, text) in read_table(path, 2):
+        if name in sentences:
+            raise InputError(
+                f"{where}: a name must occur once. Received: {name!r:.40} again. Take "
+                "a whole copy of the file."
+            )
+        sentences[name] = text
+    return sentences

@@ -1,0 +1,84 @@
+"""What an encoder costs: parameters, bytes of its weights, sentences a second."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.evaluate.vectors import SentenceEncoder
+
+TABLE = ("embedding/word", "embedding/projection")
+
+
+class HasModel(Protocol):
+    """Anything with a Keras model as `model`."""
+
+    model: Any
+
+
+def cost(encoder: HasModel) -> dict[str, int]:
+    """Count parameters and bytes; a shared weight counts once.
+
+    Args:
+        encoder: An encoder, or anything else with a Keras model as `model`.
+
+    Returns:
+        `{"parameters", "bytes", "table_bytes"}`: bytes of the weights as they stand in
+        memory; `table_bytes` is the part of the word table and its projection.
+
+    Example:
+        >>> msd.evaluate.cost(msd.testing.tiny_encoder())
+        {'parameters': 6448, 'bytes': 25792, 'table_bytes': 5760}
+    """
+    counts = {"parameters": 0, "bytes": 0, "table_bytes": 0}
+    for weight in {id(weight): weight for weight in encoder.model.weights}.values():
+        size = int(np.prod(weight.shape, dtype=np.int64))
+        # NumPy has no bfloat16.
+        dtype = "float16" if weight.dtype == "bfloat16" else weight.dtype
+        stored = size * np.dtype(dtype).itemsize
+        counts["parameters"] += size
+        counts["bytes"] += stored
+        counts["table_bytes"] += stored if weight.path.endswith(TABLE) else 0
+    return counts
+
+
+def speed(
+    encoder: SentenceEncoder, sentences: Sequence[str], repeats: int = 3
+) -> dict[str, Any]:
+    """Time `encode`: the median of some passes after one that is not timed.
+
+    The result depends on the machine and its load, so it belongs to `timings.json`.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        sentences: What is encoded in each pass, one or more.
+        repeats: Timed passes, at least 1.
+
+    Returns:
+        `{"sentences_per_second", "sentences", "seconds"}`, seconds of one pass.
+
+    Raises:
+        InputError: `sentences` is empty or `repeats` below 1.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sorted(msd.evaluate.speed(encoder, ["A cat.", "It rains."], repeats=1))
+        ['seconds', 'sentences', 'sentences_per_second']
+    """
+    checks.at_least(1, repeats=repeats, sentences=len(sentences))
+    sentences = list(sentences)
+    encoder.encode(sentences)
+    passes = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        encoder.encode(sentences)
+        passes.append(time.perf_counter() - began)
+    seconds = statistics.median(passes)
+    return {
+        "sentences_per_second": round(len(sentences) / seconds, 1),
+        "sentences": len(sentences),
+        "seconds": round(seconds, 4),
+    }

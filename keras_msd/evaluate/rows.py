@@ -1,0 +1,210 @@
+"""Score rows of a recipe: what an encoder costs and how well it does on which sets.
+
+A recipe is plain data here, as `Recipe.settings()` gives it and recipe.toml holds it.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.evaluate.costs import cost
+from keras_msd.evaluate.sets import SETS, EvaluationSet, evaluation_set
+from keras_msd.registry import loaded
+
+Settings = Mapping[str, Any]
+
+
+class Asked(NamedTuple):
+    """A set as a recipe asks for it: in which languages, and which part of it."""
+
+    record: EvaluationSet
+    languages: list[str]
+    split: str
+
+    @property
+    def words(self) -> str:
+        """Its name in a report."""
+        record = self.record
+        name = record.label or record.name
+        return f"{name} {self.split}" if record.similarity else name
+
+    def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
+        """Return what the set's own function gives for a data folder."""
+        given = (encoder, data_dir / self.record.folder, self.languages)
+        return self.record.call(self.record.score, *given, split=self.split, **options)
+
+    def others(self, data_dir: Path) -> "Asked | None":
+        """Return the set in the other languages there, None where it has none."""
+        if self.record.others is None:
+            return None
+        folder = data_dir / self.record.folder
+        codes = loaded(self.record.others)(folder, self.languages)
+        return self._replace(languages=codes) if codes else None
+
+    def files(self, data_dir: Path) -> list[Path]:
+        """Return the files that scoring reads, those of other languages among them."""
+        others = self.others(data_dir)
+        codes = self.languages + (others.languages if others else [])
+        given = (data_dir / self.record.folder, codes)
+        return self.record.call(self.record.files, *given, split=self.split)
+
+
+def asked_sets(recipe: Settings) -> list[Asked]:
+    """Return the sets of `[evaluate]`, in its order.
+
+    Args:
+        recipe: A recipe, or that of a run of an earlier version.
+    """
+    asked, pairs = _present(recipe.get("evaluate", {})), recipe.get("data", {})
+    languages, splits = asked.get("languages", {}), asked.get("splits", {})
+    result = []
+    for name in dict.fromkeys(asked.get("sets", ())):
+        record = evaluation_set(name)
+        usual = record.languages or pairs.get("languages", ())
+        codes = list(languages.get(name) or usual)
+        result.append(Asked(record, codes, splits.get(name) or record.splits[0]))
+    return result
+
+
+def _present(evaluate: Settings) -> Settings:
+    """Return `[evaluate]` as it is today; once each set had a key of its own."""
+    if "sts" not in evaluate:
+        return evaluate
+    similarity = {"sts2017": "sts2017-extended"}.get(evaluate["sts"], evaluate["sts"])
+    names = {"tatoeba": "retrieval", "un": "un", "bucc2018": "bucc"}
+    languages = {name: evaluate.get(key) for name, key in names.items()}
+    return {
+        "sets": [similarity, *(name for name, codes in languages.items() if codes)],
+        "languages": {similarity: evaluate.get("languages")} | languages,
+        "splits": {similarity: evaluate.get("split")},
+    }
+
+
+def evaluation_files(recipe: Settings, data_dir: Path) -> list[Path]:
+    """Return the files that scoring reads."""
+    return [path for asked in asked_sets(recipe) for path in asked.files(data_dir)]
+
+
+def check_evaluation_files(recipe: Settings, data_dir: Path) -> None:
+    """Raise `InputError` naming every evaluation file that is not there."""
+    existing_folder(data_dir, "data folder")
+    absent: list[Path] = []
+    reasons = []
+    for asked in asked_sets(recipe):
+        try:
+            absent += [path for path in asked.files(data_dir) if not path.is_file()]
+        except InputError as error:
+            reasons.append(str(error))
+    if absent:
+        reasons.insert(0, f"{', '.join(f'`{path}`' for path in absent)} do not exist.")
+    if reasons:
+        raise InputError(
+            f"The recipe `{recipe['recipe']['name']}` at scale {recipe['scale']} needs "
+            f"files: {' '.join(reasons)} Put them there, or change `[evaluate]`."
+        )
+
+
+def check_registered(recipe: Settings) -> None:
+    """Raise `InputError` for a set that is not registered: made data have no others."""
+    for asked in asked_sets(recipe):
+        if asked.record.name not in SETS:
+            reason = asked.record.arguments["hint"]
+            raise InputError(f"`evaluate.sets`: {reason} Received: made data.")
+
+
+def score_row(
+    recipe: Settings,
+    data_dir: Path,
+    encoder: Any,
+    full: bool = True,
+    others: bool = True,
+) -> dict[str, Any]:
+    """Return sizes and scores of one encoder.
+
+    Args:
+        recipe: Says which sets are read.
+        data_dir: The data folder.
+        encoder: Has `encode`; with `model` its size is counted, too.
+        full: All scores; otherwise the cross-lingual one alone, which reads a quarter
+            of the sentences.
+        others: With `full`, sets such as Tatoeba in the other languages there, too.
+
+    Returns:
+        `parameters`, `bytes`, `table_bytes` where known; the scores of each set by the
+        names in its record, x100, such as `cross_lingual`, `monolingual`, `retrieval`,
+        `retrieval_others`, `un` and `bucc`; `tracks`, and `retrieval_tracks` and
+        `retrieval_others_tracks` by language. Where two sets have the same names, those
+        of the second begin with its own.
+    """
+    row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
+    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others)
+
+
+def score_teacher_row(
+    recipe: Settings, data_dir: Path, teacher: Any, encoder: Any | None
+) -> dict[str, Any]:
+    """Return a teacher's scores in the languages it knows, and its size.
+
+    Args:
+        recipe: Says which sets are read, and whether it knows more than English.
+        data_dir: The data folder.
+        teacher: Has `encode`.
+        encoder: The teacher as an encoder of ours, None if it is none.
+    """
+    sizes = cost(encoder) if encoder is not None else {}
+    sets = asked_sets(recipe)
+    if not recipe["teacher"]["multilingual"]:
+        sets = [asked._replace(languages=[]) for asked in sets]
+        sets = [asked for asked in sets if asked.record.similarity]
+    return sizes | _scores(sets, data_dir, teacher)
+
+
+def _scores(
+    sets: Iterable[Asked],
+    data_dir: Path,
+    encoder: Any,
+    full: bool = True,
+    others: bool = True,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for asked in sets:
+        if full:
+            _add(row, asked, asked.score(encoder, data_dir))
+            if others and (rest := asked.others(data_dir)):
+                _add(row, rest, rest.score(encoder, data_dir), "_others")
+        elif asked.record.similarity:
+            scores = asked.score(encoder, data_dir, within=False)
+            scores.pop("monolingual", None)
+            _add(row, asked, scores)
+    return row
+
+
+def _add(
+    row: dict[str, Any], asked: Asked, scores: Mapping[str, Any], suffix: str = ""
+) -> None:
+    """Put the scores of one set into a row, under the names of its record."""
+    record = asked.record
+    names = record.scores or {scores["primary"]: record.name}
+    known = any(name + suffix in row for name in names.values())
+    prefix = f"{record.name}_" if known else ""
+    for key, name in names.items():
+        if key in scores:
+            row[f"{prefix}{name}{suffix}"] = scores[key]
+    tracks, first = scores.get("tracks", {}), next(iter(names.values()))
+    if record.others is not None:
+        row[f"{prefix}{first}{suffix}_tracks"] = tracks
+    elif tracks:
+        start = record.name if known else "" if record.similarity else first
+        named = {_track_name(record, start, name): v for name, v in tracks.items()}
+        row["tracks"] = row.get("tracks", {}) | named
+
+
+def _track_name(record: EvaluationSet, start: str, track: str) -> str:
+    """Return what a row calls a track: `de-de` is `de`, and `en-es` of UN `un-es`."""
+    left, _, right = track.partition("-")
+    if left == right:
+        track = left
+    elif right and not record.similarity:
+        track = right if left == "en" else left
+    return f"{start}-{track}" if start else track

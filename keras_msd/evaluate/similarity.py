@@ -1,0 +1,241 @@
+"""Semantic textual similarity: Spearman between cosines and gold scores."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate.set_files import finite_number, tabbed
+from keras_msd.evaluate.vectors import (
+    SentenceEncoder,
+    UnitVectors,
+    cosines,
+    mean_score,
+    percent,
+)
+
+Row = tuple[float, str, str]
+PIVOT = "en"
+
+
+def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
+    """Score one track.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        rows: `(gold, sentence 1, sentence 2)`, two or more, gold on any scale.
+
+    Returns:
+        `{"spearman": x100, "pairs": n, "primary": "spearman"}`. Ties share their
+        average rank, and all pairs are ranked at once. Where every cosine is the same
+        nothing is ranked, and the score is 0.
+
+    Raises:
+        InputError: Fewer than two rows, gold that is not finite or all the same, or
+            vectors that are not finite.
+
+    Source: Reimers and Gurevych 2020, section 4.1.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> rows = [(5.0, "A cat.", "A cat."), (0.5, "A cat.", "It rains.")]
+        >>> msd.evaluate.sts(encoder, rows)
+        {'spearman': 100.0, 'pairs': 2, 'primary': 'spearman'}
+    """
+    rows = list(rows)
+    score = sts_tracks(encoder, {"rows": rows})["rows"]
+    return {"spearman": score, "pairs": len(rows), "primary": "spearman"}
+
+
+def sts_tracks(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
+) -> dict[str, float]:
+    """Score several tracks, each by itself.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
+            sentence of all tracks once.
+        rows: Name of the track to rows, as `sts` takes them.
+
+    Returns:
+        Spearman x100 by the name of the track.
+
+    Raises:
+        InputError: As `sts`.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> rows = [(5.0, "A cat.", "A cat."), (0.5, "A cat.", "It rains.")]
+        >>> msd.evaluate.sts_tracks(encoder, {"en-en": rows, "en-de": rows[::-1]})
+        {'en-en': 100.0, 'en-de': 100.0}
+    """
+    gold = {name: _gold(track, name) for name, track in rows.items()}
+    units = UnitVectors(
+        encoder, (text for track in rows.values() for row in track for text in row[1:])
+    )
+    return {
+        name: _spearman(
+            cosines(units(row[1] for row in track), units(row[2] for row in track)),
+            gold[name],
+        )
+        for name, track in rows.items()
+    }
+
+
+def sts_aligned(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]], within: bool = True
+) -> dict[str, Any]:
+    """Score row-aligned translations of one STS set, within and across languages.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
+            sentence of all languages once.
+        rows: Language code to rows of `(gold, sentence 1, sentence 2)`. English
+            (`en`) is needed; row i says the same in every language.
+        within: Score every language within itself, too. Otherwise English alone is,
+            which reads half of the sentences, and there is no `monolingual`.
+
+    Returns:
+        `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `monolingual`
+        is the mean over all languages; `cross_lingual` the mean over the languages
+        other than English of the Spearman x100 between cosine(English sentence 1, that
+        language's sentence 2) and gold. `tracks` has every single score, by `de` or
+        `en-de`. With English alone there is no `cross_lingual`.
+
+    Raises:
+        InputError: English is missing, or the languages are not row-aligned.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> english = [(5.0, "A cat.", "A cat."), (0.5, "A cat.", "It rains.")]
+        >>> german = [(5.0, "Eine Katze.", "Eine Katze."), (0.5, "Ein Hund.", "Regen.")]
+        >>> rows = {"en": english, "de": german}
+        >>> scores = msd.evaluate.sts_aligned(encoder, rows)
+        >>> sorted(scores["tracks"]), scores["primary"]
+        (['de', 'en', 'en-de'], 'cross_lingual')
+    """
+    if PIVOT not in rows:
+        raise InputError(
+            f"The English rows are needed, as `{PIVOT}`. Received: "
+            f"{', '.join(rows) or 'no language'}."
+        )
+    gold = _gold(rows[PIVOT], PIVOT)
+    for language, translated in rows.items():
+        _check_same_gold(gold, translated, language)
+    tracks = {code: rows[code] for code in sorted(rows) if within or code == PIVOT}
+    scores = sts_tracks(encoder, tracks | across_tracks(rows))
+    return both_means(scores, len(gold), within)
+
+
+def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Return tracks such as `en-de` of row-aligned translations, in order of code.
+
+    The first sentences are English, the second ones of the other language.
+    """
+    return {
+        f"{PIVOT}-{code}": [
+            (gold, first, second)
+            for (gold, first, _), (_, _, second) in zip(
+                rows[PIVOT], rows[code], strict=True
+            )
+        ]
+        for code in sorted(rows)
+        if code != PIVOT
+    }
+
+
+def both_means(
+    tracks: Mapping[str, float], pairs: int, within: bool = True
+) -> dict[str, Any]:
+    """Return what the scores of tracks in one language and across two come to.
+
+    Args:
+        tracks: Spearman x100 by name: `de`, `de-de` or `en-de`.
+        pairs: How many there are.
+        within: Say the mean of tracks in one language, too, if others are there.
+
+    Returns:
+        As `sts_aligned`.
+    """
+    kinds: dict[str, list[float]] = {"monolingual": [], "cross_lingual": []}
+    for name, score in tracks.items():
+        first, _, second = name.partition("-")
+        alone = second in ("", first)
+        kinds["monolingual" if alone else "cross_lingual"].append(score)
+    primary = "cross_lingual" if kinds["cross_lingual"] else "monolingual"
+    means = {
+        kind: mean_score(scores)
+        for kind, scores in kinds.items()
+        if scores and (within or kind == primary)
+    }
+    return {"pairs": pairs, "tracks": dict(tracks), "primary": primary, **means}
+
+
+def read_sts(path: str | Path) -> list[Row]:
+    """Read rows of `(gold, sentence 1, sentence 2)` from a `.tsv.gz` file.
+
+    Raises:
+        InputError: The file is missing or broken, or a score is no finite number.
+    """
+    return graded(tabbed(path), (1, 2, 0))
+
+
+def graded(
+    records: Iterable[tuple[str, Sequence[str]]],
+    order: tuple[int, int, int] = (0, 1, 2),
+) -> list[Row]:
+    """Return rows of `(gold, sentence 1, sentence 2)`.
+
+    Args:
+        records: (where it stands, for messages; fields) of each.
+        order: Places of sentence 1, sentence 2 and the score among the fields.
+
+    Raises:
+        InputError: A record has not three fields, or its score is no finite number.
+    """
+    rows = []
+    for where, fields in records:
+        if len(fields) != 3:
+            raise InputError(
+                f"{where}: a row must have 3 fields, two sentences and a score. "
+                f"Received: {len(fields)}. Get a whole copy of the file."
+            )
+        first, second, gold = (fields[place] for place in order)
+        rows.append((finite_number(gold, where), first, second))
+    return rows
+
+
+def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
+    gold = np.array([row[0] for row in rows], np.float64)
+    if not np.isfinite(gold).all() or len(np.unique(gold)) < 2:
+        raise InputError(
+            f"`{what}`: gold scores must be finite and of two or more values. "
+            f"Received: {len(gold)} rows, {len(np.unique(gold))} distinct scores."
+        )
+    return gold
+
+
+def _check_same_gold(gold: np.ndarray, rows: Sequence[Row], language: str) -> None:
+    other = np.array([row[0] for row in rows], np.float64)
+    if len(other) != len(gold):
+        raise InputError(
+            f"STS files must be row-aligned. Received: {len(gold)} rows for {PIVOT}, "
+            f"{len(other)} for {language}. Take both from the same release of the set."
+        )
+    differing = np.flatnonzero(other != gold)
+    if differing.size:
+        row = differing[0]
+        raise InputError(
+            f"STS files must be row-aligned. Received: score {gold[row]:g} for {PIVOT} "
+            f"and {other[row]:g} for {language} in line {row + 1}. "
+            "Take both from the same release of the set."
+        )
+
+
+def _spearman(values: np.ndarray, gold: np.ndarray) -> float:
+    if (values == values[0]).all():
+        return 0.0
+    return percent(spearmanr(values, gold).statistic)

@@ -1,0 +1,462 @@
+"""Retrieval of translations: how often the nearest sentence is the right one."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.data.deduplicate import Deduplicator
+from keras_msd.data.readers import moses
+from keras_msd.data.readers.lines import read_lines
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.set_files import (
+    Layout,
+    SetFile,
+    check_parts,
+    find_parts,
+    paths_of,
+    read_part,
+    read_table,
+)
+from keras_msd.evaluate.vectors import (
+    SentenceEncoder,
+    UnitVectors,
+    encoded,
+    over_tracks,
+    percent,
+)
+from keras_msd.files import text_hash
+
+STREAMED = 8192  # sentences of a stream that are encoded and held at a time
+WAYS = ("precision", "source_to_target", "target_to_source")
+
+Pairs = Sequence[Sequence[str]]
+
+
+def retrieval(
+    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]]
+) -> dict[str, Any]:
+    """Score one language: precision at 1 of cosine search, both ways.
+
+    The first of several equal maxima is the answer, so a sentence that occurs twice is
+    found at its first place only: duplicates count as errors.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        pairs: `(source, target)`, or `Pair`; row i of one side translates row i of the
+            other.
+
+    Returns:
+        `{"precision": x100, "source_to_target":, "target_to_source":, "pairs": n,
+        "primary": "precision"}`; `precision` is the mean of both ways.
+
+    Raises:
+        InputError: There is no pair, or the vectors are not finite.
+
+    Source: Artetxe and Schwenk 2019 (the Tatoeba set), without a margin.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> pairs = [("Tee", "Tee"), ("Radio", "Radio"), ("Wind", "Wind")]
+        >>> msd.evaluate.retrieval(encoder, pairs)["precision"]
+        100.0
+        >>> shifted = zip("abc", "bca")
+        >>> msd.evaluate.retrieval(encoder, shifted)["source_to_target"]
+        0.0
+    """
+    pairs = _checked(pairs, "pairs")
+    return _precision(UnitVectors(encoder, _texts(pairs)), pairs)
+
+
+def translation_accuracy(
+    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]]
+) -> dict[str, Any]:
+    """Score how often the nearest of all translations is a sentence's own.
+
+    This is `retrieval` under the name it has as a development score.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        pairs: `(source, target)`, or `Pair`.
+
+    Returns:
+        `{"accuracy": x100, "source_to_target":, "target_to_source":, "pairs": n,
+        "primary": "accuracy"}`; `accuracy` is the mean of both ways.
+
+    Raises:
+        InputError: As `retrieval`.
+
+    Source: `TranslationEvaluator` of sentence-transformers.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> pairs = [("Tee", "Tee"), ("Radio", "Radio"), ("Wind", "Wind")]
+        >>> msd.evaluate.translation_accuracy(encoder, pairs)["accuracy"]
+        100.0
+    """
+    scores = retrieval(encoder, pairs)
+    accuracy = scores.pop("precision")
+    return scores | {"accuracy": accuracy, "primary": "accuracy"}
+
+
+def retrieval_languages(
+    encoder: SentenceEncoder, pairs: Mapping[str, Iterable[Sequence[str]]]
+) -> dict[str, Any]:
+    """Score several languages, each against its own English side.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
+            sentence of all languages once.
+        pairs: Language code to pairs, as `retrieval` takes them.
+
+    Returns:
+        As `retrieval`, each score the mean over languages, `pairs` the sum, and
+        `tracks`: the precision of each language.
+
+    Raises:
+        InputError: There is no language, or one has no pair.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> pairs = [("Tee", "Tee"), ("Radio", "Radio"), ("Wind", "Wind")]
+        >>> languages = {"deu": pairs, "nld": pairs}
+        >>> scores = msd.evaluate.retrieval_languages(encoder, languages)
+        >>> scores["tracks"], scores["pairs"]
+        ({'deu': 100.0, 'nld': 100.0}, 6)
+    """
+    if not pairs:
+        raise InputError("Give at least one language. Received: none.")
+    lists = {code: _checked(rows, code) for code, rows in pairs.items()}
+    units = UnitVectors(
+        encoder, (text for rows in lists.values() for text in _texts(rows))
+    )
+    single = {code: _precision(units, lists[code]) for code in sorted(lists)}
+    return over_tracks(single, WAYS, ["pairs"])
+
+
+def _checked(pairs: Iterable[Sequence[str]], what: str) -> Pairs:
+    pairs = list(pairs)
+    if not pairs:
+        raise InputError(f"`{what}` must hold at least one pair. Received: none.")
+    return pairs
+
+
+def _texts(pairs: Pairs) -> list[str]:
+    return [text for pair in pairs for text in pair[:2]]
+
+
+def _precision(units: UnitVectors, pairs: Pairs) -> dict[str, Any]:
+    sides = [units(pair[side] for pair in pairs) for side in (0, 1)]
+    ways = []
+    for queries, sentences in (sides, sides[::-1]):
+        _, rows = top_k(queries, sentences, 1)
+        ways.append(percent((rows[:, 0] == np.arange(len(pairs))).mean()))
+    both = (round(sum(ways) / 2, 4), *ways)
+    return {
+        **dict(zip(WAYS, both, strict=True)),
+        "pairs": len(pairs),
+        "primary": "precision",
+    }
+
+
+TATOEBA = (
+    "the Tatoeba test set. Its files are `tatoeba.<xxx>-eng.tsv.gz` (keras-msd data "
+    "get tatoeba) or, as LASER has them, `tatoeba.<xxx>-eng.<xxx>` with "
+    "`tatoeba.<xxx>-eng.eng`. Add what is missing, or leave the languages out."
+)
+
+
+def read_tatoeba(
+    folder: str | Path, languages: Iterable[str] | None = None
+) -> dict[str, list[tuple[str, str]]]:
+    r"""Read the pairs of each language.
+
+    Args:
+        folder: Holds the files at any depth; each is known by its name.
+        languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
+            there are, 112 in LASER's set.
+
+    Returns:
+        Three-letter code to pairs of (English, other language), in the order given.
+
+    Raises:
+        InputError: A language is missing, its two sides are not of one length, or a
+            file is damaged.
+
+    Source: Artetxe and Schwenk 2019, section 4.3.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("tatoeba.deu-eng.eng").write_text("Tea.\nWind.\n")
+        >>> _ = Path("tatoeba.deu-eng.deu").write_text("Tee.\nWind.\n")
+        >>> msd.evaluate.read_tatoeba(".", ["de"])
+        {'deu': [('Tea.', 'Tee.'), ('Wind.', 'Wind.')]}
+    """
+    parts = _tatoeba_parts(folder, languages)
+    return {code: read_part(files, len) for code, files in parts.items()}
+
+
+def retrieval_folder(
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    languages: Iterable[str] | None = None,
+) -> dict[str, Any]:
+    r"""Score the Tatoeba files of a folder, as `retrieval_languages`.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        folder: Holds the files, in our layout or LASER's, as `read_tatoeba` finds them.
+        languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
+            there are.
+
+    Raises:
+        InputError: A file is missing or broken.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("tatoeba.deu-eng.eng").write_text("Tea.\nWind.\n")
+        >>> _ = Path("tatoeba.deu-eng.deu").write_text("Tee.\nWind.\n")
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> scores = msd.evaluate.retrieval_folder(encoder, ".")
+        >>> list(scores["tracks"]), scores["pairs"]
+        (['deu'], 2)
+    """
+    return retrieval_languages(encoder, read_tatoeba(folder, languages))
+
+
+def tatoeba_files(folder: Path, languages: list[str]) -> list[Path]:
+    """Return the files of some languages; raise `InputError` for those missing."""
+    return paths_of(_tatoeba_parts(folder, languages))
+
+
+def other_tatoeba(folder: Path, languages: Iterable[str]) -> list[str]:
+    """Return the three-letter codes in a folder that are not among some languages."""
+    there = find_parts(folder, LAYOUTS)
+    return sorted(set(there).difference(_three_letters(languages)))
+
+
+def _tatoeba_parts(
+    folder: str | Path, languages: Iterable[str] | None
+) -> dict[str, list[SetFile]]:
+    there = find_parts(folder, LAYOUTS)
+    if languages is None:
+        return check_parts(there, sorted(there) or ["every language"], TATOEBA, folder)
+    codes = _three_letters(languages)
+    return check_parts(there, codes, TATOEBA, folder, "tatoeba.{}-eng.tsv.gz")
+
+
+def _three_letters(languages: Iterable[str]) -> list[str]:
+    from keras_msd.data.corpora import corpus
+
+    names = corpus("tatoeba").codes | {"zho": "cmn", "no": "nob"}  # others' names
+    return list(dict.fromkeys(names.get(code, code) for code in languages))
+
+
+def _read_table(path: Path) -> list[tuple[str, str]]:
+    return [(english, other) for _, (english, other) in read_table(path, 2)]
+
+
+def _read_laser(path: Path) -> list[tuple[str, str]]:
+    return list(moses.read(path, _laser_code(path)))
+
+
+def _laser_code(path: Path) -> str:
+    return path.stem.removesuffix("-eng").rpartition(".")[2]
+
+
+def _laser_sides(path: Path) -> list[Path]:
+    return [path, moses.partner(path, _laser_code(path))]
+
+
+LAYOUTS = (
+    Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.tsv\.gz"), _read_table),
+    Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.eng"), _read_laser, _laser_sides),
+)
+
+
+def retrieval_streamed(
+    encoder: SentenceEncoder,
+    queries: Sequence[str],
+    candidates: str | Path | Iterable[Sequence[str]],
+    gold: Sequence[int] | np.ndarray | None = None,
+    engine: str = "numpy",
+) -> dict[str, Any]:
+    """Score precision at 1 of exact cosine search among any number of sentences.
+
+    Vectors are kept for the queries and one block of candidates. The first of several
+    equal maxima is the answer: a candidate that occurs twice is found at its first
+    row only.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        queries: Sentences, one or more.
+        candidates: A UTF-8 file (.gz too), a sentence a line; or lists of sentences, in
+            a stream. A block of some thousand is quick.
+        gold: The candidate that translates each query, rows from 0; if None, row i
+            translates query i.
+        engine: Of the search: "numpy" or "faiss".
+
+    Returns:
+        `{"precision": x100, "queries": n, "candidates": m, "primary": "precision"}`.
+
+    Raises:
+        InputError: There is no query, a file cannot be read, `gold` does not fit, or
+            vectors are not finite.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> candidates = ([text] for text in ("Tee", "Radio", "Wind"))
+        >>> msd.evaluate.retrieval_streamed(encoder, ["Wind"], candidates, gold=[2])
+        {'precision': 100.0, 'queries': 1, 'candidates': 3, 'primary': 'precision'}
+    """
+    queries = checks.sentences(queries)
+    checks.at_least(1, queries=len(queries))
+    translations = np.arange(len(queries)) if gold is None else np.asarray(gold)
+    if translations.shape != (len(queries),) or translations.dtype.kind not in "iu":
+        raise InputError(
+            "`gold` must name one candidate's row for each query. Received: shape "
+            f"{translations.shape}, {translations.dtype}, for {len(queries)} queries."
+        )
+    if isinstance(candidates, str | Path):
+        candidates = _blocks(text for _, text in read_lines(Path(candidates)))
+    seen = 0
+
+    def vectors() -> Iterator[np.ndarray]:
+        nonlocal seen
+        for block in candidates:
+            texts = checks.sentences(block)
+            if texts:
+                seen += len(texts)
+                yield encoded(encoder, texts)
+
+    _, rows = top_k(encoded(encoder, queries), vectors(), 1, engine)
+    outside = translations[(translations < 0) | (translations >= seen)]
+    if outside.size:
+        raise InputError(
+            f"Each query's translation must be a candidate. Received: row {outside[0]} "
+            f"of {seen} candidates. Rows count from 0."
+        )
+    return {
+        "precision": percent((rows[:, 0] == translations).mean()),
+        "queries": len(queries),
+        "candidates": seen,
+        "primary": "precision",
+    }
+
+
+def un_folder(
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    languages: Iterable[str],
+    queries: int | None = None,
+    engine: str = "numpy",
+) -> dict[str, Any]:
+    r"""Score the United Nations Parallel Corpus: English queries, all translations.
+
+    Pairs that occur again are left out, so row i of one side translates row i of the
+    other.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        folder: Holds `UNv1.0.en-<xx>.en` and `UNv1.0.en-<xx>.<xx>`, or a folder
+            `en-<xx>` with them, as the corpus unpacks; or `UNv1.0.6way.en` and
+            `UNv1.0.6way.<xx>`, or a folder `6way` with them; .gz too.
+        languages: Codes, such as `es`.
+        queries: How many English sentences are looked up, evenly spread; all if None.
+            All translations are candidates in any case.
+        engine: Of the search: "numpy" or "faiss".
+
+    Returns:
+        As `retrieval_streamed`: the mean over languages, sums, and `tracks`: the
+        precision of each language.
+
+    Raises:
+        InputError: A file is missing or broken, or `queries` is below 1.
+
+    Source: the task is of Guo et al. 2018, the corpus of Ziemski et al. 2016.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("UNv1.0.en-fr.en").write_text("Radio\nTable\n")
+        >>> _ = Path("UNv1.0.en-fr.fr").write_text("Radio\nTable\n")
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> scores = msd.evaluate.un_folder(encoder, ".", ["fr"])
+        >>> scores["tracks"], scores["candidates"]
+        ({'en-fr': 100.0}, 2)
+    """
+    checks.at_least(1, queries=queries)
+    files = {code: _english_file(folder, code) for code in dict.fromkeys(languages)}
+    if not files:
+        raise InputError("Give at least one language. Received: none.")
+    single = {}
+    for code, file in files.items():
+        pairs = _DistinctPairs(file, code)
+        count = min(queries or len(pairs), len(pairs))
+        rows = np.linspace(0, len(pairs) - 1, count).astype(np.int64)
+        queried = set(rows.tolist())
+        texts = [english for row, (english, _) in enumerate(pairs) if row in queried]
+        blocks = _blocks(other for _, other in pairs)
+        single[f"en-{code}"] = retrieval_streamed(encoder, texts, blocks, rows, engine)
+    return over_tracks(single, ["precision"], ["queries", "candidates"])
+
+
+def un_files(folder: Path, languages: list[str]) -> list[Path]:
+    """Return both files of each language; raise `InputError` for one missing."""
+    files = []
+    for code in languages:
+        english = _english_file(folder, code)
+        files += [english, moses.partner(english, code)]
+    return files
+
+
+class _DistinctPairs:
+    """Pairs of two files without those that occur again; each walk reads them anew."""
+
+    def __init__(self, english: Path, language: str) -> None:
+        self.english, self.language = english, language
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            finder = Deduplicator(folder / "hashes", partition_rows=1 << 20)
+            for pair in moses.read(english, language):
+                finder.add(text_hash(*(text.encode() for text in pair)))
+            finder.write_repeats(folder / "repeats")
+            self.repeats = np.fromfile(folder / "repeats", np.bool_)
+
+    def __len__(self) -> int:
+        return int(len(self.repeats) - self.repeats.sum())
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        pairs = moses.read(self.english, self.language)
+        for pair, repeated in zip(pairs, self.repeats, strict=True):
+            if not repeated:
+                yield pair
+
+
+def _english_file(folder: str | Path, language: str) -> Path:
+    folder = existing_folder(folder, "folder of the UN corpus")
+    pair = f"en-{language}"
+    for name in (pair, "6way"):
+        for place in (folder, folder / name, folder / "un" / name):
+            for ending in ("", ".gz"):
+                file = place / f"UNv1.0.{name}.en{ending}"
+                if file.is_file():
+                    return file
+    raise InputError(
+        f"`{folder}` must hold UNv1.0.{pair}.en and UNv1.0.{pair}.{language}, or "
+        f"UNv1.0.6way.en and UNv1.0.6way.{language}, plain or .gz, there or in {pair}/ "
+        "or 6way/. Received: no English file of these names. Unpack "
+        f"UNv1.0.{pair}.tar.gz or UNv1.0.6way.tar.gz of the United Nations Parallel "
+        "Corpus there."
+    )
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    texts = iter(texts)
+    while block := list(islice(texts, STREAMED)):
+        yield block

@@ -1,0 +1,210 @@
+"""LiteRT models of token ids, and of a string for MediaPipe, made from an encoder."""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from keras_msd.checks import InputError, require
+from keras_msd.export.export_model import check_backend, export_model
+from keras_msd.export.litert.files import (
+    FILE,
+    INPUTS,
+    SIGNATURE,
+    TOKENIZER,
+    delegation,
+    require_litert,
+    with_files,
+)
+from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
+from keras_msd.export.litert.network import LiteRTNetwork
+from keras_msd.export.portable import copy_reader, describe
+from keras_msd.export.proof import ExportError
+from keras_msd.export.quantization import find_scheme
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer, inexact_feature
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+
+# What a phone must not compute outside of XNNPACK.
+HEAVY = ("BATCH_MATMUL", "FULLY_CONNECTED", "GELU", "MEAN", "SOFTMAX")
+
+# One kernel under two names: tensorflow-text's, and the one MediaPipe registers.
+TOKENIZE = "TFText>FastSentencepieceTokenize"
+TOKENIZE_IN_MEDIAPIPE = "TFSentencepieceTokenizeOp"
+
+
+def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as `model.tflite`, its tokenizer's description inside.
+
+    The signature `serving_default` takes `token_ids`, `padding_mask` int32
+    `(n, length)`, padding only at the right, and gives `embedding` float32 `(n, dim)`.
+    A runtime resizes it to any batch and any length up to `encoder.max_length` in a
+    fraction of a sentence's time and packs the weights once; a signature for each of a
+    few lengths would pack them again. Sentences one by one, unpadded, are fastest. All
+    operators are built in, and all with much to compute run in XNNPACK.
+
+    Args:
+        encoder: The encoder to write.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, a key of `SCHEMES`.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: `quantize` is unknown, Keras runs on another backend, LiteRT is not
+            installed, or the tokenizer cannot travel in a file.
+        ExportError: The network needs an operator that is not built in, or the
+            runtime leaves one with much to compute out of XNNPACK.
+    """
+    scheme = find_scheme(quantize)
+    check_backend("A .tflite file")
+    runtime = require_litert()
+    description = describe(encoder.tokenizer, encoder.max_length)
+    network = LiteRTNetwork(encoder.config, export_model(encoder, scheme.table))
+    ids = [tf.TensorSpec([None, None], tf.int32, name=name) for name in INPUTS]
+
+    @tf.function(input_signature=ids, autograph=False)
+    def embed(token_ids: Any, padding_mask: Any) -> dict[str, Any]:
+        return {"embedding": network(token_ids, padding_mask)}
+
+    model = convert(network, embed)
+    _check_builtin(model)
+    shapes = dict.fromkeys(INPUTS, "int32[n, length]"), f"float32[n, {encoder.dim}]"
+    facts = _write(model, scheme.blocks, path, shapes, {TOKENIZER: description})
+    copy_reader(path)
+    interpreter = runtime.Interpreter(str(path / FILE), num_threads=1)
+    interpreter.allocate_tensors()
+    delegated = delegation(interpreter)
+    if left := [name for name in HEAVY if name in delegated.left]:
+        raise ExportError(
+            "XNNPACK must run every operator with much to compute. Received: "
+            f"{', '.join(left)} outside of it. Nothing was kept."
+        )
+    return facts | {
+        "not_delegated": delegated.left,
+        "partitions": delegated.partitions,
+    }
+
+
+def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as `model.tflite`, which MediaPipe's TextEmbedder loads.
+
+    The input is one string, the output float32 `(1, dim)`. Tokenizer, network, pooling
+    and normalisation are one graph of built-in operators and the tokenizer that
+    MediaPipe brings. A sentence is computed at its own length; one of more than
+    `encoder.max_length` tokens is cut as `encoder.encode` cuts it.
+
+    Args:
+        encoder: The encoder to write; its vocabulary is SentencePiece unigram.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, a key of `SCHEMES`.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: `quantize` is unknown, Keras runs on another backend, a package is
+            missing, or MediaPipe's tokenizer would give other ids than the encoder's.
+    """
+    scheme = find_scheme(quantize)
+    check_backend("A .tflite file")
+    require("mediapipe", "mediapipe", "A litert_text model")
+    _check_tokenizer(encoder.tokenizer)
+    module = tf.Module()
+    module.network = LiteRTNetwork(encoder.config, export_model(encoder, scheme.table))
+    module.tokenizer = tokenizer = GraphTokenizer(encoder.tokenizer, encoder.max_length)
+
+    @tf.function(input_signature=[tf.TensorSpec([1], tf.string, name="text")])
+    def embed(text: Any) -> dict[str, Any]:
+        ids = tokenizer.plain(text).values[: encoder.max_length - 2]
+        ids = tf.concat([[tokenizer.start_id], ids, [tokenizer.end_id]], axis=0)
+        token_ids = ids[tf.newaxis]
+        return {"embedding": module.network(token_ids, tf.ones_like(token_ids))}
+
+    converted = convert(module, embed)
+    converted.rename_custom(TOKENIZE, TOKENIZE_IN_MEDIAPIPE)
+    shapes = {"text": "string[1]"}, f"float32[1, {encoder.dim}]"
+    return _write(converted, scheme.blocks, path, shapes)
+
+
+def convert(module: tf.Module, embed: Any) -> TFLiteModel:
+    """Convert a function with float32 kernels to the signature `SIGNATURE`.
+
+    Operators that LiteRT does not have become custom operators of the same name:
+    compare `operators()` of the result with what the runtime registers.
+
+    Args:
+        module: Tracks the variables and tables that the function uses; others would
+            not reach the file.
+        embed: A `tf.function` with an input signature, returning a dictionary.
+    """
+    # A SavedModel keeps the signature's names.
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        tf.saved_model.save(module, folder, signatures={SIGNATURE: embed})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        converter.allow_custom_ops = True
+        model = TFLiteModel(converter.convert())
+    model.gather_halves()
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _write(
+    model: TFLiteModel,
+    blocks: str,
+    path: Path,
+    shapes: tuple[dict[str, str], str],
+    files: dict[str, bytes] | None = None,
+) -> dict[str, Any]:
+    """Write a converted model with its kernels stored as `blocks`; return facts."""
+    kernels = quantize_kernels(model, blocks)
+    model.tidy()
+    model.merge_buffers()
+    path.mkdir(parents=True)
+    (path / FILE).write_bytes(with_files(model.pack(), files))
+    return {
+        "kernels": kernels,
+        "operators": model.operators(),
+        "signatures": {SIGNATURE: shapes[0], "output": {"embedding": shapes[1]}},
+    }
+
+
+def _check_builtin(model: TFLiteModel) -> None:
+    foreign = [x for x in model.operators() if not hasattr(schema.BuiltinOperator, x)]
+    if foreign:
+        raise ExportError(
+            "A LiteRT model of token ids must have built-in operators only. Received: "
+            f"{', '.join(foreign)}. Nothing was kept; export a SavedModel."
+        )
+
+
+def _check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Raise `InputError` where MediaPipe's tokenizer gives other ids than ours."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        feature = inexact_feature(tokenizer)
+    else:
+        feature = f"kind {tokenizer.kind}"
+    if feature:
+        raise InputError(
+            "A .tflite file that takes strings needs a unigram SentencePiece "
+            "vocabulary without byte fallback, prepared as XLM-RoBERTa's is. Received: "
+            f"{feature}. MediaPipe's tokenizer would give other ids without a word: "
+            "try format='litert', which takes ids."
+        )

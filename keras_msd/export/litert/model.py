@@ -1,0 +1,242 @@
+"""Changes to a converted .tflite file that the converter does not offer.
+
+Among them kernels in fewer bits.
+"""
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from tensorflow.lite.python import schema_py_generated as schema
+
+from keras_msd import checks
+from keras_msd.export.litert.files import IDENTIFIER
+from keras_msd.export.quantization import BITS, whole_numbers
+
+ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
+BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32
+KEPT_METADATA = (b"min_runtime_version",)  # not how and where it was converted
+
+
+class TFLiteModel:
+    """The contents of a .tflite file with one graph, to be changed and written again.
+
+    Args:
+        data: The file's bytes, straight from the converter.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.content = schema.ModelT.InitFromPackedBuf(bytearray(data), 0)
+        (self.graph,) = self.content.subgraphs
+
+    def operators(self) -> dict[str, int]:
+        """Return how often each operator occurs, by name in alphabetical order."""
+        numbers = vars(schema.BuiltinOperator).items()
+        names = {number: name for name, number in numbers if isinstance(number, int)}
+        codes = self.content.operatorCodes
+        used = [codes[operator.opcodeIndex] for operator in self.graph.operators]
+        counts = Counter(
+            code.customCode.decode() if code.customCode else names[code.builtinCode]
+            for code in used
+        )
+        return dict(sorted(counts.items()))
+
+    def rename_custom(self, old: str, new: str) -> None:
+        """Give a custom operator the name under which a runtime registers it."""
+        for code in self.content.operatorCodes:
+            if code.customCode == old.encode():
+                code.customCode = new.encode()
+
+    def gather_halves(self) -> None:
+        """Make look-ups in a float16 table built in.
+
+        The converter leaves them as custom operators `GatherV2`, although the kernel of
+        the built-in GATHER takes float16.
+        """
+        codes = self.content.operatorCodes
+        names = [code.customCode for code in codes]
+        if b"GatherV2" not in names:
+            return
+        code = codes[names.index(b"GatherV2")]
+        code.customCode = None
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.GATHER
+        for operator in self.graph.operators:
+            if codes[operator.opcodeIndex] is code:
+                operator.inputs = operator.inputs[:2]  # the third is the axis, 0
+                operator.customOptions = None
+                operator.builtinOptionsType = schema.BuiltinOptions.GatherOptions
+                operator.builtinOptions = schema.GatherOptionsT()
+
+    def tidy(self) -> None:
+        """Give tensors short names; drop the converter's notes and empty descriptions.
+
+        Both the notes and the converter's names hold numbers that depend on what else
+        the process has built. Inputs and outputs keep their names. No tensor is without
+        one: there are tools, as ai-edge-quantizer, that cannot read such a file.
+        """
+        ends = {*self.graph.inputs, *self.graph.outputs}
+        for index, tensor in enumerate(self.graph.tensors):
+            if index not in ends:
+                tensor.name = f"{index:x}"
+            scaled = tensor.quantization
+            if scaled and scaled.scale is None and scaled.details is None:
+                tensor.quantization = None
+        notes = self.content.metadata or []
+        kept = [note for note in notes if note.name in KEPT_METADATA]
+        for note in notes:
+            if note not in kept:
+                self.content.buffers[note.buffer].data = None
+        self.content.metadata = kept
+
+    def merge_buffers(self) -> None:
+        """Store data that occur several times once."""
+        kept: list[Any] = []
+        place: list[int] = []
+        first: dict[bytes, int] = {}
+        for buffer in self.content.buffers:
+            data = buffer.data
+            # The runtime takes the first, which is empty, for "no data".
+            key = b"" if data is None else hashlib.sha256(data.tobytes()).digest()
+            if key not in first:
+                first[key] = len(kept)
+                kept.append(buffer)
+            place.append(first[key])
+        self.content.buffers = kept
+        for tensor in self.graph.tensors:
+            tensor.buffer = place[tensor.buffer]
+        for entry in self.content.metadata or []:
+            entry.buffer = place[entry.buffer]
+
+    def pack(self) -> bytes:
+        """Return the file's bytes, with every tensor's data aligned."""
+        plain = self.content.buffers
+        self.content.buffers = [_AlignedBuffer(buffer.data) for buffer in plain]
+        data = [buffer.data for buffer in plain if buffer.data is not None]
+        size = sum(values.size + 64 for values in data)
+        builder = flatbuffers.Builder(size + 65536)
+        builder.Finish(self.content.Pack(builder), IDENTIFIER)
+        self.content.buffers = plain
+        return bytes(builder.Output())
+
+
+class _AlignedBuffer(schema.BufferT):
+    """A buffer whose data start at a multiple of `ALIGNMENT`, as the schema says."""
+
+    def Pack(self, builder: Any) -> Any:  # noqa: N802
+        if self.data is None:
+            return super().Pack(builder)
+        builder.Prep(ALIGNMENT, self.data.size)
+        vector = builder.CreateByteVector(np.asarray(self.data, np.uint8).tobytes())
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, vector)
+        return schema.BufferEnd(builder)
+
+
+def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
+    """Store the kernel of every fully connected operation as `kind`, in place.
+
+    A kernel stays one tensor, however many operations use it. With whole numbers
+    XNNPACK turns each row of activations into int8 while the model runs, and multiplies
+    as whole numbers. Biases and all else stay as they are. The converter's own
+    quantisation is not used: it also shortens the scales of a stored word table.
+
+    Args:
+        model: Has float32 kernels; is changed.
+        kind: "float32" changes nothing; "float16" is expanded when the model is
+            loaded; "int8" has a scale for each output; "int4" has one for every 32
+            inputs of an output, and a kernel whose inputs are no multiple of 32 has
+            8 bits.
+
+    Returns:
+        How many kernels are stored in each way.
+
+    Raises:
+        InputError: `kind` is "int4" and every kernel would have 8 bits.
+    """
+    store = {"float16": _halve, "int8": _to_eight_bits, "int4": _to_four_bits}
+    checks.one_of(("float32", *store), kind=kind)
+    stored: Counter[str] = Counter()
+    for index in _kernels(model):
+        tensor = model.graph.tensors[index]
+        data = model.content.buffers[tensor.buffer].data.tobytes()
+        kernel = np.frombuffer(data, np.float32).reshape(tensor.shape)
+        fitting = "int8" if kind == "int4" and kernel.shape[1] % BLOCK else kind
+        stored[fitting] += 1
+        if fitting in store:
+            store[fitting](model, index, kernel)
+    if kind == "int4" and stored["int8"] and not stored["int4"]:
+        raise checks.InputError(
+            "A LiteRT kernel in 4 bits needs a multiple of 32 inputs. Received: none "
+            f"of {stored['int8']} kernels with one. Use quantize='int4_table', which "
+            "is the same with such kernels."
+        )
+    return dict(stored)
+
+
+def _kernels(model: TFLiteModel) -> list[int]:
+    """Return the distinct constant tensors that are float32 kernels."""
+    kernels: dict[int, None] = {}
+    for operator in model.graph.operators:
+        code = model.content.operatorCodes[operator.opcodeIndex].builtinCode
+        if code == schema.BuiltinOperator.FULLY_CONNECTED:
+            tensor = model.graph.tensors[operator.inputs[1]]
+            constant = model.content.buffers[tensor.buffer].data is not None
+            if constant and tensor.type == schema.TensorType.FLOAT32:
+                kernels[int(operator.inputs[1])] = None
+    return list(kernels)
+
+
+def _halve(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
+    """Store float16, and one operation that makes it float32 for all its users."""
+    wide = _add_tensor(model, kernel.shape, schema.TensorType.FLOAT32)
+    _store(model, index, kernel.astype(np.float16), schema.TensorType.FLOAT16)
+    users = [user for user in model.graph.operators if index in user.inputs]
+    for operator in users:
+        inputs = np.asarray(operator.inputs, np.int32)
+        operator.inputs = np.where(inputs == index, np.int32(wide), inputs)
+    codes = model.content.operatorCodes
+    kind = schema.BuiltinOperator.DEQUANTIZE
+    places = [place for place, code in enumerate(codes) if code.builtinCode == kind]
+    if not places:
+        # Version 3 is the first that takes float16.
+        codes.append(schema.OperatorCodeT(kind, version=3, builtinCode=kind))
+        places = [len(codes) - 1]
+    operator = schema.OperatorT(places[0], inputs=[index], outputs=[wide])
+    # Not at the start: XNNPACK would get a piece of its own there.
+    model.graph.operators.insert(model.graph.operators.index(users[0]), operator)
+
+
+def _to_eight_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
+    numbers, scales = whole_numbers(kernel, BITS["int8"], group=kernel.shape[1])
+    _store(model, index, numbers, schema.TensorType.INT8)
+    model.graph.tensors[index].quantization = schema.QuantizationParametersT(
+        scale=scales[:, 0], zeroPoint=np.zeros(len(kernel), np.int64)
+    )
+
+
+def _to_four_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
+    numbers, scales = whole_numbers(kernel, BITS["int4"], BLOCK, np.float16)
+    pairs = numbers.reshape(-1, 2) & 15
+    _store(model, index, pairs[:, 0] | pairs[:, 1] << 4, schema.TensorType.INT4)
+    place = _add_tensor(model, scales.shape, schema.TensorType.FLOAT16)
+    model.content.buffers.append(schema.BufferT())
+    model.graph.tensors[place].buffer = len(model.content.buffers) - 1
+    _store(model, place, scales.astype(np.float16), schema.TensorType.FLOAT16)
+    model.graph.tensors[index].quantization = schema.QuantizationParametersT(
+        detailsType=schema.QuantizationDetails.BlockwiseQuantization,
+        details=schema.BlockwiseQuantizationT(place, -1, BLOCK),
+    )
+
+
+def _add_tensor(model: TFLiteModel, shape: tuple[int, ...], kind: int) -> int:
+    model.graph.tensors.append(schema.TensorT(list(shape), kind, hasRank=True))
+    return len(model.graph.tensors) - 1
+
+
+def _store(model: TFLiteModel, index: int, values: np.ndarray, kind: int) -> None:
+    tensor = model.graph.tensors[index]
+    data = np.frombuffer(values.tobytes(), np.uint8)
+    model.content.buffers[tensor.buffer].data = data
+    tensor.type = kind

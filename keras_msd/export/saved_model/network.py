@@ -1,0 +1,163 @@
+"""The network of a SavedModel: weights stored in few bits, expanded when it runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_msd.export.export_model import export_model
+from keras_msd.export.quantization import BITS, Scheme, quantize_table
+
+IDS = [
+    tf.TensorSpec([None, None], tf.int32, name=name)
+    for name in ("token_ids", "padding_mask")
+]
+
+
+class Weight(tf.Module):
+    """One weight in its stored form.
+
+    Args:
+        variable: What is stored.
+        dtype: What the network computes with.
+    """
+
+    def __init__(self, variable: tf.Variable, dtype: str) -> None:
+        super().__init__(name="weight")
+        self.variable, self.dtype = variable, dtype
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of what is stored."""
+        return sum(v.dtype.size * int(np.prod(v.shape)) for v in self.variables)
+
+    def expand(self) -> tf.Tensor:
+        """Return the weight as the network takes it."""
+        return tf.cast(self.variable, self.dtype)
+
+
+class Kernel(Weight):
+    """The kernel of a matrix product in whole numbers, a scale for each output.
+
+    With 4 bits each output has a scale for every group of inputs. Numbers are stored
+    as `StoredTable` has them, transposed: inputs are the first axis.
+
+    Args:
+        kernel: Array of any rank; its first axis counts inputs, or all but the last.
+        bits: 8 or 4.
+        last: Whether outputs are the last axis alone.
+        dtype: What the network computes with.
+    """
+
+    def __init__(self, kernel: np.ndarray, bits: int, last: bool, dtype: str) -> None:
+        inputs = int(np.prod(kernel.shape[:-1])) if last else kernel.shape[0]
+        table = quantize_table(kernel.reshape(inputs, -1).T, bits)
+        super().__init__(tf.Variable(table.values.T, trainable=False), dtype)
+        self.scales = tf.Variable(table.scales.T, trainable=False)
+        self.shape, self.inputs = kernel.shape, inputs
+
+    def expand(self) -> tf.Tensor:
+        """Return the kernel that the numbers stand for."""
+        values, scales = self.variable.read_value(), self.scales.read_value()
+        kernel = _scaled(values, scales, self.inputs)
+        return tf.cast(tf.reshape(kernel, self.shape), self.dtype)
+
+
+@tf.function(autograph=False)
+def _scaled(values: tf.Tensor, scales: tf.Tensor, inputs: int) -> tf.Tensor:
+    """Return `(groups, inputs / groups, outputs)`; a function, for a smaller graph."""
+    groups, outputs = scales.shape
+    if values.dtype == tf.uint8:
+        low = tf.bitwise.bitwise_and(values, 15)
+        high = tf.bitwise.right_shift(values, 4)
+        both = tf.concat([low, high], axis=0)[:inputs]
+        numbers = tf.cast(both, tf.float32) - 8.0
+    else:
+        numbers = tf.cast(values, tf.float32)
+    parts = tf.reshape(numbers, [groups, inputs // groups, outputs])
+    return parts * scales[:, tf.newaxis]
+
+
+def store_network(
+    encoder: Any, scheme: Scheme
+) -> tuple[list[Weight], Callable[..., tf.Tensor]]:
+    """Return an encoder's stored weights and the function that computes with them.
+
+    A graph holds every weight once and in its stored form. It expands one once in a
+    call, however often the unit is run; of the word table only the rows that are
+    taken. The unit is one function of the graph, called again for every repeat.
+
+    Args:
+        encoder: What is stored; it is not changed.
+        scheme: How.
+
+    Returns:
+        Weights, to be tracked by whatever is saved, and a `tf.function` from
+        `token_ids` and `padding_mask` int32 `(n, length)` to float32 `(n, dim)`.
+    """
+    model = export_model(encoder, scheme.table)
+    stored = [_stored(weight, scheme.blocks) for weight in model.weights]
+    network = _in_parts if encoder.config.num_layers else _whole
+    compute = network(model)
+
+    @tf.function(input_signature=IDS, autograph=False)
+    def run(token_ids: Any, padding_mask: Any) -> tf.Tensor:
+        values = [weight.expand() for weight in stored]
+        return tf.cast(compute(token_ids, padding_mask, values), tf.float32)
+
+    return stored, run
+
+
+def _stored(weight: Any, kind: str) -> Weight:
+    is_float = weight.dtype in ("float32", "bfloat16")
+    if kind in BITS and weight.path.endswith(("/kernel", "/projection")):
+        kernel = keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))
+        last = weight.path.endswith("attention_output/kernel")
+        return Kernel(kernel, BITS[kind], last, weight.dtype)
+    # Scales can be smaller than float16's least number.
+    if kind != "float32" and is_float and not weight.path.endswith("word_scales"):
+        half = tf.Variable(tf.cast(weight.value, tf.float16), trainable=False)
+        return Weight(half, weight.dtype)
+    return Weight(weight.value, weight.dtype)
+
+
+def _whole(model: keras.Model) -> Callable[..., tf.Tensor]:
+    def compute(token_ids: Any, padding_mask: Any, values: list[Any]) -> tf.Tensor:
+        with keras.StatelessScope(zip(model.weights, values, strict=True)):
+            inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+            return model(inputs, training=False)
+
+    return compute
+
+
+def _in_parts(model: keras.Model) -> Callable[..., tf.Tensor]:
+    """Return a function that calls the blocks of `body`, all of them one function.
+
+    Calling the model would write every block and every repeat into the graph in full.
+    """
+    body = model.get_layer("body")
+    token_ids, padding_mask = model.input["token_ids"], model.input["padding_mask"]
+    before = keras.Model(model.input, body.input[0])
+    after = keras.Model([body.output, token_ids, padding_mask], model.output)
+    first = body.blocks[0]  # the others differ in their weights alone
+
+    @tf.function(autograph=False)
+    def block(hidden: Any, padding_mask: Any, values: list[Any]) -> tf.Tensor:
+        with keras.StatelessScope(zip(first.weights, values, strict=True)):
+            return first(hidden, padding_mask=padding_mask, training=False)
+
+    def compute(token_ids: Any, padding_mask: Any, values: list[Any]) -> tf.Tensor:
+        pairs = list(zip(model.weights, values, strict=True))
+        value_of = {id(weight): value for weight, value in pairs}
+        with keras.StatelessScope(pairs):
+            hidden = before({"token_ids": token_ids, "padding_mask": padding_mask})
+        mask = tf.cast(padding_mask, tf.bool)
+        for layer in body.blocks * body.repeats:
+            layer_values = [value_of[id(weight)] for weight in layer.weights]
+            hidden = block(hidden, mask, layer_values)
+        with keras.StatelessScope(pairs):
+            return after([hidden, token_ids, padding_mask])
+
+    return compute

@@ -1,0 +1,171 @@
+"""Squared distances: of embeddings from guide vectors, of cosines from gold ones."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd.checks import InputError, one_of
+from keras_msd.layers.pooling import l2_normalize
+from keras_msd.losses.base import Float32Loss, pair_of
+
+
+def _distance(goal: Any, vectors: Any, dims: str) -> Any:
+    square = ops.square(vectors - goal)
+    return (ops.mean if dims == "mean" else ops.sum)(square, axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class EmbeddingMSE(Float32Loss):
+    """Mean squared error between embeddings and guide vectors.
+
+    With the default reduction, over a batch of n vectors of d numbers:
+
+    - `dims="mean"`: `sum_ik (y_pred[i, k] - y_true[i, k])^2 / (n d)`, as the authors'
+      code trains;
+    - `dims="sum"`: `sum_ik (...)^2 / n`, as the paper prints it, d times as large.
+
+    Computed in float32 whatever the dtype policy.
+
+    Shapes: `y_true` and `y_pred` `(n, d)`, or `(n, length, d)` with a `sample_weight`
+    of `(n, length)`; `call` returns the shape without d.
+
+    Args:
+        dims: "mean" or "sum", over the d numbers of a vector.
+        reduction: Over the batch, as for every Keras loss.
+        name: Name of the loss.
+
+    Source: Ding et al. 2022, eq. 2, 3, 4 and 6.
+
+    Example:
+        >>> guide, vectors = np.float32([[1, 0], [0, 1]]), np.float32([[1, 2], [0, 1]])
+        >>> [float(msd.losses.EmbeddingMSE(d)(guide, vectors)) for d in ("mean", "sum")]
+        [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        dims: str = "mean",
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "embedding_mse",
+    ) -> None:
+        super().__init__(reduction, name, dims=dims)
+        one_of(("mean", "sum"), dims=dims)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per vector.
+
+        Raises:
+            InputError: The vectors differ in width.
+        """
+        if y_true.shape[-1] != y_pred.shape[-1]:
+            raise InputError(
+                "Guide vectors and embeddings must have the same width. Received: "
+                f"y_true {tuple(y_true.shape)}, y_pred {tuple(y_pred.shape)}."
+            )
+        return _distance(y_true, y_pred, self.dims)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class FeatureDistillation(Float32Loss):
+    """Squared distances from the teacher's vectors, the two sides added up.
+
+    Row i is `sum_k (source[i, k] - teacher_source[i, k])^2 + sum_k (target[i, k] -
+    teacher_target[i, k])^2`, as the equation prints it, with `dims="sum"`; with
+    `dims="mean"` 1/d of that. The student's vectors come here at the teacher's width,
+    from a dense layer that only training knows. Computed in float32 whatever the dtype
+    policy.
+
+    Shapes: `y_true` and `y_pred` each a pair of source and target vectors, all
+    `(n, d)`; `call` returns `(n,)`.
+
+    Args:
+        dims: "mean" or "sum", over the d numbers of a vector.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Raises:
+        InputError: `dims` is neither.
+
+    Source: Mao & Nakagawa 2023, eq. 3.
+
+    Example:
+        >>> loss = msd.losses.FeatureDistillation(dims="sum")
+        >>> ones, zeros = np.ones((2, 3), "float32"), np.zeros((2, 3), "float32")
+        >>> float(loss((ones, ones), (ones, zeros)))
+        3.0
+    """
+
+    def __init__(
+        self,
+        dims: str = "mean",
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "feature_distillation",
+    ) -> None:
+        super().__init__(reduction, name, dims=dims)
+        one_of(("mean", "sum"), dims=dims)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: An argument is not a pair, or the vectors differ in width.
+        """
+        goals = pair_of(y_true, "y_true", "the teacher's source and target vectors")
+        vectors = pair_of(y_pred, "y_pred", "source and target vectors")
+        widths = [part.shape[-1] for part in (*goals, *vectors)]
+        if len(set(widths)) > 1:
+            raise InputError(
+                "The teacher's vectors and those beside them must have the same width. "
+                f"Received: y_true {widths[0]} and {widths[1]}, y_pred {widths[2]} and "
+                f"{widths[3]} numbers."
+            )
+        sides = zip(goals, vectors, strict=True)
+        return sum(_distance(goal, part, self.dims) for goal, part in sides)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class CosineSimilarityMSE(Float32Loss):
+    """Regression of cosines on gold similarities.
+
+    With the default reduction `mean_i (cos(u_i, v_i) - y_i)^2`. The cosine is raw, in
+    [-1, 1]; it is the gold scores that are scaled, see `data.scale_gold`. A
+    zero vector has cosine 0. Computed in float32 whatever the dtype policy.
+
+    Shapes: `y_true` gold similarities `(n,)`; `y_pred` a pair of embeddings, `(n, d)`
+    each; `call` returns `(n,)`.
+
+    Args:
+        reduction: Over the batch, as for every Keras loss.
+        name: Name of the loss.
+
+    Source: Reimers and Gurevych 2019, section 3 (regression objective).
+
+    Example:
+        >>> loss = msd.losses.CosineSimilarityMSE()
+        >>> first, second = np.float32([[1, 0], [1, 0]]), np.float32([[2, 0], [0, 1]])
+        >>> float(loss(np.float32([1, 0.5]), (first, second)))  # (0 + 0.25) / 2
+        0.125
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "cosine_similarity_mse",
+    ) -> None:
+        super().__init__(reduction, name)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per pair of sentences.
+
+        Raises:
+            InputError: `y_pred` is not a pair, or `y_true` not one number per row.
+        """
+        pair = pair_of(y_pred, "y_pred", "embeddings of first and second sentences")
+        if len(y_true.shape) != 1:
+            raise InputError(
+                "`y_true` must be one gold similarity per pair, `(n,)`. Received: "
+                f"shape {tuple(y_true.shape)}."
+            )
+        first, second = (l2_normalize(vectors) for vectors in pair)
+        return ops.square(ops.sum(first * second, axis=-1) - y_true)

@@ -1,0 +1,250 @@
+"""Losses over the n x n similarities of the translations in a batch."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_msd import checks
+from keras_msd.losses.base import Float32Loss, cosine_matrix, pair_of
+
+EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
+TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
+
+
+def same_line(rows: Any, group: Any = None) -> Any:
+    """Return where two rows of a batch have the same English line, bool `(n, n)`.
+
+    Args:
+        rows: Anything with n rows.
+        group: `(n,)`, equal numbers where the line is the same; None where every row
+            has a line of its own.
+    """
+    if group is None:
+        group = ops.arange(ops.shape(rows)[0])
+    return ops.equal(ops.expand_dims(group, 1), ops.expand_dims(group, 0))
+
+
+def without_duplicates(logits: Any, group: Any = None) -> Any:
+    """Return logits of which rows of one English line have no share of each other's.
+
+    Shapes: `logits` `(n, n)` in and out; `group` as for `same_line`.
+    """
+    if group is None:
+        return logits
+    others = ops.logical_and(same_line(group, group), ops.logical_not(same_line(group)))
+    return ops.where(others, EXCLUDED, logits)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class MultilingualContrastive(Float32Loss):
+    """Multilingual contrastive learning over the n x n similarities of a batch.
+
+    `S[i, j]` is the cosine of source i and target j, `T[i, j]` that of guide vectors i
+    and j. The default reduction averages what stands here per row i:
+
+    | `target` | row i | equation |
+    |---|---|---|
+    | "soft" | `mean_j (T[i, j] - S[i, j])^2` | 5 |
+    | "bool" | `mean_j (same[i, j] - S[i, j])^2` | 8 |
+    | "ce_soft" | `-sum_j T[i, j] log softmax_j(S[i, :] / temperature)[j]` | 9 |
+    | "ce_hard" | `-log softmax_j(S[i, :] / temperature)[i]` | the authors' code |
+    | "softmax" | `-sum_j Q[i, j] (L[i, j] + L'[i, j]) / 2` | ours |
+
+    `Q[i, :]` is `softmax(T[i, :] / temperature)`, `L` the log-softmax of
+    `S / temperature` over j and `L'` that of its transpose: near neighbours count for
+    most, where "soft" and "ce_soft" spend their effort on the many unrelated sentences.
+
+    `same[i, j]` is 1 where i and j have the same English line. Such rows are never
+    negatives: "soft", "ce_soft" and "softmax" find them equal in T, "bool" by `group`,
+    "ce_hard" leaves them out of the softmax of i. Equation 9 as printed is the sum over
+    i, not the mean: `reduction="sum"`. A zero vector has cosine 0 with everything.
+    Computed in float32 whatever the dtype policy.
+
+    Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
+    numbers where the English line is the same (without it every row is its own);
+    `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
+    `(n,)`.
+
+    Args:
+        target: What the similarities imitate, as in the table.
+        temperature: Divides the cosines of the cross-entropies, above 0.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Source: Ding et al. 2022, eq. 5, 8 and 9.
+
+    Example:
+        >>> loss = msd.losses.MultilingualContrastive("soft")
+        >>> guide, rows = np.ones((2, 4), "float32"), np.eye(2, dtype="float32")
+        >>> round(float(loss(guide, (rows, rows))), 4)  # (1 - 1)^2 and (1 - 0)^2
+        0.5
+    """
+
+    def __init__(
+        self,
+        target: str = "soft",
+        temperature: float = 0.05,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "multilingual_contrastive",
+    ) -> None:
+        super().__init__(reduction, name, target=target, temperature=temperature)
+        checks.one_of(TARGETS, target=target)
+        checks.above(0, temperature=temperature)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: `y_pred` is not a pair.
+        """
+        source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
+        guide, group = y_true if isinstance(y_true, tuple | list) else (y_true, None)
+        return self.pairwise(guide, source, target, group)
+
+    def pairwise(self, guide: Any, source: Any, target: Any, group: Any = None) -> Any:
+        """Return the row values from float32 tensors; arguments as in the class."""
+        similarity = cosine_matrix(source, target)
+        if self.target in ("soft", "bool"):
+            goal = (
+                cosine_matrix(guide, guide)
+                if self.target == "soft"
+                else ops.cast(same_line(guide, group), similarity.dtype)
+            )
+            return ops.mean(ops.square(goal - similarity), axis=-1)
+        logits = similarity / self.temperature
+        if self.target == "ce_soft":
+            goal = cosine_matrix(guide, guide)
+            return -ops.sum(goal * ops.log_softmax(logits, axis=-1), axis=-1)
+        if self.target == "softmax":
+            share = ops.softmax(cosine_matrix(guide, guide) / self.temperature, axis=-1)
+            logs = ops.log_softmax(logits, axis=-1)
+            logs = (logs + ops.log_softmax(ops.transpose(logits), axis=-1)) / 2
+            return -ops.sum(share * logs, axis=-1)
+        # Differences from the row's own logit first: the others cancel in float32.
+        behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
+        return ops.logsumexp(without_duplicates(behind, group), axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class LogitDistillation(Float32Loss):
+    """Squared differences between the teacher's and the student's scaled cosines.
+
+    Row i is `mean_j (scale (T[i, j] - S[i, j]) / temperature)^2`: `T[i, j]` is the
+    teacher's cosine of source i and target j, so that the teacher must know both
+    languages; `S[i, j]` is the student's. The equation prints no scale, `scale=1`; but
+    with its temperature of 100 and its weight of 0.01 the term is then below 4e-6 and
+    teaches nothing. Computed in float32 whatever the dtype policy.
+
+    Shapes: `y_true` a pair of the teacher's source and target vectors, `(n, d)` each;
+    `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
+    `(n,)`.
+
+    Args:
+        temperature: Divides the logits, above 0.
+        scale: Factor that makes logits of cosines, above 0.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Raises:
+        InputError: `temperature` or `scale` is not above 0.
+
+    Source: Mao & Nakagawa 2023, eq. 4.
+
+    Example:
+        >>> loss = msd.losses.LogitDistillation(temperature=1.0, scale=2.0)
+        >>> teacher, rows = np.ones((2, 4), "float32"), np.eye(2, dtype="float32")
+        >>> float(loss((teacher, teacher), (rows, rows)))  # (2 - 2)^2 and (2 - 0)^2
+        2.0
+    """
+
+    def __init__(
+        self,
+        temperature: float = 100.0,
+        scale: float = 100.0,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "logit_distillation",
+    ) -> None:
+        super().__init__(reduction, name, temperature=temperature, scale=scale)
+        checks.above(0, temperature=temperature, scale=scale)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: An argument is not a pair.
+        """
+        goals = pair_of(y_true, "y_true", "the teacher's source and target vectors")
+        embeddings = pair_of(y_pred, "y_pred", "source and target embeddings")
+        difference = cosine_matrix(*goals) - cosine_matrix(*embeddings)
+        factor = self.scale / self.temperature
+        return ops.mean(ops.square(factor * difference), axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class AdditiveMarginSoftmax(Float32Loss):
+    """Translation ranking in both directions, with a margin on the right pairs.
+
+    With `S[i, j]` the cosine of source i and target j, and `L = scale (S - margin I)`,
+    row i is `-log softmax_j(L[i, :])[i] - log softmax_j(L[:, i])[i]`: the sum of both
+    directions. The equation prints no scale, `scale=1`; but unscaled, perfect vectors
+    still have a loss of `2 log(1 + (n - 1) e^(margin - 1))`, which trains nothing.
+
+    Rows with the same English line are translations of each other. With `group` they
+    are left out of each other's softmaxes; without it, as printed, they are negatives.
+    A zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
+    policy.
+
+    Shapes: `y_true` guide vectors `(n, d)`, which are not read, or a pair of them and
+    `group` `(n,)`, equal numbers where the English line is the same; or `group` alone.
+    `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
+    `(n,)`.
+
+    Args:
+        margin: Taken off the cosine of a right pair, 0 or more.
+        scale: Factor of the cosines, after the margin, above 0.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Raises:
+        InputError: `margin` or `scale` is out of its range.
+
+    Source: Mao & Nakagawa 2023, eq. 1 and 2; Yang et al. 2019; margin and scale as in
+        LaBSE's published configuration (Feng et al. 2022).
+
+    Example:
+        >>> loss = msd.losses.AdditiveMarginSoftmax(margin=0.3, scale=10.0)
+        >>> rows = np.eye(2, dtype="float32")
+        >>> right, wrong = loss(rows, (rows, rows)), loss(rows, (rows, rows[::-1]))
+        >>> bool(right < wrong)
+        True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.3,
+        scale: float = 100.0,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "additive_margin_softmax",
+    ) -> None:
+        super().__init__(reduction, name, margin=margin, scale=scale)
+        checks.at_least(0, margin=margin)
+        checks.above(0, scale=scale)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: `y_pred` is not a pair.
+        """
+        source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
+        group = y_true[1] if isinstance(y_true, tuple | list) else y_true
+        known = group if len(group.shape) == 1 else None
+        similarity = cosine_matrix(source, target)
+        right = same_line(similarity)
+        logits = ops.where(right, similarity - self.margin, similarity) * self.scale
+        goal = ops.diagonal(logits)
+        logits = without_duplicates(logits, known)
+        forward = ops.logsumexp(logits - ops.expand_dims(goal, 1), axis=1)
+        backward = ops.logsumexp(logits - ops.expand_dims(goal, 0), axis=0)
+        return forward + backward

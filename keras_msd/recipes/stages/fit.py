@@ -1,0 +1,169 @@
+"""One stage of a run: it fits one encoder, from a seed of its own."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_msd.checks import InputError
+from keras_msd.files import write_json
+from keras_msd.losses.table import loss_class
+from keras_msd.progress import track
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.updates import updates
+from keras_msd.recipes.schema.settings import PairStageSettings, TrainingSettings
+from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
+from keras_msd.recipes.steps.reads import Reads, reads_by
+from keras_msd.registry import loaded
+from keras_msd.stages.base import LossTerm
+from keras_msd.stages.optimizer import make_optimizer
+
+POINTS = 100  # values of each term in a stage's history
+
+
+def _reads(given: Mapping[str, Any]) -> Reads:
+    """Return what a stage reads: more where it is scored on its way."""
+    kind, settings = STAGE_KINDS[given["name"]], given["settings"]
+    files: Any = None
+    if kind.files:
+        files = partial(loaded(kind.files), settings=settings)
+    elif getattr(settings, "scored", None):
+        files = Run.evaluation_files
+    sections = ("data", "teacher", "evaluate") if files else ("data", "teacher")
+    return Reads(
+        sections=sections,
+        steps=("pairs", "tokenizer"),
+        parents=("start", "assistant", "reduction"),
+        values=("name", "settings"),
+        ignored=("step",),
+        files=files,
+        teacher=True,
+    )
+
+
+@reads_by(_reads)
+def fit(
+    run: Run,
+    folder: Path,
+    step: str,
+    name: str,
+    settings: Any,
+    start: str,
+    assistant: str | None = None,
+    reduction: str | None = None,
+) -> dict[str, Any]:
+    """Run one stage and leave `encoder/` and `history.json`.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        step: Name of the step.
+        name: Name of the stage; with the recipe's seed it decides the order of rows.
+        settings: The stage's.
+        start: Step that left the encoder to train.
+        assistant: Step that left the assistant, for stages that imitate it.
+        reduction: Step that left the dense layer of a "synchronized" student's teacher.
+
+    Returns:
+        `steps` done, the rows that were drawn, called as the data call them, and what
+        the stage's scores on its way lead to.
+
+    Raises:
+        InputError: The settings are of another stage, or do not fit the data.
+    """
+    kind = STAGE_KINDS[name]
+    known: type[Any] = kind.settings
+    if not isinstance(settings, known):
+        raise InputError(
+            f"The stage `{name}` has settings of the class {known.__name__}. "
+            f"Received: {type(settings).__name__}. Take them from the recipe."
+        )
+    encoder = run.encoder(start)
+    for layer in settings.frozen:
+        encoder.model.get_layer(layer).trainable = False
+    work = Fit(run, name, settings, encoder, assistant, reduction)
+    data = loaded(kind.data)(work)
+    stage = _stage(kind, work)
+    steps = updates(name, settings, data.rows, data.origin)
+    stage.compile(optimizer=stage_optimizer(settings, steps))
+    history = History(steps, step)
+    watch = loaded(kind.watch)(work, steps, history.record)
+    stage.fit(
+        data.batches(math.ceil(steps / (data.rows // settings.batch_size))),
+        steps_per_epoch=steps,
+        shuffle=False,
+        verbose=0,
+        callbacks=[history, *([watch] if watch else [])],
+    )
+    results = watch.results() if watch else {}
+    stage.trained_encoder().save(folder / "encoder")
+    write_json(folder / "history.json", history.record)
+    rows = history.done * settings.batch_size
+    return {"steps": history.done, data.unit: rows} | results
+
+
+def _stage(kind: Any, work: Fit) -> Any:
+    """Return the stage that the settings describe."""
+    settings = work.settings
+    losses = [
+        LossTerm(
+            name,
+            loss_class(term.loss)(**term.arguments),
+            term.goals,
+            term.grouped,
+            term.weight,
+        )
+        for name, term in settings.losses.items()
+    ]
+    arguments = {"losses": losses, **settings.weights, **kind.arguments(work)}
+    if isinstance(settings, PairStageSettings):
+        arguments["dims"] = settings.dims
+    return loaded(kind.make)(work.encoder, **arguments)
+
+
+def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
+    """Return the optimizer of a stage of so many updates, as `updates` gives them."""
+    warmup = settings.warmup
+    if settings.warmup_steps is not None:
+        # Half an update more, as the optimizer rounds the product down.
+        warmup = (settings.warmup_steps + 0.5) / steps
+    names = {"learning_rate", "weight_decay", "clip_norm", "schedule"}
+    arguments = settings.model_dump(include=names)
+    return make_optimizer(steps=steps, warmup=warmup, **arguments)
+
+
+class History(keras.callbacks.Callback):
+    """Mean of each term over every few batches, and a bar.
+
+    Args:
+        steps: Updates of the stage.
+        what: What the bar is called.
+
+    Attributes:
+        record: `{"steps": [...], "terms": {name: [...]}}`.
+        done: Updates so far.
+    """
+
+    def __init__(self, steps: int, what: str) -> None:
+        super().__init__()
+        self.record: dict[str, Any] = {"steps": [], "terms": {}}
+        self.done = 0
+        self._steps, self._every = steps, math.ceil(steps / POINTS)
+        self._bar = iter(track(range(steps), total=steps, what=what))
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keep the means where it is time."""
+        next(self._bar)
+        self.done = batch + 1
+        if self.done % self._every == 0 or self.done == self._steps:
+            self.record["steps"].append(self.done)
+            for name, value in (logs or {}).items():
+                self.record["terms"].setdefault(name, []).append(float(value))
+            self.model.reset_metrics()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """End the bar."""
+        next(self._bar, None)

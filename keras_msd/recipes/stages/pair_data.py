@@ -1,0 +1,111 @@
+"""What most stages train on: parallel text with the vectors of guides."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_msd.evaluate.rows import score_row
+from keras_msd.recipes.runs.parallel_files import check_corpora
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.updates import updates
+from keras_msd.recipes.schema.settings import PairStageSettings
+from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
+from keras_msd.registry import loaded
+
+PAIRS = "keras_msd.data.pipeline.pair_dataset", "keras_msd.data.batches.PairBatches"
+
+
+class Data(NamedTuple):
+    """What a stage trains on.
+
+    Attributes:
+        rows: In an epoch.
+        unit: What a row is called in results.
+        origin: What the rows are and where they come from, for messages.
+        batches: Gives the batches of so many epochs.
+    """
+
+    rows: int
+    unit: str
+    origin: str
+    batches: Callable[[int], Any]
+
+
+def pair_data(fit: Fit) -> Data:
+    """Return the pairs of a stage, with its guides' vectors."""
+    run, table = fit.run, fit.run.table(fit.settings)
+    guides = STAGE_KINDS[fit.name].guides(fit).items()
+    stores = {name: (run.store(guide), side) for name, (guide, side) in guides}
+    temperature = run.recipe.data.temperature
+    batches = batches_of(PAIRS, fit, table, guides=stores, temperature=temperature)
+    return Data(len(table), "pairs", "pairs", batches)
+
+
+def batches_of(
+    makers: tuple[str, str], fit: Fit, rows: Any, **options: Any
+) -> Callable[[int], Any]:
+    """Return what gives the batches of a stage for so many epochs.
+
+    Args:
+        makers: Dotted paths of what makes them under TensorFlow, and elsewhere.
+        fit: The stage.
+        rows: What they are made of.
+        **options: As for the makers, besides those that all stages have.
+    """
+    make = loaded(makers[keras.backend.backend() != "tensorflow"])
+    return lambda epochs: make(
+        rows,
+        fit.encoder,
+        batch_size=fit.settings.batch_size,
+        max_length=fit.run.recipe.data.max_length,
+        epochs=epochs,
+        seed=fit.run.seed(fit.name),
+        **options,
+    )
+
+
+class ScoreCurve(keras.callbacks.Callback):
+    """Scores an encoder several times in a stage.
+
+    Args:
+        fit: The stage; its `scored` is the number of scores, the last at the end.
+        steps: Updates of the stage.
+        history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`.
+    """
+
+    def __init__(self, fit: Fit, steps: int, history: dict[str, Any]) -> None:
+        super().__init__()
+        self._fit = fit
+        count = min(fit.settings.scored, steps)
+        self._places = {round(steps * part / count) for part in range(1, count + 1)}
+        self._curve: dict[str, list[float]] = {"steps": [], "cross_lingual": []}
+        history["scores"] = self._curve
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Score after the updates that were chosen."""
+        if batch + 1 in self._places:
+            run, encoder = self._fit.run, self._fit.encoder
+            row = score_row(run.recipe.settings(), run.data_dir, encoder, full=False)
+            self._curve["steps"].append(batch + 1)
+            self._curve["cross_lingual"].append(row["cross_lingual"])
+
+    def results(self) -> dict[str, Any]:
+        """Return nothing: the curve is in the history."""
+        return {}
+
+
+def score_curve(fit: Fit, steps: int, history: dict[str, Any]) -> Any:
+    """Return the callback of a stage that is scored on its way, else None."""
+    return ScoreCurve(fit, steps, history) if fit.settings.scored else None
+
+
+def check_corpora_of(run: Run, name: str, settings: PairStageSettings) -> None:
+    """Raise `InputError` unless the corpora of a stage are in the data folder."""
+    check_corpora(f"stages.{name}.corpora", settings.corpora, run.training_pairs())
+
+
+def check_updates(run: Run, name: str, settings: PairStageSettings) -> None:
+    """Raise `InputError` unless the pairs are enough for a batch and the warm-up."""
+    check_corpora(f"stages.{name}.corpora", settings.corpora, run.texts.files)
+    updates(name, settings, run.pairs_of(settings))

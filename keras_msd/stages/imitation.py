@@ -1,0 +1,45 @@
+"""Stages 1 and 3: an encoder learns a guide's vectors in both languages."""
+
+from keras_msd.stages.base import Stage
+
+
+class TeachAssistant(Stage):
+    """Both languages land where the teacher puts the English sentence.
+
+    `mse(source, teacher) + mse(target, teacher)`. The teacher reads English only, so
+    the vector of the English side is the goal of both terms.
+
+    Targets: `teacher` `(n, dim)`, vectors of the English side.
+    Terms: `source_mse`, `target_mse`, means over batch and dims.
+    Arguments: as for `Stage`.
+
+    Source: Ding et al. 2022, eq. 2; Reimers & Gurevych 2020.
+
+    Example:
+        >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
+        >>> stage.targets
+        ('teacher',)
+    """
+
+    goals = {"source": "teacher", "target": "teacher"}
+
+
+class TeachStudent(Stage):
+    """Each sentence lands where the assistant puts that same sentence.
+
+    `mse(source, assistant(source)) + mse(target, assistant(target))`.
+
+    Targets: `assistant_source` and `assistant_target` `(n, dim)`, the assistant's
+        vectors of the English side and of the translation.
+    Terms: `source_mse`, `target_mse`, means over batch and dims.
+    Arguments: as for `Stage`.
+
+    Source: Ding et al. 2022, eq. 4.
+
+    Example:
+        >>> stage = msd.stages.TeachStudent(msd.testing.tiny_encoder())
+        >>> stage.targets
+        ('assistant_source', 'assistant_target')
+    """
+
+    goals = {"source": "assistant_source", "target": "assistant_target"}

@@ -1,0 +1,11 @@
+from keras_msd.starts.closed_form import branch_encoder as branch_encoder
+from keras_msd.starts.closed_form import closed_form_encoder as closed_form_encoder
+from keras_msd.starts.closed_form import set_branch as set_branch
+from keras_msd.starts.dimension_reduction import reduce_dimensions as reduce_dimensions
+from keras_msd.starts.grow import grow_assistant as grow_assistant
+from keras_msd.starts.grow import input_sums as input_sums
+from keras_msd.starts.grow import start_student as start_student
+from keras_msd.starts.tables import bottleneck as bottleneck
+from keras_msd.starts.tables import fit_ridge as fit_ridge
+from keras_msd.starts.tables import join_tables as join_tables
+from keras_msd.starts.tables import token_frequencies as token_frequencies

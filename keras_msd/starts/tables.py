@@ -1,0 +1,216 @@
+"""Word tables by linear algebra: fitted by ridge regression, narrowed by an SVD."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_msd.arrays import in_chunks
+from keras_msd.checks import InputError, at_least
+
+
+class Rows(Protocol):
+    """Goal vectors that are read in slices: an array, a memory map, a store."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`(n, dim)`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> np.ndarray: ...
+
+
+BLOCK = 8_192  # sentences in a block of the Gram matrix
+
+
+def fit_ridge(
+    token_lists: Iterable[Sequence[int]],
+    vectors: Rows,
+    vocabulary_size: int,
+    ridge: float = 0.3,
+) -> np.ndarray:
+    """Fit a table whose rows, added up, give a sentence's vector.
+
+    Minimises `sum_i || (1 / sqrt(n_i)) sum_{k in tokens_i} W_k - v_i ||^2 + ridge
+    ||W||^2` by the normal equations and a Cholesky factorisation. A piece that never
+    occurs gets a zero row.
+
+    Args:
+        token_lists: Token ids of each sentence, special tokens left out.
+        vectors: `(n, dim)` float32, one goal per sentence; read in slices.
+        vocabulary_size: Rows of the table.
+        ridge: Weight of the penalty.
+
+    Returns:
+        float32 `(vocabulary_size, dim)`.
+
+    Raises:
+        InputError: `ridge` is not positive, or the counts differ.
+
+    Source: Hoerl & Kennard 1970, on the goal of Reimers & Gurevych 2020, eq. 1.
+
+    Example:
+        >>> vectors = np.float32([[1, 0], [0, 1], [1, 1]])
+        >>> table = msd.starts.fit_ridge([[0], [1], [0, 1]], vectors, 3, ridge=1e-3)
+        >>> table.round(1)
+        array([[1.1, 0.1],
+               [0.1, 1.1],
+               [0. , 0. ]], dtype=float32)
+    """
+    from scipy import linalg
+
+    at_least(1e-9, ridge=ridge)
+    gram = np.zeros((vocabulary_size, vocabulary_size), np.float32)
+    right = np.zeros((vocabulary_size, vectors.shape[1]), np.float32)
+    seen = 0
+    for block in in_chunks(token_lists, BLOCK):
+        goals = np.asarray(vectors[seen : seen + len(block)], np.float32)
+        if len(goals) < len(block):
+            raise _unequal(f"{len(vectors)} vectors and more token lists")
+        counts = _counts(block, vocabulary_size)
+        _add_products(gram, counts)
+        right += counts.T @ goals
+        seen += len(block)
+    if seen != len(vectors):
+        raise _unequal(f"{seen} token lists, {len(vectors)} vectors")
+    used = np.flatnonzero(gram.diagonal())
+    if len(used) < vocabulary_size:
+        gram, right = gram[np.ix_(used, used)], right[used]
+    gram[np.diag_indices_from(gram)] += ridge
+    factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    table = np.zeros((vocabulary_size, vectors.shape[1]), np.float32)
+    table[used] = linalg.cho_solve(factor, right, check_finite=False)
+    return table
+
+
+def _unequal(lengths: str) -> InputError:
+    return InputError(
+        "`token_lists` and `vectors` must be as long as each other. Received: "
+        f"{lengths}."
+    )
+
+
+def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
+    """Return the sparse matrix of piece counts over the root of the length."""
+    from scipy import sparse
+
+    lengths = np.array([len(tokens) for tokens in block])
+    columns = np.concatenate([np.asarray(tokens, np.int64) for tokens in block])
+    values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return sparse.csr_matrix(
+        (values.astype(np.float32), columns, bounds), (len(block), vocabulary_size)
+    )
+
+
+def _add_products(gram: np.ndarray, counts: Any) -> None:
+    """Add `counts.T @ counts` to `gram` without a dense copy of it."""
+    product = (counts.T @ counts).tocsr()
+    rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+    gram[rows, product.indices] += product.data
+
+
+def bottleneck(
+    table: np.ndarray, bottleneck_dim: int, frequencies: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factorise `table` into rows of width B and a projection.
+
+    The pair minimises `sum_k f_k ||table_k - word_k projection||^2` with `f` the square
+    roots of the frequencies plus one, so that frequent pieces lose least and none is
+    given up.
+
+    Args:
+        table: `(rows, dim)`.
+        bottleneck_dim: B, at most `dim`.
+        frequencies: `(rows,)`, how often each piece occurs.
+
+    Returns:
+        `word` float32 `(rows, B)` and `projection` float32 `(B, dim)`, whose rows are
+        orthonormal.
+
+    Raises:
+        InputError: B is larger than `dim`, or the lengths differ.
+
+    Source: Eckart & Young 1936, with rows weighted.
+
+    Example:
+        >>> table = np.float32([[1, 1, 0], [2, 2, 0], [0, 0, 3]])
+        >>> word, projection = msd.starts.bottleneck(table, 2, np.array([5, 1, 2]))
+        >>> word.shape, np.allclose(word @ projection, table, atol=1e-5)
+        ((3, 2), True)
+    """
+    rows, dim = table.shape
+    if not 1 <= bottleneck_dim <= dim or frequencies.shape != (rows,):
+        raise InputError(
+            "`bottleneck_dim` must be between 1 and the table's width, and "
+            f"`frequencies` one number per row. Received: {bottleneck_dim=}, table "
+            f"{table.shape}, frequencies {frequencies.shape}."
+        )
+    covariance = (table.T * row_weights(frequencies)) @ table.astype(np.float64)
+    _, vectors = np.linalg.eigh(covariance)
+    projection = vectors[:, ::-1][:, :bottleneck_dim].T.astype(np.float32)
+    return (table @ projection.T).astype(np.float32), np.ascontiguousarray(projection)
+
+
+def join_tables(
+    table: np.ndarray,
+    branch_table: np.ndarray,
+    bottleneck_dim: int,
+    frequencies: np.ndarray,
+    branch_scale: float = 1.0,
+) -> dict[str, np.ndarray]:
+    """Factorise two tables of one vocabulary into one table and two projections.
+
+    The branch's rows are scaled to `branch_scale` times the size of the body's: at 1
+    neither side of the factorisation starves the other; the narrower the table, the
+    more the branch deserves, since a body learns from what it is given.
+
+    Returns:
+        Weights by path: the word table, the embedding's and the branch's projection.
+
+    Example:
+        >>> body, branch = np.eye(4, dtype="float32"), np.eye(4, 6, dtype="float32")
+        >>> joined = msd.starts.join_tables(body, branch, 2, np.ones(4))
+        >>> {path: values.shape for path, values in joined.items()}
+        {'embedding/word': (4, 2), 'embedding/projection': (2, 4),
+        'word_branch/projection': (2, 6)}
+    """
+    body, branch = (float(np.linalg.norm(part)) for part in (table, branch_table))
+    scale = branch_scale * body / max(branch, 1e-12)
+    joined = np.concatenate([table, scale * branch_table], axis=1)
+    word, projection = bottleneck(joined, bottleneck_dim, frequencies)
+    width = table.shape[1]
+    return {
+        "embedding/word": word,
+        "embedding/projection": np.ascontiguousarray(projection[:, :width]),
+        "word_branch/projection": np.ascontiguousarray(projection[:, width:]) / scale,
+    }
+
+
+def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
+    """Return an encoder's word rows at full width, `(vocabulary_size, hidden_dim)`."""
+    rows = weights["embedding/word"]
+    if "embedding/projection" in weights:
+        rows = rows @ weights["embedding/projection"]
+    return rows
+
+
+def row_weights(frequencies: np.ndarray) -> np.ndarray:
+    """Return how much each row counts: frequent pieces most, but none nothing."""
+    return np.sqrt(frequencies.astype(np.float64) + 1.0)
+
+
+def token_frequencies(
+    token_lists: Iterable[Sequence[int]], vocabulary_size: int
+) -> np.ndarray:
+    """Count how often each id occurs: int64 `(vocabulary_size,)`.
+
+    Example:
+        >>> msd.starts.token_frequencies([[0, 2, 2], [2]], vocabulary_size=4)
+        array([1, 0, 3, 0])
+    """
+    counts = np.zeros(vocabulary_size, np.int64)
+    for tokens in token_lists:
+        np.add.at(counts, np.asarray(tokens, np.int64), 1)
+    return counts

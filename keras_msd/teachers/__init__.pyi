@@ -1,0 +1,27 @@
+from keras_msd.teachers.guides import (
+    EmbeddingGuide as EmbeddingGuide,
+)
+from keras_msd.teachers.guides import (
+    ReducedGuide as ReducedGuide,
+)
+from keras_msd.teachers.teacher import (
+    TEACHERS as TEACHERS,
+)
+from keras_msd.teachers.teacher import (
+    Teacher as Teacher,
+)
+from keras_msd.teachers.teacher import (
+    TeacherKind as TeacherKind,
+)
+from keras_msd.teachers.teacher import (
+    load_teacher as load_teacher,
+)
+from keras_msd.teachers.teacher import (
+    teacher_encoder as teacher_encoder,
+)
+from keras_msd.teachers.vectors import (
+    HashedWords as HashedWords,
+)
+from keras_msd.teachers.vectors import (
+    VectorFile as VectorFile,
+)

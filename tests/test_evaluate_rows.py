@@ -1,0 +1,165 @@
+"""Score rows: what a recipe asks for, old and new, and what rows call it."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from table_encoder import Table
+from test_evaluate_stsb_multilingual import made_rows, write_ours
+
+from keras_msd.checks import InputError
+from keras_msd.evaluate import SETS, sts_folder
+from keras_msd.evaluate.rows import (
+    asked_sets,
+    check_evaluation_files,
+    check_registered,
+    evaluation_files,
+    score_row,
+    score_teacher_row,
+)
+from keras_msd.evaluate.sets import score_labels
+from keras_msd.recipes import load_recipe
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+
+
+def recipe(*sets, **more):
+    return {
+        "recipe": {"name": "x"},
+        "scale": "lab",
+        "data": {"languages": ["de"]},
+        "teacher": {"multilingual": False},
+        "evaluate": {"sets": sets} | more,
+    }
+
+
+def said(asked):
+    return [(one.record.name, one.languages, one.split) for one in asked]
+
+
+def test_defaults_are_the_languages_of_the_pairs_or_of_the_set():
+    asked = asked_sets(recipe("stsb", "tatoeba", "un", splits={"stsb": "test"}))
+    assert said(asked) == [
+        ("stsb", ["de"], "test"),
+        ("tatoeba", ["de"], "test"),
+        ("un", ["es", "fr", "ru", "zh"], "all"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["msd_lab", "xkd_lab"])
+def test_recipes_of_runs_before_there_were_sets_are_read(name):
+    old = tomllib.loads((RESULTS / name / "recipe.toml").read_text())
+    assert "sts" in old["evaluate"]
+    now = load_recipe(name, old["scale"]).settings()
+    assert said(asked_sets(old)) == said(asked_sets(now))
+
+
+def test_old_sets_for_mining_are_read():
+    old = recipe() | {
+        "evaluate": {"sts": "sts2017", "split": "test", "un": ["es"], "bucc": ["ru"]}
+    }
+    assert said(asked_sets(old)) == [
+        ("sts2017-extended", ["de"], "test"),
+        ("un", ["es"], "all"),
+        ("bucc2018", ["ru"], "train"),
+    ]
+
+
+@pytest.fixture
+def data(tmp_path):
+    for code in ("en", "de"):
+        for name, rows in (("made", 30), ("sick", 12)):
+            path = tmp_path / f"sts/{name}.dev.{code}.tsv.gz"
+            write_ours(path, made_rows(code, rows))
+    return tmp_path
+
+
+def test_a_second_similarity_set_has_names_of_its_own(data):
+    encoder = Table()
+    row = score_row(recipe("made", "sick"), data, encoder)
+    made, sick = (
+        sts_folder(encoder, data / "sts", ["de"], "dev", name)
+        for name in ("made", "sick")
+    )
+    assert row["cross_lingual"] == made["cross_lingual"]
+    assert row["sick_monolingual"] == pytest.approx(sick["monolingual"])
+    assert {"en-de", "de", "sick-en-de", "sick-de"} <= row["tracks"].keys()
+    assert row["tracks"]["sick-en-de"] == row["sick_cross_lingual"]
+
+
+def test_unfinished_models_and_teachers_get_less(data):
+    quick = score_row(recipe("made"), data, Table(), full=False)
+    full = score_row(recipe("made"), data, Table())
+    assert quick.keys() == {"cross_lingual", "tracks"}
+    seen = Table()
+    score_row(recipe("made"), data, seen, full=False)
+    assert not any(text.startswith("de, ") for text in seen.seen)  # no first sentence
+    assert full["tracks"].keys() - quick["tracks"].keys() == {"de"}
+    teacher = score_teacher_row(recipe("made"), data, Table(), None)
+    assert teacher.keys() == {"monolingual", "tracks"}
+    assert teacher["tracks"].keys() == {"en"}
+
+
+def test_all_missing_files_are_named_at_once(data):
+    asked = recipe("made", "stbs", "tatoeba", languages={"made": ["de", "fr"]})
+    with pytest.raises(InputError) as error:
+        check_evaluation_files(asked, data)
+    for part in (
+        "`x` at scale lab needs files",
+        "made.dev.fr.tsv.gz",
+        "stbs.dev.en.tsv.gz",
+        "`stbs` is no set of another layout",
+        "Did you mean `stsb`?",
+        "tatoeba` does not exist",
+        "change `[evaluate]`",
+    ):
+        assert part in str(error.value)
+    check_evaluation_files(recipe("made"), data)
+    assert len(evaluation_files(recipe("made"), data)) == 2
+    with pytest.raises(InputError, match=r"`stbs` is no set.*mean `stsb`\?"):
+        check_registered(asked)
+    check_registered(recipe("made", "tatoeba"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"sts": "stsb"}, ["`sts` is now said by `sets`"]),
+        ({"retrieval": ["deu"]}, ["`retrieval` is now", "`languages.tatoeba`"]),
+        ({"bucc": ["de"]}, ['`sets`, with "bucc2018"']),
+        ({"sets": ["stsb-multi-mt"]}, ["is now called `stsb`"]),
+        ({"sets": ["tatoeba"]}, ["a cross-lingual score", "received tatoeba"]),
+        ({"sets": []}, ["received none"]),
+        ({"sets": "stsb"}, ["`evaluate.sets`"]),
+        ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
+        ({"languages": 3}, ["`evaluate.languages`", "dictionary"]),
+        ({"splits.made": "tst"}, ["`made` has the parts dev, test, train", "'tst'"]),
+    ],
+)
+def test_mistakes_in_a_recipe(changes, parts):
+    given = {f"evaluate.{key}": value for key, value in changes.items()}
+    with pytest.raises(InputError) as error:
+        load_recipe("demo", None, given)
+    for part in parts:
+        assert part in str(error.value)
+    assert ".." not in str(error.value)
+
+
+def test_what_is_said_of_other_sets_is_left_out():
+    given = {"evaluate.languages.tatoeba": ["deu"], "evaluate.splits.un": "all"}
+    ours = load_recipe("demo", None, given).evaluate
+    assert ours.languages == {} and ours.splits == {"made": "dev"}
+    given["evaluate.sets"] = ["made", "tatoeba"]
+    ours = load_recipe("demo", None, given).evaluate
+    assert ours.languages == {"tatoeba": ("deu",)}
+    assert ours.splits == {"made": "dev", "tatoeba": "test"}
+
+
+def test_names_and_labels_of_scores():
+    assert list(score_labels()) == [
+        *("cross_lingual", "monolingual", "retrieval", "retrieval_others"),
+        *("un", "bucc"),
+    ]
+    assert score_labels()["retrieval_others"] == "retrieval, other languages"
+    assert score_labels()["un"] == "UN" and score_labels()["retrieval"] == ""
+    assert all(record.words and record.splits for record in SETS.values())

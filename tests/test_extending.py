@@ -1,0 +1,298 @@
+"""Everything that can be added is added from outside, each with one record."""
+
+import keras
+import numpy as np
+import pytest
+from small_recipe import RECIPE, write_place
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.files import read_json
+from keras_msd.recipes import STAGE_KINDS, load_recipe, run
+from keras_msd.recipes.schema.settings import PairStageSettings
+from keras_msd.recipes.stages.kinds import StageKind, teacher_guide
+
+
+@keras.saving.register_keras_serializable(package="test_extending")
+class MeanCosine(keras.losses.Loss):
+    """`factor * (1 - mean cosine of source and target)`."""
+
+    def __init__(self, factor=1.0):
+        super().__init__(dtype="float32")
+        self.factor = factor
+
+    def call(self, y_true, y_pred):
+        source, target = y_pred
+        cosine = keras.ops.sum(
+            keras.ops.normalize(source) * keras.ops.normalize(target), axis=-1
+        )
+        return self.factor * (1 - cosine)
+
+
+class PullSettings(PairStageSettings):
+    """`[stages.pull]`: `strength` multiplies the distances."""
+
+    strength: float = 2.0
+
+
+class Pull(msd.stages.Stage):
+    """Both sides are pulled to the teacher's vector."""
+
+    goals = {"source": "teacher", "target": "teacher"}
+
+    def __init__(self, encoder, strength, **options):
+        super().__init__(encoder, **options)
+        self.strength = strength
+
+    def distance(self, goal, embedding, side, x):
+        return self.strength * super().distance(goal, embedding, side, x)
+
+
+def read_arrows(path, language):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield tuple(line.split(" -> "))
+
+
+def score_length(encoder, folder, languages):
+    vectors = encoder.encode(["one text", "another"])
+    length = float(np.linalg.norm(vectors, axis=1).mean())
+    return {"length": length, "primary": "length"}
+
+
+class Letters(msd.tokenizers.Tokenizer):
+    """A token for each letter."""
+
+    kind = "letters"
+    definition_file = "letters.txt"
+    pad_id, start_id, end_id, unknown_id = 0, 1, 2, 3
+
+    def __init__(self, letters):
+        self.letters = letters
+        self.vocabulary_size = 4 + len(letters)
+
+    def encode_plain(self, texts):
+        ids = {letter: 4 + place for place, letter in enumerate(self.letters)}
+        return [[ids.get(letter, self.unknown_id) for letter in t] for t in texts]
+
+    def pieces(self):
+        return ["[PAD]", "[START]", "[END]", "[UNK]", *self.letters]
+
+    @property
+    def definition(self):
+        return self.letters.encode()
+
+    @property
+    def settings(self):
+        return {}
+
+    @classmethod
+    def from_definition(cls, definition, settings, origin):
+        return cls(definition.decode())
+
+    @classmethod
+    def from_checkpoint(cls, folder):
+        return cls((folder / cls.definition_file).read_text())
+
+
+def write_rows(encoder, path, quantize=None):
+    """Keep one vector per word: an artefact for sentences of known words."""
+    encoder.save(path / "whole")
+    (path / "vectors.bin").write_bytes(b"vectors")
+    return {}
+
+
+def load_rows(path, threads=None):
+    return msd.load_encoder(path / "whole").encode
+
+
+RECORDS = [
+    (msd.losses.LOSSES, msd.losses.LossRecord(name="mean_cosine", make=MeanCosine)),
+    (
+        STAGE_KINDS,
+        StageKind(
+            name="pull",
+            title="Both sides are pulled to the teacher's vector.",
+            settings=PullSettings,
+            make=Pull,
+            guides=teacher_guide,
+        ),
+    ),
+    (
+        msd.data.READERS,
+        msd.data.Reader(name="arrows", suffixes=(".arrows",), read=read_arrows),
+    ),
+    (
+        msd.evaluate.SETS,
+        msd.evaluate.EvaluationSet(
+            name="vector_length",
+            words="mean length of vectors",
+            splits=("all",),
+            score=score_length,
+            files=lambda folder, languages: [],
+        ),
+    ),
+    (
+        msd.export.FORMATS,
+        msd.export.Format(
+            name="rows",
+            write=write_rows,
+            load=load_rows,
+            model_file="vectors.bin",
+            how_to_load="vectors = ...\n",
+        ),
+    ),
+    (
+        msd.tokenizers.TOKENIZERS,
+        msd.tokenizers.TokenizerKind(name="letters", implementation=Letters),
+    ),
+]
+IDS = [record.name for _, record in RECORDS]
+
+EXTENDED = (
+    RECIPE.replace('corpora = ["other"]\n', "").replace("size = 40", "size = 60")
+    + """
+[smoke.stages.pull]
+steps = 2
+batch_size = 16
+strength = 3.0
+[smoke.stages.teach_student.losses.together]
+loss = "mean_cosine"
+goals = "assistant_source"
+weight = 0.5
+[smoke.stages.teach_student.losses.together.arguments]
+factor = 2.0
+"""
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extended():
+    """Register every record, and take it out again."""
+    for table, record in RECORDS:
+        table.register(record)
+    yield
+    for table, record in RECORDS:
+        table.remove(record.name)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Run a smoke recipe with all of them."""
+    place = write_place(tmp_path_factory.mktemp("extending"))
+    (place / "small.toml").write_text(EXTENDED)
+    pairs = [f"the cat sees word{n} -> die Katze sieht Wort{n}" for n in range(60)]
+    path = place / "data/parallel/train/mine.en-de.arrows"
+    path.write_text("\n".join(pairs), encoding="utf-8")
+    changes = {"evaluate.sets": ["made", "vector_length"]}
+    result = run(
+        place / "small.toml",
+        place / "run",
+        data_dir=place / "data",
+        store_dir=place / "store",
+        overrides=changes,
+        share_steps=True,
+    )
+    return place, result
+
+
+def test_a_smoke_recipe_runs_with_them(finished):
+    place, result = finished
+    stages = place / "run/stages"
+    history = read_json(stages / "teach_student/history.json")
+    terms = history["terms"]
+    assert {"source_mse", "target_mse", "together"} <= terms.keys()
+    total = terms["source_mse"][0] + terms["target_mse"][0] + 0.5 * terms["together"][0]
+    assert terms["loss"][0] == pytest.approx(total, rel=1e-5)
+    assert 0 < terms["together"][0] < 4  # twice 1 - cosine
+    pulled = read_json(stages / "pull/history.json")["terms"]
+    assert {"source_mse", "target_mse", "loss"} == pulled.keys()
+    last = result["rows"][-1]
+    assert last["stage"] == "pull" and last["vector_length"] == pytest.approx(1.0)
+    counts = read_json(stages / "pairs/done.json")["result"]["counts"]
+    assert "mine.en-de" in str(counts)
+    report = (place / "run/report.html").read_text(encoding="utf-8")
+    assert "strength 3.0" in report and "pull" in report and "vector length" in report
+
+
+def test_a_setting_of_its_own_is_checked(finished):
+    place, _ = finished
+    recipe = place / "small.toml"
+    settings = load_recipe(recipe, overrides={"stages.pull.strength": 5.0}).stages
+    assert settings["pull"].strength == 5.0
+    with pytest.raises(InputError, match="Did you mean `strength`"):
+        load_recipe(recipe, overrides={"stages.pull.strenth": 5.0})
+    with pytest.raises(InputError, match="Did you mean `mean_cosine`"):
+        changes = {"stages.pull.losses.x": {"loss": "mean_cosin", "goals": "teacher"}}
+        load_recipe(recipe, overrides=changes)
+
+
+def test_a_reader_has_a_suffix(finished):
+    place, _ = finished
+    pairs = list(msd.data.read_pairs(place / "data/parallel/train/mine.en-de.arrows"))
+    assert pairs[0] == ("the cat sees word0", "die Katze sieht Wort0", "de")
+    assert len(pairs) == 60
+    with pytest.raises(InputError, match=r"\.arrows"):
+        msd.data.read_pairs(place / "small.toml")
+
+
+def test_a_set_is_scored_by_name(tmp_path):
+    encoder = msd.testing.tiny_encoder()
+    scores = msd.evaluate.score_set(encoder, "vector_length", tmp_path)
+    assert scores["length"] == pytest.approx(1.0)
+    with pytest.raises(InputError, match="has the parts all"):
+        msd.evaluate.score_set(encoder, "vector_length", tmp_path, split="dev")
+
+
+def test_a_format_is_written_and_loaded(tmp_path):
+    encoder = msd.testing.tiny_encoder()
+    encoder.export(tmp_path / "artefact", format="rows")
+    encode = msd.export.load_artefact(tmp_path / "artefact")
+    texts = ["A dog runs.", "Ein Hund."]
+    np.testing.assert_allclose(encode.encode(texts), encoder.encode(texts), atol=1e-6)
+    card = msd.export.read_card(tmp_path / "artefact")
+    assert card["format"] == "rows"
+
+
+def test_a_tokenizer_kind_is_saved_and_loaded(tmp_path):
+    encoder = msd.testing.tiny_encoder(Letters("abcdefghijklmnopqrstuvwxyz "))
+    encoder.save(tmp_path / "encoder")
+    again = msd.load_encoder(tmp_path / "encoder")
+    assert again.tokenizer.encode(["abc"]) == [[1, 4, 5, 6, 2]]
+    texts = ["a word", "another"]
+    np.testing.assert_array_equal(again.encode(texts), encoder.encode(texts))
+
+
+@pytest.mark.parametrize(("table", "record"), RECORDS, ids=IDS)
+def test_a_missing_part_is_named(table, record):
+    kind, needed = type(record), required(type(record))
+    whole = {name: getattr(record, name) for name in needed}
+    for name in needed:
+        rest = {part: value for part, value in whole.items() if part != name}
+        with pytest.raises(TypeError, match=f"'{name}'"):
+            kind(**rest)
+        if name != "name":
+            with pytest.raises(InputError, match=f"needs `{name}`"):
+                kind(**rest | {name: None})
+    with pytest.raises(InputError, match="a name of its own|belongs to one reader"):
+        table.register(record)
+    with pytest.raises(InputError, match=kind.__name__):
+        table.register("not a record")
+
+
+def required(kind):
+    """Return the parts that a record must have."""
+    from dataclasses import MISSING, fields
+
+    return [
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    ]
+
+
+@pytest.mark.parametrize(("table", "record"), RECORDS, ids=IDS)
+def test_a_table_is_asked_like_a_dictionary(table, record):
+    assert table.get(record.name) is table[record.name] is record
+    assert table.get("nothing") is None and "nothing" not in table
+    with pytest.raises(InputError, match="must be one of .*'nothing'"):
+        table["nothing"]

@@ -1,0 +1,195 @@
+"""Kinds of tokenizers and teachers that stand outside the package, each one record."""
+
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+from keras_msd import load_encoder, load_teacher
+from keras_msd.checks import InputError
+from keras_msd.models.trim import trim_vocabulary
+from keras_msd.registry import Record
+from keras_msd.teachers import TEACHERS, TeacherKind, teacher_encoder
+from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers import (
+    TOKENIZERS,
+    GraphTokenizer,
+    Tokenizer,
+    TokenizerKind,
+    load_tokenizer,
+    read_checkpoint_tokenizer,
+)
+
+TEXTS = ["The cat sleeps.", "", "A dog and a cat"]
+
+
+class WordTokenizer(Tokenizer):
+    """Whole words, in the order of a list."""
+
+    kind = "words"
+    definition_file = "words.json"
+    pad_id, start_id, end_id, unknown_id = range(4)
+
+    def __init__(self, words):
+        self.words = words
+        self.vocabulary_size = 4 + len(words)
+
+    def encode_plain(self, texts):
+        table = {word: 4 + place for place, word in enumerate(self.words)}
+        return [[table.get(word, 3) for word in text.split()] for text in texts]
+
+    def pieces(self):
+        return ["<pad>", "<s>", "</s>", "<unk>", *self.words]
+
+    @property
+    def definition(self):
+        return json.dumps(self.words).encode()
+
+    @property
+    def settings(self):
+        return {}
+
+    @classmethod
+    def from_definition(cls, definition, settings, origin):
+        return cls(json.loads(definition))
+
+    @classmethod
+    def from_checkpoint(cls, folder):
+        return cls((folder / "words.txt").read_text().split())
+
+
+@pytest.fixture
+def words():
+    record = TokenizerKind(
+        name="words", implementation=WordTokenizer, checkpoint_files=(("words.txt",),)
+    )
+    yield TOKENIZERS.register(record)
+    TOKENIZERS.remove("words")
+
+
+def test_one_record_makes_a_tokenizer_known(words, tmp_path):
+    (tmp_path / "words.txt").write_text("The A cat dog")
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
+    assert tokenizer.encode(TEXTS) == [[1, 4, 6, 3, 2], [1, 2], [1, 5, 7, 3, 3, 6, 2]]
+    tokenizer.save(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved").fingerprint == tokenizer.fingerprint
+    encoder = tiny_encoder(tokenizer)
+    encoder.save(tmp_path / "encoder")
+    again = load_encoder(tmp_path / "encoder")
+    assert isinstance(again.tokenizer, WordTokenizer)
+    assert again.fingerprint == encoder.fingerprint
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_what_the_record_does_not_have_is_an_error_that_says_so(words, tmp_path):
+    tokenizer = WordTokenizer(["cat"])
+    with pytest.raises(InputError, match="unigram or wordpiece. Received: words"):
+        GraphTokenizer(tokenizer, 8)
+    with pytest.raises(InputError, match="wordpiece or bytepair. Received: words"):
+        trim_vocabulary(tiny_encoder(tokenizer), ["cat"])
+    with pytest.raises(InputError, match="or words.txt, whichever"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_records_are_checked():
+    with pytest.raises(InputError, match="needs `implementation`.*`words`"):
+        TokenizerKind(name="words", implementation="")
+    with pytest.raises(TypeError, match="implementation"):
+        TokenizerKind(name="words")
+    other = TokenizerKind(name="other", implementation=WordTokenizer)
+    with pytest.raises(InputError, match="must have the `kind` 'other'"):
+        _ = other.tokenizer_class
+    for registry in (TOKENIZERS, TEACHERS):
+        with pytest.raises(InputError, match="Kind`. Received: Record"):
+            registry.register(Record(name="x"))
+    with pytest.raises(InputError, match="needs `open`.*`x`"):
+        TeacherKind(name="x", open="")
+    with pytest.raises(InputError, match="Each teacher has a name of its own"):
+        TEACHERS.register(TeacherKind(name="default", open=list))
+
+
+def test_tables_name_what_is_there():
+    for name, kind in TOKENIZERS.items():
+        assert kind.tokenizer_class.kind == name
+    assert [n for n, kind in TOKENIZERS.items() if kind.graph] == [
+        "unigram",
+        "wordpiece",
+    ]
+
+
+class Letters:
+    """A teacher that counts letters."""
+
+    normalized = False
+
+    def __init__(self, dim):
+        self.dim, self.fingerprint = dim, f"letters {dim}"
+
+    def encode(self, texts):
+        places = [[zlib.crc32(c.encode()) % self.dim for c in text] for text in texts]
+        return np.array([np.bincount(row, minlength=self.dim) for row in places])
+
+
+@pytest.fixture
+def letters():
+    def open_letters(source, dim):
+        return Letters(dim)
+
+    record = TeacherKind(name="letters", open=open_letters, options=("dim",))
+    yield TEACHERS.register(record)
+    TEACHERS.remove("letters")
+
+
+def test_one_record_makes_a_teacher_known(letters):
+    teacher = load_teacher("letters", dim=5)
+    assert (teacher.name, teacher.dim) == ("letters", 5)
+    assert teacher.fingerprint == "letters 5"
+    assert teacher.encode(TEXTS).sum(axis=1).tolist() == [len(text) for text in TEXTS]
+    assert teacher_encoder("letters") is None
+    with pytest.raises(InputError, match='"letters"'):
+        load_teacher(5)
+    with pytest.raises(InputError, match='`pooling`.*for "letters"'):
+        load_teacher("letters", dim=5, pooling="cls")
+
+
+def test_the_record_that_came_last_is_asked_first(tmp_path):
+    (tmp_path / "letters.txt").touch()
+    record = TeacherKind(
+        name="letters_folder",
+        recognises=lambda source: (source / "letters.txt").is_file(),
+        open=lambda source: Letters(3),
+    )
+    TEACHERS.register(record)
+    try:
+        assert load_teacher(tmp_path).dim == 3
+    finally:
+        TEACHERS.remove("letters_folder")
+    with pytest.raises(InputError, match="holds no encoder"):
+        load_teacher(tmp_path)
+
+
+def test_hashed_words_need_a_width_and_others_have_theirs(tmp_path):
+    teacher = load_teacher("hashed-words", dim=6)
+    assert (teacher.name, teacher.dim, teacher.normalized) == ("hashed-words", 6, True)
+    assert load_teacher("hashed-words", "mine", dim=7).name == "mine"
+    with pytest.raises(InputError, match='"hashed-words" needs a width'):
+        load_teacher("hashed-words")
+    np.savez(tmp_path / "v.npz", sentences=np.array(["a"]), vectors=np.eye(1, 4))
+    assert load_teacher(tmp_path / "v.npz", dim=4).dim == 4
+    with pytest.raises(InputError, match="Received: 5, teacher `v.npz` 4"):
+        load_teacher(tmp_path / "v.npz", dim=5)
+    with pytest.raises(InputError, match="`pooling`.*an .npz file"):
+        load_teacher(tmp_path / "v.npz", pooling="max")
+
+
+def test_teachers_that_are_encoders(tmp_path):
+    encoder = tiny_encoder()
+    assert teacher_encoder(encoder) is encoder
+    encoder.save(tmp_path)
+    assert teacher_encoder(tmp_path).fingerprint == encoder.fingerprint
+    assert teacher_encoder(lambda texts: texts) is None
+    with pytest.raises(InputError, match="no such folder exists"):
+        teacher_encoder(str(tmp_path / "gone"))
+    with pytest.raises(InputError, match="`pooling`.*encoder or artefact"):
+        load_teacher(encoder, pooling="cls")

@@ -35,10 +35,11 @@ demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minu
 	fi; \
 	exit $$status
 
-# Files stay whole: their fixtures train models. A process takes 2.4 GB: four at most.
+# Files stay whole: their fixtures train models. One process more than cores, as tests wait
+# for processes of their own; one takes 2.4 GB, so four at most.
 test: $(DEV) $(TEACHER)  ## Run the tests
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
-	    --no-loadscope-reorder
+	$(PYTHON) -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
+	    --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)  ## Check style and types
 	$(PYTHON) -m ruff check .

@@ -1,12 +1,15 @@
 """Tables of records: what a room knows by name, and how a user adds to it."""
 
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeVar
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.files import read_toml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,22 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+
+
+def read_records(make: Callable[..., R], path: Path) -> Iterator[R]:
+    """Yield the records of a TOML file: a table each, whose name is the record's.
+
+    Args:
+        make: Takes the parts of a record by name; lists are given as tuples.
+        path: The file.
+    """
+    for name, parts in read_toml(path).items():
+        given = {key: _unchanging(part) for key, part in parts.items()}
+        yield make(name=name, **given)
+
+
+def _unchanging(part: Any) -> Any:
+    return tuple(map(_unchanging, part)) if isinstance(part, list) else part
 
 
 class Registry(dict[str, R]):

@@ -1,5 +1,6 @@
 import gzip
 import json
+import signal
 import subprocess
 import sys
 
@@ -246,6 +247,12 @@ def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
     )
 
 
+def test_sentences_are_shown_as_they_are(capsys):
+    match = {"cosine": 0.5, "place": 0, "sentence": "A [red]rose[/red] :cat:"}
+    cli_output.show([match], False, cli_output.matches_table)
+    assert match["sentence"] in capsys.readouterr().out
+
+
 def test_results_for_people(capsys):
     row = {"name": "student", "parameters": 1234, "cross_lingual": 56.78}
     result = {
@@ -273,6 +280,27 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
         commands, "app", lambda **_: (_ for _ in ()).throw(InputError("a"))
     )
     assert fails(capsys) == "Error: a\n"
+
+
+def test_a_backend_is_chosen_before_keras_is_loaded(monkeypatch, capsys):
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    for backend, said in (("torch", "one of 'tensorflow', 'jax'"), ("jax", "new proc")):
+        assert said in fails(capsys, "run", "msd_lab", "--backend", backend)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, capsys, number, code):
+    before = signal.getsignal(signal.SIGTERM)
+    stop = lambda *_, **__: signal.raise_signal(number)  # noqa: E731
+    monkeypatch.setattr("keras_msd.recipes.run", stop)
+    ended, out, error = run(capsys, "run", "msd_lab")
+    assert (ended, out) == (code, "")
+    assert error == (
+        "Stopped. What is done is kept: the same command goes on from there.\n"
+    )
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_report_of_a_full_disk_is_one_line(monkeypatch, capsys):

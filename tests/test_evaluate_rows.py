@@ -87,6 +87,25 @@ def test_a_second_similarity_set_has_names_of_its_own(data):
     assert row["tracks"]["sick-en-de"] == row["sick_cross_lingual"]
 
 
+def test_finished_sets_are_kept_where_scoring_is_stopped(data, tmp_path):
+    class Stopped(Table):
+        def encode(self, texts):
+            if len(self.seen) == len(first.seen):
+                raise KeyboardInterrupt
+            return super().encode(texts)
+
+    asked, kept = recipe("made", "sick"), tmp_path / "kept"
+    first, both = Table(), Table()
+    score_row(recipe("made"), data, first)
+    whole = score_row(asked, data, both)
+    with pytest.raises(KeyboardInterrupt):
+        score_row(asked, data, Stopped(both.vectors), kept=kept)
+    assert [path.name for path in kept.iterdir()] == ["made.json"]
+    rest = Table(both.vectors)
+    assert score_row(asked, data, rest, kept=kept) == whole
+    assert len(rest.seen) == len(both.seen) - len(first.seen)
+
+
 def test_unfinished_models_and_teachers_get_less(data):
     quick = score_row(recipe("made"), data, Table(), full=False)
     full = score_row(recipe("made"), data, Table())

@@ -260,6 +260,8 @@ def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
         "evaluate.splits.letters": "test",
         "evaluate.artefacts": False,
         "evaluate.intermediate": "none",
+        "stages.align_embedding.skip": True,
+        "stages.teach_student.skip": True,
     }
 
     def start():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import keras_msd
+from keras_msd.checks import InputError
 
 BLOCKED = ("tensorflow", "tensorflow_text")
 ORDER = ("teach_assistant", "align_embedding", "teach_student", "contrastive_learning")
@@ -64,6 +65,29 @@ def path_through_everything(folder):
     vectors = student.encode(TEXTS)
     again = load_encoder(folder / "student").encode(TEXTS)
     np.savez(folder / "vectors.npz", vectors=vectors, again=again)
+
+    def trained(name, stop=None):
+        keras.utils.set_random_seed(3)
+        encoder = tiny_encoder(tokenizer, num_layers=0, dropout=0.1)
+        batches = PairBatches(
+            pairs, encoder, guides(ORDER[0]), 4, epochs=6, folder=folder / "tokens"
+        )
+        stage = stages.TeachAssistant(encoder)
+        stage.compile(stages.make_optimizer(0.01, steps=6))
+        checkpoint = stages.Checkpoint(folder / name, minutes=0)
+        stop = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+        stage.fit(batches, callbacks=[stop, checkpoint], verbose=0)
+        return encoder.weights()
+
+    def cut(batch, logs):
+        if batch == 3:
+            raise EOFError
+
+    np.savez(folder / "whole.npz", **trained("whole"))
+    try:
+        trained("stopped", cut)
+    except EOFError:
+        np.savez(folder / "stopped.npz", **trained("stopped"))
     (folder / "histories.json").write_text(json.dumps(histories))
 
 
@@ -98,6 +122,28 @@ def test_the_student_encodes_and_loads_back(folder):
     norms = np.linalg.norm(made["vectors"], axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-5)
     np.testing.assert_allclose(made["vectors"], made["again"], atol=1e-6)
+
+
+def test_training_goes_on_where_it_was_cut(folder):
+    whole, stopped = np.load(folder / "whole.npz"), np.load(folder / "stopped.npz")
+    for path, weights in whole.items():
+        np.testing.assert_array_equal(weights, stopped[path])
+    (last, *_) = sorted(path.name for path in (folder / "stopped").iterdir())
+    assert last == "update_0000000004"  # behind the cut, so that it went on from there
+
+
+def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):
+    encoder = keras_msd.testing.tiny_encoder(tokenizer, num_layers=0)
+    vectors = keras_msd.data.GuideStore(encoder, folder / "others")
+    batches = keras_msd.data.pair_dataset(
+        keras_msd.testing.tiny_pairs(), encoder, {"teacher": (vectors, "source")}, 4,
+        epochs=3,
+    )  # fmt: skip
+    stage = keras_msd.stages.TeachAssistant(encoder)
+    stage.compile("adam")
+    checkpoint = keras_msd.stages.Checkpoint(folder / "whole")
+    with pytest.raises(InputError, match="Received: backend tensorflow; there: jax"):
+        stage.fit(batches, callbacks=[checkpoint], verbose=0)
 
 
 def test_tensorflow_gives_the_same_vectors_for_the_saved_student(folder):

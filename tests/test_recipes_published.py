@@ -8,7 +8,8 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.recipes.schema.folders import recipe_files, recipe_folder
 from keras_msd.recipes.schema.loading import describe
-from keras_msd.recipes.schema.published import read_paper, tables_named
+from keras_msd.recipes.schema.papers import read_paper
+from keras_msd.recipes.schema.published import tables_named
 
 FILES = sorted((recipe_folder() / "published").glob("*.toml"))
 PAPER = """

@@ -8,7 +8,14 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
 from keras_msd.recipes.runs.checks import PLAN, facts
-from keras_msd.recipes.runs.environment import code_digest, environment
+from keras_msd.recipes.runs.environment import (
+    ROOT,
+    TABLES,
+    code_digest,
+    environment,
+    module_files,
+    modules_behind,
+)
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import RunFolder, locked
 from keras_msd.recipes.runs.runner import run_scores
@@ -95,8 +102,21 @@ def test_labels_may_change_and_the_rest_may_not(begun):
 def test_facts_of_a_run(tmp_path):
     recipe = load_recipe("xkd_lab", "smoke")
     ours = Run(recipe, RunFolder(tmp_path, recipe), None, tmp_path)
-    assert facts(ours) == environment() | {"code": code_digest(PLAN), "files": {}}
+    ours_alone = {"code": code_digest(PLAN), "computes_in": "float32", "files": {}}
+    assert facts(ours) == environment() | ours_alone
     assert {"code", "backend", "libraries"} <= facts(ours).keys()
+
+
+def test_tables_are_code():
+    """A table of records leads where its paths lead; others count in their room."""
+    assert "keras_msd.evaluate.translations" in modules_behind(
+        "keras_msd.evaluate.sets"
+    )
+    reached = {module_files()[name].parent for name in modules_behind(PLAN)}
+    tables = {path for path in ROOT.rglob("*") if path.suffix in TABLES}
+    rooms = {path.parent.name for path in tables if path.parent in reached}
+    assert {"made", "evaluate", "tokenizers"} <= rooms
+    assert not {"report", "configs"} & rooms
 
 
 def test_an_assistant_that_scores_nothing():

@@ -1,3 +1,4 @@
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,11 +12,13 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.files import read_json, write_json
 from keras_msd.recipes import run
+from keras_msd.recipes.runs import runner
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import locked
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import starts as start_steps
+from keras_msd.stages import Checkpoint
 from keras_msd.testing import tiny_encoder
 
 
@@ -115,11 +118,45 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch):
     for name in ("scores.json", "report.html"):
         (killed / name).unlink()
     shutil.rmtree(killed / "student")
+    save = Checkpoint._save
+
+    def cut(checkpoint):
+        save(checkpoint)
+        if checkpoint.done == 2:
+            raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "_save", cut)
+        patch.setattr(runner, "WATCHED_S", -1.0)
+        with pytest.raises(RuntimeError, match="power cut"):
+            start(place, "killed", checkpoint_minutes=0)
+    shown = [row["name"] for row in read_json(killed / "scores.json")["rows"]]
+    assert shown[-1] == "assistant before stage 1"  # to look on in a browser
+    assert "assistant before stage 1" in (killed / "report.html").read_text()
+    unfinished = killed / "stages/teach_assistant/unfinished"
+    assert sorted(path.name for path in unfinished.iterdir()) == [
+        "update_0000000001",
+        "update_0000000002",
+    ]
+    (killed / "stages/teach_assistant/half_written").touch()
     start(place, "killed")
+    assert not unfinished.exists()
+    assert not (killed / "stages/teach_assistant/half_written").exists()
     assert content(killed) == content(place / "finished")
     marks = {path: path.stat().st_mtime_ns for path in killed.rglob("done.json")}
     start(place, "killed")
     assert marks == {path: path.stat().st_mtime_ns for path in marks}
+
+
+def test_the_history_is_a_table_too(place, finished):
+    folder = place / "finished/stages/teach_assistant"
+    history = read_json(folder / "history.json")
+    with open(folder / "history.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == history["steps"]
+    assert rows[0].keys() == {"step"} | history["terms"].keys()
+    for name, values in history["terms"].items():
+        assert [float(row[name]) for row in rows] == values
 
 
 def test_a_folder_belongs_to_one_run(place, finished, tmp_path):

@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from test_recipes_papers import QUICK, smoke
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.files import read_json
 from keras_msd.recipes import run
 
 
@@ -38,12 +40,25 @@ def test_thin_deep_students(place, loss):
     assert matrix.exists() == (loss == "ams_syn")
 
 
+def test_stages_in_bfloat16_learn_nearly_the_same(place):
+    name, step = "lealla_small_ams_df", "stages/teach_thin_deep"
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        folder, changes = place / precision, QUICK | {"precision": precision}
+        run(name, folder, "smoke", None, place / "store", changes, share_steps=True)
+        losses[precision] = read_json(folder / step / "history.json")["terms"]["loss"]
+        weights = load_file(folder / step / "encoder/weights.safetensors")
+        assert {array.dtype.name for array in weights.values()} == {"float32"}
+    assert losses["bfloat16"] != losses["float32"]
+    np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.02)
+
+
 @pytest.mark.parametrize("feature", ["fd", "distillation_first"])
 def test_a_closed_form_start_has_the_cosines_of_the_closed_form(place, feature):
     begin = {"student.start": "ridge", "stages.teach_thin_deep.feature": feature}
     name = f"lealla_ridge_{feature}"
     changes = QUICK | begin | {"starts.closed_form": True}
-    run("lealla_lab", place / name, "smoke", None, place / "store", changes)
+    run("lealla_small_ams_fd", place / name, "smoke", None, place / "store", changes)
     stages = place / name / "stages"
     student = load_encoder(stages / "untrained/encoder")
     config = student.config

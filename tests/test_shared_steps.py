@@ -22,7 +22,7 @@ from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import keys as step_keys
 from keras_msd.recipes.steps.keys import step_key
-from keras_msd.recipes.steps.plan import Step, plan
+from keras_msd.recipes.steps.plan import Step, perform, plan
 from keras_msd.recipes.steps.reads import reads_of
 from keras_msd.recipes.steps.shared import SharedSteps
 
@@ -50,13 +50,47 @@ ALONE = {"teacher_vectors", "keep_assistant", "keep_student"}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Run two recipes that are alike at this scale, sharing, and one of them alone."""
+def runs(tmp_path_factory):
+    """Run two recipes that are alike at this scale, sharing, and one of them alone.
+
+    Returns their folder, and the modules of ours that each step of the latter executed.
+    """
     folder = tmp_path_factory.mktemp("shared")
     run_all(NAMES, "smoke", folder / "runs", None, folder / "store", TINY)
-    store = folder / "other_store"
-    run(NAMES[1], folder / "alone", "smoke", None, store, TINY)
-    return folder
+    files = {str(path): name for name, path in code.module_files().items()}
+    modules = {}
+
+    def traced(work, step):
+        modules[step.name] = set()
+
+        def note(frame, event, argument, own=modules[step.name]):
+            if event == "call" and frame.f_code.co_name != "<module>":
+                own.add(files.get(frame.f_code.co_filename))
+
+        action = partial(traced_call, note, step.action)
+        return perform(work, step._replace(action=action))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_msd.recipes.steps.plan.perform", traced)
+        store = folder / "other_store"
+        run(NAMES[1], folder / "alone", "smoke", None, store, TINY)
+    return folder, {name: found - {None} for name, found in modules.items()}
+
+
+@pytest.fixture
+def place(runs):
+    return runs[0]
+
+
+def traced_call(note, action, folder):
+    before = sys.getprofile()
+    sys.setprofile(note)
+    threading.setprofile(note)
+    try:
+        return action(folder)
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(None)
 
 
 def content(folder):
@@ -138,6 +172,11 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
         ("recipe.title", "Another", set()),
         ("recipe.expected", {"x": 1.0}, set()),
         ("budget.stages", 3.0, set()),
+        (
+            "precision",
+            "bfloat16",
+            {"untrained", "student_start", *STAGES, *SCORES} - {"score_teacher"},
+        ),
         ("recipe.seed", 1, STARTS | STAGES | SCORES - {"score_teacher"}),
         ("data.seed", 1, DATA | STARTS | STAGES | SCORES),
         ("data.max_length", 16, DATA | STARTS | STAGES | SCORES),
@@ -301,41 +340,20 @@ def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
     assert declared - seen == {"take_branch", "give_branch"}  # of lab scales alone
 
 
-def test_what_runs_in_a_step_is_in_its_key(tmp_path):
-    """Trace which modules of ours a step executes; its key must have their code."""
+def test_what_runs_in_a_step_is_in_its_key(runs):
+    """Whatever module of ours a step executed, its key must have that code."""
+    place, ran = runs
     recipe = load_recipe(NAMES[1], "smoke", TINY)
-    ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, tmp_path / "store")
-    files = {str(path): name for name, path in code.module_files().items()}
-    checked = {}
-    for step in plan(ours):
-        ran = set()
-
-        def note(frame, event, argument, ran=ran):
-            if event == "call" and frame.f_code.co_name != "<module>":
-                ran.add(files.get(frame.f_code.co_filename))
-
-        action = step.action
-        traced = partial(traced_call, note, action)
-        ours.folder.perform(step.name, traced)
-        if reads_of(action):
-            checked[step.name] = ran - {None}
-            behind = code.modules_behind(action.func.__module__)
-            assert checked[step.name] - behind == set(), step.name
-    assert {"made_data", "teach_assistant", "score_teacher"} <= checked.keys()
-    assert "keras_msd.stages.base" in checked["teach_assistant"]
-    assert "keras_msd.losses.distances" in checked["teach_assistant"]
-    assert "keras_msd.evaluate.similarity" in checked["score_teacher"]
-
-
-def traced_call(note, action, folder):
-    before = sys.getprofile()
-    sys.setprofile(note)
-    threading.setprofile(note)
-    try:
-        return action(folder)
-    finally:
-        sys.setprofile(before)
-        threading.setprofile(None)
+    ours = Run(recipe, RunFolder(place / "alone", recipe), None, place / "other_store")
+    keyed = {step.name: step.action for step in plan(ours) if reads_of(step.action)}
+    assert keyed.keys() <= ran.keys()
+    for name, action in keyed.items():
+        behind = code.modules_behind(action.func.__module__)
+        assert ran[name] - behind == set(), name
+    assert {"made_data", "teach_assistant", "score_teacher"} <= keyed.keys()
+    assert "keras_msd.stages.base" in ran["teach_assistant"]
+    assert "keras_msd.losses.distances" in ran["teach_assistant"]
+    assert "keras_msd.evaluate.similarity" in ran["score_teacher"]
 
 
 def test_reports_and_the_command_line_are_in_no_key():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+TRAVELS = (".html", ".md", ".mplstyle", ".py", ".toml", ".tsv", ".txt")
 RECIPE = "msd_minilm_b128_ru3"
 
 
@@ -89,7 +90,7 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     }
     expected = {"keras_msd/py.typed"}
     for folder, place in travels.items():
-        names = files_below(ROOT / folder, ".py", ".toml", ".tsv", ".txt", ".md")
+        names = files_below(ROOT / folder, *TRAVELS)
         expected |= {f"{place}/{name}" for name in names}
     assert "keras_msd/data/made/verbs.tsv" in expected
     assert expected - held == set()
@@ -116,10 +117,13 @@ print(json.dumps({"recipes": recipes, "export": loaders}))
 
 
 def test_a_recipe_runs_from_the_wheel(environment, elsewhere):
-    code = (
-        "import keras_msd\n"
-        f"keras_msd.recipes.run({RECIPE!r}, out_dir='run', scale='smoke')\n"
-    )
+    code = f"""
+import keras_msd
+changes = {{"starts.closed_form": False, "assistant.num_layers": 2}}
+for stage in ("teach_assistant", "align_embedding", "teach_student"):
+    changes[f"stages.{{stage}}.skip"] = True
+keras_msd.recipes.run({RECIPE!r}, "run", "smoke", overrides=changes)
+"""
     run(environment / "python", "-c", code, folder=elsewhere)
     scores = json.loads((elsewhere / "run" / "scores.json").read_text())
     assert (scores["recipe"], scores["scale"]) == (RECIPE, "smoke")

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.checkpoints.weights import (
     WHOLE,
     TensorFiles,
@@ -15,7 +14,7 @@ from keras_msd.checkpoints.weights import (
     read_checkpoint,
     read_settings,
 )
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, existing_folder, one_of, require
 from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.encoder import Encoder, is_saved_encoder, load_saved
@@ -68,12 +67,12 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
         'cls'
     """
     if pooling is not None:
-        checks.one_of(POOLINGS, pooling=pooling)
+        one_of(POOLINGS, pooling=pooling)
     folder = Path(fetch(str(source)) if str(source).startswith("hf://") else source)
     if is_saved_encoder(folder):
         return load_saved(folder, pooling)
     if not (folder.is_file() or (folder / "card.json").is_file()):
-        checks.existing_folder(folder, "encoder")
+        existing_folder(folder, "encoder")
         if any((folder / name).is_file() for name in ("config.json", "modules.json")):
             return load_checkpoint(folder, pooling)
         if not any((folder / name).exists() for name in MODELS):
@@ -108,7 +107,7 @@ def fetch(name: str) -> Path:
             f"A hub name must read hf://organisation/model. Received: {name!r}. "
             "For a folder on this machine, give its path without hf://."
         )
-    hub = checks.require("huggingface_hub", "hf", f"Reading {name}")
+    hub = require("huggingface_hub", "hf", f"Reading {name}")
     try:
         folder = hub.snapshot_download(
             parts[1], revision=parts[2], allow_patterns=PATTERNS
@@ -148,7 +147,7 @@ def load_checkpoint(folder: str | Path, pooling: str | None = None) -> Encoder:
         InputError: A module, pooling, activation or model family is not supported, or a
             file is missing or damaged.
     """
-    folder = checks.existing_folder(folder, "checkpoint folder")
+    folder = existing_folder(folder, "checkpoint folder")
     modules = _read_modules(folder, pooling)
     body = modules.transformer
     fields, arrays = read_checkpoint(body)
@@ -298,7 +297,7 @@ def read_dense(
     path = folder / "config.json"
     settings = read_table(path, "dense layer's settings")
     activation = str(settings.get("activation_function"))
-    checks.one_of(ACTIVATIONS, activation_function=activation)
+    one_of(ACTIVATIONS, activation_function=activation)
     needed = {
         "in_features": hidden_dim,
         "use_residual": False,

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors
 
-from keras_msd import checks
-from keras_msd.checks import InputError
-from keras_msd.files import read_table
+from keras_msd.checks import InputError, divides, existing_folder, one_of
+from keras_msd.files import read_table, read_toml
 
 logger = logging.getLogger(__name__)
 
@@ -24,76 +23,16 @@ WHOLE = "Take a whole copy of the checkpoint."
 FLOATS = ("F64", "F32", "F16", "BF16")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
-ACTIVATIONS = {
-    "gelu": "gelu_erf",
-    "gelu_python": "gelu_erf",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-}
 WORD_TABLE = "embeddings.word_embeddings.weight"
-# What every family means when its config.json is silent.
-SILENT = {"dropout": 0.1, "layer_norm_epsilon": 1e-12, "num_types": 1}
-
-_EMBEDDINGS = {
-    WORD_TABLE: "embedding/word",
-    "embeddings.position_embeddings.weight": "embedding/position",
-    "embeddings.LayerNorm.weight": "embedding/layer_norm/gamma",
-    "embeddings.LayerNorm.bias": "embedding/layer_norm/beta",
-}
-# Layers of a transformer block: their names in BERT and in DistilBERT.
-_BLOCK = {
-    "self_attention_layer/query": ("attention.self.query", "attention.q_lin"),
-    "self_attention_layer/key": ("attention.self.key", "attention.k_lin"),
-    "self_attention_layer/value": ("attention.self.value", "attention.v_lin"),
-    "self_attention_layer/attention_output": (
-        "attention.output.dense",
-        "attention.out_lin",
-    ),
-    "self_attention_layer_norm": ("attention.output.LayerNorm", "sa_layer_norm"),
-    "feedforward_intermediate_dense": ("intermediate.dense", "ffn.lin1"),
-    "feedforward_output_dense": ("output.dense", "ffn.lin2"),
-    "feedforward_layer_norm": ("output.LayerNorm", "output_layer_norm"),
-}
-
-
-def _keys(prefix: str, family: int) -> dict[str, str]:
-    """Return key -> weight path; `{i}` stands for the layer."""
-    keys = dict(_EMBEDDINGS)
-    for layer, names in _BLOCK.items():
-        norm = layer.endswith("norm")
-        weight, bias = ("gamma", "beta") if norm else ("kernel", "bias")
-        stem, path = f"{prefix}.{{i}}.{names[family]}", f"body/block_{{i}}/{layer}"
-        keys |= {f"{stem}.weight": f"{path}/{weight}", f"{stem}.bias": f"{path}/{bias}"}
-    return keys
-
-
-_BERT_SETTINGS = {
-    "vocabulary_size": "vocab_size",
-    "hidden_dim": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_dim": "intermediate_size",
-    "num_types": "type_vocab_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "layer_norm_epsilon": "layer_norm_eps",
-}
-_DISTILBERT_SETTINGS = {
-    "vocabulary_size": "vocab_size",
-    "hidden_dim": "dim",
-    "num_layers": "n_layers",
-    "num_heads": "n_heads",
-    "intermediate_dim": "hidden_dim",
-    "activation": "activation",
-    "dropout": "dropout",
-}
+_TABLES = read_toml(Path(__file__).with_name("families.toml"))
+ACTIVATIONS, SILENT = _TABLES["activations"], _TABLES["silent"]
 
 
 class Family(NamedTuple):
     """How one kind of checkpoint names its tensors and settings.
 
+    `keys`: tensors to paths of weights, with `{i}` for the layer.
+    `settings`: our fields to keys of config.json.
     `positions_after_padding`: the first token takes position row `pad_token_id + 1`.
     `pad_id`: the pad token where config.json names none.
     """
@@ -104,15 +43,9 @@ class Family(NamedTuple):
     pad_id: int
 
 
-_BERT_KEYS = _keys("encoder.layer", 0) | {
-    "embeddings.token_type_embeddings.weight": "embedding/type"
-}
-_DISTILBERT_KEYS = _keys("transformer.layer", 1)
 FAMILIES = {
-    "bert": Family(_BERT_KEYS, _BERT_SETTINGS, False, 0),
-    "distilbert": Family(_DISTILBERT_KEYS, _DISTILBERT_SETTINGS, False, 0),
-    "roberta": Family(_BERT_KEYS, _BERT_SETTINGS, True, 1),
-    "xlm-roberta": Family(_BERT_KEYS, _BERT_SETTINGS, True, 1),
+    family: Family(**_TABLES[about.pop("named_as")], **about)
+    for family, about in _TABLES["families"].items()
 }
 
 # Index buffers hold no knowledge; poolers and heads belong to tasks, not to the body.
@@ -248,7 +181,7 @@ def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.nd
         InputError: The family or a setting is not supported, a file is damaged, or a
             tensor is missing, unknown or of another shape or type than expected.
     """
-    folder = checks.existing_folder(folder, "checkpoint folder")
+    folder = existing_folder(folder, "checkpoint folder")
     settings = read_settings(folder)
     family = FAMILIES[settings["model_type"]]
     fields = _fields(settings, family, folder / "config.json")
@@ -300,13 +233,13 @@ def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, A
     fields: dict[str, Any] = dict(SILENT)
     for name, key in family.settings.items():
         if name == "activation":
-            checks.one_of(ACTIVATIONS, **{key: settings.get(key, "gelu")})
+            one_of(ACTIVATIONS, **{key: settings.get(key, "gelu")})
             fields[name] = ACTIVATIONS[settings.get(key, "gelu")]
         elif name in ("dropout", "layer_norm_epsilon"):
             fields[name] = settings.get(key, SILENT[name])
         else:
             fields[name] = integer(key, 1)
-    checks.divides(
+    divides(
         {family.settings["num_heads"]: fields["num_heads"]},
         {family.settings["hidden_dim"]: fields["hidden_dim"]},
     )

@@ -1,19 +1,20 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
-import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, one_of
 from keras_msd.cli import evaluate, export, mine, output, trim
 from keras_msd.cli.data import data_app
 from keras_msd.cli.output import Json, Source, open_source
-from keras_msd.data.readers.lines import read_texts
+from keras_msd.cli.quiet import quiet_tensorflow
 
 app = typer.Typer(
     help="Make small multilingual sentence encoders from a teacher you trust.",
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+BACKENDS = "tensorflow", "jax"
 app.add_typer(data_app, name="data")
 
 Set = Annotated[
@@ -51,15 +53,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ...     print(end.code)
         2
     """
-    # TensorFlow reports the processor on every start; real errors are exceptions.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # A run makes many models, and TensorFlow takes each new one for a retracing.
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app(args=arguments, prog_name="keras-msd")
+        if words == ["list"]:  # a parser of none: typer's imports pydantic, 0.14 s
+            list_()
+            sys.exit()
+        with quiet_tensorflow():
+            app(args=words, prog_name="keras-msd")
     except (InputError, OSError) as error:  # a full disk, a folder without rights
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+@contextmanager
+def _goes_on() -> Iterator[None]:
+    """End at Ctrl-C and SIGTERM with a line that says how to go on."""
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        print(
+            "Stopped. What is done is kept: the same command goes on from there.",
+            file=sys.stderr,
+        )
+        if isinstance(stop, SystemExit):
+            raise
+        raise SystemExit(128 + signal.SIGINT) from stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @app.command(epilog="Example: keras-msd demo --out runs/demo")
@@ -71,7 +96,8 @@ def demo(
     """Teach a student on made sentences, score it and search with it."""
     from keras_msd.recipes import run_demo
 
-    result = run_demo(out, store_dir=store)
+    with _goes_on():
+        result = run_demo(out, store_dir=store)
     output.show(result, json, output.demo_text)
     if result["broken"]:
         raise typer.Exit(1)
@@ -85,12 +111,18 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the recipes with the paper's row and scores, or say what one is."""
-    from keras_msd.recipes.schema.loading import about_recipe, list_recipes
-
     if recipe:
+        from keras_msd.recipes.schema.loading import about_recipe
+
         output.show(about_recipe(recipe), json, output.recipe_text)
-    else:
+    elif json:
+        from keras_msd.recipes.schema.loading import list_recipes
+
         output.show(list_recipes(), json, output.recipes_table)
+    else:
+        from keras_msd.recipes.schema.overview import overview
+
+        output.show(overview(), json, output.recipes_table)
 
 
 @app.command(
@@ -104,23 +136,36 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
     store: Store = None,
     set_: Set = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="float32, bfloat16 or auto: what stages compute in."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="tensorflow or jax: what Keras computes with.")
+    ] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Share steps with other runs.")
     ] = False,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(help="Time between two checkpoints of a stage.")
+    ] = 5.0,
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
+    _use_backend(backend)
     from keras_msd.recipes import run as run_recipe
 
-    result = run_recipe(
-        recipe,
-        out_dir=out,
-        scale=scale,
-        data_dir=data,
-        store_dir=store,
-        overrides=_overrides(set_),
-        share_steps=share,
-    )
+    with _goes_on():
+        result = run_recipe(
+            recipe,
+            out_dir=out,
+            scale=scale,
+            data_dir=data,
+            store_dir=store,
+            overrides=_overrides(set_) | output.given(precision=precision),
+            share_steps=share,
+            checkpoint_minutes=checkpoint_minutes,
+        )
     output.show(result, json, output.run_text)
 
 
@@ -141,14 +186,15 @@ def run_all(
     """Run several recipes, and write one report of all; a failed one stops no other."""
     from keras_msd.recipes import run_all as run_recipes
 
-    results = run_recipes(
-        recipes or None,
-        scale,
-        out,
-        data_dir=data,
-        store_dir=store,
-        overrides=_overrides(set_),
-    )
+    with _goes_on():
+        results = run_recipes(
+            recipes or None,
+            scale,
+            out,
+            data_dir=data,
+            store_dir=store,
+            overrides=_overrides(set_),
+        )
     output.show(results, json, output.runs_text)
     if any("error" in result for result in results):
         raise typer.Exit(1)
@@ -169,6 +215,8 @@ def embed(
     json: Json = False,
 ) -> None:
     """Turn sentences into vectors."""
+    from keras_msd.data.readers.lines import read_texts
+
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
@@ -194,6 +242,7 @@ def search(
 ) -> None:
     """Find the sentences nearest to a query."""
     from keras_msd import search as find
+    from keras_msd.data.readers.lines import read_texts
 
     matches = find(open_source(encoder), query, read_texts(sentences), top)
     output.show([match._asdict() for match in matches], json, output.matches_table)
@@ -212,6 +261,26 @@ def report(
     several = any(folder.glob("*/scores.json"))
     page = write_report_of_all(folder) if several else write_report(folder)
     output.show({"report": str(page)}, json, output.lines_text)
+
+
+def _use_backend(backend: str | None) -> None:
+    """Have Keras take a backend, for this process; None leaves it what it is.
+
+    Raises:
+        InputError: It is none of ours, or Keras has another already.
+    """
+    if backend is None:
+        return
+    one_of(BACKENDS, backend=backend)
+    os.environ["KERAS_BACKEND"] = backend
+    import keras
+
+    if keras.backend.backend() != backend:
+        raise InputError(
+            "Keras takes one backend a process, the first that it is given. Received: "
+            f"--backend {backend}, after {keras.backend.backend()}. Start a new "
+            "process."
+        )
 
 
 def _overrides(texts: list[str] | None) -> dict[str, Any]:

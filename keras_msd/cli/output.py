@@ -5,15 +5,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from keras_msd.files import atomic_path
 from keras_msd.report.score_rows import SIZES, number, our_name, plain
+
+# Imported where they are used: `--help` needs neither, and a start shall be quick.
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.table import Table
 
 SCORES = ("cross_lingual", "monolingual", "retrieval")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -49,10 +51,16 @@ def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> No
 
 def write(parts: Iterable[Any], stderr: bool = False) -> None:
     """Print texts and tables for people."""
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
-    console = Console(stderr=stderr, width=None if stream.isatty() else 120)
+    width = None if stream.isatty() else 120
+    # Said here, as what is said to `print` does not reach the cells of tables.
+    console = Console(
+        stderr=stderr, width=width, markup=False, emoji=False, highlight=False
+    )
     for part in parts:
-        console.print(part, markup=False, highlight=False, soft_wrap=True)
+        console.print(part, soft_wrap=True)
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -107,7 +115,7 @@ def scores_text(scores: dict[str, float]) -> str:
     return ", ".join(f"{plain(key)} {number(value)}" for key, value in scores.items())
 
 
-def rows_table(rows: Sequence[dict[str, Any]]) -> Table:
+def rows_table(rows: Sequence[dict[str, Any]]) -> "Table":
     """Return the score rows of a run as a table, without scores that no row has."""
     scores = [key for key in SCORES if any(key in row for row in rows)]
     return _table(
@@ -209,11 +217,13 @@ def lines_text(result: dict[str, Any]) -> Iterator[str]:
         yield f"{key}: {value}"
 
 
-def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> None:
+def write_vectors(path: Path, sentences: Sequence[str], vectors: "np.ndarray") -> None:
     """Write a .npz file for `VectorFile`, complete or not at all.
 
     An array of strings would give every sentence the room of the longest.
     """
+    import numpy as np
+
     encoded = [sentence.encode() for sentence in sentences]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     joined = np.frombuffer(b"".join(encoded), np.uint8)
@@ -221,8 +231,12 @@ def write_vectors(path: Path, sentences: Sequence[str], vectors: np.ndarray) -> 
         np.savez(file, text=joined, ends=ends, vectors=vectors)
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+) -> "Table":
     """Return a table whose first columns begin at the left; the first is not broken."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for place, head in enumerate(heads):
         justify: Any = "left" if place < left else "right"

@@ -1,5 +1,6 @@
 """Batches for `fit` on any Keras backend, without TensorFlow."""
 
+import copy
 import shutil
 import tempfile
 import weakref
@@ -10,9 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import padded_length
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs
 from keras_msd.data.pair_table import PairTable, table_key
@@ -28,26 +28,47 @@ Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 class Batches(keras.utils.PyDataset):
     """Batches `(x, y)` that are found by their number in a pass.
 
-    A subclass has `__len__`, `_batch(index)`, `max_length` and `multiple`.
+    A subclass has `batch(position)`, and sets all attributes but `whole`.
 
     Attributes:
         dataset: Name of the function that makes the same batches for TensorFlow.
         max_length: Most tokens of a text.
         multiple: Padded lengths are multiples of this.
+        position: Place in the stream where the current pass begins.
+        steps: Batches in a pass.
+        identity: Hash of what decides the stream, to know it again; the guides'
+            vectors count by their fingerprints.
+        whole: What these batches are the rest of, if they are.
     """
 
     dataset: str
     max_length: int
     multiple: int
+    position: int
+    steps: int
+    identity: str
+    whole: "Batches | None" = None
+
+    def __len__(self) -> int:
+        """Return the number of batches in a pass."""
+        return self.steps
 
     def __getitem__(self, index: int) -> Batch:
         """Return batch `index` of the current pass."""
         if not 0 <= index < len(self):
             raise IndexError(f"batch {index} of {len(self)}")
-        return self._batch(index)
+        return self.batch(self.position + index)
 
-    def _batch(self, index: int) -> Batch:
+    def batch(self, position: int) -> Batch:
+        """Return the batch at any place of the stream; no state changes."""
         raise NotImplementedError
+
+    def after(self, count: int) -> "Batches":
+        """Return the pass without its first `count` batches."""
+        rest = copy.copy(self)
+        rest.position, rest.steps = self.position + count, self.steps - count
+        rest.whole = self  # a temporary folder lives as long as the whole
+        return rest
 
     def on_epoch_begin(self) -> None:
         """Refuse what Keras cannot do.
@@ -101,7 +122,6 @@ class PairBatches(Batches):
 
     Attributes:
         table: The `PairTable`.
-        position: Place in the stream where the current pass begins.
 
     Raises:
         InputError: A text cannot be read, an argument is out of range, or a table was
@@ -136,8 +156,8 @@ class PairBatches(Batches):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        checks.at_least(0, start=start)
-        checks.at_least(1, epochs=epochs)
+        at_least(0, start=start)
+        at_least(1, epochs=epochs)
         if not isinstance(pairs, PairTable) and folder is None:
             folder = tempfile.mkdtemp(prefix="keras_msd_")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -153,29 +173,49 @@ class PairBatches(Batches):
         )
         self.max_length, self.multiple = self.table.max_length, multiple
         self.position = start
-        self._steps = self.stream.steps(1)
+        self.steps = self.stream.steps(1)
         self._endless = epochs is None
         if epochs is not None:
-            self._steps = self.stream.steps(epochs) - start
-            if self._steps < 1:
+            self.steps = self.stream.steps(epochs) - start
+            if self.steps < 1:
                 raise InputError(
                     "`start` must be below the number of batches. Received: "
-                    f"start={start}, {self._steps + start} batches in {epochs} epochs."
+                    f"start={start}, {self.steps + start} batches in {epochs} epochs."
                 )
         self._last_given = False
         self._guides = {
             name: (_checked(name, guide)[0], guide_rows(self.table, *guide))
             for name, guide in guides.items()
         }
+        self.identity = digest(
+            self.table.key,
+            repr((batch_size, token_budget, seed, temperature, drop_remainder)),
+            repr((multiple, start)),
+            *(
+                part
+                for name, (store, side) in sorted(guides.items())
+                for part in (name, store.fingerprint, side)
+            ),
+        )
 
-    def __len__(self) -> int:
-        """Return the number of batches in a pass."""
-        return self._steps
-
-    def _batch(self, index: int) -> Batch:
-        batch = self.batch(self.position + index)
-        self._last_given |= index == self._steps - 1
+    def __getitem__(self, index: int) -> Batch:
+        """Return batch `index` of the current pass."""
+        batch = super().__getitem__(index)
+        self._last_given |= index == self.steps - 1
         return batch
+
+    def after(self, count: int) -> Batches:
+        """Return the pass without its first `count` batches.
+
+        Raises:
+            InputError: `epochs` was not given: the pass has no end.
+        """
+        if self._endless:
+            raise InputError(
+                "Training that can go on where it stopped needs an end. Received: "
+                "batches without `epochs`. Give `pair_dataset(..., epochs=3)`."
+            )
+        return super().after(count)
 
     def batch(self, position: int) -> Batch:
         """Return the batch at any place of the stream; no state changes."""
@@ -206,7 +246,7 @@ class PairBatches(Batches):
         Keras also calls this after it looked at the first batch to build a model.
         """
         if self._endless and self._last_given:
-            self.position += self._steps
+            self.position += self.steps
         self._last_given = False
 
 

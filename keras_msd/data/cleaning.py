@@ -4,8 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 
 # Control characters end words; marks without width or meaning vanish. The joiners
 # U+200C and U+200D stay: Persian, Indic scripts and emoji are spelt with them.
@@ -55,9 +54,9 @@ class Cleaning:
     ratio_from: int = 60
 
     def __post_init__(self) -> None:
-        checks.at_least(1, min_chars=self.min_chars, max_words=self.max_words)
-        checks.at_least(1, max_ratio=self.max_ratio)
-        checks.at_least(0, ratio_from=self.ratio_from)
+        at_least(1, min_chars=self.min_chars, max_words=self.max_words)
+        at_least(1, max_ratio=self.max_ratio)
+        at_least(0, ratio_from=self.ratio_from)
         if self.max_chars < self.min_chars:
             raise InputError(
                 "`max_chars` must be at least `min_chars`. Received: "

@@ -12,17 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
 WINDOW_PAIRS = 8192  # the same where a token budget decides on the batches
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
-GOLDEN, FIRST, SECOND = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def _scramble(value: np.ndarray) -> np.ndarray:
@@ -97,7 +93,7 @@ def file_shares(sizes: Sequence[int], temperature: float) -> np.ndarray:
     Returns:
         float64 `(files,)`, sum 1.
     """
-    checks.at_least(1, temperature=temperature)
+    at_least(1, temperature=temperature)
     weights = (np.asarray(sizes) / np.max(sizes)) ** (1 / temperature)
     return weights / weights.sum()
 
@@ -176,11 +172,11 @@ class BatchStream:
         drop_remainder: bool = True,
         multiple: int = 8,
     ) -> None:
-        checks.at_least(1, batch_size=batch_size, multiple=multiple)
+        at_least(1, batch_size=batch_size, multiple=multiple)
         if token_budget is not None:
             # The longest pair must fit.
             longest = -(-table.max_length // multiple) * multiple
-            checks.at_least(2 * longest, token_budget=token_budget)
+            at_least(2 * longest, token_budget=token_budget)
         sizes = [file.stop - file.start for file in table.files]
         self.order = EpochOrder(sizes, seed, temperature)
         self.table, self.seed, self.multiple = table, seed, multiple

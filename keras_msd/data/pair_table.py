@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
 from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable
@@ -120,7 +119,7 @@ class PairTable:
             InputError: As `TextTable.build`; or `folder` holds a table of another
                 corpus, tokenizer or setting.
         """
-        checks.at_least(2, max_length=max_length)
+        at_least(2, max_length=max_length)
         folder = Path(folder)
         if isinstance(pairs, TextTable):
             if options:

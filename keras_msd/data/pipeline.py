@@ -101,9 +101,11 @@ def _dataset(batches: Batches, signature: Any) -> tf.data.Dataset:
     dataset = tf.data.Dataset.from_generator(
         lambda: _one_pass(source()), output_signature=signature
     )
-    dataset.batches = batches
     known = tf.data.experimental.assert_cardinality(len(batches))
-    return dataset.apply(known).prefetch(AHEAD)
+    dataset = dataset.apply(known).prefetch(AHEAD)
+    dataset.batches, dataset.identity = batches, batches.identity
+    dataset.after = lambda count: _dataset(batches.after(count), signature)
+    return dataset
 
 
 def _one_pass(batches: Any) -> Iterator[Any]:

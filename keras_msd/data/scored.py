@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import pad_batch
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
 from keras_msd.data.order import mix, permutation
 from keras_msd.evaluate.similarity import Row, read_sts
+from keras_msd.files import digest
 
 # Name -> (lowest gold score, highest, what is taken off, what divides the rest).
 GOLD_SCALES = {"over_5": (0.0, 5.0, 0.0, 5.0), "from_1": (1.0, 5.0, 1.0, 4.0)}
@@ -39,7 +39,7 @@ def scale_gold(
         >>> msd.data.scale_gold([0, 2.5, 5], "over_5")
         array([0. , 0.5, 1. ], dtype=float32)
     """
-    checks.one_of(GOLD_SCALES, scale=scale)
+    one_of(GOLD_SCALES, scale=scale)
     lowest, highest, first, divisor = GOLD_SCALES[scale]
     scores = np.asarray(gold, np.float64)
     fits = (scores >= lowest) & (scores <= highest)
@@ -146,7 +146,7 @@ class ScoredBatches(Batches):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        checks.at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
+        at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
         self.gold = np.array([row[0] for row in rows], np.float32)
         fits = (self.gold >= 0) & (self.gold <= 1)
         if not fits.all():
@@ -168,16 +168,15 @@ class ScoredBatches(Batches):
         }
         self._pad_id = tokenizer.pad_id
         self.batch_size, self.max_length = batch_size, longest
-        self.epochs, self.seed, self.multiple = epochs, seed, multiple
+        self.seed, self.multiple = seed, multiple
+        self.position, self.steps = 0, epochs * self.steps_per_epoch
+        given = batch_size, longest, epochs, seed, multiple
+        self.identity = digest(tokenizer.fingerprint, repr(given), repr(list(rows)))
 
     @property
     def steps_per_epoch(self) -> int:
         """Number of full batches in an epoch."""
         return len(self.gold) // self.batch_size
-
-    def __len__(self) -> int:
-        """Return the number of batches in the pass."""
-        return self.epochs * self.steps_per_epoch
 
     def rows(self, index: int) -> np.ndarray:
         """Return the rows of batch `index`, int64 `(n,)`."""
@@ -185,8 +184,9 @@ class ScoredBatches(Batches):
         draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
         return permutation(draws, len(self.gold), mix(self.seed, epoch))
 
-    def _batch(self, index: int) -> Batch:
-        rows = self.rows(index)
+    def batch(self, position: int) -> Batch:
+        """Return the batch at any place of the pass; no state changes."""
+        rows = self.rows(position)
         x: dict[str, np.ndarray] = {}
         for side, ids in self._ids.items():
             texts = [ids[row] for row in rows]

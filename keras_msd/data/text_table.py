@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.order import file_shares, mix, permutation
@@ -131,7 +130,7 @@ class TextTable:
         folder = Path(folder)
         limits = {"limit_per_file": limit_per_file}
         limits["limit_per_language"] = limit_per_language
-        checks.at_least(1, **limits)
+        at_least(1, **limits)
         cleaning = cleaning or Cleaning()
         settings = repr((VERSION, asdict(cleaning), limits, seed, temperature))
         key = digest(settings, pairs.digest())

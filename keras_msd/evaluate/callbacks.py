@@ -13,6 +13,8 @@ from keras_msd.evaluate.translations import translation_accuracy
 from keras_msd.evaluate.vectors import mse
 
 FLOATS = (float, np.floating)
+# Of a training that is stopped and goes on.
+STATE = "record", "step", "best", "best_step", "_looks_since_best", "_weights"
 
 
 class ScoreCallback(keras.callbacks.Callback):
@@ -54,9 +56,23 @@ class ScoreCallback(keras.callbacks.Callback):
         checks.at_least(1, every=every, patience=patience)
         self.encoder, self.score, self.name = encoder, score, name
         self.every, self.best_weights, self.patience = every, best_weights, patience
+        self._goes_on = False
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps: all scores, and the best weights so far."""
+        return {name: getattr(self, name) for name in STATE}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state; the next `fit` is the rest of that training."""
+        for name in STATE:
+            setattr(self, name, state[name])
+        self._goes_on = True
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Take the scores before training, so that unfit data is refused at once."""
+        if self._goes_on:
+            self._goes_on = False
+            return
         self.record: list[dict[str, Any]] = []
         self.step, self.best, self.best_step = 0, float("-inf"), 0
         self._before = self._looks_since_best = 0

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.evaluate.costs import cost
 from keras_msd.evaluate.sets import SETS, EvaluationSet, evaluation_set
+from keras_msd.files import read_json, write_json
 from keras_msd.registry import loaded
 
 Settings = Mapping[str, Any]
@@ -119,6 +120,7 @@ def score_row(
     encoder: Any,
     full: bool = True,
     others: bool = True,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Return sizes and scores of one encoder.
 
@@ -129,6 +131,8 @@ def score_row(
         full: All scores; otherwise the cross-lingual one alone, which reads a quarter
             of the sentences.
         others: With `full`, sets such as Tatoeba in the other languages there, too.
+        kept: Folder where the scores of each set are kept as they come, and found when
+            the same encoder is scored again; None keeps none.
 
     Returns:
         `parameters`, `bytes`, `table_bytes` where known; the scores of each set by the
@@ -138,11 +142,15 @@ def score_row(
         of the second begin with its own.
     """
     row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
-    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others)
+    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others, kept)
 
 
 def score_teacher_row(
-    recipe: Settings, data_dir: Path, teacher: Any, encoder: Any | None
+    recipe: Settings,
+    data_dir: Path,
+    teacher: Any,
+    encoder: Any | None,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Return a teacher's scores in the languages it knows, and its size.
 
@@ -151,13 +159,14 @@ def score_teacher_row(
         data_dir: The data folder.
         teacher: Has `encode`.
         encoder: The teacher as an encoder of ours, None if it is none.
+        kept: As for `score_row`.
     """
     sizes = cost(encoder) if encoder is not None else {}
     sets = asked_sets(recipe)
     if not recipe["teacher"]["multilingual"]:
         sets = [asked._replace(languages=[]) for asked in sets]
         sets = [asked for asked in sets if asked.record.similarity]
-    return sizes | _scores(sets, data_dir, teacher)
+    return sizes | _scores(sets, data_dir, teacher, kept=kept)
 
 
 def _scores(
@@ -166,15 +175,26 @@ def _scores(
     encoder: Any,
     full: bool = True,
     others: bool = True,
+    kept: Path | None = None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {}
+
+    def score(asked: Asked, suffix: str = "", **options: Any) -> dict[str, Any]:
+        path = kept / f"{asked.record.name}{suffix}.json" if kept else None
+        if path and path.is_file():
+            return dict(read_json(path))
+        scores = asked.score(encoder, data_dir, **options)
+        if path:
+            write_json(path, scores)
+        return scores
+
     for asked in sets:
         if full:
-            _add(row, asked, asked.score(encoder, data_dir))
+            _add(row, asked, score(asked))
             if others and (rest := asked.others(data_dir)):
-                _add(row, rest, rest.score(encoder, data_dir), "_others")
+                _add(row, rest, score(rest, "_others"), "_others")
         elif asked.record.similarity:
-            scores = asked.score(encoder, data_dir, within=False)
+            scores = score(asked, within=False)
             scores.pop("monolingual", None)
             _add(row, asked, scores)
     return row

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, nearest
-from keras_msd.registry import Record, Registry, loaded
+from keras_msd.registry import Record, Registry, loaded, read_records
 
 if TYPE_CHECKING:
     from keras_msd.evaluate.vectors import SentenceEncoder
@@ -102,60 +102,13 @@ def similarity_set(name: str, words: str, **parts: Any) -> EvaluationSet:
     return EvaluationSet(name=name, words=words, **(usual | parts))
 
 
-STS2017: dict[str, Any] = {
-    "splits": ("test",),
-    "score": "keras_msd.evaluate.similarity_sets.score_sts2017",
-    "files": "keras_msd.evaluate.similarity_sets.sts2017_files",
-}
+def _record(**parts: Any) -> EvaluationSet:
+    make = similarity_set if parts.get("similarity") else EvaluationSet
+    return make(**parts)
+
+
 SETS: Registry[EvaluationSet] = Registry(
-    "evaluation set",
-    similarity_set("stsb", "the STS benchmark in several languages"),
-    similarity_set(
-        "sts2017", "STS 2017, six tracks", arguments={"extended": False}, **STS2017
-    ),
-    similarity_set(
-        "sts2017-extended",
-        "STS 2017, ten tracks",
-        arguments={"extended": True},
-        **STS2017,
-    ),
-    similarity_set("sick", "SICK"),
-    similarity_set("made", "the made corpus"),
-    EvaluationSet(
-        name="tatoeba",
-        words="Tatoeba: precision at 1 x100, both ways",
-        splits=("test",),
-        score="keras_msd.evaluate.translations.retrieval_folder",
-        files="keras_msd.evaluate.translations.tatoeba_files",
-        folder="tatoeba",
-        scores={"precision": "retrieval"},
-        label="Tatoeba",
-        others="keras_msd.evaluate.translations.other_tatoeba",
-    ),
-    EvaluationSet(
-        name="un",
-        words="UN: precision at 1 x100 among all sentences",
-        splits=("all",),
-        score="keras_msd.evaluate.translations.un_folder",
-        files="keras_msd.evaluate.translations.un_files",
-        folder="un",
-        languages=("es", "fr", "ru", "zh"),
-        options=("queries", "engine"),
-        scores={"precision": "un"},
-        label="UN",
-    ),
-    EvaluationSet(
-        name="bucc2018",
-        words="BUCC: best F1 x100 of mined pairs on the training split",
-        splits=("train", "sample", "test"),
-        score="keras_msd.evaluate.bitext.score_bucc",
-        files="keras_msd.evaluate.bitext.bucc_files",
-        folder="bucc2018",
-        languages=("de", "fr", "ru", "zh"),
-        options=("tuned_on", "margin", "engine"),
-        scores={"f1": "bucc"},
-        label="BUCC",
-    ),
+    "evaluation set", *read_records(_record, Path(__file__).with_name("sets.toml"))
 )
 
 

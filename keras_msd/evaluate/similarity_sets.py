@@ -263,7 +263,7 @@ def read_sts_folder(
         >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
         {'en': [(5.0, 'A cat.', 'A cat!')]}
     """
-    return _aligned_rows(folder, languages, split, dataset)
+    return _aligned_rows(_aligned_files(folder, languages, split, dataset), split)
 
 
 def stsb_multilingual(
@@ -321,7 +321,8 @@ def read_stsb_multilingual(
         >>> msd.evaluate.read_stsb_multilingual(".", split="dev", pairs=False)
         {'en': [(0.5, 'A cat.', 'It rains.')]}
     """
-    return _aligned_rows(folder, languages, split, "stsb", pairs)
+    files = _aligned_files(folder, languages, split, "stsb")
+    return _aligned_rows(files, split, pairs)
 
 
 def score_aligned(
@@ -334,8 +335,8 @@ def score_aligned(
     within: bool = True,
 ) -> dict[str, Any]:
     """Score a set as `EvaluationSet` says; files in our layout may be of any size."""
-    rows = _aligned_rows(folder, languages, split, dataset, hint=hint)
-    return sts_aligned(encoder, rows, within)
+    files = _aligned_files(folder, languages, split, dataset, hint)
+    return sts_aligned(encoder, _aligned_rows(files, split), within)
 
 
 def aligned_files(
@@ -346,15 +347,9 @@ def aligned_files(
 
 
 def _aligned_rows(
-    folder: str | Path,
-    languages: Iterable[str] | None,
-    split: str,
-    dataset: str,
-    pairs: bool | None = None,
-    hint: str = "",
+    files_of: dict[str, list[SetFile]], split: str, pairs: bool | None = None
 ) -> dict[str, list[Row]]:
     rows = {}
-    files_of = _aligned_files(folder, languages, split, dataset, hint)
     for code, files in files_of.items():
         published = files[0].layout.read is read_delimited
         whole = published if pairs is None else pairs
@@ -367,7 +362,7 @@ def _aligned_files(
     languages: Iterable[str] | None,
     split: str,
     dataset: str,
-    hint: str,
+    hint: str = "",
 ) -> dict[str, list[SetFile]]:
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")

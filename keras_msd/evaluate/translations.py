@@ -3,17 +3,17 @@
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.checks import InputError, existing_folder
+from keras_msd.arrays import in_chunks
+from keras_msd.checks import InputError
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.readers import moses
-from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.lines import read_lines, read_texts
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
     Layout,
@@ -324,7 +324,8 @@ def retrieval_streamed(
             f"{translations.shape}, {translations.dtype}, for {len(queries)} queries."
         )
     if isinstance(candidates, str | Path):
-        candidates = _blocks(text for _, text in read_lines(Path(candidates)))
+        lines = (text for _, text in read_lines(Path(candidates)))
+        candidates = in_chunks(lines, STREAMED)
     seen = 0
 
     def vectors() -> Iterator[np.ndarray]:
@@ -350,6 +351,9 @@ def retrieval_streamed(
     }
 
 
+UN = Layout(re.compile(r"UNv1\.0\.(en-\w+|6way)\.en(?:\.gz)?"), read_texts)
+
+
 def un_folder(
     encoder: SentenceEncoder,
     folder: str | Path,
@@ -364,9 +368,8 @@ def un_folder(
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds `UNv1.0.en-<xx>.en` and `UNv1.0.en-<xx>.<xx>`, or a folder
-            `en-<xx>` with them, as the corpus unpacks; or `UNv1.0.6way.en` and
-            `UNv1.0.6way.<xx>`, or a folder `6way` with them; .gz too.
+        folder: Holds, at any depth, `UNv1.0.en-<xx>.en` with `UNv1.0.en-<xx>.<xx>`, or
+            `UNv1.0.6way.en` with `UNv1.0.6way.<xx>`, as the corpus unpacks; .gz too.
         languages: Codes, such as `es`.
         queries: How many English sentences are looked up, evenly spread; all if None.
             All translations are candidates in any case.
@@ -401,7 +404,7 @@ def un_folder(
         rows = np.linspace(0, len(pairs) - 1, count).astype(np.int64)
         queried = set(rows.tolist())
         texts = [english for row, (english, _) in enumerate(pairs) if row in queried]
-        blocks = _blocks(other for _, other in pairs)
+        blocks = in_chunks((other for _, other in pairs), STREAMED)
         single[f"en-{code}"] = retrieval_streamed(encoder, texts, blocks, rows, engine)
     return over_tracks(single, ["precision"], ["queries", "candidates"])
 
@@ -439,24 +442,14 @@ class _DistinctPairs:
 
 
 def _english_file(folder: str | Path, language: str) -> Path:
-    folder = existing_folder(folder, "folder of the UN corpus")
-    pair = f"en-{language}"
+    pair, there = f"en-{language}", find_parts(folder, [UN])
     for name in (pair, "6way"):
-        for place in (folder, folder / name, folder / "un" / name):
-            for ending in ("", ".gz"):
-                file = place / f"UNv1.0.{name}.en{ending}"
-                if file.is_file():
-                    return file
+        if name in there:
+            return there[name][0].path
     raise InputError(
         f"`{folder}` must hold UNv1.0.{pair}.en and UNv1.0.{pair}.{language}, or "
-        f"UNv1.0.6way.en and UNv1.0.6way.{language}, plain or .gz, there or in {pair}/ "
-        "or 6way/. Received: no English file of these names. Unpack "
+        f"UNv1.0.6way.en and UNv1.0.6way.{language}, plain or .gz, at any depth. "
+        "Received: no English file of these names. Unpack "
         f"UNv1.0.{pair}.tar.gz or UNv1.0.6way.tar.gz of the United Nations Parallel "
         "Corpus there."
     )
-
-
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    texts = iter(texts)
-    while block := list(islice(texts, STREAMED)):
-        yield block

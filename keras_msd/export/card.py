@@ -90,7 +90,7 @@ def write_card(
     } | facts
     write_json(folder / CARD, card)
     with atomic_path(folder / TEXT) as temporary:
-        temporary.write_text(card_text(card), encoding="utf-8")
+        temporary.write_text("\n".join([*_lines(card), ""]), encoding="utf-8")
     return card
 
 
@@ -191,18 +191,6 @@ def _file_facts(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": checksum}
 
 
-def card_text(card: Mapping[str, Any]) -> str:
-    """Return the card as Markdown.
-
-    Args:
-        card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
-            `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
-            where there is one `parity`, `operators`, `not_delegated`, `warning` and the
-            licences.
-    """
-    return "\n".join(_lines(card)) + "\n"
-
-
 def score_title(name: str) -> str:
     """Return what people call a score of `evaluate.sts` or `evaluate.sts_aligned`."""
     kind = "" if name == "spearman" else f"{name.replace('_', '-')} "
@@ -210,6 +198,14 @@ def score_title(name: str) -> str:
 
 
 def _lines(card: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the card as Markdown.
+
+    Args:
+        card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
+            `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
+            where there is one `parity`, `operators`, `not_delegated`, `warning` and the
+            licences.
+    """
     yield f"# Sentence encoder, {card['format']}"
     yield ""
     yield (

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.export.quantization import SCHEMES
-from keras_msd.registry import Record, Registry, loaded
+from keras_msd.registry import Record, Registry, loaded, read_records
 
 Run = Callable[[list[str]], np.ndarray]
 TOKENIZERS = ("unigram", "wordpiece")
@@ -111,111 +111,7 @@ class Format(Record):
 
 
 FORMATS = Registry(
-    "format",
-    Format(
-        name="saved_model",
-        write="keras_msd.export.saved_model.exporter.write",
-        load="keras_msd.export.saved_model.exporter.load",
-        model_file="1/saved_model.pb",
-        quantize=ALL,
-        libraries=("tensorflow", "tensorflow-text"),
-        warning="A SavedModel is a program: load only one from a source you trust.",
-        how_to_load="""\
-import tensorflow as tf
-import tensorflow_text  # registers the tokenizer's operations
-
-model = tf.saved_model.load("FOLDER/1")
-encode = model.signatures["serving_default"]
-vectors = encode(text=tf.constant(["A sentence."]))["embedding"]  # float32 (n, dim)
-# TensorFlow Serving: --model_base_path=FOLDER, an absolute path.
-""",
-    ),
-    Format(
-        name="litert",
-        write="keras_msd.export.litert.exporter.write_ids",
-        load="keras_msd.export.litert.files.load_ids",
-        model_file="model.tflite",
-        quantize=ALL,
-        libraries=("tensorflow", "ai-edge-litert"),
-        warning="A model is a program: load only one from a source you trust.",
-        how_to_load="""\
-import sys
-import zipfile
-
-import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-
-sys.path.append("FOLDER")
-from portable_tokenizer import PortableTokenizer  # a file of this folder
-
-model = "FOLDER/model.tflite"  # also a zip archive that holds the tokenizer
-with zipfile.ZipFile(model) as archive:
-    tokenizer = PortableTokenizer(archive.read("tokenizer.json"))
-embed = Interpreter(model).get_signature_runner("serving_default")
-vectors = []
-for ids in tokenizer.encode(["A sentence."]):
-    ids = np.array([ids], np.int32)
-    vectors += list(embed(token_ids=ids, padding_mask=np.ones_like(ids))["embedding"])
-""",
-    ),
-    Format(
-        name="litert_text",
-        write="keras_msd.export.litert.exporter.write_text",
-        load="keras_msd.export.litert.files.load_text",
-        model_file="model.tflite",
-        quantize=ALL,
-        tokenizers=("unigram",),
-        libraries=("tensorflow", "tensorflow-text", "mediapipe"),
-        warning="A model is a program: load only one from a source you trust.",
-        how_to_load="""\
-from mediapipe.tasks.python.text import TextEmbedder
-
-with TextEmbedder.create_from_model_path("FOLDER/model.tflite") as embedder:
-    # One text a call; MediaPipe ends it at a NUL character.
-    vector = embedder.embed("A sentence.").embeddings[0].embedding  # float32 (dim,)
-""",
-    ),
-    Format(
-        name="onnx",
-        write="keras_msd.export.onnx.exporter.write_ids",
-        load="keras_msd.export.onnx.exporter.load_ids",
-        model_file="model.onnx",
-        quantize=ALL,
-        how_to_load="""\
-import sys
-
-import numpy as np
-import onnxruntime
-
-sys.path.append("FOLDER")
-from portable_tokenizer import PortableTokenizer  # a file of this folder
-
-session = onnxruntime.InferenceSession("FOLDER/model.onnx")
-description = session.get_modelmeta().custom_metadata_map["tokenizer"]
-rows = PortableTokenizer(description.encode()).encode(["A sentence."])
-token_ids = np.array(rows, np.int32)  # rows of one length; pad others at the right
-inputs = {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
-vectors = session.run(["embedding"], inputs)[0]  # float32 (n, dim)
-""",
-    ),
-    Format(
-        name="onnx_text",
-        write="keras_msd.export.onnx.exporter.write_text",
-        load="keras_msd.export.onnx.exporter.load_text",
-        model_file="model.onnx",
-        quantize=ALL,
-        how_to_load="""\
-import numpy as np
-import onnxruntime
-import onnxruntime_extensions
-
-options = onnxruntime.SessionOptions()
-options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
-session = onnxruntime.InferenceSession("FOLDER/model.onnx", options)
-text = np.array(["A sentence."], object)
-vectors = session.run(["embedding"], {"text": text})[0]  # float32 (n, dim)
-""",
-    ),
+    "format", *read_records(Format, Path(__file__).with_name("formats.toml"))
 )
 
 

@@ -112,10 +112,8 @@ def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
 def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     backend = tokenizer.backend
     known = backend.get_vocab(with_added_tokens=False)
-    added = backend.get_added_tokens_decoder().values()
-    names = [token.content for token in added if not token.special]
-    if names:
-        raise _refused(f"added tokens: {', '.join(names[:5])}")
+    if added := tokenizer.added_tokens():
+        raise _refused(f"added tokens: {added}")
     if known.get(backend.model.unk_token) != tokenizer.unknown_id:
         raise _refused(f"two unknown tokens, one of them {backend.model.unk_token}")
     return {

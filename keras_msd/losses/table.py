@@ -1,9 +1,10 @@
 """The losses by the names that recipes use."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from keras_msd.registry import Record, Registry, loaded
+from keras_msd.registry import Record, Registry, loaded, read_records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,20 +23,8 @@ class LossRecord(Record):
     make: str | type
 
 
-_CLASSES = {
-    "additive_margin_softmax": "similarities.AdditiveMarginSoftmax",
-    "cosine_similarity_mse": "distances.CosineSimilarityMSE",
-    "embedding_mse": "distances.EmbeddingMSE",
-    "feature_distillation": "distances.FeatureDistillation",
-    "logit_distillation": "similarities.LogitDistillation",
-    "multilingual_contrastive": "similarities.MultilingualContrastive",
-}
 LOSSES = Registry(
-    "loss",
-    *(
-        LossRecord(name=name, make=f"keras_msd.losses.{path}")
-        for name, path in _CLASSES.items()
-    ),
+    "loss", *read_records(LossRecord, Path(__file__).with_name("table.toml"))
 )
 
 

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import keras
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from keras_msd import checks
 from keras_msd.arrays import pad_batch, unit_rows
@@ -229,8 +231,6 @@ class Encoder:
 
     def save(self, folder: str | Path) -> None:
         """Write the encoder's folder; it appears complete or not at all."""
-        from safetensors.numpy import save_file
-
         with atomic_path(folder) as temporary:
             temporary.mkdir()
             config = self.config.model_dump()
@@ -317,9 +317,6 @@ def load_saved(folder: str | Path, pooling: str | None = None) -> Encoder:
     Raises:
         InputError: A file is missing, truncated or does not fit the others.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     folder = checks.existing_folder(folder, "encoder folder")
     origin = str(folder / CONFIG)
     record = read_json(folder / CONFIG)

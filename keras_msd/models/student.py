@@ -1,11 +1,12 @@
 """Students: an assistant's first layers run repeatedly, or many narrow layers."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least, divides, one_of
+from keras_msd.files import read_toml
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.tokenizers.base import Tokenizer
 
@@ -19,28 +20,11 @@ class Shape(NamedTuple):
     num_heads: int
 
 
-# Rows 10 to 12 have feed-forward layers no wider than the rest, as in MobileBERT.
+_TABLES = read_toml(Path(__file__).with_name("rows.toml"))
 ROWS: dict[int | str, Shape] = {
-    0: Shape(12, 768, 3072, 12),
-    1: Shape(6, 768, 3072, 12),
-    2: Shape(3, 768, 3072, 12),
-    3: Shape(12, 384, 1536, 12),
-    4: Shape(12, 192, 768, 12),
-    5: Shape(24, 384, 1536, 12),
-    6: Shape(24, 256, 1024, 8),
-    7: Shape(24, 192, 768, 12),
-    8: Shape(24, 128, 512, 8),
-    9: Shape(24, 64, 256, 8),
-    10: Shape(24, 256, 256, 4),
-    11: Shape(24, 192, 192, 4),
-    12: Shape(24, 128, 128, 4),
+    int(row): Shape(*sizes) for row, sizes in _TABLES["rows"].items()
 }
-ROWS |= {
-    "LaBSE": ROWS[0],
-    "LEALLA-large": ROWS[6],
-    "LEALLA-base": ROWS[7],
-    "LEALLA-small": ROWS[8],
-}
+ROWS |= {name: ROWS[row] for name, row in _TABLES["names"].items()}
 
 
 def build_student(
@@ -81,9 +65,9 @@ def build_student(
             f"{config.num_layers}, assistant repeats={config.repeats}."
         )
     if repeats is None:
-        checks.divides({"unit_layers": unit_layers}, {"depth": config.num_layers})
+        divides({"unit_layers": unit_layers}, {"depth": config.num_layers})
         repeats = config.num_layers // unit_layers
-    checks.at_least(1, unit_layers=unit_layers, repeats=repeats)
+    at_least(1, unit_layers=unit_layers, repeats=repeats)
     same_table = bottleneck_dim is None
     if same_table:
         bottleneck_dim = config.bottleneck_dim
@@ -136,7 +120,7 @@ def thin_deep(
     if row is None:
         shape = _by_rule(fields.get("hidden_dim"))
     else:
-        checks.one_of(ROWS, row=row)
+        one_of(ROWS, row=row)
         shape = ROWS[row]._asdict()
     settings = shape | {"max_positions": 512, "num_types": 2, "pooling": "cls"} | fields
     if "hidden_dim" in settings:

@@ -3,40 +3,13 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from keras_msd.files import atomic_path
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { margin: 0 auto; max-width: 70rem; padding: 1rem;
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-.scroll { overflow-x: auto; margin: .5rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums;
-  overflow-wrap: normal; }
-th, td { padding: .35rem .75rem; text-align: right; vertical-align: top;
-  border-bottom: 1px solid var(--line); }
-th:first-child, .text th, .text td { text-align: left; }
-tbody th { font-weight: normal; }
-tbody tr:nth-child(odd) { background: var(--soft); }
-ol { margin: 0; padding-left: 1.25rem; }
-dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr;
-  gap: .25rem 1rem; margin: .5rem 0; }
-dt { font-weight: 600; }
-dd { margin: 0; }
-.grid { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-figure { margin: 0; max-width: 44rem; padding: .75rem;
-  border: 1px solid var(--line); border-radius: .5rem; }
-figcaption { font-weight: 600; }
-figure svg { width: 100%; height: auto; }
-.source, small { opacity: .7; font-size: .85rem; }
-pre { overflow-x: auto; background: var(--soft); padding: .75rem; font-size: .85rem; }
-@media (max-width: 36rem) { dl { grid-template-columns: 1fr; gap: 0; }
-  dd { margin-bottom: .5rem; } }
-"""
+# Its policy makes the browser refuse anything that is not in this file.
+PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
 class Html(str):
@@ -155,21 +128,7 @@ def section(title: str, blocks: Iterable[Block], source: str) -> str:
 
 def whole_page(title: str, body: str) -> str:
     """Return a page that a browser lets fetch nothing, from a body that is HTML."""
-    # The policy makes the browser refuse anything that is not in this file.
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{escape(title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-{body}</body>
-</html>
-"""
+    return PAGE.substitute(title=escape(title), body=body)
 
 
 def write_page(path: Path, text: str) -> Path:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from io import StringIO
 from itertools import cycle
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -19,34 +19,15 @@ from keras_msd.report.score_rows import ScoreRow, by_student, having, plain
 Points = Sequence[tuple[float, float]]
 P = ParamSpec("P")
 
-INK = "#010203"  # stands for the colour of the page's text
 # Okabe and Ito's colours: told apart with any colour vision, on white and on black.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#888888")
+STYLE: Any = mpl.rc_params_from_file(
+    Path(__file__).with_name("plots.mplstyle"), use_default_template=False
+)
+COLOURS = STYLE["axes.prop_cycle"].by_key()["color"]
+INK = STYLE["text.color"]  # stands for the colour of the page's text
 MARKERS = "osD^vP*X"
 LEVELS = ("assistant", "closed_form")  # kinds of rows that no stage of a student moves
 FEW = 40  # points of a line that are marked
-STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "keras_msd",  # the same figure has the same bytes
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.facecolor": "none",
-    "axes.prop_cycle": cycler(color=COLOURS),
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": INK,
-    "grid.alpha": 0.15,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "figure.facecolor": "none",
-}
 
 
 def as_svg(draw: Callable[Concatenate[Axes, P], None]) -> Callable[P, str]:

@@ -1,104 +1,15 @@
 """A run's settings in words."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from keras_msd.evaluate.rows import asked_sets
+from keras_msd.files import read_toml
 from keras_msd.recipes.stages.kinds import SQUARED, STAGE_KINDS
 from keras_msd.report.score_rows import in_order, plain
 
-# How well-known settings are said, in this order; `{}` is the value. A value that is
-# false or empty is not said, so that its phrase says what is on.
-TEACHER = {
-    "source": "source {}",
-    "dim": "width {}",
-    "multilingual": "knows all languages, its vector of each side is the guide",
-}
-DATA = {
-    "pairs_per_language": "at most {} pairs a language",
-    "pairs_per_file": "at most {} pairs a file",
-    "max_characters": "at most {} characters a line",
-    "max_length": "at most {} tokens a sentence",
-    "temperature": "temperature of sampling {}",
-    "sts_train_rows": "{} made rows of STS to train on",
-    "seed": "seed {}",
-}
-ENCODER = {
-    "row": "shape of row {} of the paper",
-    "num_layers": "{} layers",
-    "hidden_dim": "width {}",
-    "num_heads": "{} heads",
-    "intermediate_dim": "feed-forward width {}",
-    "dropout": "dropout {}",
-    "bottleneck_dim": "word table of width {}",
-    "projection_dim": "projected to {}",
-    "normalize_first": "layer normalisation in front of each block: {}",
-    "zero_residuals": "residuals begin at zero",
-    "embedding_layer_norm": "layer normalisation of the embedding",
-    "layer_norm_epsilon": "its epsilon {}",
-    "word_branch": "word branch: {}",
-    "pooling": "{} pooling",
-    "normalize": "vectors of length one",
-    "start": "start: {}",
-    "layers": "layers of the {} assistant",
-    "changes": "of its own, {}",
-}
-STAGE = {
-    "skip": "only for students that say so",
-    "widths": "widths {}",
-    "of": "trains the {}",
-    "corpora": "corpora {}",
-    "pairs_per_language": "at most {} pairs a language",
-    "sets": "STS sets and their scales: {}",
-    "languages": "languages {}",
-    "dev_set": "weights chosen on {} dev",
-    "dev_languages": "of its languages {}",
-    "evaluate_every": "every {} updates",
-    "patience": "ends after {} scores without a new best",
-    "batch_size": "batches of {}",
-    "chunk_size": "{} pairs in memory at a time",
-    "learning_rate": "learning rate {}",
-    "warmup": "warm-up over {} of the steps",
-    "warmup_steps": "warm-up over {} steps",
-    "schedule": "{} schedule",
-    "weight_decay": "weight decay {}",
-    "clip_norm": "gradient norm at most {}",
-    "target": "contrastive target: {}",
-    "kd_weight": "weight of the squared errors {}",
-    "contrastive_weight": "weight of the contrastive term {}",
-    "ams_weight": "weight of AMS {}",
-    "feature_weight": "weight of the feature term {}",
-    "logit_weight": "weight of the logit term {}",
-    "feature": "feature term: {}",
-    "margin": "margin {}",
-    "scale": "scale {}",
-    "temperature": "temperature {}",
-    "frozen": "not trained: {}",
-    "branch_alone": "the word branch alone is trained",
-    "per_token": "per token: {}",
-    "scored": "scored {} times on the way",
-}
-STARTS = {
-    "closed_form": "scored in rows of their own",
-    "ridge": "ridge {}",
-    "body_weight": "body of a grown assistant weighs {}",
-    "branch_scale": "word branch weighs {} in a student's table",
-}
-EVALUATE = {
-    "intermediate": "rows before a model's last: {}",
-    "neighbours": "{} neighbours of a query",
-    "artefacts": "finished models are timed and exported",
-}
-
-SOURCES = {
-    "train": "trained on the pairs",
-    "assistant": "the assistant's own",
-    "teacher": "the teacher's own",
-}
-CORPORA = {
-    "made": "sentences that the project makes itself",
-    "folder": "corpora of the data folder",
-}
+WORDS = read_toml(Path(__file__).with_name("words.toml"))
 OF_RECURRENT = ("unit_layers", "layers")  # mean nothing for thin, deep ones
 OF_SETS = ("sets", "languages", "splits", "sts", "split", "retrieval", "un", "bucc")
 OF_BRANCH = ("body_weight", "branch_scale")
@@ -120,7 +31,7 @@ def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
     left_out = ", ".join(plain(name) for name in stages if name not in ran)
     seed = recipe.get("recipe", {}).get("seed")
     parts = [
-        ("Teacher", _join("", recipe.get("teacher", {}), TEACHER)),
+        ("Teacher", _join("", recipe.get("teacher", {}), WORDS["teacher"])),
         ("Data", _data(recipe.get("data", {}))),
         ("Tokenizer", _tokenizer(recipe.get("tokenizer", {}))),
         ("Assistant", _assistant(recipe.get("assistant", {}))),
@@ -183,7 +94,7 @@ def _data(data: Section) -> str:
     if not data:
         return ""
     kind: str = data.get("kind", "pairs")
-    start = CORPORA.get(kind, kind)
+    start = WORDS["corpora"].get(kind, kind)
     if corpora := data.get("corpora"):
         start += f" ({', '.join(corpora)})"
     if languages := data.get("languages"):
@@ -193,20 +104,22 @@ def _data(data: Section) -> str:
         said["temperature"] = "infinity, all files equally often"
     if not data.get("sts_train_rows"):
         said.pop("sts_train_rows", None)
-    return _join(start, said, DATA)
+    return _join(start, said, WORDS["data"])
 
 
 def _tokenizer(tokenizer: Section) -> str:
     source: str = tokenizer.get("source", "")
     said = _without(tokenizer, "source")
-    return _join(SOURCES.get(source, source), said, {"vocabulary_size": "{} pieces"})
+    return _join(WORDS["sources"].get(source, source), said, WORDS["tokenizer"])
 
 
 def _assistant(assistant: Section) -> str:
     source = assistant.get("source", "new")
     if source != "new":
         return "" if source == "none" else f"{source}."
-    return _join("new" if assistant else "", _without(assistant, "source"), ENCODER)
+    return _join(
+        "new" if assistant else "", _without(assistant, "source"), WORDS["encoder"]
+    )
 
 
 def _student(student: Section) -> str:
@@ -225,7 +138,7 @@ def _student(student: Section) -> str:
             f"{plain(stage)}: {value_in_words(change)}"
             for stage, change in changes.items()
         )
-    return _join(start, said, ENCODER)
+    return _join(start, said, WORDS["encoder"])
 
 
 def _unit(layers: int | None, repeats: int | None) -> str:
@@ -242,7 +155,7 @@ def _starts(recipe: Section) -> str:
     fitted = new and (branched or assistant.get("start", "random") != "random")
     if not said.get("closed_form") and not fitted and "ridge" not in begun:
         said.pop("ridge", None)
-    return _join("", said if branched else _without(said, *OF_BRANCH), STARTS)
+    return _join("", said if branched else _without(said, *OF_BRANCH), WORDS["starts"])
 
 
 def _stage(name: str, stage: Section) -> str:
@@ -253,7 +166,7 @@ def _stage(name: str, stage: Section) -> str:
         said.pop("warmup", None)
     if name == "reduce_teacher" and not said.get("widths"):
         start = f"for students whose feature is synchronized; {start}"
-    return _join(start, said, STAGE)
+    return _join(start, said, WORDS["stage"])
 
 
 def _losses(stages: dict[str, Section]) -> str:
@@ -281,7 +194,7 @@ def _scores(recipe: dict[str, Any]) -> str:
         if asked is not first:
             split = "" if asked.split == asked.record.splits[0] else f" {asked.split}"
             text += f"; {asked.record.words}{split}, {_counted(asked.languages)}"
-    return _join(text, _without(recipe["evaluate"], *OF_SETS), EVALUATE)
+    return _join(text, _without(recipe["evaluate"], *OF_SETS), WORDS["evaluate"])
 
 
 def _counted(languages: list[str]) -> str:

@@ -18,6 +18,7 @@ from keras_msd.stages.cached_gradients import (
     CachedGradients,
     check_chunks,
 )
+from keras_msd.stages.checkpoint import Checkpoint
 
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
 
@@ -277,6 +278,20 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if jit_compile is None:
             jit_compile = use_xla() and not options.get("run_eagerly")
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
+
+    def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
+        """Train as every Keras model; with a `Checkpoint`, go on where it stopped.
+
+        Args:
+            x: Batches.
+            *arguments: As for every Keras model.
+            **options: The same; where a `Checkpoint` is among the callbacks, all but
+                `x` are named.
+        """
+        for callback in options.get("callbacks") or ():
+            if isinstance(callback, Checkpoint):
+                return callback.train(self, super().fit, x, **options)
+        return super().fit(x, *arguments, **options)
 
     def make_train_function(self, force: bool = False) -> None:
         """Make the function that `fit` calls.

@@ -9,6 +9,8 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
 
+STATE = "updates", "warned", "before"  # of a training that is stopped and goes on
+
 logger = logging.getLogger(__name__)
 
 
@@ -55,11 +57,27 @@ class CollapseMonitor(keras.callbacks.Callback):
             )
         self.x, self.threshold = x, threshold
         self.every, self.until = every, until
+        self._state: dict[str, Any] | None = None
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {name: getattr(self, name) for name in STATE}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state; the next `fit` is the rest of that training."""
+        self._state = state
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Count from here."""
-        self.updates, self.warned = 0, False
-        self._before = self._iterations()
+        new: dict[str, Any] = {
+            "updates": 0,
+            "warned": False,
+            "before": self._iterations(),
+        }
+        state, self._state = self._state or new, None
+        self.updates: int = state["updates"]
+        self.warned: bool = state["warned"]
+        self.before: int = state["before"]
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
@@ -68,7 +86,7 @@ class CollapseMonitor(keras.callbacks.Callback):
         if self.warned or self.updates >= self.until:
             return
         looks = self.updates // self.every
-        self.updates = self._iterations() - self._before
+        self.updates = self._iterations() - self.before
         if self.updates > self.until or self.updates // self.every == looks:
             return
         cosine = self.mean_cosine()

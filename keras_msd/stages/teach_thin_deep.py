@@ -6,8 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
@@ -98,9 +97,9 @@ class TeachThinDeep(Stage):
         **options: Any,
     ) -> None:
         weights = {"ams": ams_weight, "feature": feature_weight, "logit": logit_weight}
-        checks.at_least(0, **{f"{term}_weight": weights[term] for term in weights})
-        checks.at_least(1, teacher_dim=teacher_dim)
-        checks.one_of(FEATURES, feature=feature)
+        at_least(0, **{f"{term}_weight": weights[term] for term in weights})
+        at_least(1, teacher_dim=teacher_dim)
+        one_of(FEATURES, feature=feature)
         weights = {term: weight for term, weight in weights.items() if weight}
         if not weights:
             raise InputError(

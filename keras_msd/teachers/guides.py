@@ -6,9 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd import checks
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
 from keras_msd.layers.pooling import Pooling
 from keras_msd.models.network import forward_pass, use_xla
@@ -106,7 +105,7 @@ class EmbeddingGuide:
         Raises:
             InputError: `texts` is a single string or holds something else.
         """
-        texts = checks.sentences(texts)
+        texts = sentences(texts)
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for rows, batch in self.encoder._batches(texts, 256):
             block = self._forward(batch).reshape(len(rows), -1)

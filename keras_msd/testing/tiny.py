@@ -1,21 +1,14 @@
 """Pairs, a tokenizer and encoders that are made in a moment."""
 
+from pathlib import Path
 from typing import Any
 
 from keras_msd.data.pair import Pair
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.tokenizers.base import Tokenizer
 
-SENTENCES = [
-    ("The cat sleeps on the chair.", "Die Katze schläft auf dem Stuhl.", "de"),
-    ("A dog runs in the park.", "Ein Hund läuft im Park.", "de"),
-    ("We drink coffee in the morning.", "Wir trinken am Morgen Kaffee.", "de"),
-    ("The train arrives at noon.", "Der Zug kommt mittags an.", "de"),
-    ("The cat sleeps on the chair.", "Le chat dort sur la chaise.", "fr"),
-    ("A dog runs in the park.", "Un chien court dans le parc.", "fr"),
-    ("She reads a long book.", "Elle lit un long livre.", "fr"),
-    ("The house is very old.", "La maison est très vieille.", "fr"),
-]
+_LINES = Path(__file__).with_name("sentences.tsv").read_text("utf-8").splitlines()
+SENTENCES = [tuple(line.split("\t")) for line in _LINES]
 
 
 def tiny_pairs() -> list[Pair]:

@@ -3,8 +3,7 @@
 import tensorflow as tf
 import tensorflow_text
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import part_of_kind
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
@@ -43,8 +42,8 @@ class GraphTokenizer(tf.Module):
         self, tokenizer: Tokenizer, max_length: int, length: int | None = None
     ) -> None:
         super().__init__(name="graph_tokenizer")
-        checks.at_least(2, max_length=max_length)
-        checks.at_least(max_length, length=length)
+        at_least(2, max_length=max_length)
+        at_least(max_length, length=length)
         self.max_length, self.length = max_length, length
         self.pad_id = tokenizer.pad_id
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
@@ -110,12 +109,10 @@ class WordPieceIds(tf.Module):
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:
         super().__init__(name="wordpiece")
-        added = tokenizer.backend.get_added_tokens_decoder().values()
-        names = [token.content for token in added if not token.special]
-        if names:
+        if added := tokenizer.added_tokens():
             raise InputError(
                 "A WordPiece tokenizer in a graph must have no added tokens besides "
-                f"special ones. Received: {', '.join(names[:5])}. Run it in Python."
+                f"special ones. Received: {added}. Run it in Python."
             )
         rules = character_rules(tokenizer.backend)
         columns = map(tf.constant, zip(*rules, strict=True))

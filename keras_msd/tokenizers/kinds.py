@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.files import read_table
-from keras_msd.registry import Record, Registry, loaded
+from keras_msd.registry import Record, Registry, loaded, read_records
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 
 
@@ -59,34 +58,7 @@ class TokenizerKind(Record):
 
 
 TOKENIZERS = Registry(
-    "kind",
-    TokenizerKind(
-        name="unigram",
-        implementation="keras_msd.tokenizers.sentencepiece.SentencePieceTokenizer",
-        checkpoint_files=(
-            ("sentencepiece.bpe.model",),
-            ("sentencepiece.model",),
-            ("spiece.model",),
-        ),
-        json_model="Unigram",
-        graph="keras_msd.tokenizers.graph.UnigramIds",
-        trimming="keras_msd.tokenizers.trim.UnigramTrimming",
-    ),
-    TokenizerKind(
-        name="wordpiece",
-        implementation="keras_msd.tokenizers.tokenizer_json.WordPieceTokenizer",
-        checkpoint_files=(("vocab.txt",),),
-        json_model="WordPiece",
-        graph="keras_msd.tokenizers.graph.WordPieceIds",
-        trimming="keras_msd.tokenizers.trim.WordPieceTrimming",
-    ),
-    TokenizerKind(
-        name="bytepair",
-        implementation="keras_msd.tokenizers.tokenizer_json.BytePairTokenizer",
-        checkpoint_files=(("vocab.json", "merges.txt"),),
-        json_model="BPE",
-        trimming="keras_msd.tokenizers.trim.BytePairTrimming",
-    ),
+    "kind", *read_records(TokenizerKind, Path(__file__).with_name("kinds.toml"))
 )
 
 
@@ -123,7 +95,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
         >>> msd.tokenizers.load_tokenizer("tokenizer").encode([""])
         [[0, 2]]
     """
-    folder = checks.existing_folder(folder, "tokenizer folder")
+    folder = existing_folder(folder, "tokenizer folder")
     settings = read_table(folder / CONFIG)
     if "kind" not in settings:
         raise InputError(
@@ -132,7 +104,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
             "of published checkpoints."
         )
     tokenizer_class = TOKENIZERS[settings.pop("kind")].tokenizer_class
-    path = checks.existing_file(folder / tokenizer_class.definition_file)
+    path = existing_file(folder / tokenizer_class.definition_file)
     return tokenizer_class.from_definition(path.read_bytes(), settings, f"`{path}`")
 
 
@@ -159,7 +131,7 @@ def read_checkpoint_tokenizer(
         >>> msd.tokenizers.read_checkpoint_tokenizer(".").encode(["Cats"])
         [[2, 4, 5, 3]]
     """
-    folder = checks.existing_folder(folder, "checkpoint folder")
+    folder = existing_folder(folder, "checkpoint folder")
     path = folder / "tokenizer.json"
     if path.is_file():
         kind = _kind_of_json(path)

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from keras_msd import checks
-from keras_msd.checks import InputError, explained, sentences
+from keras_msd.checks import InputError, at_least, explained, sentences
 from keras_msd.files import read_json
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import TOKENIZERS
@@ -319,8 +318,8 @@ def train_unigram(
     """
     from sentencepiece import SentencePieceTrainer
 
-    checks.at_least(5, vocabulary_size=vocabulary_size)
-    checks.at_least(_LEAST_SAMPLE, sample=sample)
+    at_least(5, vocabulary_size=vocabulary_size)
+    at_least(_LEAST_SAMPLE, sample=sample)
     if not 0 < character_coverage <= 1:
         raise InputError(
             "`character_coverage` must be above 0 and at most 1. Received: "

@@ -172,6 +172,12 @@ class WordPieceTokenizer(BackendTokenizer):
     vocabulary_file = "vocab.txt"
     default_tokens = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 
+    def added_tokens(self) -> str:
+        """Return the first added tokens that are not special, for messages."""
+        added = self.backend.get_added_tokens_decoder().values()
+        names = [token.content for token in added if not token.special]
+        return ", ".join(names[:5])
+
     @classmethod
     def from_vocabulary(cls, path: Path, lowercase: bool) -> Self:
         """Read a vocab.txt alone, whose special tokens have BERT's names."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import part_of_kind
 from keras_msd.tokenizers.sentencepiece import parse
@@ -178,7 +177,7 @@ def choose_pieces(
     Raises:
         InputError: `keep` or `min_count` does not fit, or `counts` is all zeros.
     """
-    checks.at_least(1, min_count=min_count)
+    at_least(1, min_count=min_count)
     share = isinstance(keep, float) and 0 < keep <= 1
     number = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
     if not (keep is None or share or number):

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, one_of
 from keras_msd.files import read_toml
 
 HERE = Path(__file__).parent
@@ -150,7 +149,7 @@ def corpus(name: str) -> Corpus:
         >>> corpus("ted2020").licence
         'CC BY-NC-ND 4.0 (TED Talks Usage Policy): no commercial use'
     """
-    checks.one_of(corpora(), name=name)
+    one_of(corpora(), name=name)
     return corpora()[name]
 
 

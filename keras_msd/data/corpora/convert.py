@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import normalize
 from keras_msd.data.corpora.archives import (
     Lines,
@@ -97,7 +96,7 @@ class DevSplit:
     """
 
     def __init__(self, size: int = LARGEST, one_in: int = ONE_IN) -> None:
-        checks.at_least(1, size=size, one_in=one_in)
+        at_least(1, size=size, one_in=one_in)
         self.size = size
         self.bound = 2**64 // one_in
         self.kept: dict[int, Pair] = {}

@@ -11,16 +11,6 @@ from importlib import resources
 
 LANGUAGES = ("ar", "de", "es", "fr", "it", "nl", "tr")
 ALL_LANGUAGES = ("en", *LANGUAGES)
-TABLES = (
-    "subjects",
-    "adjectives",
-    "verbs",
-    "objects",
-    "places",
-    "times",
-    "weather",
-    "templates",
-)
 # What a difference costs on the scale of 0 to 5: (to a related word, to another one).
 COSTS = {
     "subject": (1.2, 2.2),
@@ -83,7 +73,7 @@ def lines_of(name: str) -> list[str]:
 
 @cache
 def table(name: str) -> tuple[Entry, ...]:
-    """Return all rows of one of `TABLES`, in the order of the file."""
+    """Return all rows of a word list or of the templates, in the order of the file."""
     rows = csv.DictReader(lines_of(name), delimiter="\t", quoting=csv.QUOTE_NONE)
     return tuple(
         Entry(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_msd.checks import InputError
-from keras_msd.registry import Record, Registry
+from keras_msd.registry import Record, Registry, read_records
 
 if TYPE_CHECKING:
     from keras_msd.data.pair import PairFile
@@ -98,36 +98,5 @@ class Readers(Registry[Reader]):
 
 
 READERS = Readers(
-    "format",
-    Reader(
-        name="tsv",
-        suffixes=(".tsv",),
-        read="keras_msd.data.readers.tsv.read",
-    ),
-    Reader(
-        name="tmx",
-        suffixes=(".tmx",),
-        read="keras_msd.data.readers.tmx.read",
-        language="keras_msd.data.readers.tmx.first_language",
-    ),
-    Reader(
-        name="jsonl",
-        suffixes=(".jsonl", ".ndjson"),
-        read="keras_msd.data.readers.jsonl.read",
-        language="keras_msd.data.readers.jsonl.first_language",
-    ),
-    Reader(
-        name="gettext",
-        suffixes=(".po", ".mo"),
-        read="keras_msd.data.readers.gettext.read",
-        language="keras_msd.data.readers.gettext.first_language",
-    ),
-    Reader(
-        name="moses",
-        suffixes=(".en",),
-        read="keras_msd.data.readers.moses.read",
-        claims="keras_msd.data.readers.moses.claims",
-        opens="keras_msd.data.readers.moses.opened",
-        words="two files `x.en` and `x.<language>`",
-    ),
+    "format", *read_records(Reader, Path(__file__).with_name("readers.toml"))
 )

@@ -18,6 +18,7 @@ from keras_msd.export.litert.files import (
     SIGNATURE,
     TOKENIZER,
     delegation,
+    open_interpreter,
     require_litert,
     with_files,
 )
@@ -78,9 +79,7 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
     shapes = dict.fromkeys(INPUTS, "int32[n, length]"), f"float32[n, {encoder.dim}]"
     facts = _write(model, scheme.blocks, path, shapes, {TOKENIZER: description})
     copy_reader(path)
-    interpreter = runtime.Interpreter(str(path / FILE), num_threads=1)
-    interpreter.allocate_tensors()
-    delegated = delegation(interpreter)
+    delegated = delegation(open_interpreter(runtime, path / FILE))
     if left := [name for name in HEAVY if name in delegated.left]:
         raise ExportError(
             "XNNPACK must run every operator with much to compute. Received: "

@@ -20,6 +20,7 @@ import numpy as np
 from keras_msd.checks import InputError, existing_file, require
 from keras_msd.export.formats import FORMATS, Run
 from keras_msd.export.portable import load_portable
+from keras_msd.stderr import sieved_stderr
 
 FILE = FORMATS["litert"].model_file
 SIGNATURE = "serving_default"
@@ -87,6 +88,18 @@ def require_litert() -> Any:
     )
 
 
+def open_interpreter(runtime: Any, file: Path, threads: int = 1) -> Any:
+    """Return LiteRT's interpreter of a model, with its tensors allocated.
+
+    Raises:
+        RuntimeError, ValueError: LiteRT cannot take the model.
+    """
+    interpreter = runtime.Interpreter(str(file), num_threads=threads)
+    with sieved_stderr():  # XNNPACK notes its first use
+        interpreter.allocate_tensors()
+    return interpreter
+
+
 def load_ids(path: str | Path, threads: int | None = None) -> Run:
     """Load a model in LiteRT as a function from sentences to float32 `(n, dim)`.
 
@@ -109,7 +122,7 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
         )
     tokenizer = load_portable(files[TOKENIZER])
     try:
-        interpreter = runtime.Interpreter(str(file), num_threads=threads or 1)
+        interpreter = open_interpreter(runtime, file, threads or 1)
         embed = interpreter.get_signature_runner(SIGNATURE)
         inputs, outputs = embed.get_input_details(), embed.get_output_details()
         width = int(outputs["embedding"]["shape"][-1])
@@ -159,7 +172,8 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
     file = Path(path) / FILE
     read_files(file)
     try:
-        embedder = mediapipe.TextEmbedder.create_from_model_path(str(file))
+        with sieved_stderr():  # XNNPACK notes its first use
+            embedder = mediapipe.TextEmbedder.create_from_model_path(str(file))
     except (RuntimeError, ValueError) as error:
         raise InputError(
             f"`{file}` is not a model for MediaPipe's TextEmbedder: {error}. Export "

@@ -159,12 +159,10 @@ def _wordpiece_ids(
         InputError: The tokenizer has added tokens, or prepares text in another way
             than BERT.
     """
-    added = tokenizer.backend.get_added_tokens_decoder().values()
-    names = [token.content for token in added if not token.special]
-    if names:
+    if added := tokenizer.added_tokens():
         raise InputError(
             "A WordPiece tokenizer in an ONNX file must have no added tokens besides "
-            f"special ones. Received: {', '.join(names[:5])}. {NO_FORMAT}"
+            f"special ones. Received: {added}. {NO_FORMAT}"
         )
     text = without_nul(graph, text, tokenizer.encode_plain)
     text = _prepared(graph, tokenizer, text)

@@ -52,10 +52,10 @@ def facts(run: Run) -> dict[str, Any]:
     """Return what a run must have when it goes on as it had when it began.
 
     Returns:
-        `code`, `environment()`, and `files`: hashes of those that the run is scored and
-        its regression trained on, by their paths in the data folder.
+        `code`, `computes_in`, `environment()`, and `files`: hashes of those that the
+        run is scored and its regression trained on, by their paths in the data folder.
     """
-    machine = {"code": code_digest(PLAN)} | environment()
+    machine = {"code": code_digest(PLAN), "computes_in": run.precision} | environment()
     if run.recipe.data.kind == "made":
         return machine | {"files": {}}
     files = run.evaluation_files()

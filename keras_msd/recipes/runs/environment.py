@@ -3,6 +3,7 @@
 import ast
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -19,6 +20,7 @@ LIBRARIES = (
     *("jax", "keras", "keras-hub", "numpy", "scipy", "sentencepiece", "tensorflow"),
     *("tokenizers", "tensorflow-text"),
 )
+TABLES = (".toml", ".tsv")  # data of the modules in the same folder
 SWITCHES = ("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS", "XLA_FLAGS")
 
 
@@ -52,8 +54,9 @@ def _digest(path: Path, size: int, changed: int) -> str:
 def code_digest(module: str) -> str:
     """Return the hash of a module and of everything that it leads to.
 
-    Records that were registered from outside count for every module, with the file that
-    they are written in.
+    The tables in the folders of these modules count as well. Records that were
+    registered from outside count for every module, with the file that they are
+    written in.
 
     Args:
         module: Dotted name of a module of this package.
@@ -64,9 +67,11 @@ def code_digest(module: str) -> str:
 @lru_cache
 def _code_digest(module: str, of_users: tuple[str, ...]) -> str:
     paths = {name: module_files()[name] for name in modules_behind(module)}
+    rooms = {path.parent for path in paths.values()}
+    tables = (path for suffix in TABLES for path in ROOT.rglob(f"*{suffix}"))
+    used = [path for path in tables if path.parent in rooms]
+    paths |= {path.relative_to(ROOT).as_posix(): path for path in used}
     paths |= {name: Path(str(sys.modules[name].__file__)) for name in of_users}
-    tables = ROOT.rglob("*.tsv")
-    paths |= {path.relative_to(ROOT).as_posix(): path for path in tables}
     return digest(
         *(part for name in sorted(paths) for part in (name, paths[name].read_bytes()))
     )
@@ -77,7 +82,8 @@ def modules_behind(module: str) -> frozenset[str]:
     """Return a module of this package and all of ours that it leads to.
 
     An import counts wherever it stands, at the top or in a function, and so does a
-    text that is a dotted path of ours, as records name what they load on use. Of the
+    text that is a dotted path of ours, as records name what they load on use, and the
+    name of a table of records beside the module, for all that the table names. Of the
     packages around a module only what they import at once counts.
 
     Args:
@@ -118,6 +124,7 @@ def _named_in(module: str) -> frozenset[str]:
         names.update(_imported(node))
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.update(_known(node.value))
+            names.update(_named_in_table(path.parent / node.value))
         pending += ast.iter_child_nodes(node)
     return frozenset(names)
 
@@ -135,6 +142,13 @@ def _imported(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module:
         for alias in node.names:
             yield from _known(f"{node.module}.{alias.name}")
+
+
+def _named_in_table(path: Path) -> Iterator[str]:
+    """Yield the modules that a table of records names; none where there is no table."""
+    if path.suffix == ".toml" and path.is_file():
+        for dotted in re.findall(rf"{PACKAGE}\.[\w.]+", path.read_text("utf-8")):
+            yield from _known(dotted)
 
 
 def _known(dotted: str) -> Iterator[str]:

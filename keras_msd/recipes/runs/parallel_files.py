@@ -24,11 +24,7 @@ def training_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
     Raises:
         InputError: The folder, a language or a corpus is not there.
     """
-    files = _pairs(recipe, data_dir, "train")
-    if recipe.data.corpora:
-        check_corpora("data.corpora", recipe.data.corpora, files)
-        files = [it for it in files if corpus_of(it.name) in recipe.data.corpora]
-    return _every_language(recipe, data_dir, "train", files)
+    return _pairs(recipe, data_dir / "parallel" / "train", recipe.data.corpora)
 
 
 def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
@@ -37,8 +33,7 @@ def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
     Raises:
         InputError: The folder or a language is not there.
     """
-    files = _pairs(recipe, data_dir, "dev")
-    return _every_language(recipe, data_dir, "dev", files)
+    return _pairs(recipe, data_dir / "parallel" / "dev")
 
 
 def training_files(recipe: Recipe, data_dir: Path) -> list[Path]:
@@ -72,29 +67,22 @@ def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:
             )
 
 
-def _pairs(recipe: Recipe, data_dir: Path, part: str) -> list[PairFile]:
-    folder = existing_folder(data_dir / "parallel" / part, "folder of parallel files")
-    files = read_pairs(folder).files
-    return [
-        file
-        for language in recipe.data.languages
-        for file in files
-        if file.language == language
-    ]
-
-
-def _every_language(
-    recipe: Recipe, data_dir: Path, part: str, files: list[PairFile]
-) -> list[PairFile]:
+def _pairs(recipe: Recipe, folder: Path, corpora: Sequence[str] = ()) -> list[PairFile]:
+    found = read_pairs(existing_folder(folder, "folder of parallel files")).files
+    languages = recipe.data.languages
+    files = [it for code in languages for it in found if it.language == code]
+    if corpora:
+        check_corpora("data.corpora", corpora, files)
+        files = [it for it in files if corpus_of(it.name) in corpora]
     there = {file.language for file in files}
-    if absent := [code for code in recipe.data.languages if code not in there]:
-        names = (part == "train" and recipe.data.corpora) or ("<corpus>",)
+    if absent := [code for code in languages if code not in there]:
+        names = corpora or ("<corpus>",)
         files_of = ", ".join(f"{name}.en-{absent[0]}.tsv.gz" for name in names)
         raise InputError(
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs parallel "
             f"files for {', '.join(f'`{code}`' for code in absent)}, and there are "
             f"none. Looked for: {files_of}, or the same in another format, in "
-            f"`{data_dir / 'parallel' / part}`. Put one there, or change "
-            "`data.languages` or `data.corpora`."
+            f"`{folder}`. Put one there, or change `data.languages` or "
+            "`data.corpora`."
         )
     return files

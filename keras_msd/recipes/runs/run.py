@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.pair import PairFile
+from keras_msd.data.pair import PairFile, Pairs
+from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest
 from keras_msd.recipes.runs.parallel_files import (
@@ -20,6 +21,7 @@ from keras_msd.recipes.runs.parallel_files import (
 from keras_msd.recipes.runs.run_folder import RunFolder
 from keras_msd.recipes.schema.recipe import Recipe
 from keras_msd.recipes.schema.settings import PairStageSettings
+from keras_msd.stages.precision import faster_precision
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 
 
@@ -39,13 +41,28 @@ class Run:
         folder: Where its steps leave their files.
         data_dir: The data folder, for recipes that read one.
         store_dir: Parent of the guide stores.
+        checkpoint_minutes: Time between two checkpoints of a stage.
     """
 
     def __init__(
-        self, recipe: Recipe, folder: RunFolder, data_dir: Path | None, store_dir: Path
+        self,
+        recipe: Recipe,
+        folder: RunFolder,
+        data_dir: Path | None,
+        store_dir: Path,
+        checkpoint_minutes: float = 5.0,
     ) -> None:
         self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
+        self.checkpoint_minutes = checkpoint_minutes
         self._given_data = data_dir
+
+    @cached_property
+    def precision(self) -> str:
+        """What stages compute in: as the run began, where that was measured."""
+        if self.recipe.precision != "auto":
+            return self.recipe.precision
+        begun = self.folder.begun().get("computes_in")
+        return str(begun) if begun else faster_precision()
 
     @property
     def data_dir(self) -> Path:
@@ -116,8 +133,6 @@ class Run:
     @cached_property
     def texts(self) -> Any:
         """All training pairs: a `TextTable`."""
-        from keras_msd.data.text_table import TextTable
-
         return TextTable.open(self.folder.step("pairs") / "texts")
 
     def pairs_of(self, settings: PairStageSettings) -> int:
@@ -134,9 +149,6 @@ class Run:
 
     def texts_of(self, stage: PairStageSettings) -> Any:
         """Return the training pairs of a stage: all, or those it limits itself to."""
-        from keras_msd.data.pair import Pairs
-        from keras_msd.data.text_table import TextTable
-
         corpora, limit = stage.corpora, stage.pairs_per_language
         if not corpora and limit is None:
             return self.texts

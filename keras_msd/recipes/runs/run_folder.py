@@ -1,8 +1,8 @@
 """The folder of a run: whose it is, who works on it, which steps are done."""
 
+import fcntl
 import json
 import math
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,21 +14,10 @@ from keras_msd.checks import InputError
 from keras_msd.files import atomic_path, read_json, remove, write_json
 from keras_msd.recipes.schema.recipe import Recipe
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _take(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 RECIPE, STAGES, DONE, BEGAN = "recipe.toml", "stages", "done.json", "began.json"
 LOCK = ".lock"
+UNFINISHED = "unfinished"  # in a step's folder: what it has so far; outlives a stop
+BEFORE = "seconds_before"  # in an action's result: seconds spent before the last stop
 SPEED, EXPORT = "speed_", "export_"  # begin the names of steps
 # Of a recipe's header only these decide results; limits of time decide none.
 HEADER, DECIDING = ("recipe.", "budget."), ("recipe.name", "recipe.seed")
@@ -80,13 +69,16 @@ class RunFolder:
         """
         self._check()
         if begun := self._begun():
-            written = self.path / BEGAN
-            before = read_json(written) if written.is_file() else {}
-            _check_facts(self.path, _flat(before), _flat(facts))
+            _check_facts(self.path, _flat(self.begun()), _flat(facts))
         with atomic_path(self.path / RECIPE) as temporary:
             temporary.write_text(self._text, encoding="utf-8")
         if not begun:
             write_json(self.path / BEGAN, facts)
+
+    def begun(self) -> dict[str, Any]:
+        """Return the facts that the run began with; none if it has not begun."""
+        written = self.path / BEGAN
+        return dict(read_json(written)) if written.is_file() else {}
 
     def _begun(self) -> bool:
         return any((self.path / STAGES).glob(f"*/{DONE}"))
@@ -110,21 +102,26 @@ class RunFolder:
 
         Args:
             name: The step.
-            action: Given the step's folder, empty; returns what later steps and the
-                scores need, as JSON.
+            action: Given the step's folder, which holds nothing but what the action
+                itself left under `UNFINISHED` when it was stopped; returns what later
+                steps and the scores need, as JSON.
             marks: Goes into the record beside the action's result and its seconds.
         """
-        record = self.record(name)
-        if record is not None:
-            return record
         folder = self.step(name)
-        remove(folder)  # what a killed run left has no mark, so nothing relies on it
-        folder.mkdir(parents=True)
-        began = time.monotonic()
-        result = dict(action(folder) or {})
-        record = {"result": result, "seconds": round(time.monotonic() - began, 3)}
-        record |= marks or {}
-        write_json(folder / DONE, record)
+        unfinished = folder / UNFINISHED
+        record = self.record(name)
+        if record is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.iterdir():  # has no mark, so nothing relies on it
+                if path != unfinished:
+                    remove(path)
+            began = time.monotonic()
+            result = dict(action(folder) or {})
+            seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
+            record = {"result": result, "seconds": round(seconds, 3)}
+            record |= marks or {}
+            write_json(folder / DONE, record)
+        remove(unfinished)
         return record
 
 
@@ -179,7 +176,7 @@ def locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "ab") as file:
         try:
-            _take(file.fileno())
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
             raise InputError(
                 "Only one process may work on a run at a time. Received: "

@@ -1,5 +1,6 @@
 """Run recipes, one or many: every step that is not done yet, then the reports."""
 
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError
 from keras_msd.files import remove, write_json
+from keras_msd.progress import place
 from keras_msd.recipes.runs.run_folder import EXPORT, RECIPE, SPEED, RunFolder, locked
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import describe, load_recipe
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 Records = Mapping[str, dict[str, Any]]
 RESULTS, ERRORS = "results.json", "errors"
+WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
 
 def run(
@@ -28,9 +31,11 @@ def run(
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     share_steps: bool = False,
+    checkpoint_minutes: float = 5.0,
 ) -> dict[str, Any]:
-    """Run a recipe, or go on with its run at the first step that is not done.
+    """Run a recipe, or go on with its run where it was stopped.
 
+    The report of a run that takes longer is written anew after each score, to look on.
     The same recipe on the same machine leaves the same bytes, however often the run was
     stopped. For that, TensorFlow's kernels are deterministic from here on, and every
     step sets Keras' random state.
@@ -46,6 +51,7 @@ def run(
         overrides: Values by dotted key over those of the recipe.
         share_steps: Take steps that another run left under `store_dir/steps`, and leave
             one's own there. The scores are the same; timings.json says what was taken.
+        checkpoint_minutes: Time between two checkpoints of a stage.
 
     Returns:
         What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`),
@@ -73,7 +79,8 @@ def run(
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
     folder = RunFolder(where, recipe)
     data = Path(data_dir) if data_dir else None
-    work = Run(recipe, folder, data, Path(store_dir or default_store_dir()))
+    store = Path(store_dir or default_store_dir())
+    work = Run(recipe, folder, data, store, checkpoint_minutes)
     do: Callable[[Step], dict[str, Any]] = partial(perform, work)
     if share_steps:
         from keras_msd.recipes.steps.shared import SharedSteps
@@ -84,10 +91,15 @@ def run(
         folder.claim(facts(work))
         make_deterministic()
         steps, records = plan(work), {}
-        for step in steps:
-            records[step.name] = do(step)
+        written = time.monotonic()
+        for number, step in enumerate(steps, 1):
+            with place(f"step {number} of {len(steps)}"):
+                records[step.name] = do(step)
             if step.name == "pairs":
                 check_stages(work)
+            if step.row and time.monotonic() - written > WATCHED_S:
+                _written(recipe, where, steps[:number], records)
+                written = time.monotonic()
         return _written(recipe, where, steps, records)
 
 

@@ -1,5 +1,6 @@
 """Find recipe files: in the installed package first, in a checkout beside it."""
 
+from functools import cache
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_file, nearest
@@ -8,6 +9,7 @@ SHARED = "_shared"
 RENAMED = {"base": SHARED, "base_lealla": "_shared_lealla"}
 
 
+@cache
 def recipe_folder() -> Path:
     """Return the folder that holds the recipe files."""
     # A wheel carries the folder inside this package, a checkout beside keras_msd.

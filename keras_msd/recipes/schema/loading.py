@@ -1,4 +1,4 @@
-"""Read a recipe: its base, its file, a scale, `--set`, each laid over the last."""
+"""Read a recipe: its files, a scale, `--set`, each laid over the last, and check it."""
 
 import tomllib
 from collections.abc import Mapping
@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.files import read_toml
-from keras_msd.recipes.schema.folders import (
-    find_recipe,
-    recipe_files,
-    shared_file,
-)
-from keras_msd.recipes.schema.messages import Layer, validated
+from keras_msd.recipes.schema.folders import find_recipe, recipe_files
+from keras_msd.recipes.schema.layers import Layer, merge, read_layers
+from keras_msd.recipes.schema.messages import validated
+from keras_msd.recipes.schema.papers import read_paper
 from keras_msd.recipes.schema.published import with_published
 from keras_msd.recipes.schema.recipe import About, Recipe, recipe_model
 
@@ -46,7 +43,7 @@ def load_recipe(
         20
     """
     path = find_recipe(name_or_path)
-    layers = _files(path)
+    layers = read_layers(path)
     about = _about(layers)
     chosen = scale or about.default_scale
     one_of(about.scales, scale=chosen)
@@ -59,13 +56,13 @@ def load_recipe(
     for part in parts:
         merged = merge(merged, part.values)
     recipe = validated(recipe_model(), merged, parts)
-    return recipe.model_copy(update={"recipe": with_published(recipe.recipe, path)})
+    return recipe.model_copy(update={"recipe": _filled(recipe.recipe, path)})
 
 
 def describe(name_or_path: str | Path) -> About:
     """Return the `[recipe]` section of a recipe file, checked."""
     path = find_recipe(name_or_path)
-    return with_published(_about(_files(path)), path)
+    return _filled(_about(read_layers(path)), path)
 
 
 def list_recipes() -> list[dict[str, Any]]:
@@ -112,16 +109,6 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
     return about | {"command": f"keras-msd {command}"}
 
 
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `above` over `below`: tables are merged, any other value is replaced."""
-    result = dict(below)
-    for key, value in above.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
-    return result
-
-
 def parse_override(text: str) -> tuple[str, Any]:
     """Split "key=value" of `--set`; the value is TOML, or else a bare word."""
     key, equals, value = text.partition("=")
@@ -136,32 +123,17 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def _files(path: Path) -> list[Layer]:
-    values = read_toml(path)
-    base = values.pop("extends", None)
-    top = Layer(str(path), values)
-    if base is None:
-        return [top]
-    if not isinstance(base, str):
-        raise InputError(
-            f"`extends` in `{path}` must be the name of a recipe file without "
-            f'.toml. Received: {base!r}. Write: extends = "_shared"'
-        )
-    below = shared_file(path, base, "extends")
-    shared = read_toml(below)
-    if "extends" in shared:
-        raise InputError(
-            f"`{below}` is extended by `{path}` and extends "
-            f"{shared['extends']!r} itself; one level is allowed. "
-            "Write the values of one of them out."
-        )
-    return [Layer(str(below), shared), top]
-
-
 def _about(layers: list[Layer]) -> About:
     headers = [Layer(label, values.get("recipe", {})) for label, values in layers]
     merged = reduce(merge, ({"recipe": header.values} for header in headers))
     return validated(About, merged["recipe"], headers, "recipe")
+
+
+def _filled(about: About, path: Path) -> About:
+    header = with_published(
+        about.model_dump(), path, lambda paper: read_paper(paper).model_dump()
+    )
+    return About.model_validate(header)
 
 
 def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,20 +4,14 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from keras_msd.checks import InputError, nearest
+from keras_msd.recipes.schema.layers import Layer
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class Layer(NamedTuple):
-    """Values of one origin: `label` is the file and table, or the option."""
-
-    label: str
-    values: Mapping[str, Any]
 
 
 def validated(

@@ -333,9 +333,15 @@ class EvaluateSettings(Settings):
 
 
 class Recipe(Settings):
-    """One experiment at one scale, as `load_recipe` gives it."""
+    """One experiment at one scale, as `load_recipe` gives it.
+
+    `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
+    takes the faster one by a measurement when the run begins. Weights, losses and the
+    optimizer's state are float32 in any case.
+    """
 
     recipe: About
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     teacher: TeacherSettings
     data: DataSettings
     tokenizer: TokenizerSettings

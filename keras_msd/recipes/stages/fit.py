@@ -9,19 +9,23 @@ from typing import Any
 import keras
 
 from keras_msd.checks import InputError
-from keras_msd.files import write_json
+from keras_msd.files import atomic_path, write_json
 from keras_msd.losses.table import loss_class
-from keras_msd.progress import track
+from keras_msd.progress import Progress
 from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run_folder import BEFORE, UNFINISHED
 from keras_msd.recipes.runs.updates import updates
 from keras_msd.recipes.schema.settings import PairStageSettings, TrainingSettings
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
 from keras_msd.stages.base import LossTerm
+from keras_msd.stages.checkpoint import Checkpoint
 from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.stages.precision import computing_in
 
 POINTS = 100  # values of each term in a stage's history
+KEPT = "steps", "terms"
 
 
 def _reads(given: Mapping[str, Any]) -> Reads:
@@ -37,7 +41,7 @@ def _reads(given: Mapping[str, Any]) -> Reads:
         sections=sections,
         steps=("pairs", "tokenizer"),
         parents=("start", "assistant", "reduction"),
-        values=("name", "settings"),
+        values=("name", "settings", "precision"),
         ignored=("step",),
         files=files,
         teacher=True,
@@ -54,8 +58,9 @@ def fit(
     start: str,
     assistant: str | None = None,
     reduction: str | None = None,
+    precision: str = "float32",
 ) -> dict[str, Any]:
-    """Run one stage and leave `encoder/` and `history.json`.
+    """Run one stage and leave `encoder/`, `history.json` and `history.csv`.
 
     Args:
         run: The run.
@@ -66,6 +71,7 @@ def fit(
         start: Step that left the encoder to train.
         assistant: Step that left the assistant, for stages that imitate it.
         reduction: Step that left the dense layer of a "synchronized" student's teacher.
+        precision: What it computes in, see `computing_in`.
 
     Returns:
         `steps` done, the rows that were drawn, called as the data call them, and what
@@ -81,7 +87,8 @@ def fit(
             f"The stage `{name}` has settings of the class {known.__name__}. "
             f"Received: {type(settings).__name__}. Take them from the recipe."
         )
-    encoder = run.encoder(start)
+    with computing_in(precision):
+        encoder = run.encoder(start)
     for layer in settings.frozen:
         encoder.model.get_layer(layer).trainable = False
     work = Fit(run, name, settings, encoder, assistant, reduction)
@@ -89,20 +96,23 @@ def fit(
     stage = _stage(kind, work)
     steps = updates(name, settings, data.rows, data.origin)
     stage.compile(optimizer=stage_optimizer(settings, steps))
-    history = History(steps, step)
-    watch = loaded(kind.watch)(work, steps, history.record)
+    sentences = 2 * settings.batch_size
+    history = History(steps, folder / "history.csv", step, sentences)
+    watch = history.watch = loaded(kind.watch)(work, steps, history.record)
+    checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)
     stage.fit(
         data.batches(math.ceil(steps / (data.rows // settings.batch_size))),
         steps_per_epoch=steps,
         shuffle=False,
         verbose=0,
-        callbacks=[history, *([watch] if watch else [])],
+        callbacks=[history, *([watch] if watch else []), checkpoint],
     )
     results = watch.results() if watch else {}
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     rows = history.done * settings.batch_size
-    return {"steps": history.done, data.unit: rows} | results
+    done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
+    return done | results
 
 
 def _stage(kind: Any, work: Fit) -> Any:
@@ -136,34 +146,65 @@ def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
 
 
 class History(keras.callbacks.Callback):
-    """Mean of each term over every few batches, and a bar.
+    """Mean of each term over every few batches: on disk as they come, and on stderr.
 
     Args:
         steps: Updates of the stage.
-        what: What the bar is called.
+        path: A table for whoever looks on: a row for each entry of the record.
+        what: What the stage is called on stderr.
+        sentences: Sentences in a batch.
 
     Attributes:
         record: `{"steps": [...], "terms": {name: [...]}}`.
         done: Updates so far.
+        watch: The callback that scores the encoder on its way, None if nothing does.
     """
 
-    def __init__(self, steps: int, what: str) -> None:
+    def __init__(self, steps: int, path: Path, what: str, sentences: int) -> None:
         super().__init__()
+        self.watch: Any = None
+        self._path, self._what, self._sentences = path, what, sentences
         self.record: dict[str, Any] = {"steps": [], "terms": {}}
         self.done = 0
         self._steps, self._every = steps, math.ceil(steps / POINTS)
-        self._bar = iter(track(range(steps), total=steps, what=what))
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done} | {key: self.record[key] for key in KEPT}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.done = state["done"]
+        self.record.update((key, state[key]) for key in KEPT)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin to count."""
+        self._progress = Progress(
+            self._what, self._steps, "sentences", self._sentences, self.done
+        )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Keep the means where it is time."""
-        next(self._bar)
-        self.done = batch + 1
+        self.done += 1
         if self.done % self._every == 0 or self.done == self._steps:
             self.record["steps"].append(self.done)
             for name, value in (logs or {}).items():
                 self.record["terms"].setdefault(name, []).append(float(value))
             self.model.reset_metrics()
+            self._write()
+        last = {name: values[-1] for name, values in self.record["terms"].items()}
+        self._progress.advance(notes=last | (self.watch.last() if self.watch else {}))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """End the bar."""
-        next(self._bar, None)
+        """Stop counting."""
+        self._progress.close()
+
+    def _write(self) -> None:
+        terms = self.record["terms"]
+        lines = [
+            ("step", *terms),
+            *zip(self.record["steps"], *terms.values(), strict=True),
+        ]
+        text = "".join(",".join(map(str, line)) + "\n" for line in lines)
+        with atomic_path(self._path) as temporary:
+            temporary.write_text(text, encoding="utf-8")

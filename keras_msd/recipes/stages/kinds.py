@@ -48,11 +48,6 @@ class Fit(NamedTuple):
 Guides = Mapping[str, tuple[Any, str]]
 
 
-def no_guides(fit: Fit) -> Guides:
-    """Return none: the goals are in the data."""
-    return {}
-
-
 def teacher_guide(fit: Fit) -> Guides:
     """Return the teacher's vectors of the English side, as `teacher`."""
     return {"teacher": (fit.run.teacher, "source")}
@@ -115,11 +110,6 @@ def thin_deep_arguments(fit: Fit) -> dict[str, Any]:
         matrix = fit.run.folder.step(fit.reduction) / "reduction.npy"
         arguments["reduction"] = np.load(matrix)
     return arguments
-
-
-def no_arguments(fit: Fit) -> dict[str, Any]:
-    """Return none."""
-    return {}
 
 
 class AlignSettings(PairStageSettings):
@@ -332,9 +322,9 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         title="The cosine of two sentences becomes their gold similarity.",
         settings=RegressSettings,
         make="keras_msd.stages.regress_similarity.RegressSimilarity",
-        guides=no_guides,
+        guides=lambda fit: {},
         needs_assistant=False,
-        arguments=no_arguments,
+        arguments=lambda fit: {},
         data="keras_msd.recipes.stages.regression.scored_data",
         watch="keras_msd.recipes.stages.regression.development_scores",
         check_files="keras_msd.recipes.stages.regression.check_regression",

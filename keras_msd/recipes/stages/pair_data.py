@@ -81,14 +81,30 @@ class ScoreCurve(keras.callbacks.Callback):
         self._places = {round(steps * part / count) for part in range(1, count + 1)}
         self._curve: dict[str, list[float]] = {"steps": [], "cross_lingual": []}
         history["scores"] = self._curve
+        self._done = 0
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self._done, "curve": self._curve}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._done = state["done"]
+        self._curve.update(state["curve"])
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Score after the updates that were chosen."""
-        if batch + 1 in self._places:
+        self._done += 1
+        if self._done in self._places:
             run, encoder = self._fit.run, self._fit.encoder
             row = score_row(run.recipe.settings(), run.data_dir, encoder, full=False)
-            self._curve["steps"].append(batch + 1)
+            self._curve["steps"].append(self._done)
             self._curve["cross_lingual"].append(row["cross_lingual"])
+
+    def last(self) -> dict[str, float]:
+        """Return the newest score by its name, if there is one."""
+        scores = self._curve["cross_lingual"]
+        return {"cross_lingual": scores[-1]} if scores else {}
 
     def results(self) -> dict[str, Any]:
         """Return nothing: the curve is in the history."""

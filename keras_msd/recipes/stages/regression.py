@@ -116,6 +116,10 @@ class DevelopmentScores(ScoreCallback):
         )
         self._history = history
 
+    def last(self) -> dict[str, float]:
+        """Return the newest score by its name."""
+        return {"dev": self.record[-1]["dev_spearman"]}
+
     def results(self) -> dict[str, Any]:
         """Return which weights were kept, and the scores before and after."""
         scores = [look["dev_spearman"] for look in self.record]

@@ -13,14 +13,20 @@ from keras_msd.recipes.steps.reads import reads
 
 @reads("data", drawn=False)
 def make_data(run: Run, folder: Path) -> None:
-    """Write the made corpus in the layout of a data folder."""
-    from keras_msd.data.made import write_made_data
+    """Write the made corpus in the layout of a data folder.
+
+    What is held out is no larger than what is trained on.
+    """
+    from keras_msd.data.made.corpus import DEV_PAIRS, STS_ROWS, write_made_data
 
     settings = run.recipe.data
+    pairs = settings.pairs_per_language or 1000
     write_made_data(
         folder / "data",
         languages=settings.languages,
-        pairs=settings.pairs_per_language or 1000,
+        pairs=pairs,
+        dev_pairs=min(DEV_PAIRS, pairs),
+        sts_rows=min(STS_ROWS, pairs),
         seed=settings.seed,
         sts_train_rows=settings.sts_train_rows,
     )

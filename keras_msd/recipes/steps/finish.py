@@ -12,6 +12,7 @@ from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.files import atomic_path, write_json
 from keras_msd.recipes.runs.parallel_files import development_pairs
 from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run_folder import UNFINISHED
 from keras_msd.recipes.steps.reads import reads
 
 SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
@@ -31,7 +32,12 @@ def score(
 ) -> dict[str, Any]:
     """Score the encoder that a step left."""
     return score_row(
-        run.recipe.settings(), run.data_dir, run.encoder(step), full, others
+        run.recipe.settings(),
+        run.data_dir,
+        run.encoder(step),
+        full,
+        others,
+        kept=folder / UNFINISHED,
     )
 
 
@@ -51,7 +57,8 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     matrix = np.load(run.folder.step(step) / "reduction.npy")
     reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
     row = {"dim": matrix.shape[1]}
-    return row | score_row(run.recipe.settings(), run.data_dir, reduced)
+    kept = folder / UNFINISHED
+    return row | score_row(run.recipe.settings(), run.data_dir, reduced, kept=kept)
 
 
 @reads(
@@ -60,7 +67,8 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
     settings = run.recipe.settings()
-    return score_teacher_row(settings, run.data_dir, run.teacher, run.teacher_encoder)
+    teacher = run.teacher, run.teacher_encoder
+    return score_teacher_row(settings, run.data_dir, *teacher, kept=folder / UNFINISHED)
 
 
 def keep(run: Run, step: str, name: str, folder: Path) -> None:

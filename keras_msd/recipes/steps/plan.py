@@ -236,6 +236,7 @@ def _stage(
         settings=settings,
         start=start,
         assistant=assistant if kind.needs_assistant else None,
+        precision=run.precision,
     )
     if getattr(settings, "feature", "") == "synchronized":
         action = partial(action, reduction=REDUCED + suffix)

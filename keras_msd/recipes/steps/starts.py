@@ -6,11 +6,18 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.data.batches import guide_rows
+from keras_msd.models.encoder import new_encoder
+from keras_msd.models.student import ROWS, build_student, thin_deep
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.schema.recipe import StudentSettings
 from keras_msd.recipes.stages.kinds import ReductionSettings
 from keras_msd.recipes.steps.data import token_lists
 from keras_msd.recipes.steps.reads import reads
+from keras_msd.starts import closed_form as forms
+from keras_msd.starts import grow
+from keras_msd.starts.dimension_reduction import reduce_dimensions
+from keras_msd.starts.tables import bottleneck, fit_ridge
 
 
 class Goals:
@@ -34,12 +41,8 @@ class Goals:
     def __getitem__(self, part: slice) -> np.ndarray:
         start, stop, _ = part.indices(len(self))
         middle = self._count
-        parts = []
-        if start < middle:
-            parts.append(self._rows(start, min(stop, middle)))
-        if stop > middle:
-            parts.append(self._rows(max(start - middle, 0), stop - middle))
-        return np.concatenate(parts)
+        spans = (start, min(stop, middle)), (max(start - middle, 0), stop - middle)
+        return np.concatenate([self._rows(a, b) for a, b in spans if a < b])
 
 
 @reads(
@@ -58,18 +61,16 @@ def fit_table(run: Run, folder: Path) -> None:
     For an assistant that is grown also the one that adds up to the teacher's input
     rows: both from a single factorisation.
     """
-    from keras_msd.starts.grow import input_sums
-    from keras_msd.starts.tables import fit_ridge
-
     store, dim = run.store(run.teacher), run.teacher.dim
-    teacher = run.teacher_encoder if _grows(run) else None
+    grows = run.given_assistant is None and run.recipe.assistant.start == "grow"
+    teacher = run.teacher_encoder if grows else None
 
     def rows(start: int, stop: int) -> np.ndarray:
         english = run.texts.texts("source", start, stop)
         vectors = store.targets(english)
         if teacher is None:
             return vectors
-        return np.concatenate([vectors, input_sums(teacher, english)], axis=1)
+        return np.concatenate([vectors, grow.input_sums(teacher, english)], axis=1)
 
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(
@@ -83,18 +84,12 @@ def fit_table(run: Run, folder: Path) -> None:
         np.save(folder / "input_table.npy", table[:, dim:])
 
 
-def _grows(run: Run) -> bool:
-    return run.given_assistant is None and run.recipe.assistant.start == "grow"
-
-
 @reads("data", steps=("tokenizer", "ridge"), values=("width",))
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
-    from keras_msd.starts.closed_form import closed_form_encoder
-
     max_length = run.recipe.data.max_length
     parts = narrowed_table(run, width)
-    encoder = closed_form_encoder(run.tokenizer, *parts, max_length=max_length)
+    encoder = forms.closed_form_encoder(run.tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
@@ -122,8 +117,6 @@ def untrained_student(
     run: Run, folder: Path, settings: StudentSettings, assistant: str
 ) -> None:
     """Build a student from the assistant that the step `assistant` left."""
-    from keras_msd.models.student import build_student
-
     student = build_student(
         run.encoder(assistant),
         unit_layers=settings.unit_layers,
@@ -136,29 +129,23 @@ def untrained_student(
 @reads("data", "starts", steps=("pairs", "tokenizer"), parents=("student", "assistant"))
 def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
     """Give a student the nearest embedding block to its assistant's."""
-    from keras_msd.starts.grow import start_student as start
-
     encoder = run.encoder(student)
     scale = run.recipe.starts.branch_scale
-    start(encoder, run.encoder(assistant), run.frequencies, scale)
+    grow.start_student(encoder, run.encoder(assistant), run.frequencies, scale)
     encoder.save(folder / "encoder")
 
 
 @reads("data", steps=("tokenizer",), parents=("step",))
 def take_branch(run: Run, folder: Path, step: str) -> None:
     """Keep the word branch of a step's encoder as an encoder of its own."""
-    from keras_msd.starts.closed_form import branch_encoder
-
-    branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
+    forms.branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
 
 
 @reads("data", steps=("pairs", "tokenizer"), parents=("step", "branch"))
 def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
     """Put the tuned branch of the step `branch` back into a step's encoder."""
-    from keras_msd.starts.closed_form import set_branch
-
     encoder = run.encoder(step)
-    set_branch(encoder, run.encoder(branch), run.frequencies)
+    forms.set_branch(encoder, run.encoder(branch), run.frequencies)
     encoder.save(folder / "encoder")
 
 
@@ -174,8 +161,6 @@ def thin_deep_student(
         shape: As `thin_deep_shape` gives it.
         output_dim: Makes its dense layer linear, with so many numbers.
     """
-    from keras_msd.models.student import thin_deep
-
     fields = shape | {"max_length": run.recipe.data.max_length}
     if output_dim is not None:
         fields |= {"projection_dim": output_dim, "projection_activation": "linear"}
@@ -184,8 +169,6 @@ def thin_deep_student(
 
 def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
     """Return the fields of a student's row, changed by those that it names."""
-    from keras_msd.models.student import ROWS
-
     shape: dict[str, Any] = {}
     if settings.row is not None:
         one_of(ROWS, row=settings.row)
@@ -210,9 +193,6 @@ def ridge_student(
         shape: As `thin_deep_shape` gives it.
         output_dim: The teacher's width, where the dense layer has as many numbers.
     """
-    from keras_msd.models.student import thin_deep
-    from keras_msd.starts.closed_form import IDENTITY, set_closed_form
-
     hidden = shape["hidden_dim"]
     encoder = thin_deep(
         run.tokenizer,
@@ -221,11 +201,13 @@ def ridge_student(
         pooling="mean",
         projection_dim=output_dim or hidden,
         projection_activation="linear",
-        **IDENTITY | shape,
+        **forms.IDENTITY | shape,
     )
     word, projection = narrowed_table(run, hidden)
     kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
-    set_closed_form(encoder, {"embedding/word": word, "projection/kernel": kernel})
+    forms.set_closed_form(
+        encoder, {"embedding/word": word, "projection/kernel": kernel}
+    )
     encoder.save(folder / "encoder")
 
 
@@ -254,8 +236,6 @@ def reduce_teacher(
         width: Numbers that are left.
         like: Instead of `width`: the step whose encoder has as many.
     """
-    from keras_msd.starts.dimension_reduction import reduce_dimensions
-
     table = run.table(run.recipe.stages["teach_thin_deep"])
     store = run.store(run.teacher)
     dim = width or run.encoder(like or "").dim
@@ -275,8 +255,6 @@ class StoredVectors:
     """A guide's vectors of one side of the pairs, read as they are needed."""
 
     def __init__(self, table: Any, store: Any, side: str) -> None:
-        from keras_msd.data.batches import guide_rows
-
         self._store, self._where = store, guide_rows(table, store, side)
         self.shape = (len(self._where), store.dim)
 
@@ -291,8 +269,6 @@ def fitted_table(run: Run, name: str = "table") -> np.ndarray:
 
 def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
     """Return the closed form's word table; of a width also what projects it back."""
-    from keras_msd.starts.tables import bottleneck
-
     table = fitted_table(run)
     return (table,) if width is None else bottleneck(table, width, run.frequencies)
 
@@ -305,8 +281,6 @@ def _fields(run: Run) -> dict[str, Any]:
 
 
 def _random(run: Run) -> Any:
-    from keras_msd.models.encoder import new_encoder
-
     return new_encoder(run.tokenizer, **_fields(run))
 
 
@@ -316,14 +290,12 @@ def _ridge(run: Run) -> Any:
     A body narrower than the vectors takes the table's SVD: its rows under the body, the
     projection after it.
     """
-    from keras_msd.starts.closed_form import closed_form_encoder
-
     fields, dim = _fields(run), run.teacher.dim
     hidden = fields.pop("hidden_dim", dim)
     width = fields.pop("bottleneck_dim", None)
     if hidden == dim:
         parts = narrowed_table(run, width)
-        return closed_form_encoder(run.tokenizer, *parts, **fields)
+        return forms.closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
             'An assistant with `start = "ridge"` has a bottleneck or a body narrower '
@@ -331,7 +303,7 @@ def _ridge(run: Run) -> Any:
             f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
         )
     word, projection = narrowed_table(run, hidden)
-    encoder = closed_form_encoder(
+    encoder = forms.closed_form_encoder(
         run.tokenizer, word, **fields | {"projection_bias": False}
     )
     values = encoder.weights() | {"projection/kernel": projection}
@@ -340,11 +312,9 @@ def _ridge(run: Run) -> Any:
 
 
 def _grown(run: Run) -> Any:
-    from keras_msd.starts.grow import grow_assistant
-
     settings = run.recipe.assistant
     teacher: Any = run.teacher_encoder  # a check before the run asks for one
-    return grow_assistant(
+    return grow.grow_assistant(
         teacher,
         run.tokenizer,
         fitted_table(run, "input_table"),

@@ -1,0 +1,55 @@
+"""Notes that runtimes write to stderr of their own accord, taken out of it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+# absl's heading, its lines of the severity "information", and LiteRT's only note.
+SIEVE = r"""
+import os, sys
+NOTES = (
+    b"WARNING: All log messages before absl::InitializeLog() is called",
+    b"INFO: Created TensorFlow Lite XNNPACK delegate",
+)
+for line in sys.stdin.buffer:
+    if not line.startswith(NOTES) and not (line[:1] == b"I" and line[1:5].isdigit()):
+        os.write(2, line)
+"""
+
+
+@contextmanager
+def sieved_stderr() -> Iterator[None]:
+    """Take notes out of what is written to file descriptor 2, if they are not wanted.
+
+    They are not where `TF_CPP_MIN_LOG_LEVEL` is 1 or more. TensorFlow writes some while
+    its libraries are loaded, before it reads that level, and LiteRT never reads it. A
+    process of its own sieves, so that the last words of a process that is killed, or
+    that gives up on an old processor, are shown too.
+    """
+    if os.environ.get(LEVEL, "") in ("", "0"):
+        yield
+        return
+    import subprocess
+
+    with ExitStack() as stack:
+        try:
+            stderr = os.dup(2)
+            stack.callback(os.close, stderr)
+            sieve = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", SIEVE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt is not meant for it
+            )
+        except OSError:  # no stderr, or no process to be had: nothing is taken out
+            yield
+            return
+        stack.enter_context(sieve)  # closes its input, then waits until all is shown
+        os.dup2(sieve.stdin.fileno(), 2)  # type: ignore[union-attr]
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)

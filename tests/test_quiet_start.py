@@ -1,0 +1,191 @@
+"""Commands start without what they do not need, and no library speaks for itself."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+import small_recipe
+
+from keras_msd.recipes.schema import overview as overviews
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import list_recipes
+from keras_msd.stderr import sieved_stderr
+from keras_msd.testing import SENTENCES, tiny_encoder
+
+SLOW = {"jax", "keras", "keras_hub", "matplotlib", "numpy", "scipy", "tensorflow"}
+KINDS = "litert", "litert_text", "onnx"
+SHORT = [
+    "evaluate.artefacts=false",
+    "evaluate.intermediate=none",
+    'evaluate.sets=["made"]',
+    "starts.closed_form=false",
+    "stages.teach_assistant.skip=true",
+    "stages.align_embedding.skip=true",
+    "stages.teach_student.skip=true",
+]
+IN_TURN = """
+import json, sys
+from keras_msd.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+NOTE = b"I0000 00:00:17.5  2972 cudart_stub.cc:31] Could not find cuda drivers\n"
+HEADING = (
+    b"WARNING: All log messages before absl::InitializeLog() is called are written "
+    b"to STDERR\n"
+)
+ERRORS = b"E0000 00:00:17.5 1 x.cc:1] wrong\nW0000 odd\nI think\nno end"
+
+
+def python(code, *arguments, level=None, path="", check=True):
+    """Run code as a user's shell would, without what the tests set."""
+    unset = ("TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES")
+    environment = {key: os.environ[key] for key in os.environ if key not in unset}
+    if level is not None:
+        environment["TF_CPP_MIN_LOG_LEVEL"] = level
+    paths = [str(path), *sys.path] if path else sys.path
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        check=check,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tokenizer):
+    folder = small_recipe.write_place(tmp_path_factory.mktemp("place"))
+    tiny_encoder(tokenizer).save(folder / "encoder")
+    for side, name in enumerate(("english.txt", "german.txt")):
+        texts = [pair[side] for pair in SENTENCES]
+        (folder / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_no_library_writes_a_line(place):
+    """All commands but `demo`, which is a run with a larger teacher, and `data get`."""
+    runs, encoder, data = place / "runs", place / "encoder", place / "data"
+    texts = place / "english.txt", place / "german.txt"
+    changes = [("--set", change) for change in SHORT]
+    recipe = (place / "small.toml", "--data", data, *chain.from_iterable(changes))
+    commands = [
+        ("list", "msd_lab"),
+        ("data", "made", place / "made", "--pairs", 10, "--languages", "de"),
+        ("embed", encoder, "A cat.", "--out", place / "vectors.npz"),
+        ("search", encoder, "A cat.", texts[0]),
+        ("evaluate", encoder, "--data", data, "--set", "made"),
+        ("mine", *texts, "--encoder", encoder),
+        ("trim", encoder, place / "trimmed", "--texts", texts[1]),
+        *(("export", encoder, place / kind, "--format", kind) for kind in KINDS),
+        ("search", place / "litert", "A cat.", texts[0]),
+        ("run", *recipe, "--out", runs / "small"),
+        ("run-all", *recipe, "--out", runs),
+        ("report", runs / "small"),
+    ]
+    arguments = [[*map(str, command), "--json"] for command in commands]
+    done = python(IN_TURN, json.dumps(arguments))
+    assert done.stderr.decode() == ""
+    results, rest = [], done.stdout.decode()
+    while rest := rest.lstrip():
+        result, end = json.JSONDecoder().raw_decode(rest)
+        results.append(result)
+        rest = rest[end:]
+    assert len(results) == len(commands)
+    assert results[-2][0]["folder"] == str(runs / "small")  # found, not run again
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [(None, ERRORS), ("3", ERRORS), ("0", NOTE + HEADING + ERRORS)],
+)
+def test_notes_at_import_are_taken_out(tmp_path, level, shown):
+    """A stand-in for TensorFlow, which writes before it reads its level."""
+    (tmp_path / "tensorflow.py").write_text(
+        f"import os; os.write(2, {NOTE + HEADING + ERRORS!r})", encoding="utf-8"
+    )
+    code = """
+import importlib.util, os
+from keras_msd.cli.quiet import quiet_tensorflow
+with quiet_tensorflow():
+    importlib.util.find_spec("tensorflow")  # who only asks does not import
+    import tensorflow
+print(os.environ["TF_CPP_MIN_LOG_LEVEL"], end="")
+"""
+    done = python(code, level=level, path=tmp_path)
+    assert done.stderr == shown
+    assert done.stdout.decode() == (level or "3")
+
+
+def test_the_last_words_of_a_process_are_shown():
+    code = """
+import os
+from keras_msd.stderr import sieved_stderr
+with sieved_stderr():
+    os.write(2, b"I0000 note\\nF0000 no AVX here")
+    os.abort()
+"""
+    done = python(code, level="3", check=False)
+    assert done.returncode < 0
+    assert done.stderr.startswith(b"F0000 no AVX here")
+
+
+def test_stderr_is_back_after_an_error(capfd, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
+    with pytest.raises(ZeroDivisionError), sieved_stderr():
+        os.write(2, NOTE)
+        raise ZeroDivisionError
+    os.write(2, NOTE)
+    assert capfd.readouterr().err.encode() == NOTE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (["--help"], SLOW | {"logging", "pydantic", "rich"}),
+        (["list"], SLOW | {"logging", "pydantic"}),
+    ],
+)
+def test_short_commands_import_nothing_slow(arguments, without):
+    code = f"import sys\n{IN_TURN}\nprint(*sys.modules, file=sys.stderr)"
+    done = python(code, json.dumps([arguments]))
+    modules = set(done.stderr.decode().split())
+    assert "typer" in modules
+    assert modules & without == set()
+
+
+def test_the_short_list_says_what_the_checked_one_does():
+    short = overviews.overview()
+    assert len(short) == len(recipe_files())
+    keys = short[0].keys() - {"rows"}
+    for one, checked in zip(short, list_recipes(), strict=True):
+        assert {key: one[key] for key in keys} == {key: checked[key] for key in keys}
+        assert one["rows"] == {
+            model: {key: row[key] for key in ("table", "row", "expected")}
+            for model, row in checked["rows"].items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ('name = "mine"', "`recipe.title` is missing"),
+        ('name = "mine"\ntitle = 3', "`recipe.title`.*valid string"),
+        ('name = "mine"\ntitle = "Mine"\nrows = 3', "`recipe.rows`.*dictionary"),
+    ],
+)
+def test_the_short_list_names_what_is_broken(tmp_path, monkeypatch, header, message):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(f'extends = "_shared"\n[recipe]\n{header}\n', encoding="utf-8")
+    for module in ("overview", "loading"):
+        place = f"keras_msd.recipes.schema.{module}.recipe_files"
+        monkeypatch.setattr(place, lambda: {"mine": recipe})
+    with pytest.raises(ValueError, match=message):
+        overviews.overview()

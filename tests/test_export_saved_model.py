@@ -63,6 +63,22 @@ def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
     assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
 
 
+@pytest.mark.parametrize("quantize", [None, "int4"])
+def test_equal_encoders_give_equal_files(encoder, tmp_path, quantize):
+    one, other = tmp_path / "one", tmp_path / "other"
+    saved_model.write(encoder, one, quantize)
+    copy = tiny_encoder(
+        encoder.tokenizer, bottleneck_dim=4, repeats=3, num_layers=2, word_branch=True
+    )
+    copy.model.set_weights(encoder.model.get_weights())
+    copy.encode(TEXTS)  # what a process counts has gone on
+    saved_model.write(copy, other, quantize)
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert len(files) == 4  # the graph, its variables and their index, warm-up
+    for name in files:
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
 def test_ids_are_a_second_way_in(encoder, artefact):
     run = tf.saved_model.load(str(artefact / "1")).signatures["token_ids"]
     for texts, width in (

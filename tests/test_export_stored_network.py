@@ -153,7 +153,7 @@ def test_a_kernel_is_expanded_once_a_call(encoder, artefacts):
     kernels = [one for one in paths if one.endswith(("/kernel", "/projection"))]
     for quantize, expanded in ((None, 0), ("int8", len(kernels))):
         graph = graph_of(artefacts / str(quantize))
-        assert calls(graph, "_scaled") == expanded
+        assert calls(graph, "scale_values") == expanded
         assert calls(graph, "block") == 2 * 3
         assert calls(graph, "run") == 2  # one for each signature
 

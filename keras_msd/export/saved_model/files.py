@@ -1,7 +1,7 @@
 """What an export does to a SavedModel that TensorFlow wrote.
 
-Requests that warm TensorFlow Serving up are put where it looks for them, and what a
-tiny network's graph does not need to run is taken out.
+Requests that warm TensorFlow Serving up are put where it looks for them; what a tiny
+network's graph does not need to run is taken out, and so is what a process counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,6 +30,8 @@ NAME, SIGNATURE = 1, 3  # of ModelSpec
 KEY, VALUE = 1, 2  # of an entry of a map
 
 SHAPES = "_output_shapes"  # derived anew when the graph is loaded
+GIVEN_NAME = "_user_specified_name"  # of a captured weight it is a count
+FINGERPRINT = "fingerprint.pb"
 COLOCATED, AT = "_class", b"loc:@"
 
 
@@ -93,8 +95,13 @@ def _varint(number: int) -> bytes:
 def slim_graph(folder: Path) -> None:
     """Shorten the names inside a SavedModel's functions and drop derived attributes.
 
-    Operations, constants, signatures, variables and names of functions are untouched.
-    The graph of an encoder of a few megabytes is a twentieth of its file otherwise.
+    Operations, constants, signatures and variables are untouched. The graph of an
+    encoder of a few megabytes is a twentieth of its file otherwise. TensorFlow ends
+    names of functions in a count of all that a process made, and keeps functions in
+    the order of their names' hashes: they are numbered from 0 here, in the order in
+    which they were made, so that equal encoders give equal files. The fingerprint,
+    which is of the graph as it was and holds a drawn number, is removed; it is
+    optional.
 
     Args:
         folder: Holds `saved_model.pb`, which is replaced.
@@ -107,8 +114,52 @@ def slim_graph(folder: Path) -> None:
             node.attr.pop(SHAPES, None)
         for function in graph.graph_def.library.function:
             _shorten(function)
+        _number_functions(graph)
     with atomic_path(path) as temporary:
         temporary.write_bytes(model.SerializeToString(deterministic=True))
+    (folder / FINGERPRINT).unlink(missing_ok=True)
+
+
+def _number_functions(graph: Any) -> None:
+    library = graph.graph_def.library.function
+    made = sorted(library, key=lambda one: int(one.signature.name.rpartition("_")[2]))
+    names = {
+        one.signature.name: f"{one.signature.name.rpartition('_')[0]}_{number}"
+        for number, one in enumerate(made)
+    }
+    functions = [type(one).FromString(one.SerializeToString()) for one in made]
+    nodes = [*graph.graph_def.node, *(n for one in functions for n in one.node_def)]
+    for one in functions:
+        one.signature.name = names[one.signature.name]
+        for argument in one.arg_attr.values():
+            if GIVEN_NAME in argument.attr and argument.attr[GIVEN_NAME].s.isdigit():
+                del argument.attr[GIVEN_NAME]
+    for node in nodes:
+        for value in node.attr.values():
+            for called in (value.func, *value.list.func):
+                if called.name:
+                    called.name = names[called.name]
+    del library[:]
+    library.extend(functions)
+    _name_objects(graph.object_graph_def, names)
+
+
+def _name_objects(objects: Any, names: dict[str, str]) -> None:
+    """Call functions by their new names in the description of Python's objects."""
+    concrete = {
+        names[name]: type(function).FromString(function.SerializeToString())
+        for name, function in objects.concrete_functions.items()
+    }
+    objects.concrete_functions.clear()
+    for name, function in concrete.items():
+        objects.concrete_functions[name].CopyFrom(function)
+    for node in objects.nodes:
+        if node.HasField("function"):
+            listed = node.function.concrete_functions
+            listed[:] = [names[name] for name in listed]
+        if node.HasField("bare_concrete_function"):
+            bare = node.bare_concrete_function
+            bare.concrete_function_name = names[bare.concrete_function_name]
 
 
 def _shorten(function: Any) -> None:

@@ -16,6 +16,20 @@ IDS = [
 ]
 
 
+def scale_values(values: tf.Tensor, scales: tf.Tensor, inputs: int) -> tf.Tensor:
+    """Return a kernel from its numbers, `(groups, inputs / groups, outputs)`."""
+    groups, outputs = scales.shape
+    if values.dtype == tf.uint8:
+        low = tf.bitwise.bitwise_and(values, 15)
+        high = tf.bitwise.right_shift(values, 4)
+        both = tf.concat([low, high], axis=0)[:inputs]
+        numbers = tf.cast(both, tf.float32) - 8.0
+    else:
+        numbers = tf.cast(values, tf.float32)
+    parts = tf.reshape(numbers, [groups, inputs // groups, outputs])
+    return parts * scales[:, tf.newaxis]
+
+
 class Weight(tf.Module):
     """One weight in its stored form.
 
@@ -33,7 +47,7 @@ class Weight(tf.Module):
         """Bytes of what is stored."""
         return sum(v.dtype.size * int(np.prod(v.shape)) for v in self.variables)
 
-    def expand(self) -> tf.Tensor:
+    def expand(self, scale: Callable[..., tf.Tensor] = scale_values) -> tf.Tensor:
         """Return the weight as the network takes it."""
         return tf.cast(self.variable, self.dtype)
 
@@ -58,26 +72,11 @@ class Kernel(Weight):
         self.scales = tf.Variable(table.scales.T, trainable=False)
         self.shape, self.inputs = kernel.shape, inputs
 
-    def expand(self) -> tf.Tensor:
+    def expand(self, scale: Callable[..., tf.Tensor] = scale_values) -> tf.Tensor:
         """Return the kernel that the numbers stand for."""
         values, scales = self.variable.read_value(), self.scales.read_value()
-        kernel = _scaled(values, scales, self.inputs)
+        kernel = scale(values, scales, self.inputs)
         return tf.cast(tf.reshape(kernel, self.shape), self.dtype)
-
-
-@tf.function(autograph=False)
-def _scaled(values: tf.Tensor, scales: tf.Tensor, inputs: int) -> tf.Tensor:
-    """Return `(groups, inputs / groups, outputs)`; a function, for a smaller graph."""
-    groups, outputs = scales.shape
-    if values.dtype == tf.uint8:
-        low = tf.bitwise.bitwise_and(values, 15)
-        high = tf.bitwise.right_shift(values, 4)
-        both = tf.concat([low, high], axis=0)[:inputs]
-        numbers = tf.cast(both, tf.float32) - 8.0
-    else:
-        numbers = tf.cast(values, tf.float32)
-    parts = tf.reshape(numbers, [groups, inputs // groups, outputs])
-    return parts * scales[:, tf.newaxis]
 
 
 def store_network(
@@ -101,10 +100,12 @@ def store_network(
     stored = [_stored(weight, scheme.blocks) for weight in model.weights]
     network = _in_parts if encoder.config.num_layers else _whole
     compute = network(model)
+    # A function, for a smaller graph; of one export, since its traces are in its file.
+    scale = tf.function(scale_values, autograph=False)
 
     @tf.function(input_signature=IDS, autograph=False)
     def run(token_ids: Any, padding_mask: Any) -> tf.Tensor:
-        values = [weight.expand() for weight in stored]
+        values = [weight.expand(scale) for weight in stored]
         return tf.cast(compute(token_ids, padding_mask, values), tf.float32)
 
     return stored, run
@@ -139,8 +140,10 @@ def _in_parts(model: keras.Model) -> Callable[..., tf.Tensor]:
     """
     body = model.get_layer("body")
     token_ids, padding_mask = model.input["token_ids"], model.input["padding_mask"]
-    before = keras.Model(model.input, body.input[0])
-    after = keras.Model([body.output, token_ids, padding_mask], model.output)
+    before = keras.Model(model.input, body.input[0], name="before_body")
+    after = keras.Model(
+        [body.output, token_ids, padding_mask], model.output, name="after_body"
+    )
     first = body.blocks[0]  # the others differ in their weights alone
 
     @tf.function(autograph=False)

@@ -37,8 +37,8 @@ def run(
 
     The report of a run that takes longer is written anew after each score, to look on.
     The same recipe on the same machine leaves the same bytes, however often the run was
-    stopped, but for names within exported SavedModels. For that, TensorFlow's kernels
-    are deterministic from here on, and every step sets Keras' random state.
+    stopped. For that, TensorFlow's kernels are deterministic from here on, and every
+    step sets Keras' random state.
 
     Args:
         name_or_path: A recipe's name, or the path of a TOML file.

@@ -6,6 +6,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as keras_msd does before Keras
 if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a process of its own
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")

@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -42,50 +41,17 @@ from inference_systems import (
     systems,
 )
 from inference_tables import CELL, KINDS, markdown, ratios
+from workers import Worker
 
 RESULT = Path(__file__).parent / "results" / "inference.json"
 BATCHES, TOKENS, THREADS, ROUNDS = (1, 32), (8, 32, 128), (1, 2), 7
 
 
-class Worker:
-    """A system's process: one JSON object a line there and back."""
-
-    def __init__(self, name: str, system: System, threads: int, log: Path) -> None:
-        command = [system.python, WORKER, system.worker, system.path, threads]
-        limits = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}
-        settings = QUIET | {key: str(value) for key, value in limits.items()}
-        self.name, self.log = name, log
-        with open(log, "wb") as errors:
-            self.process = subprocess.Popen(
-                [str(part) for part in command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=os.environ | settings,
-                text=True,
-            )
-
-    def read(self) -> dict[str, Any]:
-        """Return its next answer."""
-        line = self.process.stdout.readline()
-        if not line:
-            end = self.log.read_text(errors="replace")[-2000:]
-            raise SystemExit(f"{self.name} ended early:\n{end}")
-        return json.loads(line)
-
-    def ask(self, **job: Any) -> dict[str, Any]:
-        """Give it a job and return the answer."""
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def __enter__(self) -> "Worker":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+def start(name: str, system: System, threads: int, log: Path) -> Worker:
+    """Start a system's process."""
+    command = [system.python, WORKER, system.worker, system.path, threads]
+    limits = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}
+    return Worker(name, command, log, QUIET | limits)
 
 
 class Part(NamedTuple):
@@ -196,7 +162,7 @@ def compare(
         with ExitStack() as stack:
             workers = {
                 name: stack.enter_context(
-                    Worker(name, system, threads, given.work / f"{number}.log")
+                    start(name, system, threads, given.work / f"{number}.log")
                 )
                 for number, (name, system) in enumerate(known.items())
             }

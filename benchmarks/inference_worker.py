@@ -8,7 +8,6 @@ their own and each system's memory is its own:
 """
 
 import importlib.util
-import json
 import os
 import resource
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from workers import serve
 
 PORTABLE = Path(__file__).parents[1] / "export" / "portable_tokenizer.py"
 MEMORY_FIELD = "VmHWM"  # in /proc/self/status: the most that was ever resident
@@ -229,21 +229,21 @@ def make_onnx(folder: str, out: str, scheme: str) -> None:
 
 
 def main() -> None:
-    """Answer the jobs of standard input; libraries print to standard error."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    """Answer the jobs of standard input."""
     name, path, last = sys.argv[1:4]
     if name == "make_onnx":
         make_onnx(path, last, sys.argv[4])
         return
-    threads = int(last)
-    if hasattr(os, "sched_setaffinity"):  # not on macOS
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    system = SYSTEMS[name](Path(path), threads)
-    packages = {package: version(package) for package in system.packages}
-    print(json.dumps({"packages": packages}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(answer(system, json.loads(line))), file=answers, flush=True)
+
+    def start() -> tuple[dict[str, Any], Callable[..., Any]]:
+        threads = int(last)
+        if hasattr(os, "sched_setaffinity"):  # not on macOS
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+        system = SYSTEMS[name](Path(path), threads)
+        packages = {package: version(package) for package in system.packages}
+        return {"packages": packages}, lambda job: answer(system, job)
+
+    serve(start)
 
 
 if __name__ == "__main__":

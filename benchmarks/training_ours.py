@@ -1,0 +1,103 @@
+"""Our side of the training benchmark, in a process of its own."""
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from workers import serve
+
+PACKAGES = ("tensorflow", "keras", "keras-hub", "numpy")
+
+
+class Ours:
+    """Trains a copy of the model with a stage.
+
+    Args:
+        job: File with the model's folder, pairs, batch size and precision.
+    """
+
+    def __init__(self, job: Path) -> None:
+        import keras_msd as msd
+        from keras_msd.stages.precision import computing_in
+
+        about = json.loads(job.read_text(encoding="utf-8"))
+        self.batch_size = about["batch_size"]
+        self.pairs = [msd.data.Pair(*pair, "xx") for pair in about["pairs"]]
+        with computing_in(about["precision"]):
+            self.encoder = msd.load_encoder(about["folder"])
+        self.weights = self.encoder.model.get_weights()
+        self.folder = Path(tempfile.mkdtemp())
+        texts = [pair.source for pair in self.pairs]
+        vectors = np.load(job.with_name("vectors.npy"))
+        known = dict(zip(texts, vectors, strict=True))
+        guide = msd.load_teacher(
+            lambda texts: np.stack([known[one] for one in texts]), name="computed"
+        )
+        self.guides = {"teacher": (msd.data.GuideStore(guide, job.parent), "source")}
+        self.stage: Any = None
+
+    def dataset(self) -> Any:
+        """Return a pass over all pairs, made from texts and stored vectors."""
+        import keras_msd as msd
+
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return msd.data.pair_dataset(
+            self.pairs,
+            self.encoder,
+            self.guides,
+            batch_size=self.batch_size,
+            epochs=1,
+            folder=self.folder,
+        )
+
+    def prepare(self, stage: str) -> dict[str, Any]:
+        """Make a stage with the first weights; return the pairs of each batch."""
+        import keras_msd as msd
+
+        self.encoder.model.set_weights(self.weights)
+        if stage == "teach_assistant":
+            self.stage = msd.stages.TeachAssistant(self.encoder)
+            self.scale = 0.5  # the peer takes the mean over both sides, not their sum
+        else:
+            self.stage = msd.stages.ContrastiveLearning(
+                self.encoder, "ce_hard", contrastive_weight=1, kd_weight=0
+            )
+            self.scale = 1.0
+        steps = len(self.pairs) // self.batch_size
+        self.stage.compile(msd.stages.make_optimizer(learning_rate=2e-5, steps=steps))
+        batches = self.dataset().batches
+        rows = [batches.stream.rows(number) for number in range(len(batches))]
+        place = {pair.source: number for number, pair in enumerate(self.pairs)}
+        lines = [text for one in batches.table.texts.chunks("source") for text in one]
+        return {"batches": [[place[lines[row]] for row in one] for one in rows]}
+
+    def loss(self) -> dict[str, float]:
+        """Return the loss of the first batch, without dropout and before training."""
+        first = self.dataset().take(1)
+        return {"loss": self.scale * self.stage.evaluate(first, verbose=0)[0]}
+
+    def train(self) -> dict[str, float]:
+        """Train on every pair once and return the seconds."""
+        began = time.perf_counter()
+        self.stage.fit(self.dataset(), verbose=0, shuffle=False)
+        return {"seconds": time.perf_counter() - began}
+
+
+def start() -> tuple[dict[str, Any], Any]:
+    """Return versions, and what does a job."""
+    ours = Ours(Path(sys.argv[1]))
+
+    def answer(job: dict[str, Any]) -> Any:
+        return getattr(ours, job.pop("do"))(**job)
+
+    return {name: version(name) for name in PACKAGES}, answer
+
+
+if __name__ == "__main__":
+    serve(start)

@@ -8,6 +8,7 @@ their own and each system's memory is its own:
 """
 
 import importlib.util
+import json
 import os
 import resource
 import statistics
@@ -24,6 +25,21 @@ from workers import serve
 
 PORTABLE = Path(__file__).parents[1] / "export" / "portable_tokenizer.py"
 MEMORY_FIELD = "VmHWM"  # in /proc/self/status: the most that was ever resident
+
+
+class Encoder:
+    """An encoder or an artefact of ours, from Python."""
+
+    packages = ("tensorflow", "keras", "keras-hub", "ai-edge-litert", "numpy")
+
+    def __init__(self, path: Path, threads: int) -> None:
+        from keras_msd import load_encoder
+
+        self.encoder = load_encoder(path)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return one vector a text, of any number of texts."""
+        return self.encoder.encode(texts)
 
 
 class LiteRT:
@@ -137,6 +153,10 @@ class SentenceTransformers:
         """Return one vector a text."""
         return self.model.encode(texts, batch_size=len(texts), show_progress_bar=False)
 
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return one vector a text, of any number of texts."""
+        return self.model.encode(texts, show_progress_bar=False)
+
 
 class ONNXRuntime:
     """The peers' ONNX file alone: `tokenizers`, a session, pooling in NumPy."""
@@ -175,6 +195,7 @@ class ONNXRuntime:
 
 
 SYSTEMS = {
+    "encoder": Encoder,
     "litert": LiteRT,
     "saved_model": SavedModel,
     "sentence_transformers": SentenceTransformers,
@@ -202,9 +223,16 @@ def milliseconds(run: Callable[[], Any], seconds: float) -> float:
 
 
 def answer(system: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """Do one job: `time`, `vectors` or `memory`."""
+    """Do one job: `time`, `vectors`, `memory`, or `encode` from file to file."""
     if job["do"] == "memory":
         return {"peak": peak_memory()}
+    if job["do"] == "encode":
+        texts = json.loads(Path(job["texts"]).read_text(encoding="utf-8"))
+        began = time.perf_counter()
+        vectors = system.encode(texts)
+        seconds = time.perf_counter() - began
+        np.save(job["vectors"], vectors)
+        return {"seconds": seconds}
     ids = np.array(job["ids"], np.int64)
     kinds = {
         "ids": lambda: system.from_ids(ids),

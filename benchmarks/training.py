@@ -9,7 +9,7 @@ longest; and with our batches, grouped by length, and the threads that suit it b
 
 A time is that of a pass over all pairs from texts and vectors to updated weights, after
 one that is not counted (TensorFlow traces the step in it). Systems take turns; times
-are medians. In an environment with the default teacher:
+are medians. Texts are cut at 128 tokens. In an environment with the default teacher:
 
     python benchmarks/training.py --data DATA --peer-python PYTHON --json
 
@@ -38,6 +38,7 @@ RESULT = HERE / "results" / "training.json"
 STAGES = {"teach_assistant": "MSELoss", "contrastive_learning": "MNRL"}
 OURS, RANDOM, GROUPED = "ours", "peer as it comes", "peer, grouped by length"
 TOLERANCE = 1e-5
+TOKENS = 128
 QUIET = {
     "CUDA_VISIBLE_DEVICES": "",
     "HF_HUB_OFFLINE": "1",
@@ -62,9 +63,7 @@ def read_pairs(folder: Path, count: int) -> list[tuple[str, str]]:
 def ratios(seconds: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Return the peer's seconds by ours, of each stage and way."""
     return {
-        stage: {
-            way: round(spent[way] / spent[OURS], 3) for way in spent if way != OURS
-        }
+        stage: {way: round(spent[way] / spent[OURS], 3) for way in spent if way != OURS}
         for stage, spent in seconds.items()
     }
 
@@ -72,8 +71,8 @@ def ratios(seconds: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
 def measure(
     workers: dict[str, Worker], rounds: int, stages: list[str]
 ) -> dict[str, Any]:
-    """Return losses of the first batch, medians and all seconds of each stage."""
-    losses, seconds, everything = {}, {}, {}
+    """Return losses of the first batch, seconds, and a profile of each stage."""
+    losses, seconds, everything, profiles = {}, {}, {}, {}
     ours, peer = workers[OURS], workers["peer"]
     for stage in stages:
         batches = ours.ask(do="prepare", stage=stage)["batches"]
@@ -99,7 +98,9 @@ def measure(
                 print(f"{stage}: {name} {took:.1f} s", file=sys.stderr)
         seconds[stage] = {name: statistics.median(each) for name, each in spent.items()}
         everything[stage] = spent
-    return {"losses": losses, "seconds": seconds, "rounds": everything}
+        profiles[stage] = ours.ask(do="profile")
+    found = {"losses": losses, "seconds": seconds, "rounds": everything}
+    return found | {"profile": profiles}
 
 
 def main() -> int:
@@ -122,12 +123,14 @@ def main() -> int:
 
     began = time.monotonic()
     pairs = read_pairs(given.data, given.pairs)
-    vectors = load_teacher("default").encode([english for english, _ in pairs])
+    english = [source for source, _ in pairs]
+    vectors = load_teacher("default").encode(english)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         job = Path(scratch) / "job.json"
-        np.save(Path(scratch) / "vectors.npy", vectors)
+        np.savez(job.with_name("vectors.npz"), sentences=english, vectors=vectors)
         about = {"folder": default_folder(), "pairs": pairs}
         about |= {"batch_size": given.batch_size, "precision": given.precision}
+        about["tokens"] = TOKENS
         job.write_text(json.dumps(about), encoding="utf-8")
         workers = {
             name: stack.enter_context(

@@ -24,11 +24,14 @@ class Peer:
     """
 
     def __init__(self, job: Path) -> None:
+        import torch
         from sentence_transformers import SentenceTransformer
 
+        self.default = torch.get_num_threads()
         self.about = json.loads(job.read_text(encoding="utf-8"))
-        self.vectors = np.load(job.with_name("vectors.npy"))
+        self.vectors = np.load(job.with_name("vectors.npz"))["vectors"]
         self.model = SentenceTransformer(self.about["folder"], device="cpu")
+        self.model.max_seq_length = self.about["tokens"]
         self.weights = {
             name: value.clone() for name, value in self.model.state_dict().items()
         }
@@ -68,14 +71,12 @@ class Peer:
         """Keep the number of threads that is fastest on a few batches."""
         import torch
 
-        default = torch.get_num_threads()
-        self.default = default
         times = {}
-        for threads in sorted({1, os.cpu_count() or 1, default}):
+        for threads in sorted({1, os.cpu_count() or 1, self.default}):
             torch.set_num_threads(threads)
             times[threads] = self._seconds(self.batches[:TRIAL])
         self.best = min(times, key=times.__getitem__)
-        return {"threads": self.best, "default_threads": default}
+        return {"threads": self.best, "default_threads": self.default}
 
     def train(self, grouped: bool) -> dict[str, float]:
         """Train on every pair once and return the seconds."""

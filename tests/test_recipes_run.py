@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from small_recipe import german, sentences, write_place, write_rows
+from tensorflow.core.util import event_pb2
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
@@ -105,7 +107,7 @@ def test_stages_train_what_they_name(place, finished):
     assert aligned and all(path.startswith("embedding/") for path in aligned)
 
 
-def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch):
+def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys):
     monkeypatch.setattr(end_steps, "can_export", lambda: False)
     killed = place / "killed"
     shutil.copytree(place / "finished", killed)
@@ -139,13 +141,44 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch):
         "update_0000000002",
     ]
     (killed / "stages/teach_assistant/half_written").touch()
-    start(place, "killed")
+    capsys.readouterr()
+    # Neither leaves a trace in what a run is compared by.
+    start(place, "killed", profile=True, tensorboard=True)
+    said = capsys.readouterr().err
+    for path in (killed / "stages").glob("*/history.json"):
+        name, profile = path.parent.name, read_json(path.with_name("profile.json"))
+        assert profile["updates"] >= 1 and profile["checkpoints"] >= 0
+        assert f"{name}: an update takes" in said
     assert not unfinished.exists()
     assert not (killed / "stages/teach_assistant/half_written").exists()
     assert content(killed) == content(place / "finished")
     marks = {path: path.stat().st_mtime_ns for path in killed.rglob("done.json")}
     start(place, "killed")
     assert marks == {path: path.stat().st_mtime_ns for path in marks}
+
+
+def test_tensorboard_gets_the_history(place, monkeypatch):
+    run_folder, matched = place / "killed", 0  # of the test before
+    for path in (run_folder / "stages").glob("*/history.json"):
+        history, found = read_json(path), {}
+        for file in (run_folder / "tensorboard" / path.parent.name).iterdir():
+            for record in tf.data.TFRecordDataset(str(file)):
+                event = event_pb2.Event.FromString(record.numpy())
+                for value in event.summary.value:
+                    found[value.tag, event.step] = value.simple_value
+        places = enumerate(history["steps"])
+        known = {
+            (name, step): values[place]
+            for place, step in places
+            for name, values in history["terms"].items()
+        }
+        assert found == pytest.approx({key: known[key] for key in found}, rel=1e-6)
+        matched += len(found)
+    assert matched > 20
+    monkeypatch.setattr(runner, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"written by TensorFlow\. Received"):
+        start(place, "elsewhere", tensorboard=True)
+    assert not (place / "elsewhere").exists()
 
 
 def test_the_history_is_a_table_too(place, finished):

@@ -59,7 +59,9 @@ def train(
     checkpoint = msd.stages.Checkpoint(tmp_path / name, minutes)
     monitor = msd.stages.CollapseMonitor(batches.batches.batch(0)[0], every=2)
     stops = [StopAt(*stop)] if stop else []
-    stage.fit(batches, verbose=0, callbacks=[looks, monitor, *stops, checkpoint])
+    callbacks = [looks, monitor, *stops, checkpoint]
+    trained = stage.fit(batches, verbose=0, callbacks=callbacks)
+    assert isinstance(trained, keras.callbacks.History)
     arrays = [v.numpy() for v in (*encoder.model.variables, *stage.optimizer.variables)]
     return arrays, looks.record, looks.best_step, monitor.updates
 

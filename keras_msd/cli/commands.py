@@ -149,6 +149,12 @@ def run(
     checkpoint_minutes: Annotated[
         float, typer.Option(help="Time between two checkpoints of a stage.")
     ] = 5.0,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say what the time of stages went into.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write events for TensorBoard, too.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
@@ -165,6 +171,8 @@ def run(
             overrides=_overrides(set_) | output.given(precision=precision),
             share_steps=share,
             checkpoint_minutes=checkpoint_minutes,
+            profile=profile,
+            tensorboard=tensorboard,
         )
     output.show(result, json, output.run_text)
 

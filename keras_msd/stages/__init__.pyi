@@ -18,5 +18,6 @@ from keras_msd.stages.optimizer import (
 from keras_msd.stages.optimizer import (
     make_optimizer as make_optimizer,
 )
+from keras_msd.stages.profile import profile_updates as profile_updates
 from keras_msd.stages.regress_similarity import RegressSimilarity as RegressSimilarity
 from keras_msd.stages.teach_thin_deep import TeachThinDeep as TeachThinDeep

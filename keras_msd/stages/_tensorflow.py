@@ -40,10 +40,22 @@ class TensorFlowStep:
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        passes = self._one_pass if self.chunk_size is None else self._two_passes
-        embeddings, loss, gradients = passes(x, y, sample_weight)
+        embeddings, loss, gradients = self._passes(x, y, sample_weight)
         self._apply(list(zip(gradients, self.trainable_variables, strict=True)))
         return self._logs(x, y, embeddings, loss)
+
+    def step_in_parts(self: Any) -> tuple[Any, Any]:
+        """Return a function from a batch to gradients, and one that takes them."""
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def gradients(x: Any, y: Any) -> Any:
+            return self._passes(x, y, None)[2]
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def update(found: Any) -> None:
+            self._apply(list(zip(found, self.trainable_variables, strict=True)))
+
+        return gradients, update
 
     def test_step(self: Any, data: Any) -> dict[str, Any]:
         """Return the logs of one batch."""
@@ -66,6 +78,11 @@ class TensorFlowStep:
     def undivided(self, value: Any) -> Any:
         """Return a loss as one replica alone would have it."""
         return value * tf.distribute.get_strategy().num_replicas_in_sync
+
+    def _passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Return embeddings, loss and the gradient of every trainable variable."""
+        passes = self._one_pass if self.chunk_size is None else self._two_passes
+        return passes(x, y, sample_weight)
 
     def _one_pass(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         with tf.GradientTape() as tape:

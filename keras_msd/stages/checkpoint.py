@@ -45,6 +45,7 @@ class Checkpoint(keras.callbacks.Callback):
     Attributes:
         done: Updates so far, those before a stop included.
         seconds: Time that was spent on the updates before the last stop.
+        saving: Seconds spent on checkpoints since then.
 
     Raises:
         InputError: `minutes` is below 0. Within `fit`, the batches or the epochs are
@@ -62,7 +63,7 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         at_least(0, minutes=minutes)
         self.folder, self.minutes = Path(folder), minutes
-        self.done, self.seconds = 0, 0.0
+        self.done, self.seconds, self.saving = 0, 0.0, 0.0
         self._kept: list[Any] = []
         self._total = 0
         self._arrays: dict[str, np.ndarray] = {}
@@ -105,12 +106,12 @@ class Checkpoint(keras.callbacks.Callback):
         self._restore(stage)
         callbacks = [*others, self]
         if self.done == self._total:
-            whole = keras.callbacks.CallbackList(callbacks, model=stage)
+            whole = keras.callbacks.CallbackList(callbacks, True, model=stage)
             whole.on_train_begin()
             whole.on_epoch_begin(0)
             whole.on_epoch_end(0)
             whole.on_train_end()
-            return None
+            return stage.history
         with self._signals():
             return fit(
                 batches.after(self.done),
@@ -126,7 +127,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Put the variables back: Keras has just set the running means to nought."""
-        for name, variable in _variables(self.model) if self._arrays else ():
+        for name, variable in stage_variables(self.model) if self._arrays else ():
             variable.assign(self._arrays[name])
         self._arrays = {}
 
@@ -145,7 +146,7 @@ class Checkpoint(keras.callbacks.Callback):
         now = time.monotonic()
         arrays = {
             name: np.asarray(keras.ops.convert_to_numpy(variable.value))
-            for name, variable in _variables(self.model)
+            for name, variable in stage_variables(self.model)
         }
         states = [
             _without_arrays(callback.get_state(), arrays, f"callback/{place}")
@@ -164,6 +165,7 @@ class Checkpoint(keras.callbacks.Callback):
         for old in self._found()[KEPT:]:
             remove(old)
         self._saved = time.monotonic()
+        self.saving += self._saved - now
 
     def _found(self) -> list[Path]:
         """Return the checkpoints, the newest first."""
@@ -204,7 +206,7 @@ class Checkpoint(keras.callbacks.Callback):
     ) -> None:
         if not stage.optimizer.built:
             stage.optimizer.build(stage.trainable_variables)
-        shapes = {name: list(v.shape) for name, v in _variables(stage)}
+        shapes = {name: list(v.shape) for name, v in stage_variables(stage)}
         now = self._identity | {"variables": shapes}
         then = {name: facts.get(name) for name in self._identity}
         then["variables"] = {
@@ -241,7 +243,7 @@ class Checkpoint(keras.callbacks.Callback):
             restore()
 
 
-def _variables(stage: Any) -> Iterator[tuple[str, Any]]:
+def stage_variables(stage: Any) -> Iterator[tuple[str, Any]]:
     """Yield every variable that an update may change, by its place.
 
     Keras counts names upwards in a process, so that the same stage has others later.

@@ -42,6 +42,8 @@ class Run:
         data_dir: The data folder, for recipes that read one.
         store_dir: Parent of the guide stores.
         checkpoint_minutes: Time between two checkpoints of a stage.
+        profile: Whether stages say what their time went into.
+        tensorboard: Whether stages write events for TensorBoard.
     """
 
     def __init__(
@@ -51,9 +53,12 @@ class Run:
         data_dir: Path | None,
         store_dir: Path,
         checkpoint_minutes: float = 5.0,
+        profile: bool = False,
+        tensorboard: bool = False,
     ) -> None:
         self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
         self.checkpoint_minutes = checkpoint_minutes
+        self.profile, self.tensorboard = profile, tensorboard
         self._given_data = data_dir
 
     @cached_property

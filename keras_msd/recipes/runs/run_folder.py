@@ -17,6 +17,7 @@ from keras_msd.recipes.schema.recipe import Recipe
 RECIPE, STAGES, DONE, BEGAN = "recipe.toml", "stages", "done.json", "began.json"
 LOCK = ".lock"
 UNFINISHED = "unfinished"  # in a step's folder: what it has so far; outlives a stop
+EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
 BEFORE = "seconds_before"  # in an action's result: seconds spent before the last stop
 SPEED, EXPORT = "speed_", "export_"  # begin the names of steps
 # Of a recipe's header only these decide results; limits of time decide none.

@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     share_steps: bool = False,
     checkpoint_minutes: float = 5.0,
+    profile: bool = False,
+    tensorboard: bool = False,
 ) -> dict[str, Any]:
     """Run a recipe, or go on with its run where it was stopped.
 
@@ -52,6 +55,10 @@ def run(
         share_steps: Take steps that another run left under `store_dir/steps`, and leave
             one's own there. The scores are the same; timings.json says what was taken.
         checkpoint_minutes: Time between two checkpoints of a stage.
+        profile: Whether stages say what their time went into, on stderr and in
+            profile.json of their folders.
+        tensorboard: Whether stages write their terms and scores for TensorBoard, under
+            `tensorboard/`; it needs TensorFlow, under JAX too.
 
     Returns:
         What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`),
@@ -72,6 +79,12 @@ def run(
         73.5
     """
     recipe = load_recipe(name_or_path, scale, overrides)  # before Keras is loaded
+    if tensorboard and find_spec("tensorflow") is None:
+        raise InputError(
+            "Events for TensorBoard are written by TensorFlow. Received: "
+            "tensorboard=True, and it is not installed. Install it, or look at "
+            "history.csv in the folders of the stages."
+        )
     from keras_msd.recipes.runs.checks import check, check_stages, facts
     from keras_msd.recipes.runs.run import Run, default_store_dir
     from keras_msd.recipes.steps.plan import make_deterministic, perform, plan
@@ -80,7 +93,8 @@ def run(
     folder = RunFolder(where, recipe)
     data = Path(data_dir) if data_dir else None
     store = Path(store_dir or default_store_dir())
-    work = Run(recipe, folder, data, store, checkpoint_minutes)
+    options = checkpoint_minutes, profile, tensorboard
+    work = Run(recipe, folder, data, store, *options)
     do: Callable[[Step], dict[str, Any]] = partial(perform, work)
     if share_steps:
         from keras_msd.recipes.steps.shared import SharedSteps

@@ -1,21 +1,20 @@
 """One stage of a run: it fits one encoder, from a seed of its own."""
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from keras_msd.checks import InputError
-from keras_msd.files import atomic_path, write_json
+from keras_msd.files import write_json
 from keras_msd.losses.table import loss_class
-from keras_msd.progress import Progress
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import BEFORE, UNFINISHED
+from keras_msd.recipes.runs.run_folder import BEFORE, EVENTS, UNFINISHED
 from keras_msd.recipes.runs.updates import updates
 from keras_msd.recipes.schema.settings import PairStageSettings, TrainingSettings
+from keras_msd.recipes.stages.history import EventFile, History
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
@@ -23,9 +22,7 @@ from keras_msd.stages.base import LossTerm
 from keras_msd.stages.checkpoint import Checkpoint
 from keras_msd.stages.optimizer import make_optimizer
 from keras_msd.stages.precision import computing_in
-
-POINTS = 100  # values of each term in a stage's history
-KEPT = "steps", "terms"
+from keras_msd.stages.profile import UPDATES, profile_text, profile_updates
 
 
 def _reads(given: Mapping[str, Any]) -> Reads:
@@ -62,6 +59,8 @@ def fit(
 ) -> dict[str, Any]:
     """Run one stage and leave `encoder/`, `history.json` and `history.csv`.
 
+    Where the run asks for it, also `profile.json`, see `profile_updates`.
+
     Args:
         run: The run.
         folder: The step's folder.
@@ -97,7 +96,8 @@ def fit(
     steps = updates(name, settings, data.rows, data.origin)
     stage.compile(optimizer=stage_optimizer(settings, steps))
     sentences = 2 * settings.batch_size
-    history = History(steps, folder / "history.csv", step, sentences)
+    events = EventFile(run.folder.path / EVENTS / step) if run.tensorboard else None
+    history = History(steps, folder / "history.csv", step, sentences, events)
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
     checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)
     stage.fit(
@@ -107,6 +107,8 @@ def fit(
         verbose=0,
         callbacks=[history, *([watch] if watch else []), checkpoint],
     )
+    if run.profile and steps > 1:
+        _profile(stage, data.batches, steps, folder / "profile.json", step, checkpoint)
     results = watch.results() if watch else {}
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
@@ -134,6 +136,24 @@ def _stage(kind: Any, work: Fit) -> Any:
     return loaded(kind.make)(work.encoder, **arguments)
 
 
+def _profile(
+    stage: Any,
+    batches: Callable[[int], Any],
+    steps: int,
+    path: Path,
+    step: str,
+    checkpoint: Checkpoint,
+) -> None:
+    """Measure a few more updates; write and say what a stage spent its time on."""
+    updates = min(UPDATES, steps - 1)
+    seconds = profile_updates(stage, batches(updates + 1), updates)
+    write_json(path, seconds | {"checkpoints": checkpoint.saving})
+    print(
+        f"{step}: {profile_text(seconds)}, checkpoints {checkpoint.saving:.1f} s",
+        file=sys.stderr,
+    )
+
+
 def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
     """Return the optimizer of a stage of so many updates, as `updates` gives them."""
     warmup = settings.warmup
@@ -143,68 +163,3 @@ def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
     names = {"learning_rate", "weight_decay", "clip_norm", "schedule"}
     arguments = settings.model_dump(include=names)
     return make_optimizer(steps=steps, warmup=warmup, **arguments)
-
-
-class History(keras.callbacks.Callback):
-    """Mean of each term over every few batches: on disk as they come, and on stderr.
-
-    Args:
-        steps: Updates of the stage.
-        path: A table for whoever looks on: a row for each entry of the record.
-        what: What the stage is called on stderr.
-        sentences: Sentences in a batch.
-
-    Attributes:
-        record: `{"steps": [...], "terms": {name: [...]}}`.
-        done: Updates so far.
-        watch: The callback that scores the encoder on its way, None if nothing does.
-    """
-
-    def __init__(self, steps: int, path: Path, what: str, sentences: int) -> None:
-        super().__init__()
-        self.watch: Any = None
-        self._path, self._what, self._sentences = path, what, sentences
-        self.record: dict[str, Any] = {"steps": [], "terms": {}}
-        self.done = 0
-        self._steps, self._every = steps, math.ceil(steps / POINTS)
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"done": self.done} | {key: self.record[key] for key in KEPT}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        self.done = state["done"]
-        self.record.update((key, state[key]) for key in KEPT)
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Begin to count."""
-        self._progress = Progress(
-            self._what, self._steps, "sentences", self._sentences, self.done
-        )
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Keep the means where it is time."""
-        self.done += 1
-        if self.done % self._every == 0 or self.done == self._steps:
-            self.record["steps"].append(self.done)
-            for name, value in (logs or {}).items():
-                self.record["terms"].setdefault(name, []).append(float(value))
-            self.model.reset_metrics()
-            self._write()
-        last = {name: values[-1] for name, values in self.record["terms"].items()}
-        self._progress.advance(notes=last | (self.watch.last() if self.watch else {}))
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """Stop counting."""
-        self._progress.close()
-
-    def _write(self) -> None:
-        terms = self.record["terms"]
-        lines = [
-            ("step", *terms),
-            *zip(self.record["steps"], *terms.values(), strict=True),
-        ]
-        text = "".join(",".join(map(str, line)) + "\n" for line in lines)
-        with atomic_path(self._path) as temporary:
-            temporary.write_text(text, encoding="utf-8")

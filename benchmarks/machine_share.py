@@ -1,0 +1,150 @@
+"""Which share of the machine does a training step use?
+
+Compares the floating-point operations of a step of stage 1, three times those of the
+forward pass, with the best product of two matrices of 2048 x 2048 that NumPy,
+TensorFlow or JAX makes in the same precision. Sentences have one length, so that
+nothing is padded. Medians of the steps, the best of the products:
+
+    python benchmarks/machine_share.py --json
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULT = Path(__file__).parent / "results" / "machine_share.json"
+SIDE = 2048
+VOCABULARY, BOTTLENECK, WIDTH = 20000, 128, 384
+# Layers and width of the two encoders.
+SIZES = {"12 x 128": (12, 128), "6 x 384": (6, 384)}
+
+
+def best(product: Callable[[], Any], rounds: int) -> float:
+    """Return the largest GFLOP/s of a product."""
+    product()
+    least = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        product()
+        least = min(least, time.perf_counter() - began)
+    return 2 * SIDE**3 / least / 1e9
+
+
+def products(precision: str, rounds: int) -> dict[str, float]:
+    """Return the GFLOP/s of each library."""
+    import jax
+    import jax.numpy as jnp
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    one, other = random.random((2, SIDE, SIDE), np.float32)
+    found = {}
+    if precision == "float32":
+        found["numpy"] = best(lambda: one @ other, rounds)
+    a, b = (tf.cast(value, precision) for value in (one, other))
+    found["tensorflow"] = best(lambda: (a @ b)[0, 0].numpy(), rounds)
+    multiply = jax.jit(jnp.matmul)
+    c, d = (jnp.asarray(value, precision) for value in (one, other))
+    found["jax"] = best(lambda: multiply(c, d).block_until_ready(), rounds)
+    return {name: round(value, 1) for name, value in found.items()}
+
+
+def operations(layers: int, width: int, pairs: int, tokens: int) -> float:
+    """Return the operations of a step on `pairs` pairs, two sentences each."""
+    per_token = 2 * BOTTLENECK * width + 2 * layers * (4 + 8) * width**2
+    scores = 2 * layers * 2 * tokens * width  # of a token with all others, and back
+    sentence = tokens * (per_token + scores) + 2 * width * WIDTH
+    return 3 * 2 * pairs * sentence
+
+
+def step(
+    layers: int, width: int, precision: str, pairs: int, tokens: int, steps: int
+) -> float:
+    """Return the median seconds of a step."""
+    import keras_msd as msd
+    from keras_msd.stages.precision import computing_in
+
+    with computing_in(precision):
+        config = msd.models.EncoderConfig(
+            vocabulary_size=VOCABULARY,
+            bottleneck_dim=BOTTLENECK,
+            hidden_dim=width,
+            num_layers=layers,
+            num_heads=width // 32,
+            intermediate_dim=4 * width,
+            max_length=tokens,
+            projection_dim=WIDTH,
+            pad_id=0,
+        )
+        stage = msd.stages.TeachAssistant(msd.models.build_model(config))
+    stage.compile(msd.stages.make_optimizer(learning_rate=2e-4, steps=1000))
+    random = np.random.default_rng(0)
+    x: dict[str, np.ndarray] = {"group": np.arange(pairs, dtype=np.int32)}
+    for side in ("source", "target"):
+        ids = random.integers(1, VOCABULARY, (pairs, tokens))
+        x[f"{side}_token_ids"] = ids.astype(np.int32)
+        x[f"{side}_padding_mask"] = np.ones((pairs, tokens), np.int32)
+    y = {"teacher": random.normal(size=(pairs, WIDTH)).astype(np.float32)}
+    spent = []
+    for _ in range(steps + 2):  # the first two trace the step and fill caches
+        began = time.perf_counter()
+        stage.train_on_batch(x, y)
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent[2:])
+
+
+def main() -> None:
+    """Measure, write the result, print it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--precision", default="float32", help="or bfloat16")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--json", action="store_true", help="end with one JSON object")
+    given = parser.parse_args()
+
+    from keras_msd.files import write_json  # before TensorFlow, for its kernels
+
+    matrices = products(given.precision, 10)
+    peak = max(matrices.values())
+    models = {}
+    for name, (layers, width) in SIZES.items():
+        size = layers, width, given.precision, given.pairs, given.tokens
+        took = step(*size, given.steps)
+        rate = operations(layers, width, given.pairs, given.tokens) / took / 1e9
+        models[name] = {
+            "ms": round(1000 * took, 1),
+            "gflops": round(rate, 1),
+            "share": round(rate / peak, 3),
+            "pairs_per_second": round(given.pairs / took, 1),
+        }
+    result = {
+        "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
+        "precision": given.precision,
+        "pairs": given.pairs,
+        "tokens": given.tokens,
+        "matrix_gflops": matrices,
+        "models": models,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+    write_json(given.out, result)
+    print("matrices of 2048:", ", ".join(f"{k} {v}" for k, v in matrices.items()))
+    for name, row in models.items():
+        print(
+            f"{name}: {row['gflops']} GFLOP/s, {100 * row['share']:.0f} % of the best"
+        )
+    if given.json:
+        print(json.dumps(result, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()

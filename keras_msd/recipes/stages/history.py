@@ -1,0 +1,122 @@
+"""What a stage leaves for whoever looks on: a record, a table, events, a line."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_msd.files import atomic_path
+from keras_msd.progress import Progress
+
+POINTS = 100  # values of each term in a stage's history
+KEPT = "steps", "terms"
+
+
+class History(keras.callbacks.Callback):
+    """Mean of each term over every few batches: on disk as they come, and on stderr.
+
+    Args:
+        steps: Updates of the stage.
+        path: A table for whoever looks on: a row for each entry of the record.
+        what: What the stage is called on stderr.
+        sentences: Sentences in a batch.
+        events: Gets the same entries, and scores on the way.
+
+    Attributes:
+        record: `{"steps": [...], "terms": {name: [...]}}`.
+        done: Updates so far.
+        watch: The callback that scores the encoder on its way, None if nothing does.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        path: Path,
+        what: str,
+        sentences: int,
+        events: "EventFile | None" = None,
+    ) -> None:
+        super().__init__()
+        self.watch: Any = None
+        self._path, self._what, self._sentences = path, what, sentences
+        self._events = events
+        self.record: dict[str, Any] = {"steps": [], "terms": {}}
+        self.done = 0
+        self._steps, self._every = steps, math.ceil(steps / POINTS)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done} | {key: self.record[key] for key in KEPT}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.done = state["done"]
+        self.record.update((key, state[key]) for key in KEPT)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin to count."""
+        self._progress = Progress(
+            self._what, self._steps, "sentences", self._sentences, self.done
+        )
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keep the means where it is time."""
+        self.done += 1
+        if self.done % self._every == 0 or self.done == self._steps:
+            self.record["steps"].append(self.done)
+            for name, value in (logs or {}).items():
+                self.record["terms"].setdefault(name, []).append(float(value))
+            self.model.reset_metrics()
+            self._write()
+            if self._events:
+                self._events.add(self.done, self._last())
+        self._progress.advance(notes=self._last())
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Stop counting."""
+        self._progress.close()
+
+    def _last(self) -> dict[str, float]:
+        last = {name: values[-1] for name, values in self.record["terms"].items()}
+        return last | (self.watch.last() if self.watch else {})
+
+    def _write(self) -> None:
+        terms = self.record["terms"]
+        lines = [
+            ("step", *terms),
+            *zip(self.record["steps"], *terms.values(), strict=True),
+        ]
+        text = "".join(",".join(map(str, line)) + "\n" for line in lines)
+        with atomic_path(self._path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+class EventFile:
+    """Numbers of a stage as TensorBoard reads them.
+
+    Written by TensorFlow itself: the package `tensorboard` is only for looking.
+
+    Args:
+        folder: The stage's own. A stage that goes on adds a file to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import tensorflow as tf
+
+        self._writer = tf.summary.create_file_writer(str(folder))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the values of an update."""
+        import tensorflow as tf
+        from tensorflow.core.framework.summary_pb2 import Summary
+
+        numbers = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in values.items()
+        ]
+        with self._writer.as_default():
+            content = Summary(value=numbers).SerializeToString()
+            tf.summary.experimental.write_raw_pb(content, step=step)
+        self._writer.flush()

@@ -1,0 +1,83 @@
+"""What an update's time goes into, without leaving a trace."""
+
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.stages.checkpoint import stage_variables
+
+
+@pytest.fixture
+def work(tmp_path, tokenizer):
+    pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder(tokenizer)
+    guides = {"teacher": (msd.data.GuideStore(encoder, tmp_path), "source")}
+    stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder(tokenizer))
+    stage.compile(msd.stages.make_optimizer(learning_rate=1e-2, steps=9))
+
+    def batches():
+        return msd.data.pair_dataset(pairs, encoder, guides, batch_size=2, epochs=2)
+
+    return stage, batches
+
+
+def values(stage):
+    return [np.array(variable.value) for _, variable in stage_variables(stage)]
+
+
+def test_a_stage_stays_as_it_was(work):
+    stage, batches = work
+    stage.fit(batches().take(2), verbose=0, shuffle=False)
+    before = values(stage)
+    found = msd.stages.profile_updates(stage, batches(), updates=3)
+    assert found.pop("updates") == 3
+    assert set(found) == {"compile", "data_wait", "forward_and_backward", "optimizer"}
+    assert min(found.values()) > 0
+    assert len(before) > 20
+    for old, new in zip(before, values(stage), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_an_update_in_parts_is_the_update(work):
+    stage, batches = work
+    (x, y), *_ = batches()
+    stage.optimizer.build(stage.trainable_variables)
+    before = values(stage)
+    stage.train_on_batch(x, y)
+    after = values(stage)
+    for (_, variable), value in zip(stage_variables(stage), before, strict=True):
+        variable.assign(value)
+    gradients, update = stage.step_in_parts()
+    update(gradients(x, y))
+    moved = 0
+    for weight, start, goal in zip(values(stage), before, after, strict=False):
+        if weight.shape and weight.dtype == np.float32:
+            np.testing.assert_allclose(weight, goal, rtol=1e-5, atol=1e-6)
+            moved += not np.array_equal(start, goal)
+    assert moved > 10
+
+
+def test_slow_data_is_found(work):
+    stage, batches = work
+    kept = list(batches())
+
+    def slowly():
+        for batch in kept:
+            time.sleep(0.2)
+            yield batch
+
+    found = msd.stages.profile_updates(stage, slowly(), updates=3)
+    assert found["data_wait"] >= 0.6
+
+
+def test_too_few_batches_are_an_error(work):
+    stage, batches = work
+    before = values(stage)
+    with pytest.raises(InputError, match="more than 99 batches to measure. Received:"):
+        msd.stages.profile_updates(stage, batches(), updates=99)
+    for old, new in zip(before, values(stage), strict=False):
+        np.testing.assert_array_equal(old, new)
+    assert keras.backend.backend() == "tensorflow"

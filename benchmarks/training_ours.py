@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from workers import serve
+from workers import serve_methods
 
 PACKAGES = ("tensorflow", "keras", "keras-hub", "numpy")
 
@@ -91,15 +89,5 @@ class Ours:
         return msd.stages.profile_updates(self.stage, data, min(8, len(data) - 1))
 
 
-def start() -> tuple[dict[str, Any], Any]:
-    """Return versions, and what does a job."""
-    ours = Ours(Path(sys.argv[1]))
-
-    def answer(job: dict[str, Any]) -> Any:
-        return getattr(ours, job.pop("do"))(**job)
-
-    return {name: version(name) for name in PACKAGES}, answer
-
-
 if __name__ == "__main__":
-    serve(start)
+    serve_methods(Ours, PACKAGES)

@@ -2,15 +2,13 @@
 
 import json
 import os
-import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from workers import serve
+from workers import serve_methods
 
 PACKAGES = ("sentence-transformers", "transformers", "torch", "accelerate")
 TRIAL = 4  # batches on which numbers of threads are compared
@@ -130,15 +128,5 @@ def ours(batches: list[list[int]]) -> Any:
     return Given
 
 
-def start() -> tuple[dict[str, Any], Any]:
-    """Return versions, and what does a job."""
-    peer = Peer(Path(sys.argv[1]))
-
-    def answer(job: dict[str, Any]) -> Any:
-        return getattr(peer, job.pop("do"))(**job)
-
-    return {name: version(name) for name in PACKAGES}, answer
-
-
 if __name__ == "__main__":
-    serve(start)
+    serve_methods(Peer, PACKAGES)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,19 @@ def serve(start: Callable[[], tuple[dict[str, Any], Callable[..., Any]]]) -> Non
     print(json.dumps(first), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+
+
+def serve_methods(make: Callable[[Path], Any], packages: Sequence[str]) -> None:
+    """Serve an object whose methods are the jobs; versions are the first answer.
+
+    Args:
+        make: Makes the object from the path that the command line gives.
+        packages: What it is made with.
+    """
+
+    def start() -> tuple[dict[str, Any], Callable[..., Any]]:
+        system = make(Path(sys.argv[1]))
+        versions = {name: version(name) for name in packages}
+        return versions, lambda job: getattr(system, job.pop("do"))(**job)
+
+    serve(start)

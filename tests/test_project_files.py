@@ -26,6 +26,7 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/data/pipeline.py",
     "keras_msd/export/",
     "keras_msd/models/_tensorflow.py",
+    "keras_msd/recipes/stages/_tensorflow.py",
     "keras_msd/stages/_tensorflow.py",
     "keras_msd/teachers/saved_model.py",
     "keras_msd/teachers/saved_model_calls.py",

@@ -14,7 +14,7 @@ from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import BEFORE, EVENTS, UNFINISHED
 from keras_msd.recipes.runs.updates import updates
 from keras_msd.recipes.schema.settings import PairStageSettings, TrainingSettings
-from keras_msd.recipes.stages.history import EventFile, History
+from keras_msd.recipes.stages.history import History
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
@@ -96,7 +96,11 @@ def fit(
     steps = updates(name, settings, data.rows, data.origin)
     stage.compile(optimizer=stage_optimizer(settings, steps))
     sentences = 2 * settings.batch_size
-    events = EventFile(run.folder.path / EVENTS / step) if run.tensorboard else None
+    events = None
+    if run.tensorboard:
+        from keras_msd.recipes.stages._tensorflow import EventFile
+
+        events = EventFile(run.folder.path / EVENTS / step)
     history = History(steps, folder / "history.csv", step, sentences, events)
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
     checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)

@@ -1,7 +1,6 @@
 """What a stage leaves for whoever looks on: a record, a table, events, a line."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ class History(keras.callbacks.Callback):
         path: A table for whoever looks on: a row for each entry of the record.
         what: What the stage is called on stderr.
         sentences: Sentences in a batch.
-        events: Gets the same entries, and scores on the way.
+        events: An `EventFile` that gets the same entries, and scores on the way.
 
     Attributes:
         record: `{"steps": [...], "terms": {name: [...]}}`.
@@ -36,7 +35,7 @@ class History(keras.callbacks.Callback):
         path: Path,
         what: str,
         sentences: int,
-        events: "EventFile | None" = None,
+        events: Any = None,
     ) -> None:
         super().__init__()
         self.watch: Any = None
@@ -91,32 +90,3 @@ class History(keras.callbacks.Callback):
         text = "".join(",".join(map(str, line)) + "\n" for line in lines)
         with atomic_path(self._path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-
-
-class EventFile:
-    """Numbers of a stage as TensorBoard reads them.
-
-    Written by TensorFlow itself: the package `tensorboard` is only for looking.
-
-    Args:
-        folder: The stage's own. A stage that goes on adds a file to it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        import tensorflow as tf
-
-        self._writer = tf.summary.create_file_writer(str(folder))
-
-    def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Write the values of an update."""
-        import tensorflow as tf
-        from tensorflow.core.framework.summary_pb2 import Summary
-
-        numbers = [
-            Summary.Value(tag=name, simple_value=value)
-            for name, value in values.items()
-        ]
-        with self._writer.as_default():
-            content = Summary(value=numbers).SerializeToString()
-            tf.summary.experimental.write_raw_pb(content, step=step)
-        self._writer.flush()

@@ -19,6 +19,7 @@ import numpy as np
 
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
+from keras_msd.report.paper_tables import other_set
 from keras_msd.report.score_rows import our_name
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
@@ -73,7 +74,8 @@ def measure(recipe: str, seed: int, given: argparse.Namespace) -> dict[str, Any]
 def shown(recipe: str, scale: str, seeds: dict[str, dict[str, Any]]) -> str:
     """Return a table of means, with half the range where there are several seeds."""
     lines = [f"\n{recipe}: Spearman and P@1 x 100, seeds {', '.join(seeds)}"]
-    about = load_recipe(recipe, scale).recipe.rows
+    loaded = load_recipe(recipe, scale)
+    about, settings = loaded.recipe.rows, loaded.settings()
     runs = [one["rows"] for one in seeds.values()]
     for name, first in runs[0].items():
         cells = [
@@ -85,9 +87,21 @@ def shown(recipe: str, scale: str, seeds: dict[str, dict[str, Any]]) -> str:
             cell = f"{key} {np.mean(values):6.2f} +- {np.ptp(values) / 2:.2f}"
             scores = about[name].expected if name in about else {}
             printed = {our_name(k): score for k, score in scores.items()}.get(key)
-            cells.append(cell if printed is None else f"{cell} (paper {printed})")
+            other = other_set(settings, key)
+            paper = f"paper{other and f' on {other}'} {printed}"
+            cells.append(cell if printed is None else f"{cell} ({paper})")
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+def settings_digest(recipe: str, scale: str) -> str:
+    """Return a hash of what a recipe says.
+
+    A title or cost put right leaves a result what it is, and so does a setting that was
+    added and that the recipe has not.
+    """
+    settings = load_recipe(recipe, scale)
+    return digest(settings.model_dump_json(exclude={"recipe"}, exclude_none=True))
 
 
 def main() -> None:
@@ -108,10 +122,7 @@ def main() -> None:
             raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     for recipe in given.recipe:
         seeds = given.seeds[: RECIPES[recipe][0]]
-        # Without the header: a title or cost put right leaves a result what it is.
-        settings = digest(
-            load_recipe(recipe, given.scale).model_dump_json(exclude={"recipe"})
-        )
+        settings = settings_digest(recipe, given.scale)
         empty = {"settings": settings, "seeds": {}}
         found = result["recipes"].setdefault(recipe, empty)
         if found["settings"] != settings:

@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RUNS = 5
 MOMENTS = ("store", "stage", "checkpoint write", "evaluation", "export")
 SHARES = (2, 3, 2, 2, 1)  # of ten kills
 STAGES = ("teach_assistant", "align_embedding", "teach_student", "contrastive_learning")
@@ -39,6 +38,7 @@ def main() -> None:
     """Run all, print a line a kill, and the object with the counts at the end."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=5, help="that share the kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--recipe", default="demo")
     parser.add_argument("--scale", default="demo")
@@ -58,7 +58,7 @@ def main() -> None:
     expected = contents(whole.out)
     done: Counter[str] = Counter()
     identical = 0
-    plans = list(moments(options.kills, draw))
+    plans = list(moments(options.kills, min(options.runs, options.kills), draw))
     for number, plan in enumerate(plans):
         run = Disturbed(options, f"run_{number}")
         for moment in plan:
@@ -91,14 +91,13 @@ def main() -> None:
     sys.exit(not good)
 
 
-def moments(kills: int, draw: random.Random) -> Iterator[list[str]]:
+def moments(kills: int, runs: int, draw: random.Random) -> Iterator[list[str]]:
     """Yield for each run the moments of its kills, in the order of their coming."""
     pool = [
         moment
         for moment, share in zip(MOMENTS, SHARES, strict=True)
         for _ in range(share)
     ]
-    runs = min(RUNS, kills)
     for number in range(runs):
         count = kills * (number + 1) // runs - kills * number // runs
         whole, rest = divmod(count, len(pool))

@@ -14,11 +14,11 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from operations import best, jax_product, step_operations
 
 RESULT = Path(__file__).parent / "results" / "machine_share.json"
 SIDE = 2048
@@ -27,63 +27,44 @@ VOCABULARY, BOTTLENECK, WIDTH = 20000, 128, 384
 SIZES = {"12 x 128": (12, 128), "6 x 384": (6, 384)}
 
 
-def best(product: Callable[[], Any], rounds: int) -> float:
-    """Return the largest GFLOP/s of a product."""
-    product()
-    least = float("inf")
-    for _ in range(rounds):
-        began = time.perf_counter()
-        product()
-        least = min(least, time.perf_counter() - began)
-    return 2 * SIDE**3 / least / 1e9
-
-
 def products(precision: str, rounds: int) -> dict[str, float]:
     """Return the GFLOP/s of each library."""
-    import jax
-    import jax.numpy as jnp
     import tensorflow as tf
 
     random = np.random.default_rng(0)
     one, other = random.random((2, SIDE, SIDE), np.float32)
     found = {}
     if precision == "float32":
-        found["numpy"] = best(lambda: one @ other, rounds)
+        found["numpy"] = best(lambda: one @ other, SIDE, rounds)
     a, b = (tf.cast(value, precision) for value in (one, other))
-    found["tensorflow"] = best(lambda: (a @ b)[0, 0].numpy(), rounds)
-    multiply = jax.jit(jnp.matmul)
-    c, d = (jnp.asarray(value, precision) for value in (one, other))
-    found["jax"] = best(lambda: multiply(c, d).block_until_ready(), rounds)
+    found["tensorflow"] = best(lambda: (a @ b)[0, 0].numpy(), SIDE, rounds)
+    found["jax"] = best(jax_product(SIDE, precision), SIDE, rounds)
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def operations(layers: int, width: int, pairs: int, tokens: int) -> float:
-    """Return the operations of a step on `pairs` pairs, two sentences each."""
-    per_token = 2 * BOTTLENECK * width + 2 * layers * (4 + 8) * width**2
-    scores = 2 * layers * 2 * tokens * width  # of a token with all others, and back
-    sentence = tokens * (per_token + scores) + 2 * width * WIDTH
-    return 3 * 2 * pairs * sentence
+def encoder_config(layers: int, width: int, tokens: int) -> Any:
+    """Return what the measured encoder is made of."""
+    import keras_msd as msd
+
+    return msd.models.EncoderConfig(
+        vocabulary_size=VOCABULARY,
+        bottleneck_dim=BOTTLENECK,
+        hidden_dim=width,
+        num_layers=layers,
+        num_heads=width // 32,
+        intermediate_dim=4 * width,
+        max_length=tokens,
+        projection_dim=WIDTH,
+        pad_id=0,
+    )
 
 
-def step(
-    layers: int, width: int, precision: str, pairs: int, tokens: int, steps: int
-) -> float:
+def step(config: Any, precision: str, pairs: int, tokens: int, steps: int) -> float:
     """Return the median seconds of a step."""
     import keras_msd as msd
     from keras_msd.stages.precision import computing_in
 
     with computing_in(precision):
-        config = msd.models.EncoderConfig(
-            vocabulary_size=VOCABULARY,
-            bottleneck_dim=BOTTLENECK,
-            hidden_dim=width,
-            num_layers=layers,
-            num_heads=width // 32,
-            intermediate_dim=4 * width,
-            max_length=tokens,
-            projection_dim=WIDTH,
-            pad_id=0,
-        )
         stage = msd.stages.TeachAssistant(msd.models.build_model(config))
     stage.compile(msd.stages.make_optimizer(learning_rate=2e-4, steps=1000))
     random = np.random.default_rng(0)
@@ -118,9 +99,10 @@ def main() -> None:
     peak = max(matrices.values())
     models = {}
     for name, (layers, width) in SIZES.items():
-        size = layers, width, given.precision, given.pairs, given.tokens
-        took = step(*size, given.steps)
-        rate = operations(layers, width, given.pairs, given.tokens) / took / 1e9
+        config = encoder_config(layers, width, given.tokens)
+        took = step(config, given.precision, given.pairs, given.tokens, given.steps)
+        lengths = np.full(2 * given.pairs, given.tokens)
+        rate = step_operations(config, lengths) / took / 1e9
         models[name] = {
             "ms": round(1000 * took, 1),
             "gflops": round(rate, 1),

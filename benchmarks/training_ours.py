@@ -86,7 +86,7 @@ class Ours:
         import keras_msd as msd
 
         data = self.dataset()
-        return msd.stages.profile_updates(self.stage, data, min(8, len(data) - 1))
+        return msd.stages.profile_updates(self.stage, data, min(8, len(data)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -10,6 +11,10 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as keras_msd does before 
 if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a process of its own
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+# A shell's background jobs ignore Ctrl-C, which tests send themselves.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import keras
 import pytest

@@ -29,10 +29,11 @@ num_heads = 2
 intermediate_dim = 32
 [smoke.evaluate]
 intermediate = "cross_lingual"
+intermediate_rows = 20
 sets = ["made", "tatoeba"]
 [smoke.stages.teach_assistant]
 steps = 3
-batch_size = 16
+token_budget = 500
 [smoke.stages.align_embedding]
 steps = 2
 batch_size = 16

@@ -140,6 +140,7 @@ def test_any_place_is_found_again(table, options, monkeypatch):
         fresh = BatchStream(table, seed=5, **options)
         assert fresh.rows(position).tolist() == expected[position]
         assert whole.rows(position).tolist() == expected[position]
+        assert fresh.drawn(position) == sum(map(len, expected[:position]))
     assert BatchStream(table, seed=6, **options).rows(0).tolist() != expected[0]
 
 

@@ -8,7 +8,7 @@ from table_encoder import Table
 from test_evaluate_stsb_multilingual import made_rows, write_ours
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import SETS, sts_folder
+from keras_msd.evaluate import SETS, sts_aligned, sts_folder
 from keras_msd.evaluate.rows import (
     asked_sets,
     check_evaluation_files,
@@ -113,10 +113,24 @@ def test_unfinished_models_and_teachers_get_less(data):
     seen = Table()
     score_row(recipe("made"), data, seen, full=False)
     assert not any(text.startswith("de, ") for text in seen.seen)  # no first sentence
+    assert len(seen.seen) == len(set(seen.seen)) == 30 + 23 + 23
     assert full["tracks"].keys() - quick["tracks"].keys() == {"de"}
     teacher = score_teacher_row(recipe("made"), data, Table(), None)
     assert teacher.keys() == {"monolingual", "tracks"}
     assert teacher["tracks"].keys() == {"en"}
+
+
+def test_scores_on_the_way_may_be_of_fewer_rows(data):
+    asked, seen = recipe("made", intermediate_rows=10), Table()
+    row = score_row(asked, data, seen, full=False)
+    assert row["rows_at_most"] == 10 and len(seen.seen) == 3 * 10
+    kept = {code: made_rows(code, 30)[::3] for code in ("en", "de")}
+    assert row["tracks"] == sts_aligned(seen, kept, within=False)["tracks"]
+    assert "rows_at_most" not in score_row(asked, data, seen)
+    assert score_row(asked, data, seen) == score_row(recipe("made"), data, seen)
+    asked["evaluate"]["intermediate_rows"] = 31
+    whole = score_row(recipe("made"), data, seen, full=False)
+    assert score_row(asked, data, seen, full=False) == whole | {"rows_at_most": 31}
 
 
 def test_all_missing_files_are_named_at_once(data):
@@ -152,7 +166,7 @@ def test_all_missing_files_are_named_at_once(data):
         ({"sets": "stsb"}, ["`evaluate.sets`"]),
         ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
         ({"languages": 3}, ["`evaluate.languages`", "dictionary"]),
-        ({"splits.made": "tst"}, ["`made` has the parts dev, test, train", "'tst'"]),
+        ({"splits.made": "tst"}, ["`made` has the splits dev, test, train", "'tst'"]),
     ],
 )
 def test_mistakes_in_a_recipe(changes, parts):

@@ -84,7 +84,9 @@ def test_sets_for_mining_and_retrieval(tmp_path):
     )
     options = {"tuned_on": "sample", "margin": "distance"}
     assert score_set(Table(), "bucc2018", tmp_path, ["de"], **options) == expected
-    with pytest.raises(InputError, match="takes tuned_on, margin, engine.*: queries"):
+    with pytest.raises(
+        InputError, match="takes `tuned_on`, `margin`, `engine`.*: queries"
+    ):
         score_set(Table(), "bucc2018", tmp_path, ["de"], queries=3)
     with pytest.raises(InputError, match="fr-en"):
         score_set(Table(), "bucc2018", tmp_path / "bucc2018")
@@ -101,7 +103,7 @@ def test_sets_for_mining_and_retrieval(tmp_path):
         ("sts2018", (), r"mean `sts2017`\?.* Add `sts2018.dev.en.tsv.gz`"),
         ("sick", (None, "train"), "lacks en of .*train.*Add `sick.train.en.tsv.gz`"),
         ("sick", (["fr"],), r"lacks fr of .*Add `sick\.dev\.fr\.tsv\.gz`"),
-        ("sts2017", (None, "dev"), "`sts2017` has the parts test. Received: 'dev'"),
+        ("sts2017", (None, "dev"), "`sts2017` has the splits test. Received: 'dev'"),
         ("stsb", (["fr"],), "lacks fr of .*part dev"),
         ("tatoeba", (["tr"],), "lacks tur of"),
     ],
@@ -236,9 +238,9 @@ def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
         scores["largest"]
         == 2 * letters_score(Table(), tmp_path, ["fr"], "test")["largest"]
     )
-    with pytest.raises(InputError, match="the parts train, test. Received: 'dev'"):
+    with pytest.raises(InputError, match="the splits train, test. Received: 'dev'"):
         score_set(Table(), "letters", tmp_path, None, "dev")
-    with pytest.raises(InputError, match="takes factor. Received: engine"):
+    with pytest.raises(InputError, match="takes `factor`. Received: engine"):
         score_set(Table(), "letters", tmp_path, None, "test", engine="faiss")
     with pytest.raises(TypeError, match="files"):
         EvaluationSet(name="x", words="X", splits=("test",), score=letters_score)

@@ -13,6 +13,7 @@ from keras_msd.evaluate.similarity_sets import (
     MONOLINGUAL,
     SEMEVAL_TRACKS,
     TRACKS,
+    score_sts2017,
     tracks_of,
 )
 
@@ -121,6 +122,17 @@ def test_tracks_are_asked_for_in_either_order(tmp_path):
     scores = sts2017(Table(), tmp_path, ["es-es"], pairs=PAIRS)
     assert "cross_lingual" not in scores and scores["primary"] == "monolingual"
     assert "monolingual" not in sts2017(Table(), tmp_path, ["en-es"], pairs=PAIRS)
+
+
+def test_fewer_rows_are_spread_over_a_track(tmp_path):
+    write_extended(tmp_path, 250)
+    encoder = Table()
+    scores = score_sts2017(
+        encoder, tmp_path, ["de"], True, within=False, rows_at_most=25
+    )
+    known = spearman(encoder, made_rows("en-de", 250)[::10])
+    assert scores["tracks"] == {"en-de": pytest.approx(known, abs=2e-4)}
+    assert scores["pairs"] == 25
 
 
 def test_tracks_of_languages():

@@ -31,6 +31,7 @@ def path_through_everything(folder):
     from keras_msd.models.student import build_student
     from keras_msd.recipes.stages.kinds import STAGE_KINDS
     from keras_msd.registry import loaded
+    from keras_msd.stages.checkpoint import stage_variables
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
 
     keras.utils.set_random_seed(7)
@@ -90,6 +91,22 @@ def path_through_everything(folder):
         np.savez(folder / "stopped.npz", **trained("stopped"))
     (folder / "histories.json").write_text(json.dumps(histories))
 
+    encoder = tiny_encoder(tokenizer, num_layers=0, dropout=0.1)
+    batches = PairBatches(pairs, encoder, guides(ORDER[0]), 4, epochs=2)
+    stage = stages.TeachAssistant(encoder)
+    stage.compile(stages.make_optimizer(0.01, steps=6, warmup=0))
+
+    def values():
+        named = stage_variables(stage)
+        return {place: np.array(variable.value) for place, variable in named}
+
+    stage.fit(batches, verbose=0, shuffle=False)
+    np.savez(folder / "before.npz", **values())
+    found = stages.profile_updates(stage, batches, updates=2)
+    np.savez(folder / "after.npz", **values())
+    done = int(stage.optimizer.iterations.value)
+    (folder / "profile.json").write_text(json.dumps([found, done]))
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -130,6 +147,18 @@ def test_training_goes_on_where_it_was_cut(folder):
         np.testing.assert_array_equal(weights, stopped[path])
     (last, *_) = sorted(path.name for path in (folder / "stopped").iterdir())
     assert last == "update_0000000004"  # behind the cut, so that it went on from there
+
+
+def test_a_profile_measures_updates_and_leaves_the_stage_as_it_was(folder):
+    found, done = json.loads((folder / "profile.json").read_text())
+    assert list(found) == ["updates", "compile", "data_wait", "update"]
+    assert found["updates"] == 2 and found["update"] > 0
+    assert all(np.isfinite(value) and value >= 0 for value in found.values())
+    before, after = np.load(folder / "before.npz"), np.load(folder / "after.npz")
+    assert len(before) > 10 and list(before) == list(after)
+    for place, value in before.items():
+        np.testing.assert_array_equal(value, after[place])
+    assert done == 2  # batches of `fit`, none of the profile
 
 
 def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):

@@ -8,6 +8,7 @@ import pytest
 
 import keras_msd as msd
 from keras_msd.checks import InputError
+from keras_msd.stages import profile
 from keras_msd.stages.checkpoint import stage_variables
 
 
@@ -73,10 +74,25 @@ def test_slow_data_is_found(work):
     assert found["data_wait"] >= 0.6
 
 
+def test_what_compiles_every_length_anew_is_not_taken_for_slow(work, monkeypatch):
+    stage, _ = work
+    lengths = set()
+
+    def update(x, y):
+        spent = 0.01 if len(x) in lengths else 1.0
+        lengths.add(len(x))
+        return [spent]
+
+    monkeypatch.setattr(profile, "_parts", lambda stage: (("update",), update))
+    found = msd.stages.profile_updates(stage, [("short", 0), ("longer", 0)], updates=2)
+    assert found["update"] == pytest.approx(0.02)
+    assert found["compile"] == pytest.approx(2 * 0.99)
+
+
 def test_too_few_batches_are_an_error(work):
     stage, batches = work
     before = values(stage)
-    with pytest.raises(InputError, match="more than 99 batches to measure. Received:"):
+    with pytest.raises(InputError, match="at least 99 batches to measure. Received:"):
         msd.stages.profile_updates(stage, batches(), updates=99)
     for old, new in zip(before, values(stage), strict=False):
         np.testing.assert_array_equal(old, new)

@@ -1,11 +1,13 @@
 """How far something is: lines where there is no terminal, a bar where there is one."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from keras_msd import progress
 from keras_msd.progress import Progress, place, track
+from keras_msd.recipes.stages.history import History
 
 
 @pytest.fixture
@@ -37,6 +39,18 @@ def test_what_was_done_before_a_stop_is_no_speed(clock):
     shown.advance(10, {"dev": 77.25})
     expected = "stage: 60 of 100 (60 %), 2 sentences/s, 40 s left, dev 77.25"
     assert shown.line() == expected
+
+
+def test_sentences_are_those_of_the_batches(clock, capsys, tmp_path):
+    drawn = [0, 1000, 4050, 5000].__getitem__  # pairs of so many batches
+    history = History(3, tmp_path / "history.csv", "stage", drawn)
+    history.set_model(SimpleNamespace(reset_metrics=lambda: None))
+    history.set_state({"done": 1, "steps": [1], "terms": {"loss": [1.0]}})
+    history.on_train_begin()
+    clock.append(61.0)
+    history.on_train_batch_end(0, {"loss": 0.5})
+    expected = "stage: 2 of 3 (67 %), 100 sentences/s, 61 s left, loss 0.5\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_items_without_an_end_are_counted(clock, capsys):

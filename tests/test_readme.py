@@ -1,5 +1,6 @@
-"""Every command that the documents show has the options that they give it."""
+"""The documents: commands have the options shown, numbers stand in committed files."""
 
+import json
 import re
 from pathlib import Path
 
@@ -21,3 +22,33 @@ def test_commands_and_options_exist(name):
         known = {o for p in commands[command].params for o in p.opts}
         given = re.findall(r"(?<!\S)--[a-z-]+", rest.split("#")[0])
         assert set(given) <= known, (command, given)
+
+
+def test_ranges_in_prose_are_those_of_the_committed_file():
+    """Differences of two arms, in each seed, as benchmarks/README.md says them."""
+    results = json.loads((ROOT / "benchmarks/results/ablations.json").read_text())
+    seeds = results["recipes"]["msd_ablations"]["seeds"].values()
+    text = " ".join((ROOT / "benchmarks/README.md").read_text(encoding="utf-8").split())
+
+    def gaps(one, other):
+        names = (f"student{one}", f"student{other}")
+        a, b = ([seed["rows"][it]["cross_lingual"] for seed in seeds] for it in names)
+        gap = sorted(x - y for x, y in zip(a, b, strict=True))
+        return f"{gap[0]:.1f} to {gap[-1]:.1f}"
+
+    assert f"({gaps('', '_cehard')} points above the one the authors ran)" in text
+    assert f"equation 9 as printed is {gaps('_nomcl', '_ce')} below it" in text
+    assert f"with recurrence ({gaps('', '_nomcl')} points;" in text
+    assert f"{gaps('', '_norec')} points across languages and" in text
+    assert f"{gaps('_cehard', '_nomcl')} points above no contrastive term" in text
+
+
+def test_what_stage_3_cost_is_said_as_measured():
+    results = json.loads((ROOT / "benchmarks/results/msd_lab/scores.json").read_text())
+    assert results["published"] == {}  # a recipe of our own
+    rows = {row["name"]: row.get("cross_lingual") for row in results["rows"]}
+    before, after = (
+        rows[f"student, {it}"] for it in ("align_embedding", "teach_student")
+    )
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{before - after:.1f} ({before:.2f} to {after:.2f})" in text

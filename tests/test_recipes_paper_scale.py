@@ -117,7 +117,7 @@ def test_files_that_lack_are_named_before_work(place, tmp_path):
             tmp_path / "run",
             **{"evaluate.languages.sts2017-extended": ["de", "pt"]},
         )
-    with pytest.raises(InputError, match="`sts2017-extended` has the parts test"):
+    with pytest.raises(InputError, match="`sts2017-extended` has the splits test"):
         start(place, tmp_path / "run", **{"evaluate.splits.sts2017-extended": "dev"})
     track = place / "data/sts/sts2017.test.it-en.tsv.gz"
     whole = track.read_bytes()

@@ -60,3 +60,20 @@ def test_the_demos_promises():
     assert len(broken_rules(rows(50.0, 10.0, 20.0, 60.0, 59.0))) == 1
     assert len(broken_rules(rows(50.0, 50.0, 20.0, 20.0, 60.0))) == 2
     assert len(broken_rules(rows(60.0, 10.0, 20.0, 60.0, 60.0))) == 1
+
+
+def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
+    changes = {"stages.pretrain_assistant": {"skip": False, "steps": 2}}
+    recipe = load_recipe("msd_stages", "smoke", changes)
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    steps = {step.name: step for step in plan(Run(recipe, folder, None, tmp_path))}
+
+    def of(name, key="assistant"):
+        return steps[name].action.keywords[key]
+
+    names = list(steps)
+    assert names.index("pretrain_assistant") < names.index("teach_assistant")
+    assert of("pretrain_assistant", "start") == "assistant_start"
+    assert of("teach_assistant", "start") == "pretrain_assistant"
+    assert of("teach_student") == of("untrained") == "teach_assistant"
+    assert of("teach_student_prekd") == of("untrained_prekd") == "pretrain_assistant"

@@ -1,10 +1,12 @@
 """Every row that the paper prints has a recipe with the printed scores."""
 
 import csv
+import runpy
 from pathlib import Path
 
 import pytest
 
+from keras_msd.files import read_json
 from keras_msd.recipes.schema.loading import describe, load_recipe
 
 GOLDEN = Path(__file__).parent / "golden" / "msd_rows.tsv"
@@ -58,6 +60,14 @@ def test_arms_are_fair(name):
         one.stage("teach_student", recipe.stages.teach_student) for one in students
     ]
     assert len({stage.batch_size for stage in stages}) == 1
+
+
+def test_the_ablations_at_hand_are_of_the_recipes():
+    folder = Path(__file__).parents[1] / "benchmarks"
+    digest = runpy.run_path(str(folder / "ablations.py"))["settings_digest"]
+    result = read_json(folder / "results/ablations.json")
+    said = {name: it["settings"] for name, it in result["recipes"].items()}
+    assert said == {name: digest(name, result["scale"]) for name in said}
 
 
 def test_ablations_differ_in_what_they_name():

@@ -12,6 +12,7 @@ from tensorflow.core.util import event_pb2
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data.batches import PairBatches
 from keras_msd.files import read_json, write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.runs import runner
@@ -37,7 +38,7 @@ def start(place, out, **options):
 
 @pytest.fixture(scope="module")
 def finished(place):
-    return start(place, "finished")
+    return start(place, "finished", tensorboard=True)
 
 
 def content(folder):
@@ -71,6 +72,12 @@ def test_a_run_leaves_what_it_says(place, finished):
     assert last["retrieval_tracks"].keys() == {"deu"}
     assert last["retrieval_others_tracks"] == {"fin": last["retrieval_others"]}
     assert last["retrieval_others"] != last["retrieval"]
+    on_the_way = {name for name in rows if "rows_at_most" in rows[name]}
+    assert on_the_way == {
+        *("assistant before stage 1", "student, untrained", "student, SVD start"),
+        *("student, align_embedding", "student, teach_student"),
+    }
+    assert rows["student, teach_student"]["rows_at_most"] == 20
     assert "monolingual" not in rows["student, teach_student"]
     assert rows["teacher"]["tracks"].keys() == {"en"}
     share = 100 * last["cross_lingual"] / rows["assistant"]["cross_lingual"]
@@ -80,7 +87,9 @@ def test_a_run_leaves_what_it_says(place, finished):
     history = json.loads((folder / "stages/teach_assistant/history.json").read_text())
     assert history["steps"] == [1, 2, 3]
     assert history["terms"].keys() == {"loss", "source_mse", "target_mse"}
-    assert "small" in Path(finished["report"]).read_text(encoding="utf-8")
+    report = Path(finished["report"]).read_text(encoding="utf-8")
+    assert "small" in report and "<th scope=col>rows at most</th>" in report
+    assert "on the way of 20 rows of each track" in report
     (artefact,) = finished["artefacts"]
     texts = ["the cat sees the dog", german("the cat sees the dog")]
     np.testing.assert_allclose(
@@ -88,6 +97,22 @@ def test_a_run_leaves_what_it_says(place, finished):
     )
     (query,) = read_json(folder / "neighbours.json")
     assert query["language"] == "de" and len(query["neighbours"]) == 5
+
+
+def test_a_token_budget_cuts_batches(place, finished):
+    folder, ours = place / "finished", other_run(place, {})
+    done = read_json(folder / "stages/teach_assistant/done.json")["result"]
+    batches = PairBatches(
+        ours.table(ours.recipe.stages["teach_assistant"]),
+        load_encoder(folder / "assistant"),
+        {},
+        token_budget=500,
+        seed=ours.seed("teach_assistant"),
+    )
+    sizes = [len(batches[place][0]["group"]) for place in range(3)]
+    assert done["pairs"] == sum(sizes) == 3 * 15  # two sides of 16 tokens
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert "batches of at most 500 tokens" in report
 
 
 def test_stages_train_what_they_name(place, finished):
@@ -142,8 +167,8 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys)
     ]
     (killed / "stages/teach_assistant/half_written").touch()
     capsys.readouterr()
-    # Neither leaves a trace in what a run is compared by.
-    start(place, "killed", profile=True, tensorboard=True)
+    # Neither this nor events leave a trace in what a run is compared by.
+    start(place, "killed", profile=True)
     said = capsys.readouterr().err
     for path in (killed / "stages").glob("*/history.json"):
         name, profile = path.parent.name, read_json(path.with_name("profile.json"))
@@ -157,8 +182,8 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys)
     assert marks == {path: path.stat().st_mtime_ns for path in marks}
 
 
-def test_tensorboard_gets_the_history(place, monkeypatch):
-    run_folder, matched = place / "killed", 0  # of the test before
+def test_tensorboard_gets_the_history(place, finished, monkeypatch):
+    run_folder, matched = place / "finished", 0
     for path in (run_folder / "stages").glob("*/history.json"):
         history, found = read_json(path), {}
         for file in (run_folder / "tensorboard" / path.parent.name).iterdir():
@@ -172,7 +197,7 @@ def test_tensorboard_gets_the_history(place, monkeypatch):
             for place, step in places
             for name, values in history["terms"].items()
         }
-        assert found == pytest.approx({key: known[key] for key in found}, rel=1e-6)
+        assert found == pytest.approx(known, rel=1e-6)
         matched += len(found)
     assert matched > 20
     monkeypatch.setattr(runner, "find_spec", lambda name: None)

@@ -166,15 +166,34 @@ def test_a_student_changes_only_what_it_names():
         (
             "student.start",
             "svdd",
-            ["'random', 'svd' or 'ridge'", "'svdd'", "Did you mean `svd`"],
+            ["'svd' or 'ridge'", "'svdd'", "Did you mean `svd`"],
         ),
         ("student.start", "ridge", ['of student is not for students of kind "rec']),
         ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
         ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
-        ("tokenizer.source", "assistant", ["vocabulary_size"]),
+        ("tokenizer.source", "assistant", ["`tokenizer.source` must be"]),
+        ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
         ("assistant.source", "hf://a/b", ["tokenizer.source", "hf://a/b"]),
         ("assistant.start", "ridge", ["`normalize_first = true`"]),
+        (
+            "stages.contrastive_learning.token_budget",
+            500,
+            ["one pair at a time", "received 500", "contrastive. Leave it out"],
+        ),
+        (
+            "student.variants.x.stages.contrastive_learning.token_budget",
+            500,
+            ["`stages.contrastive_learning.token_budget`"],
+        ),
+        (
+            "stages.teach_student",
+            {
+                "token_budget": 500,
+                "losses": {"rank": {"loss": "logit_distillation", "goals": "x"}},
+            },
+            ["`stages.teach_student.token_budget`", "of a batch: rank. Leave"],
+        ),
     ],
 )
 def test_wrong_values_are_named(recipe, key, value, parts):
@@ -182,6 +201,27 @@ def test_wrong_values_are_named(recipe, key, value, parts):
         load_recipe(recipe(), "smoke", {key: value})
     for part in parts:
         assert part in str(error.value)
+
+
+def test_stages_that_see_one_pair_at_a_time_may_have_a_token_budget(recipe):
+    stages = ("teach_assistant", "align_embedding", "teach_student")
+    changes = {f"stages.{name}.token_budget": 500 for name in stages}
+    changes |= {
+        "stages.contrastive_learning.target": "none",
+        "student.stages.contrastive_learning.token_budget": 400,
+        "stages.teach_student.losses.x.loss": "embedding_mse",
+        "stages.teach_student.losses.x.goals": "assistant_source",
+    }
+    ours = load_recipe(recipe(), "smoke", changes)
+    shared = ours.stages.contrastive_learning
+    student = ours.student.each()["student"]
+    assert shared.token_budget is None
+    assert student.stage("contrastive_learning", shared).token_budget == 400
+    absent = load_recipe(recipe(), "smoke").settings()
+    assert "token_budget" not in absent["stages"]["teach_student"]
+    deep = {"stages.teach_thin_deep.token_budget": 500}
+    with pytest.raises(InputError, match="of a batch: ams, logit. Leave"):
+        load_recipe("lealla_lab", "smoke", deep)
 
 
 def test_errors_name_the_file_or_the_option(recipe):
@@ -227,3 +267,11 @@ def test_set_takes_toml_values_and_bare_words():
     assert parse_override("teacher.source=hf://a/b") == ("teacher.source", "hf://a/b")
     with pytest.raises(InputError, match="KEY=VALUE"):
         parse_override("a")
+
+
+def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
+    given = {"assistant.source": "folder", "tokenizer.source": "assistant"}
+    assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000
+    assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
+    with pytest.raises(InputError, match=r"`tokenizer.vocabulary_size`.*needs it"):
+        load_recipe("msd_stages", "paper", {"tokenizer.source": "train"})

@@ -58,7 +58,8 @@ def unused(settings, dotted):
         return assistant["source"] != "new"
     if section == "student":
         thin = student["kind"] == "thin_deep"
-        return student["kind"] == "none" or (thin and key in ("unit_layers", "layers"))
+        unread = thin and key in ("unit_layers", "layers", "guide")
+        return student["kind"] == "none" or unread
     if section == "starts" and key != "closed_form":
         branch = assistant["source"] == "new" and assistant["word_branch"]
         fitted = assistant["source"] == "new" and assistant["start"] != "random"
@@ -87,6 +88,7 @@ CASES = [
     ("lealla_dimensions", "paper"), ("xkd_lab", "lab"), ("msd_lab", "lab"),
     ("xkd_legal_bertimbau_base", "paper"), ("msd_convergence", "lab"),
     ("msd_sizes", "paper"), ("msd_labse", "paper"), ("demo", "demo"),
+    ("msd_assistant", "lab"),
 ]  # fmt: skip
 
 

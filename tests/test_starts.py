@@ -211,3 +211,27 @@ def test_only_a_branch_of_its_own_is_put_back():
     narrow = tiny_encoder(bottleneck_dim=4, word_branch=True)
     with pytest.raises(InputError, match="encoder's own"):
         set_branch(encoder, branch_encoder(narrow, ones), ones)
+
+
+def test_a_block_that_begins_as_the_authors_has_their_numbers():
+    assistant = tiny_encoder(hidden_dim=64, num_heads=2, bottleneck_dim=None)
+    keras.utils.set_random_seed(5)
+    student = build_student(assistant, 1, 16, 2, tables="standard_normal")
+    keras.utils.set_random_seed(5)
+    again = build_student(assistant, 1, 16, 2, tables="standard_normal").weights()
+    values, given = student.weights(), assistant.weights()
+    for path, value in values.items():
+        np.testing.assert_array_equal(value, again[path])
+        if path.startswith("body/"):
+            np.testing.assert_array_equal(value, given[path])
+    word, pad_id = values["embedding/word"], student.config.pad_id
+    assert pad_id is not None and not word[pad_id].any()
+    real = np.delete(word, pad_id, axis=0)
+    assert abs(real.mean()) < 0.1 and abs(real.std() - 1) < 0.1
+    assert np.abs(real).max() > 2.5  # no truncation at two deviations
+    assert abs(values["embedding/position"].std() - 1) < 0.1
+    edge = np.abs(values["embedding/projection"]).max()
+    assert 0.9 / 4 < edge <= 1 / 4  # 1 / sqrt(16)
+    assert (values["embedding/layer_norm/gamma"] == 1).all()
+    with pytest.raises(InputError, match=r"`tables`.*standard_normal.*uniform"):
+        build_student(assistant, 1, 16, 2, tables="uniform")

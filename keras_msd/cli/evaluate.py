@@ -8,6 +8,7 @@ import typer
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
 from keras_msd.cli.output import Json, Source, open_source
+from keras_msd.evaluate.halves import WHOLE
 from keras_msd.evaluate.sets import SETS
 
 EXAMPLE = (
@@ -38,8 +39,14 @@ def evaluate(
         ),
     ] = "stsb",
     split: Annotated[
-        str | None, typer.Option(help="Part of the set; else its usual one.")
+        str | None, typer.Option(help="Such as test; else the set's usual one.")
     ] = None,
+    part: Annotated[
+        str,
+        typer.Option(
+            help=of_sets("part", "all; or a half, choose (settings on it) or report.")
+        ),
+    ] = WHOLE,
     queries: Annotated[
         int | None,
         typer.Option(help=of_sets("queries", "English sentences looked up; else all.")),
@@ -64,5 +71,5 @@ def evaluate(
         queries=queries, tuned_on=tuned_on, margin=margin, engine=engine
     )
     chosen = codes(languages) or None
-    scores = score_set(open_source(encoder), set_, data, chosen, split, **options)
+    scores = score_set(open_source(encoder), set_, data, chosen, split, part, **options)
     output.show(scores, json, output.scores_table)

@@ -131,7 +131,7 @@ def rows_table(rows: Sequence[dict[str, Any]]) -> "Table":
 
 def run_text(result: dict[str, Any]) -> Iterator[Any]:
     """Yield what one run gave."""
-    yield f"{result['recipe']} at scale {result['scale']}"
+    yield f"{result['recipe']} at scale {result['scale']}{_half(result)}"
     yield rows_table(result["rows"])
     if result["published"]:
         yield f"Published (x100): {scores_text(result['published'])}"
@@ -173,7 +173,8 @@ def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
     ordered = {key: numbers[key] for key in [scores["primary"], *numbers]}
     rows = (ordered | scores.get("tracks", {})).items()
-    yield _table(("score", "x100"), ([key, number(value)] for key, value in rows))
+    heads = f"score{_half(scores)}", "x100"
+    yield _table(heads, ([key, number(value)] for key, value in rows))
 
 
 def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
@@ -244,6 +245,10 @@ def _table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _half(result: dict[str, Any]) -> str:
+    return f", half {result['part']}" if "part" in result else ""
 
 
 def _minutes(part: str, seconds: float, budget: float | None) -> str:

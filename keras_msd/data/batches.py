@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import BatchStream
+from keras_msd.data.order import MULTIPLE, BatchStream
 from keras_msd.data.pair import Pair, Pairs
 from keras_msd.data.pair_table import PairTable, table_key
 from keras_msd.data.ragged import read_flat
@@ -152,7 +152,7 @@ class PairBatches(Batches):
         folder: str | Path | None = None,
         drop_remainder: bool = True,
         start: int = 0,
-        multiple: int = 8,
+        multiple: int = MULTIPLE,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -16,6 +16,7 @@ from keras_msd.checks import InputError, at_least
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
 WINDOW_PAIRS = 8192  # the same where a token budget decides on the batches
+MULTIPLE = 8  # of tokens, by default: the lengths that texts are padded to
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -141,6 +142,11 @@ class EpochOrder:
         return self._first_row[file] + permutation(ordinal % size, size, lap_seed)
 
 
+def least_budget(max_length: int, multiple: int = MULTIPLE) -> int:
+    """Return the tokens that the longest pair of a table may have, padded."""
+    return 2 * -(-max_length // multiple) * multiple
+
+
 class BatchStream:
     """Batch `position` of training, for any position, from the seed alone.
 
@@ -170,13 +176,12 @@ class BatchStream:
         seed: int = 0,
         temperature: float = float("inf"),
         drop_remainder: bool = True,
-        multiple: int = 8,
+        multiple: int = MULTIPLE,
     ) -> None:
         at_least(1, batch_size=batch_size, multiple=multiple)
         if token_budget is not None:
-            # The longest pair must fit.
-            longest = -(-table.max_length // multiple) * multiple
-            at_least(2 * longest, token_budget=token_budget)
+            least = least_budget(table.max_length, multiple)
+            at_least(least, token_budget=token_budget)
         sizes = [file.stop - file.start for file in table.files]
         self.order = EpochOrder(sizes, seed, temperature)
         self.table, self.seed, self.multiple = table, seed, multiple
@@ -210,6 +215,17 @@ class BatchStream:
 
     def rows(self, position: int) -> np.ndarray:
         """Return the table rows of batch `position`, int64 `(n,)`."""
+        epoch, window, index = self._place(position)
+        return self._window(epoch, window)[index]
+
+    def drawn(self, position: int) -> int:
+        """Return how many pairs the batches before batch `position` have in all."""
+        epoch, window, index = self._place(position)
+        before = sum(map(len, self._window(epoch, window)[:index]))
+        return epoch * self.draws + window * self.window_pairs + before
+
+    def _place(self, position: int) -> tuple[int, int, int]:
+        """Return epoch, window and place in the window of batch `position`."""
         if self.token_budget is None:
             epoch, index = divmod(position, self.steps(1))
             window, index = divmod(index, WINDOW_BATCHES)
@@ -221,7 +237,7 @@ class BatchStream:
             edges = self._window_edges(epoch)
             window = int(np.searchsorted(edges, index, "right")) - 1
             index -= int(edges[window])
-        return self._window(epoch, window)[index]
+        return epoch, window, index
 
     def _count_batches(self, epoch: int) -> np.ndarray:
         """Return the first batch of every window of an epoch, and the end."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.evaluate.costs import cost
+from keras_msd.evaluate.halves import WHOLE, named
 from keras_msd.evaluate.sets import SETS, EvaluationSet, evaluation_set
 from keras_msd.files import read_json, write_json
 from keras_msd.registry import loaded
@@ -17,22 +18,25 @@ Settings = Mapping[str, Any]
 
 
 class Asked(NamedTuple):
-    """A set as a recipe asks for it: in which languages, and which part of it."""
+    """A set as a recipe asks for it: which languages, which split, and which half."""
 
     record: EvaluationSet
     languages: list[str]
     split: str
+    part: str = WHOLE
 
     @property
     def words(self) -> str:
         """Its name in a report."""
         record = self.record
         name = record.label or record.name
-        return f"{name} {self.split}" if record.similarity else name
+        said = f"{name} {self.split}" if record.similarity else name
+        return said if self.part == WHOLE else f"{said}, half `{self.part}`"
 
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
         """Return what the set's own function gives for a data folder."""
         given = (encoder, data_dir / self.record.folder, self.languages)
+        options |= named(self.part)
         return self.record.call(self.record.score, *given, split=self.split, **options)
 
     def others(self, data_dir: Path) -> "Asked | None":
@@ -59,12 +63,14 @@ def asked_sets(recipe: Settings) -> list[Asked]:
     """
     asked, pairs = _present(recipe.get("evaluate", {})), recipe.get("data", {})
     languages, splits = asked.get("languages", {}), asked.get("splits", {})
+    part = asked.get("part", WHOLE)
     result = []
     for name in dict.fromkeys(asked.get("sets", ())):
         record = evaluation_set(name)
         usual = record.languages or pairs.get("languages", ())
         codes = list(languages.get(name) or usual)
-        result.append(Asked(record, codes, splits.get(name) or record.splits[0]))
+        split = splits.get(name) or record.splits[0]
+        result.append(Asked(record, codes, split, part))
     return result
 
 
@@ -129,7 +135,8 @@ def score_row(
         data_dir: The data folder.
         encoder: Has `encode`; with `model` its size is counted, too.
         full: All scores; otherwise the cross-lingual one alone, which reads a quarter
-            of the sentences.
+            of the sentences, or as many as
+            `evaluate.intermediate_rows` says.
         others: With `full`, sets such as Tatoeba in the other languages there, too.
         kept: Folder where the scores of each set are kept as they come, and found when
             the same encoder is scored again; None keeps none.
@@ -139,10 +146,15 @@ def score_row(
         names in its record, x100, such as `cross_lingual`, `monolingual`, `retrieval`,
         `retrieval_others`, `un` and `bucc`; `tracks`, and `retrieval_tracks` and
         `retrieval_others_tracks` by language. Where two sets have the same names, those
-        of the second begin with its own.
+        of the second begin with its own. Scores of some rows have `rows_at_most` beside
+        them, the most of a track.
     """
     row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
-    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others, kept)
+    some: dict[str, int] = {}
+    if not full and (rows := recipe["evaluate"].get("intermediate_rows")):
+        some = {"rows_at_most": rows}
+    scores = _scores(asked_sets(recipe), data_dir, encoder, full, others, kept, some)
+    return row | some | scores
 
 
 def score_teacher_row(
@@ -176,6 +188,7 @@ def _scores(
     full: bool = True,
     others: bool = True,
     kept: Path | None = None,
+    some: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {}
 
@@ -194,7 +207,7 @@ def _scores(
             if others and (rest := asked.others(data_dir)):
                 _add(row, rest, score(rest, "_others"), "_others")
         elif asked.record.similarity:
-            scores = score(asked, within=False)
+            scores = score(asked, within=False, **(some or {}))
             scores.pop("monolingual", None)
             _add(row, asked, scores)
     return row

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_msd.checks import InputError, nearest
+from keras_msd.checks import InputError, nearest, one_of
+from keras_msd.evaluate.halves import PARTS, WHOLE, named
 from keras_msd.registry import Record, Registry, loaded, read_records
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class EvaluationSet(Record):
 
     Attributes:
         words: What it is and what its score is, as reports say it.
-        splits: Its parts, the one that is scored by default first.
+        splits: Its splits, the one that is scored by default first.
         score: `score(encoder, folder, languages, **options)` gives scores: the
             name of the one that counts under `primary`, and perhaps `tracks`, scores
             by language.
@@ -37,7 +38,8 @@ class EvaluationSet(Record):
         folder: Where a data folder has the set.
         languages: Codes of those that are scored by default, besides English; if empty,
             in a recipe those of its pairs, else all that the files have.
-        options: Keywords that `score` takes besides and that a user may give.
+        options: Keywords that `score` takes besides and that a user may give. With
+            "part" among them a half can be scored, as `score_set` says.
         arguments: Keywords that every function gets, for records that share functions.
         scores: The name in a row of scores.json of each score that goes there. By
             default the primary one goes there under the name of the set.
@@ -45,7 +47,8 @@ class EvaluationSet(Record):
             letters; its name if empty.
         similarity: It compares the sentences of one language, too. A teacher that
             knows English alone is scored, with `languages=[]`, and `score` takes
-            `within=False` for `cross_lingual` and its tracks alone.
+            `within=False` for `cross_lingual` and its tracks alone, perhaps with
+            `rows_at_most=n` for n rows of each.
         others: `others(folder, languages)` gives the languages there that are not
             among some; a recipe's rows then have `<score>_others`, too, and tracks
             under `<score>_tracks`.
@@ -76,10 +79,10 @@ class EvaluationSet(Record):
     similarity: bool = False
     others: Part | None = None
 
-    def call(self, part: Part, *given: Any, split: str, **options: Any) -> Any:
+    def call(self, function: Part, /, *given: Any, split: str, **options: Any) -> Any:
         """Call one of the functions with what it gets of a split and `arguments`."""
         several = {"split": split} if len(self.splits) > 1 else {}
-        return loaded(part)(*given, **several, **{**self.arguments, **options})
+        return loaded(function)(*given, **several, **{**self.arguments, **options})
 
 
 def similarity_set(name: str, words: str, **parts: Any) -> EvaluationSet:
@@ -96,6 +99,7 @@ def similarity_set(name: str, words: str, **parts: Any) -> EvaluationSet:
         "files": "keras_msd.evaluate.similarity_sets.aligned_files",
         "folder": "sts",
         "arguments": {"dataset": name},
+        "options": ("part",),
         "scores": {"cross_lingual": "cross_lingual", "monolingual": "monolingual"},
         "similarity": True,
     }
@@ -147,11 +151,23 @@ def score_labels() -> dict[str, str]:
 
 
 def check_split(record: EvaluationSet, split: str) -> None:
-    """Raise `InputError` where a registered set has no such part."""
+    """Raise `InputError` where a registered set has no such split."""
     if record.name in SETS and split not in record.splits:
         raise InputError(
-            f"`{record.name}` has the parts {', '.join(record.splits)}. Received: "
+            f"`{record.name}` has the splits {', '.join(record.splits)}. Received: "
             f"{split!r}."
+        )
+
+
+def check_part(record: EvaluationSet, part: str) -> None:
+    """Raise `InputError` where there is no such part, or a set has no halves."""
+    one_of(PARTS, part=part)
+    if part != WHOLE and "part" not in record.options:
+        halved = [name for name, known in SETS.items() if "part" in known.options]
+        raise InputError(
+            f"`{record.name}` is scored whole; {', '.join(halved)} and row-aligned "
+            f"similarity files have halves. Received: part={part!r}. Give "
+            f"part={WHOLE!r}, or take such a set."
         )
 
 
@@ -161,6 +177,7 @@ def score_set(
     folder: str | Path,
     languages: Iterable[str] | None = None,
     split: str | None = None,
+    part: str = WHOLE,
     **options: Any,
 ) -> dict[str, Any]:
     r"""Score an encoder on a set that is found in a folder by the names of its files.
@@ -172,15 +189,20 @@ def score_set(
         folder: The folder as downloaded, or a data folder.
         languages: Codes; None for all: those of the folder, or of the set if it is
             STS 2017, BUCC or UN.
-        split: Part of the set; None for its usual one.
+        split: Such as `dev` or `test`; None for the set's usual one.
+        part: "all"; or, of row-aligned similarity files and Tatoeba, a half: "choose",
+            to choose settings on, or "report", for the scores that are then said. It
+            follows from the English sentences; no sentence is scored in both. Tatoeba
+            looks up half of the pairs, among all sentences.
         **options: `tuned_on`, `margin` and `engine` as `bucc_folder` takes them;
             `queries` and `engine` as `un_folder` does.
 
     Returns:
-        The scores, as the set's own function gives them.
+        The scores, as the set's own function gives them; of a half, its name as `part`.
 
     Raises:
-        InputError: The set has no such part or option, or files are missing or damaged.
+        InputError: The set has no such split, half or option, or files are missing or
+            damaged.
 
     Example:
         >>> import gzip
@@ -194,12 +216,15 @@ def score_set(
     """
     record = evaluation_set(name)
     if unknown := [key for key in options if key not in record.options]:
+        known = ", ".join(f"`{key}`" for key in record.options)
         raise InputError(
-            f"`{name}` takes {', '.join(record.options) or 'no options'}. Received: "
-            f"{', '.join(unknown)}. Leave it out."
+            f"`{name}` takes {known or 'no options'}. Received: {', '.join(unknown)}. "
+            "Leave it out."
         )
     chosen = split or record.splits[0]
     check_split(record, chosen)
     codes = list(record.languages) or None if languages is None else list(languages)
-    given = (encoder, Path(folder), codes)
-    return record.call(record.score, *given, split=chosen, **options)
+    check_part(record, part)
+    given, half = (encoder, Path(folder), codes), named(part)
+    scores = record.call(record.score, *given, split=chosen, **half, **options)
+    return {**scores, **half}

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError
+from keras_msd.evaluate.halves import WHOLE, halves, rows_of
 from keras_msd.evaluate.set_files import finite_number, tabbed
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
@@ -86,7 +87,11 @@ def sts_tracks(
 
 
 def sts_aligned(
-    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]], within: bool = True
+    encoder: SentenceEncoder,
+    rows: Mapping[str, Sequence[Row]],
+    within: bool = True,
+    part: str = WHOLE,
+    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score row-aligned translations of one STS set, within and across languages.
 
@@ -97,6 +102,9 @@ def sts_aligned(
             (`en`) is needed; row i says the same in every language.
         within: Score every language within itself, too. Otherwise English alone is,
             which reads half of the sentences, and there is no `monolingual`.
+        part: "all"; or one half, which the English sentences decide: "choose", to
+            choose settings on, or "report".
+        rows_at_most: Score no more rows of each track, see `spread`.
 
     Returns:
         `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `monolingual`
@@ -106,7 +114,8 @@ def sts_aligned(
         `en-de`. With English alone there is no `cross_lingual`.
 
     Raises:
-        InputError: English is missing, or the languages are not row-aligned.
+        InputError: English is missing, the languages are not row-aligned, or a half is
+            too small to rank.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -117,6 +126,19 @@ def sts_aligned(
         >>> sorted(scores["tracks"]), scores["primary"]
         (['de', 'en', 'en-de'], 'cross_lingual')
     """
+    chosen = aligned_part(rows, part)
+    rows = {code: spread(own, rows_at_most) for code, own in chosen.items()}
+    tracks = {code: rows[code] for code in sorted(rows) if within or code == PIVOT}
+    scores = sts_tracks(encoder, tracks | across_tracks(rows))
+    return both_means(scores, len(rows[PIVOT]), within)
+
+
+def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list[Row]]:
+    """Return the rows of a part, the same ones in every language.
+
+    Raises:
+        InputError: As `sts_aligned`, but a half may have a single row.
+    """
     if PIVOT not in rows:
         raise InputError(
             f"The English rows are needed, as `{PIVOT}`. Received: "
@@ -125,9 +147,15 @@ def sts_aligned(
     gold = _gold(rows[PIVOT], PIVOT)
     for language, translated in rows.items():
         _check_same_gold(gold, translated, language)
-    tracks = {code: rows[code] for code in sorted(rows) if within or code == PIVOT}
-    scores = sts_tracks(encoder, tracks | across_tracks(rows))
-    return both_means(scores, len(gold), within)
+    kept = rows_of(part, halves(row[1:] for row in rows[PIVOT]), f"`{PIVOT}`")
+    return {code: [track[row] for row in kept] for code, track in rows.items()}
+
+
+def spread(rows: Sequence[Row], rows_at_most: int | None) -> Sequence[Row]:
+    """Return at most so many rows, evenly spread over their order; None for all."""
+    if rows_at_most is None or rows_at_most >= len(rows):
+        return rows
+    return [rows[place * len(rows) // rows_at_most] for place in range(rows_at_most)]
 
 
 def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:

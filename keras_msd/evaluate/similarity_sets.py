@@ -13,6 +13,7 @@ from typing import Any
 from keras_msd.checks import InputError, one_of
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.lines import csv_rows, read_lines
+from keras_msd.evaluate.halves import WHOLE
 from keras_msd.evaluate.set_files import (
     Layout,
     SetFile,
@@ -28,6 +29,7 @@ from keras_msd.evaluate.similarity import (
     both_means,
     graded,
     read_sts,
+    spread,
     sts_aligned,
     sts_tracks,
 )
@@ -95,8 +97,16 @@ def sts2017(
         >>> scores["tracks"], scores["pairs"]
         ({'en-de': 100.0}, 2)
     """
-    rows = read_sts2017(folder, tracks, pairs)
-    return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
+    return _sts2017(encoder, read_sts2017(folder, tracks, pairs))
+
+
+def _sts2017(
+    encoder: SentenceEncoder,
+    rows: dict[str, list[Row]],
+    rows_at_most: int | None = None,
+) -> dict[str, Any]:
+    tracks = {name: spread(own, rows_at_most) for name, own in rows.items()}
+    return both_means(sts_tracks(encoder, tracks), sum(map(len, tracks.values())))
 
 
 def read_sts2017(
@@ -137,12 +147,13 @@ def score_sts2017(
     languages: list[str] | None,
     extended: bool,
     within: bool = True,
+    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score STS 2017 as `EvaluationSet` says, the extension's tracks too or not."""
     tracks = _tracks(languages, extended)
     if not within:
         tracks = [track for track in tracks if track in CROSS_LINGUAL]
-    return sts2017(encoder, folder, tracks)
+    return _sts2017(encoder, read_sts2017(folder, tracks), rows_at_most)
 
 
 def sts2017_files(folder: Path, languages: list[str], extended: bool) -> list[Path]:
@@ -223,6 +234,7 @@ def sts_folder(
     languages: Iterable[str],
     split: str = "dev",
     dataset: str = "stsb",
+    part: str = WHOLE,
 ) -> dict[str, Any]:
     r"""Score the files `<dataset>.<split>.<xx>.tsv.gz` of a folder, as `sts_aligned`.
 
@@ -233,6 +245,7 @@ def sts_folder(
         languages: Two-letter codes; English is always read.
         split: The part of the set, such as `dev` or `test`.
         dataset: The set, such as `stsb` or `sick`.
+        part: "all", or a half, "choose" or "report", as `sts_aligned` takes it.
 
     Raises:
         InputError: A file is missing or broken, or the files are not row-aligned.
@@ -245,7 +258,8 @@ def sts_folder(
         >>> msd.evaluate.sts_folder(encoder, ".", languages=[])["monolingual"]
         100.0
     """
-    return sts_aligned(encoder, read_sts_folder(folder, languages, split, dataset))
+    rows = read_sts_folder(folder, languages, split, dataset)
+    return sts_aligned(encoder, rows, part=part)
 
 
 def read_sts_folder(
@@ -272,6 +286,7 @@ def stsb_multilingual(
     languages: Iterable[str] | None = None,
     split: str = "test",
     pairs: bool = True,
+    part: str = WHOLE,
 ) -> dict[str, Any]:
     r"""Score the multilingual STS benchmark, within and across languages.
 
@@ -281,7 +296,8 @@ def stsb_multilingual(
         folder: Holds the files at any depth; each is known by its name.
         languages: Two-letter codes; English is always read. None for all there are.
         split: "train", "dev" or "test".
-        pairs: Refuse files that have not the part's number of pairs (`STSB_PAIRS`).
+        pairs: Refuse files that have not the split's number of pairs (`STSB_PAIRS`).
+        part: "all", or a half, "choose" or "report", as `sts_aligned` takes it.
 
     Returns:
         As `sts_aligned`.
@@ -302,7 +318,7 @@ def stsb_multilingual(
         {'en': 100.0}
     """
     rows = read_stsb_multilingual(folder, languages, split, pairs)
-    return sts_aligned(encoder, rows)
+    return sts_aligned(encoder, rows, part=part)
 
 
 def read_stsb_multilingual(
@@ -333,10 +349,12 @@ def score_aligned(
     dataset: str,
     hint: str = "",
     within: bool = True,
+    part: str = WHOLE,
+    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score a set as `EvaluationSet` says; files in our layout may be of any size."""
     files = _aligned_files(folder, languages, split, dataset, hint)
-    return sts_aligned(encoder, _aligned_rows(files, split), within)
+    return sts_aligned(encoder, _aligned_rows(files, split), within, part, rows_at_most)
 
 
 def aligned_files(

@@ -14,6 +14,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.lines import read_lines, read_texts
+from keras_msd.evaluate.halves import WHOLE, half_of, rows_of
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
     Layout,
@@ -71,7 +72,7 @@ def retrieval(
         0.0
     """
     pairs = _checked(pairs, "pairs")
-    return _precision(UnitVectors(encoder, _texts(pairs)), pairs)
+    return _precision(UnitVectors(encoder, _texts(pairs)), pairs, range(len(pairs)))
 
 
 def translation_accuracy(
@@ -106,21 +107,26 @@ def translation_accuracy(
 
 
 def retrieval_languages(
-    encoder: SentenceEncoder, pairs: Mapping[str, Iterable[Sequence[str]]]
+    encoder: SentenceEncoder,
+    pairs: Mapping[str, Iterable[Sequence[str]]],
+    part: str = WHOLE,
 ) -> dict[str, Any]:
     """Score several languages, each against its own English side.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
             sentence of all languages once.
-        pairs: Language code to pairs, as `retrieval` takes them.
+        pairs: Language code to pairs, as `retrieval` takes them, English first.
+        part: "all"; or the half of the pairs that is looked up, both ways, which the
+            English sentence decides: "choose", to choose settings on, or "report".
+            All sentences are searched in any case.
 
     Returns:
-        As `retrieval`, each score the mean over languages, `pairs` the sum, and
-        `tracks`: the precision of each language.
+        As `retrieval`, each score the mean over languages, `pairs` how many were looked
+        up, and `tracks`: the precision of each language.
 
     Raises:
-        InputError: There is no language, or one has no pair.
+        InputError: There is no language, or one has no pair in the part.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -136,7 +142,10 @@ def retrieval_languages(
     units = UnitVectors(
         encoder, (text for rows in lists.values() for text in _texts(rows))
     )
-    single = {code: _precision(units, lists[code]) for code in sorted(lists)}
+    single = {}
+    for code, rows in sorted(lists.items()):
+        asked = rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
+        single[code] = _precision(units, rows, asked)
     return over_tracks(single, WAYS, ["pairs"])
 
 
@@ -151,16 +160,19 @@ def _texts(pairs: Pairs) -> list[str]:
     return [text for pair in pairs for text in pair[:2]]
 
 
-def _precision(units: UnitVectors, pairs: Pairs) -> dict[str, Any]:
+def _precision(
+    units: UnitVectors, pairs: Pairs, asked: Sequence[int]
+) -> dict[str, Any]:
+    """Score the search for the other side of some pairs among all."""
     sides = [units(pair[side] for pair in pairs) for side in (0, 1)]
     ways = []
     for queries, sentences in (sides, sides[::-1]):
-        _, rows = top_k(queries, sentences, 1)
-        ways.append(percent((rows[:, 0] == np.arange(len(pairs))).mean()))
+        _, rows = top_k(queries[asked], sentences, 1)
+        ways.append(percent((rows[:, 0] == asked).mean()))
     both = (round(sum(ways) / 2, 4), *ways)
     return {
         **dict(zip(WAYS, both, strict=True)),
-        "pairs": len(pairs),
+        "pairs": len(asked),
         "primary": "precision",
     }
 
@@ -206,6 +218,7 @@ def retrieval_folder(
     encoder: SentenceEncoder,
     folder: str | Path,
     languages: Iterable[str] | None = None,
+    part: str = WHOLE,
 ) -> dict[str, Any]:
     r"""Score the Tatoeba files of a folder, as `retrieval_languages`.
 
@@ -214,9 +227,10 @@ def retrieval_folder(
         folder: Holds the files, in our layout or LASER's, as `read_tatoeba` finds them.
         languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
             there are.
+        part: "all", or a half, "choose" or "report", as for `retrieval_languages`.
 
     Raises:
-        InputError: A file is missing or broken.
+        InputError: A file is missing or broken, or no pair is of that half.
 
     Example:
         >>> from pathlib import Path
@@ -227,7 +241,7 @@ def retrieval_folder(
         >>> list(scores["tracks"]), scores["pairs"]
         (['deu'], 2)
     """
-    return retrieval_languages(encoder, read_tatoeba(folder, languages))
+    return retrieval_languages(encoder, read_tatoeba(folder, languages), part)
 
 
 def tatoeba_files(folder: Path, languages: list[str]) -> list[Path]:

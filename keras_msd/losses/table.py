@@ -14,6 +14,7 @@ class LossRecord(Record):
     Attributes:
         name: What recipes call it.
         make: A subclass of `keras.losses.Loss`, or its dotted path.
+        by_row: Whether what it says of a row depends on that row alone.
 
     Example:
         >>> msd.losses.LOSSES["embedding_mse"].make
@@ -21,6 +22,7 @@ class LossRecord(Record):
     """
 
     make: str | type
+    by_row: bool = False
 
 
 LOSSES = Registry(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, divides, one_of
@@ -32,6 +33,7 @@ def build_student(
     unit_layers: int = 3,
     bottleneck_dim: int | None = 128,
     repeats: int | None = None,
+    tables: str = "random",
 ) -> Encoder:
     """Make a student from an assistant.
 
@@ -44,10 +46,14 @@ def build_student(
         unit_layers: Layers that own weights (M).
         bottleneck_dim: Width of the word table (B), or None for the assistant's table.
         repeats: Passes over the unit (R); None for the assistant's depth.
+        tables: How a new embedding block begins: "random", truncated normal of standard
+            deviation 0.02; "standard_normal", as in the authors' code, with a
+            projection uniform within `1 / sqrt(bottleneck_dim)` of zero and a padding
+            row of zeros.
 
     Raises:
-        InputError: The depth is not divisible by `unit_layers`, or the assistant has
-            fewer layers.
+        InputError: The depth is not divisible by `unit_layers`, the assistant has fewer
+            layers, or `tables` is something else.
 
     Source: Ding et al. 2022, stages 2 and 3; bottleneck and parameter recurrence.
 
@@ -57,6 +63,7 @@ def build_student(
         >>> student.config.repeats, student.num_parameters < assistant.num_parameters
         (2, True)
     """
+    one_of(("random", "standard_normal"), tables=tables)
     config = assistant.config
     if unit_layers > config.num_layers or config.repeats != 1:
         raise InputError(
@@ -84,8 +91,23 @@ def build_student(
         fresh = path.startswith("embedding/") or path == "word_branch/projection"
         if same_table or not fresh:
             values[path] = given[path]
+        elif tables == "standard_normal":
+            values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")
     return student
+
+
+def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:
+    """Return a weight of the embedding block as the authors' code begins with it."""
+    if "layer_norm" in path:
+        return values
+    draw: Any = keras.initializers.RandomNormal(stddev=1.0)
+    if path.endswith("projection"):
+        draw = keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform")
+    drawn = np.array(draw(values.shape))
+    if path == "embedding/word" and pad_id is not None:
+        drawn[pad_id] = 0
+    return drawn
 
 
 def thin_deep(

@@ -10,8 +10,6 @@ from typing import Any
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.files import read_json
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report import plots
 from keras_msd.report.blocks import (
     Block,
@@ -22,6 +20,7 @@ from keras_msd.report.blocks import (
     whole_page,
     write_page,
 )
+from keras_msd.report.differences import NO_PAPER_SCALE, OURS, Line, differences
 from keras_msd.report.files import RunFiles, read_run
 from keras_msd.report.paper_tables import (
     MeasuredRow,
@@ -30,7 +29,6 @@ from keras_msd.report.paper_tables import (
     score_tables,
 )
 from keras_msd.report.score_rows import final_rows, having, number, plain
-from keras_msd.report.words import settings_in_words, value_in_words
 
 TITLE = "The papers' tables: measured beside published"
 SCORE = "cross_lingual"
@@ -40,10 +38,10 @@ def write_report_of_all(out_dir: str | Path) -> Path:
     """Write `report.html` and `report.md` over the runs in a folder.
 
     For every table of the papers that a finished run has a row of: measured, published
-    and difference, the settings that differ from the recipe's `paper` scale in words,
-    the papers' figures as plots, and quality against size. Every number comes from a
-    file in a run's folder, and the file stands beside it. The same files give the same
-    bytes.
+    and, where both are of the same test set, difference; the settings that differ from
+    the paper in words, the papers' figures as plots, and quality against size. Every
+    number comes from a file in a run's folder, and the file stands beside it. The same
+    files give the same bytes.
 
     Args:
         out_dir: Parent of the runs' folders, as `run_all` leaves it.
@@ -116,11 +114,13 @@ def _figure(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
     placed = all(row.x is not None for row in rows)
     for key in averages(rows):
         series: dict[str, Any] = {}
-        for label in ("measured", "published"):
+        other = any(row.other_set(key) for row in rows)
+        published = "published, of another set" if other else "published"
+        for label, kind in (("measured", "measured"), (published, "published")):
             points: list[tuple[Any, Any]] = [
                 (row.x if placed else row.name, score)
                 for row in rows
-                if (score := getattr(row, label).get(key)) is not None
+                if (score := getattr(row, kind).get(key)) is not None
             ]
             if points:
                 series[label] = sorted(points) if placed else dict(points)
@@ -165,7 +165,7 @@ def _test_set(recipe: dict[str, Any]) -> str:
     seed = f", seed {data.get('seed')}" if data.get("kind") == "made" else ""
     sets = asked_sets(recipe)
     asked = next((it for it in sets if it.record.similarity), None)
-    name = f"{asked.record.name} {asked.split}" if asked else "sts"
+    name = asked.words if asked else "sts"
     languages = asked.languages if asked else data.get("languages", [])
     return f"{name}{seed}, English with {', '.join(languages)}"
 
@@ -176,56 +176,26 @@ def _kind(row: dict[str, Any]) -> str:
 
 
 def _differences(recipes: dict[str, dict[str, Any]]) -> Iterator[Block]:
-    """Yield what each run has that its recipe's paper scale has not."""
+    """Yield what each run has that its paper has not."""
     yield Heading("Settings that differ from the paper")
     yield Text("Parts of each recipe.toml that are not as at the recipe's paper scale.")
-    reasoned: dict[tuple[str, ...], list[str]] = {}
+    reasoned: dict[Line, list[str]] = {}
     for name, recipe in recipes.items():
-        published = _paper_scale(recipe)
-        reasons = published["recipe"]["ours"] if published else {}
-        for key, why in reasons.items():
-            value = _value(published, key)
-            reasoned.setdefault((key, value, why), []).append(name)
+        found = differences(recipe)
+        for line in found.ours if found else ():
+            reasoned.setdefault(line, []).append(name)
         yield Heading(name, 3)
-        yield _difference(recipe, published, bool(reasons))
+        yield found.block() if found else Text(NO_PAPER_SCALE)
     if reasoned:
-        yield Heading("Values of our own at the paper scale", 3)
-        rows = [[_in_short(names), *line] for line, names in reasoned.items()]
-        yield Table(["recipes", "setting", "value", "why"], rows, words=True)
+        yield Heading("Not the paper's at the paper scale", 3)
+        rows = [[_in_short(of, list(recipes)), *it] for it, of in reasoned.items()]
+        yield Table(["recipes", *OURS], rows, words=True)
 
 
-def _difference(
-    recipe: dict[str, Any], published: dict[str, Any] | None, has_ours: bool
-) -> Block:
-    if published is None:
-        return Text("The recipe has no paper scale: all of its settings are our own.")
-    here, there = dict(settings_in_words(recipe)), dict(settings_in_words(published))
-    rows = [
-        [part, here.get(part, "-"), there.get(part, "-")]
-        for part in dict.fromkeys([*here, *there])
-        if here.get(part) != there.get(part)
-    ]
-    if rows:
-        return Table(["part", "this run", "paper scale"], rows, words=True)
-    if has_ours:
-        return Text("As at the recipe's paper scale, with the values of our own below.")
-    return Text("As published.")
-
-
-def _paper_scale(recipe: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the settings of the packaged recipe of that name, if it has the scale."""
-    path = recipe_files().get(recipe.get("recipe", {}).get("name", ""))
-    if path is None or "paper" not in describe(path).scales:
-        return None
-    return load_recipe(path, "paper").settings()
-
-
-def _in_short(names: list[str]) -> str:
-    """Return up to three names, or how more of them begin."""
-    return ", ".join(names) if len(names) <= 3 else f"{commonprefix(names)}*"
-
-
-def _value(settings: Any, dotted: str) -> str:
-    for part in dotted.split("."):
-        settings = settings.get(part, {})
-    return value_in_words(settings) or "none"
+def _in_short(names: list[str], known: list[str]) -> str:
+    """Return names, or how they begin and which others that begin so are not meant."""
+    start = commonprefix(names)
+    others = [name for name in known if name.startswith(start) and name not in names]
+    if not start or len(names) <= 3 + len(others):
+        return ", ".join(names)
+    return f"{start}*" + (f" but {', '.join(others)}" if others else "")

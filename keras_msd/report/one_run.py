@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.report.blocks import (
@@ -17,8 +16,15 @@ from keras_msd.report.blocks import (
     whole_page,
     write_page,
 )
+from keras_msd.report.differences import NO_PAPER_SCALE, OURS, differences
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.paper_tables import difference, run_rows, score_tables
+from keras_msd.report.paper_tables import (
+    compared,
+    elsewhere,
+    other_set,
+    run_rows,
+    score_tables,
+)
 from keras_msd.report.plots import loss_curves, sizes, stage_scores
 from keras_msd.report.score_rows import (
     BIG,
@@ -33,6 +39,8 @@ from keras_msd.report.score_rows import (
     plain,
 )
 from keras_msd.report.words import settings_in_words
+
+OWN = "A recipe of our own, no row of a paper"
 
 
 def write_report(run_folder: str | Path) -> Path:
@@ -72,8 +80,9 @@ def _page(run: RunFiles, recipe_text: str) -> str:
     about = run.recipe.get("recipe", {})
     title = about.get("title") or run.scores["recipe"]
     lead = f"Recipe {run.scores['recipe']}, scale {run.scores['scale']}."
-    if about.get("paper"):
-        lead += f" {about['paper']}."
+    lead += f" {about.get('paper') or OWN}."
+    if part := run.scores.get("part"):
+        lead += f" Scores are of the half `{part}` of each set."
     # What each part shows, and the file that its numbers come from.
     parts = (
         ("Scores", _scores, "scores.json"),
@@ -83,6 +92,7 @@ def _page(run: RunFiles, recipe_text: str) -> str:
         ("Losses", _losses, "stages/<stage>/history.json"),
         ("Time", _timings, "timings.json, recipe.toml"),
         ("Settings", _settings, "recipe.toml"),
+        ("What differs from the paper", _differences, "recipe.toml"),
     )
     body = "".join(section(name, blocks(run), file) for name, blocks, file in parts)
     return whole_page(
@@ -136,7 +146,7 @@ def _published(run: RunFiles) -> Iterator[Block]:
     if about.get("rows") and rows:
         yield from score_tables(rows)
     elif run.scores.get("published"):
-        yield _published_scores(run.scores)
+        yield from _published_scores(run)
     else:
         return
     where = ", ".join(
@@ -152,13 +162,15 @@ def _published(run: RunFiles) -> Iterator[Block]:
     )
 
 
-def _published_scores(scores: dict[str, Any]) -> Table:
-    body = []
-    for key, printed in scores["published"].items():
-        value = measured(scores, key)
-        gap = difference(value, printed, 2)
-        body.append([_label(key), number(printed, 2), number(value, 2), gap])
-    return Table(["score", "published", "measured", "difference"], body)
+def _published_scores(run: RunFiles) -> Iterator[Block]:
+    body, others = [], []
+    for key, score in run.scores["published"].items():
+        value = measured(run.scores, key)
+        others.append("" if value is None else other_set(run.recipe, key))
+        found, printed, gap = compared(value, score, others[-1], 2)
+        body.append([_label(key), printed, found, gap])
+    yield Table(["score", "published", "measured", "difference"], body)
+    yield from elsewhere(others)
 
 
 def _neighbours(run: RunFiles) -> Iterator[Block]:
@@ -201,6 +213,13 @@ def _timings(run: RunFiles) -> Iterator[Block]:
 
 def _settings(run: RunFiles) -> Iterator[Block]:
     yield Terms(settings_in_words(run.recipe))
+
+
+def _differences(run: RunFiles) -> Iterator[Block]:
+    found = differences(run.recipe)
+    yield found.block() if found else Text(NO_PAPER_SCALE)
+    if found and found.ours:
+        yield Table(OURS, found.ours, words=True)
 
 
 def _cell(row: ScoreRow, key: str, top: float | None) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from keras_msd.evaluate.sets import score_labels
+from keras_msd.evaluate.rows import asked_sets
+from keras_msd.evaluate.sets import EvaluationSet, evaluation_set, score_labels
 from keras_msd.recipes.schema.published import tables_named
 from keras_msd.report.blocks import Block, Table, Text
 from keras_msd.report.files import RunFiles
@@ -21,6 +22,7 @@ from keras_msd.report.score_rows import (
 # Figures that are drawn from a table's numbers.
 FIGURES = {("LEALLA", "6"): "figure 1", ("LEALLA", "8"): "figure 3"}
 COMPARED = ("measured", "published", "difference")
+ELSEWHERE = "In brackets: published for another test set, hence no difference: {}."
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class MeasuredRow:
     def source(self) -> str:
         """The file that the measured numbers come from."""
         return str(PurePosixPath(self.folder, "scores.json"))
+
+    def other_set(self, key: str) -> str:
+        """Return the set that the paper scored, where the run scored another one."""
+        found = self.measured.get(key) is not None
+        return other_set(self.run.recipe, key) if found else ""
 
     def curve(self) -> list[tuple[int, float]]:
         """Return (update, cross-lingual score) of the last stage that has a curve."""
@@ -118,17 +125,77 @@ def score_tables(rows: list[MeasuredRow]) -> Iterator[Block]:
     ]
     yield Table(["row", *heads, "file"], body)
     tracks = [key for key in _columns(rows) if key not in means]
+    yield from elsewhere(row.other_set(key) for row in rows for key in row.published)
     if tracks:
         yield Text("By column of the paper, measured / published / difference:")
         body = [[row.name, *(_joined(row, key) for key in tracks)] for row in rows]
         yield Table(["row", *map(plain, tracks)], body)
 
 
-def difference(value: float | None, printed: float | None, digits: int) -> str:
-    """Return how far a measured value is from a printed one, if there are both."""
-    if value is None or printed is None:
+def compared(
+    value: float | None, printed: float | None, other: str, digits: int
+) -> tuple[str, str, str]:
+    """Return a measured and a published score and how far the one is from the other.
+
+    Args:
+        value: The measured one.
+        printed: The published one.
+        other: What `other_set` gives; if that is a set, brackets and no difference.
+        digits: Behind the point.
+    """
+    found, published, gap = number(value, digits), number(printed, digits), ""
+    if other and published:
+        published = f"({published})"
+    elif value is not None and printed is not None:
+        gap = f"{value - printed:+.{digits}f}"
+    return found, published, gap
+
+
+def elsewhere(others: Iterable[str]) -> Iterator[Text]:
+    """Yield what brackets mean and which sets papers scored, if there are any."""
+    if named := ", ".join(dict.fromkeys(filter(None, others))):
+        yield Text(ELSEWHERE.format(named))
+
+
+def other_set(recipe: dict[str, Any], key: str) -> str:
+    """Return the set of a published score where a run has the score of another one.
+
+    Sentences, the part of the set and, for an average, the number of languages must be
+    those of the paper.
+
+    Args:
+        recipe: The content of recipe.toml; a paper whose sets its `printed_on` does not
+            say is taken to have scored the recipe's.
+        key: The paper's column.
+
+    Returns:
+        Name and languages of the paper's set, "" where the run scored that one.
+    """
+    printed_on = recipe.get("recipe", {}).get("printed_on", {})
+    asked = {it.record.name: it for it in asked_sets(recipe)}
+    set_of_paper, set_of_run = _set_with(printed_on, key), _set_with(asked, key)
+    if set_of_paper is None or set_of_run is None:
         return ""
-    return f"{value - printed:+.{digits}f}"
+    ours, count = asked[set_of_run.name], printed_on[set_of_paper.name]
+    same = set_of_paper == set_of_run and ours.split == set_of_run.splits[0]
+    is_average = our_name(key) in _scores(set_of_run)
+    if same and (not is_average or len(ours.languages) == count):
+        return ""
+    return f"{set_of_paper.label or set_of_paper.name}, {count} languages"
+
+
+def _set_with(names: Iterable[str], key: str) -> EvaluationSet | None:
+    """Return the set among some whose score or track a column is."""
+    records = [evaluation_set(name) for name in names]
+    for record in records:
+        scores = _scores(record)
+        if our_name(key) in scores or key.startswith(f"{scores[0]}_"):
+            return record
+    return next((record for record in records if record.similarity), None)
+
+
+def _scores(record: EvaluationSet) -> list[str]:
+    return list(record.scores.values()) or [record.name]
 
 
 def _averages() -> list[str]:
@@ -142,7 +209,7 @@ def _columns(rows: Iterable[MeasuredRow]) -> list[str]:
 
 def _cells(row: MeasuredRow, key: str) -> tuple[str, str, str]:
     value, printed = row.measured.get(key), row.published.get(key)
-    return number(value), number(printed), difference(value, printed, 1)
+    return compared(value, printed, row.other_set(key), 1)
 
 
 def _joined(row: MeasuredRow, key: str) -> str:

@@ -10,7 +10,7 @@ from keras_msd.recipes.stages.kinds import SQUARED, STAGE_KINDS
 from keras_msd.report.score_rows import in_order, plain
 
 WORDS = read_toml(Path(__file__).with_name("words.toml"))
-OF_RECURRENT = ("unit_layers", "layers")  # mean nothing for thin, deep ones
+OF_RECURRENT = ("unit_layers", "layers", "guide")  # mean nothing for thin, deep ones
 OF_SETS = ("sets", "languages", "splits", "sts", "split", "retrieval", "un", "bucc")
 OF_BRANCH = ("body_weight", "branch_scale")
 
@@ -26,8 +26,8 @@ def settings_in_words(recipe: dict[str, Any]) -> list[tuple[str, str]]:
     What a run does not use is left out, such as the optimizer of a skipped stage. All
     else is said: the well-known settings in phrases, any other by its key.
     """
-    students, stages = _students(recipe), recipe.get("stages", {})
-    ran = {key: stages[key] for key in stages if _runs(key, stages, students)}
+    students, stages = students_of(recipe), recipe.get("stages", {})
+    ran = stages_that_run(recipe)
     left_out = ", ".join(plain(name) for name in stages if name not in ran)
     seed = recipe.get("recipe", {}).get("seed")
     parts = [
@@ -62,7 +62,14 @@ def value_in_words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _students(recipe: Section) -> dict[str, Section]:
+def stages_that_run(recipe: Section) -> dict[str, Section]:
+    """Return the settings of the stages that some model of a recipe goes through."""
+    students, stages = students_of(recipe), recipe.get("stages", {})
+    return {key: stages[key] for key in stages if _runs(key, stages, students)}
+
+
+def students_of(recipe: Section) -> dict[str, Section]:
+    """Return the settings of each student, "" for the one without a name."""
     student = recipe.get("student", {})
     if student.get("kind") == "none":
         return {}
@@ -150,7 +157,7 @@ def _unit(layers: int | None, repeats: int | None) -> str:
 def _starts(recipe: Section) -> str:
     said, assistant = dict(recipe.get("starts", {})), recipe.get("assistant", {})
     new = assistant.get("source", "new") == "new"
-    begun = {student.get("start") for student in _students(recipe).values()}
+    begun = {student.get("start") for student in students_of(recipe).values()}
     branched = assistant.get("word_branch") if new else "svd" in begun
     fitted = new and (branched or assistant.get("start", "random") != "random")
     if not said.get("closed_form") and not fitted and "ridge" not in begun:
@@ -164,6 +171,8 @@ def _stage(name: str, stage: Section) -> str:
     start = " or ".join(length) + (", whichever ends first" if len(length) > 1 else "")
     if "warmup_steps" in said:
         said.pop("warmup", None)
+    if "token_budget" in said:
+        said.pop("batch_size", None)
     if name == "reduce_teacher" and not said.get("widths"):
         start = f"for students whose feature is synchronized; {start}"
     return _join(start, said, WORDS["stage"])

@@ -17,16 +17,18 @@ def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[st
     """Measure a few updates of a stage, and leave it as it was.
 
     Under TensorFlow an update is run in two parts, with `fit`'s mathematics. JAX
-    compiles it whole, so that there the optimizer's share is not known.
+    compiles it whole, so that there the optimizer's share is not known. Each batch is
+    run twice and the second time counts: TensorFlow traces an update, and JAX compiles
+    it for each padded length, in the first.
 
     Args:
         stage: Compiled with an optimizer.
         batches: What `fit` takes: a dataset of ours, or `PairBatches`.
-        updates: How many are measured, after a first one.
+        updates: How many are measured, those of the first batches.
 
     Returns:
-        `updates`, how many were measured; `compile`, seconds that the first update took
-        beyond another one; and seconds of all those measured: `data_wait`, until a
+        `updates`, how many were measured; `compile`, seconds that the first runs took
+        beyond the second; and seconds of all those measured: `data_wait`, until a
         batch was there, and `forward_and_backward` and `optimizer`, or `update`.
 
     Raises:
@@ -57,25 +59,22 @@ def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[st
 def _measured(stage: Any, batches: Any, updates: int) -> dict[str, Any]:
     names, parts = _parts(stage)
     seconds = dict.fromkeys(("data_wait", *names), 0.0)
-    first, done = 0.0, 0
+    beyond = 0.0
     source = iter(_walk(batches))
-    for number in range(updates + 1):
+    for number in range(updates):
         began = time.perf_counter()
         batch = next(source, None)
         if batch is None:
             raise InputError(
-                f"There must be more than {updates} batches to measure. Received: "
+                f"There must be at least {updates} batches to measure. Received: "
                 f"{number}. Give more, or measure fewer updates."
             )
-        times = [time.perf_counter() - began, *parts(*batch)]
-        if not number:
-            first = sum(times[1:])
-            continue
-        done += 1
-        for name, spent in zip(seconds, times, strict=True):
+        waited = time.perf_counter() - began
+        first, times = sum(parts(*batch)), parts(*batch)
+        beyond += first - sum(times)
+        for name, spent in zip(seconds, [waited, *times], strict=True):
             seconds[name] += spent
-    usual = sum(seconds[name] for name in names) / done
-    return {"updates": done, "compile": max(first - usual, 0.0), **seconds}
+    return {"updates": updates, "compile": max(beyond, 0.0), **seconds}
 
 
 def _walk(batches: Any) -> Iterator[Any]:

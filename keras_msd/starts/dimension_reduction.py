@@ -29,9 +29,8 @@ def reduce_dimensions(
     """Fit a dense layer that keeps translations together in `dim` numbers.
 
     The teacher is frozen: only its vectors are read. The layer is linear, without a
-    bias, starts at random and is trained with `AdditiveMarginSoftmax`; the paper names
-    neither the loss nor the batch size. Only the directions of `vectors @ matrix` are
-    fitted.
+    bias, starts at random and is trained with `AdditiveMarginSoftmax`; the paper does
+    not name the loss. Only the directions of `vectors @ matrix` are fitted.
 
     Args:
         source: The teacher's vectors of the English side, `(n, width)`; an array or

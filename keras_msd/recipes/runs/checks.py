@@ -7,7 +7,11 @@ from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.runs.environment import cached_digest, code_digest, environment
 from keras_msd.recipes.runs.parallel_files import development_pairs, file_sizes
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.updates import batches, reduces_teacher, stages_in_use
+from keras_msd.recipes.runs.updates import (
+    full_batches,
+    reduces_teacher,
+    stages_in_use,
+)
 from keras_msd.recipes.schema.recipe import Recipe, StudentSettings
 from keras_msd.recipes.steps.starts import thin_deep_shape
 from keras_msd.registry import loaded
@@ -79,7 +83,7 @@ def check_stages(run: Run) -> None:
     if reduces_teacher(recipe):
         size = recipe.stages["reduce_teacher"].batch_size
         pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
-        batches("reduce_teacher", size, pairs)
+        full_batches("reduce_teacher", size, pairs)
 
 
 def _same(run: Run, step: str, key: str, now: Any, what: str) -> None:

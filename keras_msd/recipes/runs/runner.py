@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError
+from keras_msd.evaluate.halves import named
 from keras_msd.files import remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.runs.run_folder import EXPORT, RECIPE, SPEED, RunFolder, locked
@@ -61,9 +62,10 @@ def run(
             `tensorboard/`; it needs TensorFlow, under JAX too.
 
     Returns:
-        What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`),
-        and `folder`, `timings` (as in timings.json), `budget` in minutes, the paths
-        of `artefacts` and of the `report`.
+        What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`, and
+        `part` where a half of each set is scored), and `folder`, `timings` (as in
+        timings.json), `budget` in minutes, the paths of `artefacts` and of the
+        `report`.
 
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
@@ -226,14 +228,15 @@ def run_scores(
         records: What each step left, by its name.
 
     Returns:
-        `recipe`, `scale`, `rows` in order, `published`, and `measured`: how much of the
-        assistant's cross-lingual score, if that is not 0, each student kept, in per
-        cent.
+        `recipe`, `scale`, `part` if it is a half, `rows` in order, `published`, and
+        `measured`: how much of the assistant's cross-lingual score, if that is not 0,
+        each student kept, in per cent.
     """
     rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
     return {
         "recipe": recipe.recipe.name,
         "scale": recipe.scale,
+        **named(recipe.evaluate.part),
         "rows": rows,
         "published": dict(recipe.recipe.expected),
         "measured": dict(_kept(rows)),

@@ -1,7 +1,7 @@
 """Which stages a run has, and how many updates each of them does."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError
 from keras_msd.recipes.schema.recipe import Recipe, StudentSettings
@@ -40,26 +40,37 @@ def reduces_teacher(recipe: Recipe) -> bool:
     return bool(reduction.widths and not reduction.skip) or "synchronized" in features
 
 
+class FullBatches(NamedTuple):
+    """Batches of one size; rows that do not fill one are left out of an epoch."""
+
+    rows: int
+    size: int
+
+    def steps(self, epochs: int) -> int:
+        """Return how many batches the first `epochs` epochs have."""
+        return epochs * (self.rows // self.size)
+
+    def drawn(self, position: int) -> int:
+        """Return how many rows the batches before batch `position` have in all."""
+        return position * self.size
+
+
 def updates(
-    name: str, settings: TrainingSettings, count: int, what: str = "pairs"
+    name: str, settings: TrainingSettings, steps_in: Callable[[int], int]
 ) -> int:
     """Return the updates of a stage.
 
     Args:
         name: The stage.
         settings: The stage's.
-        count: What it trains on, in rows.
-        what: What such a row is, and where it comes from.
+        steps_in: Gives the batches of so many epochs.
 
     Raises:
-        InputError: There are fewer rows than in a batch, or too few updates for
-            `warmup_steps`.
+        InputError: They are too few for `warmup_steps`.
     """
-    # The last batch of an epoch is dropped where it is not full.
-    per_epoch = batches(name, settings.batch_size, count, what)
     limits = [] if settings.steps is None else [settings.steps]
     if settings.epochs is not None:
-        limits.append(settings.epochs * per_epoch)
+        limits.append(steps_in(settings.epochs))
     steps = min(limits)
     if settings.warmup_steps is not None and settings.warmup_steps >= steps:
         raise InputError(
@@ -70,11 +81,19 @@ def updates(
     return steps
 
 
-def batches(name: str, batch_size: int, count: int, what: str = "pairs") -> int:
-    """Return how many whole batches there are, one at least.
+def full_batches(
+    name: str, batch_size: int, count: int, what: str = "pairs"
+) -> FullBatches:
+    """Return the batches of a stage that `batch_size` cuts.
+
+    Args:
+        name: The stage.
+        batch_size: Rows in a batch.
+        count: What it trains on, in rows.
+        what: What such a row is, and where it comes from.
 
     Raises:
-        InputError: There is none.
+        InputError: There are fewer rows than in a batch.
     """
     if count < batch_size:
         raise InputError(
@@ -82,4 +101,4 @@ def batches(name: str, batch_size: int, count: int, what: str = "pairs") -> int:
             f"Received: batch_size={batch_size}, {count} {what}. Lower it, or give "
             "more."
         )
-    return count // batch_size
+    return FullBatches(count, batch_size)

@@ -27,9 +27,14 @@ class PublishedTable(Settings):
 
 
 class Paper(Settings):
-    """A file of published scores: the paper's title, and its tables."""
+    """A file of published scores: the paper's title, and its tables.
+
+    `printed_on` and `ours` are those of `[recipe]`, for all recipes of the paper.
+    """
 
     paper: str
+    printed_on: dict[str, int] = Field(default_factory=dict)
+    ours: dict[str, str] = Field(default_factory=dict)
     columns: Words = ()
     tables: Annotated[tuple[PublishedTable, ...], Field(strict=False)]
 

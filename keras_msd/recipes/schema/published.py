@@ -27,8 +27,8 @@ def with_published(
 ) -> dict[str, Any]:
     """Return `[recipe]` with the title of its paper and what that prints for its rows.
 
-    What the recipe says itself stays: a `paper` of its own, for one without a file, and
-    scores that are `expected`.
+    What the recipe says itself stays: a `paper` of its own, for one without a file,
+    scores that are `expected`, reasons in `ours`.
 
     Args:
         header: The section.
@@ -51,7 +51,9 @@ def with_published(
 
     rows = header.get("rows", {})
     filled = {model: {**row, "expected": scores(row)} for model, row in rows.items()}
-    changes = {"paper": paper["paper"], "rows": filled}
+    ours = {**paper.get("ours", {}), **header.get("ours", {})}
+    on = paper.get("printed_on", {})
+    changes = {"paper": paper["paper"], "rows": filled, "ours": ours, "printed_on": on}
     if not rows:
         changes["expected"] = scores(header)
     return {**header, **changes}

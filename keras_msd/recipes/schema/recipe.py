@@ -13,7 +13,8 @@ from pydantic import (
 )
 
 from keras_msd.checks import one_of
-from keras_msd.evaluate.sets import SETS, check_split, evaluation_set
+from keras_msd.evaluate.halves import WHOLE
+from keras_msd.evaluate.sets import SETS, check_part, check_split, evaluation_set
 from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Settings, Words
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
 
@@ -26,7 +27,8 @@ FORMER = {
     "bucc": '`sets`, with "bucc2018", and `languages.bucc2018`',
 }
 Scale = Literal["smoke", "demo", "lab", "paper"]
-StudentStart = Literal["random", "svd", "ridge"]
+AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
+StudentStart = Literal["random", "standard_normal", "svd", "ridge"]
 VariantName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 OF_ALL_STUDENTS = ("kind", "dropout", "variants")  # no variant has another
 Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
@@ -56,8 +58,10 @@ class About(Settings):
     scores; `paper` is the title of one that has no such file. `expected` holds
     published scores x100 of the first student, or of the assistant where there is none:
     those of `row` in `table`; `rows`, by the names of models, says it of several.
+    `printed_on` names the evaluation sets of published scores, each with the number of
+    languages that its average is over: a score of another set is compared with none.
     `ours` says why settings, by their dotted keys, are not the paper's at the `paper`
-    scale either.
+    scale either, or that it prints none. Both may stand in the paper's file.
     `seed` decides every random draw but the choice of pairs, which is `data.seed`'s.
     """
 
@@ -73,6 +77,7 @@ class About(Settings):
     default_scale: Scale = "smoke"
     expected: dict[str, float] = Field(default_factory=dict)
     rows: dict[str, PublishedRow] = Field(default_factory=dict)
+    printed_on: dict[str, int] = Field(default_factory=dict)
     ours: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -116,18 +121,23 @@ class DataSettings(Settings):
 
 
 class TokenizerSettings(Settings):
-    """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own."""
+    """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own.
+
+    `vocabulary_size` is that of one that is trained, and left out of others.
+    """
 
     source: Literal["train", "assistant", "teacher"] = "train"
-    vocabulary_size: Annotated[int, Field(ge=8)] | None = None
+    vocabulary_size: Annotated[int, Field(ge=8)] | None = Field(
+        default=None, validate_default=True
+    )
 
-    @model_validator(mode="after")
-    def _size_belongs_to_training(self) -> "TokenizerSettings":
-        if (self.source == "train") != (self.vocabulary_size is not None):
-            raise ValueError(
-                '`vocabulary_size` goes with `source = "train"`, and only with it'
-            )
-        return self
+    @field_validator("vocabulary_size")
+    @classmethod
+    def _belongs_to_training(cls, size: int | None, info: ValidationInfo) -> int | None:
+        trained = info.data.get("source") == "train"
+        if trained and size is None:
+            raise ValueError('`source = "train"` needs it')
+        return size if trained else None
 
 
 class AssistantSettings(Settings):
@@ -190,8 +200,10 @@ class StudentSettings(Settings):
     `kind` "recurrent": bottleneck and recurrent unit; without `bottleneck_dim` the full
     table. `hidden_dim` may state the width that the student is meant to have; its
     layers are the assistant's, so any other width is an error before work begins.
-    `layers` are those of the trained assistant or of the assistant before stage 1.
-    `start` of its bottleneck is "random" or the "svd" of the assistant's table.
+    `layers` are those of the trained assistant or of the assistant before stage 1, and
+    so is the `guide` that stages 2 and 3 imitate. `start` of its embedding block is
+    "random", "standard_normal" as in the authors' code, or the "svd" of the assistant's
+    table.
 
     "thin_deep": no assistant; `row` of `models.ROWS`, and of its shape what
     `num_layers`, `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout` change;
@@ -214,18 +226,19 @@ class StudentSettings(Settings):
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
     start: StudentStart = "random"
-    layers: Literal["trained", "untrained"] = "trained"
+    layers: AssistantState = "trained"
+    guide: AssistantState = "trained"
     stages: StudentStages = StudentStages()
     variants: dict[VariantName, Settings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _starts_as_its_kind_can(self) -> "StudentSettings":
-        other = {"recurrent": "ridge", "thin_deep": "svd"}.get(self.kind)
+        others = {"recurrent": ["ridge"], "thin_deep": ["svd", "standard_normal"]}
         for name, student in self.each().items():
-            if student.start == other:
+            if student.start in others.get(self.kind, ()):
                 raise ValueError(
-                    f'`start = "{other}"` of {name} is not for students of kind '
-                    f'"{self.kind}"'
+                    f'`start = "{student.start}"` of {name} is not for students of '
+                    f'kind "{self.kind}"'
                 )
         return self
 
@@ -284,15 +297,25 @@ class EvaluateSettings(Settings):
     language, too, gives the cross-lingual score. `languages` and `splits` say for some
     of them what is not as usual: the languages by default are those of the pairs, or
     the few that a set has. What they say of sets that are not scored is left out.
+    `part` is what all rows and curves are scored on: "all"; "choose", the half of each
+    set that settings are chosen on; or "report", the other half, for the scores that
+    are then said. With either half `regress_similarity` chooses its weights on "choose"
+    of its dev set.
     `intermediate` is what rows before the last of a model get: all scores, only the
-    cross-lingual one, or none: no such rows. Without `artefacts` no encoder is timed
-    or exported.
+    cross-lingual one, or none: no such rows. Of each track their cross-lingual score,
+    and that of curves, reads `intermediate_rows`: fewer are quicker. No final score
+    does. Without `artefacts` no encoder is timed or exported.
     """
 
     sets: Words = ("stsb",)
     languages: dict[str, Words] = Field(default_factory=dict)
     splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
+    # Not said where it is as before: results know their settings by a hash.
+    part: Literal["all", "choose", "report"] = Field(
+        default=WHOLE, exclude_if=lambda part: part == WHOLE
+    )
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
+    intermediate_rows: Annotated[int, Field(ge=2)] | None = None
     neighbours: Annotated[int, Field(ge=0)] = 5
     artefacts: bool = True
 
@@ -329,6 +352,7 @@ class EvaluateSettings(Settings):
             )
         for record in records:
             check_split(record, self.splits[record.name])
+            check_part(record, self.part)
         return self
 
 
@@ -406,6 +430,20 @@ class Recipe(Settings):
                 f'`stages.{kind.name}.of` must be "{only}" for `student.kind = '
                 f'"{student}"`'
             )
+        used = [settings]
+        if kind.trained(settings) == "student":
+            students = self.student.each().values()
+            used = [student.stage(kind.name, settings) for student in students]
+        for each in used:
+            budget = getattr(each, "token_budget", None)
+            if budget and not each.skip and (terms := kind.compared(each)):
+                raise ValueError(
+                    f"`stages.{kind.name}.token_budget` is for stages whose terms each "
+                    "see one pair at a time, as batches then have many short pairs or "
+                    f"few long ones; received {budget}, and what may compare the pairs "
+                    f"of a batch: {', '.join(terms)}. Leave it out, so that "
+                    "`batch_size` counts, or leave out that term"
+                )
 
     def settings(self) -> dict[str, Any]:
         """Return everything that was set or defaulted, without what is absent."""

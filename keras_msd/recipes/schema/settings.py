@@ -80,9 +80,16 @@ class PairStageSettings(TrainingSettings):
     `corpora` limits it to those corpora, `pairs_per_language` to so many pairs, as a
     guide sees every sentence of its stage. `scored` is how often the encoder is scored
     on its way, for a curve.
+
+    With `token_budget` it is no longer `batch_size` that cuts batches: each has as many
+    pairs of like length as fit into so many tokens, padding and both sides included.
+    `epochs` and `steps` mean what they did, and an update's loss is the mean over its
+    pairs: one among few long ones weighs more. No term may compare pairs of a batch.
+    Under JAX each of the many shapes is compiled anew.
     """
 
     dims: Literal["mean", "sum"] = "mean"
     corpora: Words = ()
     pairs_per_language: Count | None = None
     scored: Count | None = None
+    token_budget: Count | None = None

@@ -1,9 +1,9 @@
 """One stage of a run: it fits one encoder, from a seed of its own."""
 
-import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -93,30 +93,31 @@ def fit(
     work = Fit(run, name, settings, encoder, assistant, reduction)
     data = loaded(kind.data)(work)
     stage = _stage(kind, work)
-    steps = updates(name, settings, data.rows, data.origin)
+    steps = updates(name, settings, data.cut.steps)
+    epochs = next(some for some in count(1) if data.cut.steps(some) >= steps)
     stage.compile(optimizer=stage_optimizer(settings, steps))
-    sentences = 2 * settings.batch_size
     events = None
     if run.tensorboard:
         from keras_msd.recipes.stages._tensorflow import EventFile
 
         events = EventFile(run.folder.path / EVENTS / step)
-    history = History(steps, folder / "history.csv", step, sentences, events)
+    history = History(steps, folder / "history.csv", step, data.cut.drawn, events)
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
     checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)
+    batches = data.batches(epochs)
     stage.fit(
-        data.batches(math.ceil(steps / (data.rows // settings.batch_size))),
+        batches,
         steps_per_epoch=steps,
         shuffle=False,
         verbose=0,
         callbacks=[history, *([watch] if watch else []), checkpoint],
     )
-    if run.profile and steps > 1:
-        _profile(stage, data.batches, steps, folder / "profile.json", step, checkpoint)
+    if run.profile:
+        _profile(stage, batches, steps, folder / "profile.json", step, checkpoint)
     results = watch.results() if watch else {}
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
-    rows = history.done * settings.batch_size
+    rows = data.cut.drawn(history.done)
     done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
     return done | results
 
@@ -142,15 +143,15 @@ def _stage(kind: Any, work: Fit) -> Any:
 
 def _profile(
     stage: Any,
-    batches: Callable[[int], Any],
+    batches: Any,
     steps: int,
     path: Path,
     step: str,
     checkpoint: Checkpoint,
 ) -> None:
     """Measure a few more updates; write and say what a stage spent its time on."""
-    updates = min(UPDATES, steps - 1)
-    seconds = profile_updates(stage, batches(updates + 1), updates)
+    updates = min(UPDATES, steps)
+    seconds = profile_updates(stage, batches, updates)
     write_json(path, seconds | {"checkpoints": checkpoint.saving})
     print(
         f"{step}: {profile_text(seconds)}, checkpoints {checkpoint.saving:.1f} s",

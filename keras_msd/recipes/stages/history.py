@@ -1,6 +1,7 @@
 """What a stage leaves for whoever looks on: a record, a table, events, a line."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ class History(keras.callbacks.Callback):
         steps: Updates of the stage.
         path: A table for whoever looks on: a row for each entry of the record.
         what: What the stage is called on stderr.
-        sentences: Sentences in a batch.
+        drawn: Gives the pairs of so many updates, for the sentences a second.
         events: An `EventFile` that gets the same entries, and scores on the way.
 
     Attributes:
@@ -34,12 +35,12 @@ class History(keras.callbacks.Callback):
         steps: int,
         path: Path,
         what: str,
-        sentences: int,
+        drawn: Callable[[int], int],
         events: Any = None,
     ) -> None:
         super().__init__()
         self.watch: Any = None
-        self._path, self._what, self._sentences = path, what, sentences
+        self._path, self._what, self._drawn = path, what, drawn
         self._events = events
         self.record: dict[str, Any] = {"steps": [], "terms": {}}
         self.done = 0
@@ -56,9 +57,8 @@ class History(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Begin to count."""
-        self._progress = Progress(
-            self._what, self._steps, "sentences", self._sentences, self.done
-        )
+        self._began, self._before = self.done, self._drawn(self.done)
+        self._progress = Progress(self._what, self._steps, "sentences", done=self.done)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Keep the means where it is time."""
@@ -71,6 +71,8 @@ class History(keras.callbacks.Callback):
             self._write()
             if self._events:
                 self._events.add(self.done, self._last())
+        pairs = self._drawn(self.done) - self._before
+        self._progress.rate = 2 * pairs / (self.done - self._began)
         self._progress.advance(notes=self._last())
 
     def on_train_end(self, logs: Any = None) -> None:

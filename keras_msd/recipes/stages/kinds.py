@@ -1,6 +1,6 @@
 """The table of stages: everything that is peculiar to one stands in its record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from keras_msd.checks import InputError
+from keras_msd.losses.table import LOSSES
 from keras_msd.recipes.schema.settings import (
     Count,
     NotNegative,
@@ -97,7 +98,7 @@ def contrastive_arguments(fit: Fit) -> dict[str, Any]:
     if fit.settings.target == "none":
         return {"kd_weight": fit.settings.kd_weight, "contrastive": None}
     arguments = peculiar_arguments(fit)
-    del arguments["branch_alone"]
+    arguments.pop("branch_alone", None)  # says what is trained, not how
     return arguments
 
 
@@ -112,24 +113,36 @@ def thin_deep_arguments(fit: Fit) -> dict[str, Any]:
     return arguments
 
 
+def no_terms(settings: Any) -> list[str]:
+    """Return no terms: those of the stage see one row at a time."""
+    return []
+
+
 class AlignSettings(PairStageSettings):
     """`[stages.align_embedding]`: `per_token` is the variant of `AlignEmbedding`."""
 
     per_token: bool = False
 
 
-class ContrastiveSettings(PairStageSettings):
-    """`[stages.contrastive_learning]`: target and weights of the terms.
+class SimilaritySettings(PairStageSettings):
+    """`[stages.pretrain_assistant]`: target and weights of `ContrastiveLearning`.
 
     `target` "none" leaves the contrastive term out (the paper's "w/o CL").
-    `branch_alone` trains a student's word branch alone, taken out and put back: its
-    steps are cheap, so that batches can be large.
     """
 
     kd_weight: NotNegative = 1.0
     contrastive_weight: NotNegative | None = None
     target: Target = "soft"
     temperature: Positive = 0.05
+
+
+class ContrastiveSettings(SimilaritySettings):
+    """`[stages.contrastive_learning]`: as those of `pretrain_assistant`, and one more.
+
+    `branch_alone` trains a student's word branch alone, taken out and put back: its
+    steps are cheap, so that batches can be large.
+    """
+
     branch_alone: bool = False
 
 
@@ -210,6 +223,9 @@ class StageKind(Record):
         trains: What it trains. A setting `of` of its own decides where there is one.
         only_for: The one kind of students that has it, and must have it.
         needs_assistant: Whether there must be an assistant.
+        compares: Maps the settings to its own terms that compare the rows of a batch
+            with each other; None where that is not said. Only a stage with none may
+            have a `token_budget`.
         arguments: Maps a `Fit` to the arguments of `make` beside those that every stage
             takes: by default the settings that only this stage has.
         data: Maps a `Fit` to the `Data` that it trains on.
@@ -235,6 +251,7 @@ class StageKind(Record):
     trains: Trained = "student"
     only_for: str | None = None
     needs_assistant: bool = True
+    compares: Callable[[Any], Collection[str]] | None = None
     arguments: Callable[[Fit], Mapping[str, Any]] = peculiar_arguments
     data: Any = "keras_msd.recipes.stages.pair_data.pair_data"
     watch: Any = "keras_msd.recipes.stages.pair_data.score_curve"
@@ -253,14 +270,32 @@ class StageKind(Record):
         """Whether it learns from parallel text."""
         return issubclass(self.settings, PairStageSettings)
 
+    def compared(self, settings: Any) -> list[str]:
+        """Return all terms with such settings that may compare rows of a batch."""
+        own = self.compares(settings) if self.compares else ["its own"]
+        added = settings.losses.items()
+        return [*own, *(name for name, it in added if not LOSSES[it.loss].by_row)]
+
     def trained(self, settings: Any) -> str:
         """Return what the stage trains with such settings."""
         return getattr(settings, "of", self.trains)
 
 
 SQUARED = "squared errors are means over the batch and over the dimensions"
+CONTRASTIVE = f"{SQUARED}; the contrastive term is a mean over the batch"
 STAGE_KINDS: Registry[StageKind] = Registry(
     "stage",
+    StageKind(
+        name="pretrain_assistant",
+        title="The assistant imitates the teacher's vectors and similarities.",
+        settings=SimilaritySettings,
+        make="keras_msd.stages.contrastive_learning.ContrastiveLearning",
+        trains="assistant",
+        guides=teacher_guide,
+        arguments=contrastive_arguments,
+        short="pre-training",
+        loss_words=CONTRASTIVE,
+    ),
     StageKind(
         name="teach_assistant",
         title="The assistant learns the teacher's vectors in both languages.",
@@ -268,6 +303,7 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         make="keras_msd.stages.imitation.TeachAssistant",
         trains="assistant",
         guides=teacher_guide,
+        compares=no_terms,
         short="stage 1",
         loss_words=SQUARED,
     ),
@@ -277,6 +313,7 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         settings=AlignSettings,
         make="keras_msd.stages.align_embedding.AlignEmbedding",
         guides=embedding_guides,
+        compares=no_terms,
         loss_words=SQUARED,
     ),
     StageKind(
@@ -285,6 +322,7 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         settings=PairStageSettings,
         make="keras_msd.stages.imitation.TeachStudent",
         guides=assistant_guides,
+        compares=no_terms,
         loss_words=SQUARED,
     ),
     StageKind(
@@ -293,8 +331,9 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         settings=ContrastiveSettings,
         make="keras_msd.stages.contrastive_learning.ContrastiveLearning",
         guides=teacher_guide,
+        compares=lambda settings: ["contrastive"][: settings.target != "none"],
         arguments=contrastive_arguments,
-        loss_words=f"{SQUARED}; the contrastive term is a mean over the batch",
+        loss_words=CONTRASTIVE,
     ),
     StageKind(
         name="reduce_teacher",
@@ -313,6 +352,9 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         only_for="thin_deep",
         needs_assistant=False,
         guides=teacher_guides,
+        compares=lambda settings: [
+            term for term in ("ams", "logit") if getattr(settings, f"{term}_weight")
+        ],
         arguments=thin_deep_arguments,
         loss_words=f"{SQUARED}; AMS is a mean over the batch of the sum of both "
         "directions, the logit term a mean over all pairs of a batch",

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import keras
 
+from keras_msd.checks import at_least
+from keras_msd.data.order import BatchStream, least_budget
 from keras_msd.evaluate.rows import score_row
 from keras_msd.recipes.runs.parallel_files import check_corpora
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.updates import updates
+from keras_msd.recipes.runs.updates import FullBatches, full_batches, updates
 from keras_msd.recipes.schema.settings import PairStageSettings
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.registry import loaded
@@ -20,15 +22,13 @@ class Data(NamedTuple):
     """What a stage trains on.
 
     Attributes:
-        rows: In an epoch.
         unit: What a row is called in results.
-        origin: What the rows are and where they come from, for messages.
+        cut: How rows become batches: `steps(epochs)` and `drawn(batches)` count both.
         batches: Gives the batches of so many epochs.
     """
 
-    rows: int
     unit: str
-    origin: str
+    cut: BatchStream | FullBatches
     batches: Callable[[int], Any]
 
 
@@ -37,9 +37,13 @@ def pair_data(fit: Fit) -> Data:
     run, table = fit.run, fit.run.table(fit.settings)
     guides = STAGE_KINDS[fit.name].guides(fit).items()
     stores = {name: (run.store(guide), side) for name, (guide, side) in guides}
-    temperature = run.recipe.data.temperature
-    batches = batches_of(PAIRS, fit, table, guides=stores, temperature=temperature)
-    return Data(len(table), "pairs", "pairs", batches)
+    size, budget = fit.settings.batch_size, fit.settings.token_budget
+    order = {"temperature": run.recipe.data.temperature, "token_budget": budget}
+    batches = batches_of(PAIRS, fit, table, guides=stores, **order)
+    if budget is None:
+        return Data("pairs", full_batches(fit.name, size, len(table)), batches)
+    stream = BatchStream(table, size, seed=run.seed(fit.name), **order)
+    return Data("pairs", stream, batches)
 
 
 def batches_of(
@@ -122,6 +126,14 @@ def check_corpora_of(run: Run, name: str, settings: PairStageSettings) -> None:
 
 
 def check_updates(run: Run, name: str, settings: PairStageSettings) -> None:
-    """Raise `InputError` unless the pairs are enough for a batch and the warm-up."""
+    """Raise `InputError` unless there are a batch and updates beyond the warm-up."""
     check_corpora(f"stages.{name}.corpora", settings.corpora, run.texts.files)
-    updates(name, settings, run.pairs_of(settings))
+    if settings.token_budget is None:
+        count = run.pairs_of(settings)
+        cut = full_batches(name, settings.batch_size, count)
+        updates(name, settings, cut.steps)
+        return
+    least = least_budget(run.recipe.data.max_length)
+    at_least(least, **{f"stages.{name}.token_budget": settings.token_budget})
+    if steps := settings.steps:  # what epochs have is known once there are tokens
+        updates(name, settings, lambda epochs: steps)

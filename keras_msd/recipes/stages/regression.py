@@ -7,9 +7,10 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.evaluate.similarity import read_sts, sts
+from keras_msd.evaluate.halves import CHOOSE, WHOLE
+from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.updates import updates
+from keras_msd.recipes.runs.updates import FullBatches, full_batches, updates
 from keras_msd.recipes.stages.kinds import Fit, RegressSettings
 from keras_msd.recipes.stages.pair_data import Data, batches_of
 
@@ -56,12 +57,24 @@ def training_sets(run: Run, settings: RegressSettings) -> dict[Path, str]:
 
 
 def dev_files(run: Run, settings: RegressSettings) -> dict[str, Path]:
-    """Return the file that the stage is chosen on, by language."""
-    languages = _languages(run, settings.dev_languages or settings.languages)
-    return {
-        language: sts_file(run, settings.dev_set, DEV, language)
-        for language in languages
-    }
+    """Return the file that the stage is chosen on, by language.
+
+    Of a half the English file is read, too.
+
+    Raises:
+        InputError: A half is asked for, and there is no English file.
+    """
+    part, languages = run.recipe.evaluate.part, _dev_languages(run, settings)
+    if part != WHOLE:
+        languages = [PIVOT, *languages]
+    files = {code: sts_file(run, settings.dev_set, DEV, code) for code in languages}
+    if part != WHOLE and not files[PIVOT].is_file():
+        raise InputError(
+            "The English sentences of a dev set say which half a row is in. Received: "
+            f'`evaluate.part = "{part}"`, and no `{files[PIVOT]}`. Put the file there, '
+            "or leave `part` out."
+        )
+    return files
 
 
 def regression_files(run: Run, settings: RegressSettings) -> list[Path]:
@@ -73,12 +86,12 @@ def check_regression(run: Run, name: str, settings: RegressSettings) -> None:
     """Raise `InputError` unless the stage's files are there, and rows for a batch."""
     rows = training_rows(run, settings)
     _dev_rows(run, settings)
-    updates(name, settings, len(rows), _origin(run, settings))
+    updates(name, settings, _cut(run, name, settings, len(rows)).steps)
 
 
-def _origin(run: Run, settings: RegressSettings) -> str:
+def _cut(run: Run, name: str, settings: RegressSettings, rows: int) -> FullBatches:
     files = ", ".join(f"`{path}`" for path in training_sets(run, settings))
-    return f"rows in {files}"
+    return full_batches(name, settings.batch_size, rows, f"rows in {files}")
 
 
 def training_rows(run: Run, settings: RegressSettings) -> list[Any]:
@@ -92,8 +105,8 @@ def training_rows(run: Run, settings: RegressSettings) -> list[Any]:
 def scored_data(fit: Fit) -> Data:
     """Return the rows of all sets, with their gold scores."""
     rows = training_rows(fit.run, fit.settings)
-    origin = _origin(fit.run, fit.settings)
-    return Data(len(rows), "rows", origin, batches_of(SCORED, fit, rows))
+    cut = _cut(fit.run, fit.name, fit.settings, len(rows))
+    return Data("rows", cut, batches_of(SCORED, fit, rows))
 
 
 class DevelopmentScores(ScoreCallback):
@@ -139,13 +152,22 @@ def development_scores(fit: Fit, steps: int, history: dict[str, Any]) -> Any:
     return DevelopmentScores(fit, fit.settings.evaluate_every or epoch, history)
 
 
+def _dev_languages(run: Run, settings: RegressSettings) -> list[str]:
+    return _languages(run, settings.dev_languages or settings.languages)
+
+
 def _languages(run: Run, named: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(named or ("en", *run.recipe.data.languages)))
 
 
 def _dev_rows(run: Run, settings: RegressSettings) -> dict[str, list[Any]]:
+    """Return the rows that the stage is chosen on: never the half that is reported."""
     files = dev_files(run, settings)
-    return {language: read_sts(path) for language, path in files.items()}
+    rows = {language: read_sts(path) for language, path in files.items()}
+    if run.recipe.evaluate.part == WHOLE:
+        return rows
+    half = aligned_part(rows, CHOOSE)
+    return {language: half[language] for language in _dev_languages(run, settings)}
 
 
 def _dev_score(encoder: Any, rows: dict[str, list[Any]]) -> dict[str, Any]:

@@ -49,13 +49,13 @@ class Step(NamedTuple):
 def plan(run: Run) -> list[Step]:
     """Return every step of a run; those that are done are skipped when it runs."""
     steps = [*_data(run), *_closed_forms(run)]
-    assistant = ""
+    assistants = {"trained": "", "untrained": ""}
     if run.recipe.assistant.source != "none":
-        assistant, of_assistant = _assistant(run)
+        assistants, of_assistant = _assistant(run)
         steps += of_assistant
     steps += _reductions(run)
     for name, settings in run.recipe.student.each().items():
-        steps += _student(run, name, settings, assistant)
+        steps += _student(run, name, settings, assistants)
     return [step for step in steps if step.wanted]
 
 
@@ -114,11 +114,14 @@ def _closed_forms(run: Run) -> Iterator[Step]:
         yield _score(run, name, {"name": row, "kind": "closed_form"})
 
 
-def _assistant(run: Run) -> tuple[str, list[Step]]:
-    last = "assistant_start"
+def _assistant(run: Run) -> tuple[dict[str, str], list[Step]]:
+    """Return the steps, and those that leave it before and after stage 1."""
+    last = untrained = "assistant_start"
     make = partial(starts.start_assistant, run)
     steps = [Step(last, "closed_forms", make)]
     for kind in STAGE_KINDS.values():
+        if kind.name == "teach_assistant":
+            untrained = last
         settings = run.recipe.stages[kind.name]
         if kind.trained(settings) == "assistant" and not settings.skip:
             row = {"name": f"assistant before {kind.short}", "kind": "assistant"}
@@ -129,7 +132,7 @@ def _assistant(run: Run) -> tuple[str, list[Step]]:
     steps.append(_keep(run, last, "assistant"))
     if run.recipe.student.kind == "none":
         steps += _use(run, last, "assistant")
-    return last, steps
+    return {"trained": last, "untrained": untrained}, steps
 
 
 def _reductions(run: Run) -> Iterator[Step]:
@@ -149,11 +152,11 @@ def _reduction(run: Run, step: str, **width: Any) -> Step:
 
 
 def _student(
-    run: Run, name: str, settings: StudentSettings, assistant: str
+    run: Run, name: str, settings: StudentSettings, assistants: Mapping[str, str]
 ) -> Iterator[Step]:
     suffix = name.removeprefix("student")
     last = f"untrained{suffix}"
-    origin = assistant if settings.layers == "trained" else "assistant_start"
+    origin, guide = assistants[settings.layers], assistants[settings.guide]
     stages = dict(student_stages(run.recipe, settings))
     if settings.kind == "thin_deep":
         feature = stages[STAGE_KINDS["teach_thin_deep"]].feature
@@ -182,7 +185,7 @@ def _student(
         if getattr(of_stage, "branch_alone", False):
             steps = _branch_alone(run, suffix, last, train)
         else:
-            steps = [train(start=last, assistant=assistant)]
+            steps = [train(start=last, assistant=guide)]
         yield from steps
         last = steps[-1].name
         row |= {"name": f"{name}, {kind.name}", "kind": "stage", "stage": kind.name}

@@ -122,6 +122,7 @@ def untrained_student(
         unit_layers=settings.unit_layers,
         bottleneck_dim=settings.bottleneck_dim,
         repeats=settings.repeats,
+        tables="random" if settings.start == "svd" else settings.start,
     )
     student.save(folder / "encoder")
 

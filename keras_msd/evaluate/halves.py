@@ -1,0 +1,76 @@
+"""Halves of an evaluation set: settings are chosen on one, the other is reported.
+
+A pair's half follows from its English text alone: it is the same in every language.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from keras_msd.checks import InputError, one_of
+
+WHOLE: Final = "all"
+CHOOSE: Final = "choose"
+REPORT: Final = "report"
+PARTS = (WHOLE, CHOOSE, REPORT)
+
+
+def named(part: str) -> dict[str, str]:
+    """Return `part` by its name, as an option or in a result; nothing for the whole."""
+    return {} if part == WHOLE else {"part": part}
+
+
+def half_of(text: str) -> str:
+    """Return the half of an English sentence: "choose" or "report".
+
+    The first byte of SHA-256 of the text (NFC, stripped, UTF-8) is even or odd.
+    """
+    first = hashlib.sha256(_plain(text).encode()).digest()[0]
+    return REPORT if first % 2 else CHOOSE
+
+
+def halves(pairs: Iterable[Sequence[str]]) -> list[str]:
+    """Return the half of each pair of English sentences; no sentence is in both.
+
+    Pairs that share a sentence, or are linked by others that do, are of one half: that
+    of the smallest sentence among them, by code points.
+    """
+    smaller: dict[str, str] = {}  # a linked sentence below, itself for the smallest
+
+    def smallest(text: str) -> str:
+        while (below := smaller.setdefault(text, text)) != text:
+            smaller[text] = smaller[below]  # halves the way of the next search
+            text = smaller[text]
+        return text
+
+    pairs = [(_plain(first), _plain(second)) for first, second in pairs]
+    for pair in pairs:
+        low, high = sorted(map(smallest, pair))
+        smaller[high] = low
+    return [half_of(smallest(first)) for first, _ in pairs]
+
+
+def rows_of(part: str, of: Iterable[str], what: str) -> list[int]:
+    """Return the rows of a part.
+
+    Args:
+        part: "all", "choose" or "report".
+        of: The half of each row.
+        what: What has the rows, for messages.
+
+    Raises:
+        InputError: There is no such part, or no row is of it.
+    """
+    one_of(PARTS, part=part)
+    rows = [row for row, half in enumerate(of) if part in (WHOLE, half)]
+    if not rows:
+        raise InputError(
+            f"{what} must have a pair in the half that is scored. Received: none in "
+            f"{part!r}. Give more pairs, or score all of them."
+        )
+    return rows
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).strip()

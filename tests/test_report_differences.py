@@ -1,0 +1,240 @@
+"""Reports say all that is not as in the paper, and compare like with like alone.
+
+What the papers print is typed here, apart from the package's own lists, with what
+prints it. None: the paper does not. A text: what it prints is not the setting's kind.
+"""
+
+import pytest
+
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.report.differences import differences
+from keras_msd.report.paper_tables import compared, other_set
+
+SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
+FOUR = ["ted2020", "wikimatrix", "europarl", "news-commentary"]
+TUNED = {  # of each stage: section on implementation
+    "learning_rate": 2e-5, "warmup": 0.1, "schedule": None, "weight_decay": None,
+    "clip_norm": None, "dims": "sum",  # equations 2, 3, 4 and 6
+}  # fmt: skip
+LENGTHS = {  # epochs and batch, the same; none for the batch of stage 4
+    "teach_assistant": (20, 64), "align_embedding": (20, 64),
+    "teach_student": (20, 64), "contrastive_learning": (60, None),
+}  # fmt: skip
+DING = {
+    "evaluate.sets": ["sts2017-extended"],  # tables 1 and 2
+    "precision": None,
+    "data.languages": SEVEN,  # training data
+    "data.corpora": FOUR,  # training data, stages 1 to 3
+    "data.pairs_per_file": None,
+    "data.max_length": 128,  # section on implementation
+    "data.max_characters": None,
+    "data.temperature": None,
+    "data.seed": None,
+    "student.start": None,
+    "stages.teach_assistant.skip": False,  # equation 2: four stages
+    "stages.align_embedding.skip": False,
+    "stages.align_embedding.per_token": None,  # equation 3
+    "stages.contrastive_learning.corpora": ["ted2020"],  # training data, stage 4
+    "stages.contrastive_learning.target": "soft",  # equation 5
+    "stages.contrastive_learning.kd_weight": 1.0,  # equation 7
+    "stages.contrastive_learning.contrastive_weight": 1.0,  # equation 7
+} | {
+    f"stages.{stage}.{key}": value
+    for stage, (epochs, batch) in LENGTHS.items()
+    for key, value in (TUNED | {"epochs": epochs, "batch_size": batch}).items()
+}  # fmt: skip
+# Rows whose experiment is another one: by the row's own description.
+SINGLE = {"stages.contrastive_learning.target": "none",
+          "stages.align_embedding.skip": True}  # fmt: skip
+OF_ROWS = {
+    "msd_layers": SINGLE | {  # figure 1: X-KD, which is stage 1 of the student
+        "data.corpora": FOUR, "stages.contrastive_learning.corpora": [],
+        "stages.contrastive_learning.epochs": None,
+    },
+    "msd_ablations": {"student.variants.norec.repeats": None,  # tables 3 and 4
+                      "student.variants.nomclnorec.repeats": None,
+                      "student.variants.cehard.stages": "equation 9"},
+    "msd_stages": {"student.variants.single.layers": None,  # table 6
+                   "student.variants.prekd.layers": None,
+                   "student.variants.longer": None},
+    "msd_convergence": {"student.variants.single.layers": None},  # figure 3
+    "msd_sizes": {"student.stages.align_embedding.skip": False},
+}  # fmt: skip
+MAO = {
+    "evaluate.sets": ["tatoeba", "un", "bucc2018"],  # table 2
+    "evaluate.languages.tatoeba": "112 languages",  # table 2
+    "precision": None,
+    "data.languages": "109 languages",  # LaBSE's training data
+    "data.max_length": 128,  # section on training
+    "data.max_characters": None,
+    "data.temperature": None,
+    "data.seed": None,
+    "student.dropout": None,
+    "student.start": None,
+    "stages.teach_thin_deep.batch_size": "8,192 sentences",  # appendix B
+    "stages.teach_thin_deep.warmup_steps": None,
+    "stages.teach_thin_deep.schedule": None,
+    "stages.teach_thin_deep.weight_decay": None,
+    "stages.teach_thin_deep.clip_norm": None,
+    "stages.teach_thin_deep.margin": None,
+    "stages.teach_thin_deep.scale": None,  # equation 4: cosines, times nothing
+    "stages.teach_thin_deep.temperature": 100.0,  # section 4.2
+    "stages.teach_thin_deep.dims": "sum",  # equation 3
+    "stages.teach_thin_deep.chunk_size": None,
+    "stages.teach_thin_deep.ams_weight": "all other pairs are negatives",  # eq. 2
+    "stages.reduce_teacher.steps": 5000,  # section 3.2
+    "stages.reduce_teacher.batch_size": "8,192 sentences",  # appendix B
+    "stages.reduce_teacher.learning_rate": "1e-3 above width 384",  # appendix B
+    "stages.reduce_teacher.margin": None,
+    "stages.reduce_teacher.scale": None,
+}
+# A description of a model, which prints epochs, rate, warm-up and optimizer alone.
+LEGAL = {
+    f"stages.teach_assistant.{key}": value
+    for key, value in {"epochs": 5, "learning_rate": 1e-5, "warmup_steps": 10_000,
+                       "weight_decay": 0.0, "batch_size": None, "schedule": None,
+                       "clip_norm": None, "dims": "sum"}.items()
+} | {f"data.{key}": None for key in ("max_length", "max_characters")}  # fmt: skip
+OF_PAPER = {"msd": DING, "lealla": MAO, "xkd": LEGAL}
+PAPER_SCALE = [name for name, it in recipe_files().items()
+               if "paper" in describe(it).scales]  # fmt: skip
+
+
+def value_of(settings, dotted):
+    for part in dotted.split("."):
+        settings = settings.get(part) if isinstance(settings, dict) else None
+    return settings
+
+
+def printed_for(name):
+    """Return the settings that the paper's list has for a recipe."""
+    printed = OF_PAPER[name.partition("_")[0]] | OF_ROWS.get(name, {})
+    if name.endswith(("_df", "_syn")):  # table 4
+        kind = "pooler with tanh" if name.endswith("_df") else "synchronized"
+        printed = printed | {"stages.teach_thin_deep.feature": kind}
+    if "_xkd" in name:  # one stage, on the encoder itself
+        printed = {k: v for k, v in printed.items() if not k.startswith("student.")}
+        printed |= {"stages.align_embedding.skip": True}
+    return printed
+
+
+def deviating(name, settings):
+    """Return the keys of that list in which a recipe is not as printed."""
+    stages = {stage for stage, it in settings["stages"].items() if not it["skip"]}
+    syn = value_of(settings, "stages.teach_thin_deep.feature") == "synchronized"
+    if not syn and not value_of(settings, "stages.reduce_teacher.widths"):
+        stages -= {"reduce_teacher"}
+    trained = settings["student"]["kind"] != "none"
+    for key, printed in printed_for(name).items():
+        section, first, *_ = [*key.split("."), ""]
+        of_stage = section != "stages" or first in stages or key.endswith(".skip")
+        of_training = section == "evaluate" or stages
+        value = value_of(settings, key)
+        if value in (None, printed) or not of_stage or not of_training:
+            continue
+        if section != "student" or trained:
+            yield key
+
+
+@pytest.mark.parametrize("name", PAPER_SCALE)
+def test_all_that_differs_is_said(name):
+    settings = load_recipe(name, "paper").settings()
+    found = differences(settings)
+    assert found.changed == []
+    wanted = set(deviating(name, settings))
+    assert wanted - {key for key, _, _ in found.ours} == set()
+    said_as_published = "As published." in found.block().markdown()
+    assert said_as_published == (not found.ours)
+    assert not (said_as_published and wanted)
+    for key, value, why in found.ours:
+        assert value and why and value_of(settings, key) is not None, key
+
+
+SAID = {
+    ("msd_xlmr_b128_ru3", "stages.contrastive_learning.dims"): "weigh 1/D as much",
+    ("msd_stages", "stages.teach_assistant.dims"): "a sum over the D dimensions",
+    ("msd_minilm_b128_ru3", "stages.teach_assistant.skip"): "downloads it",
+    ("msd_minilm_ru3", "stages.align_embedding.skip"): "four stages",
+    ("msd_ablations", "data.pairs_per_file"): "prints no limit",
+    ("msd_sizes", "stages.contrastive_learning.batch_size"): "64 for stages 1 to 3",
+    ("msd_stages", "stages.contrastive_learning.weight_decay"): "authors' code",
+    ("msd_stages", "stages.contrastive_learning.clip_norm"): "authors' code",
+    ("lealla_base", "data.languages"): "12 of the paper's 109",
+    ("lealla_base", "stages.teach_thin_deep.batch_size"): "8,192 sentences",
+    ("lealla_base", "stages.teach_thin_deep.scale"): "cosines of logit distillation",
+    ("lealla_small_ams_df", "stages.teach_thin_deep.feature"): "tanh",
+    ("lealla_dimensions", "stages.reduce_teacher.batch_size"): "8,192 sentences",
+    ("lealla_dimensions", "stages.reduce_teacher.learning_rate"): "above width 384",
+}
+
+
+@pytest.mark.parametrize(("name", "key"), SAID)
+def test_what_differs_is_said_in_words(name, key):
+    ours = differences(load_recipe(name, "paper").settings()).ours
+    assert [SAID[name, key] in why for k, _, why in ours if k == key] == [True]
+
+
+def test_what_a_recipe_does_not_run_is_not_said():
+    ours = {
+        key
+        for key, _, _ in differences(load_recipe("msd_labse", "paper").settings()).ours
+    }
+    assert ours == {"evaluate.sets"}  # nothing is trained
+    said = differences(load_recipe("lealla_row8", "paper").settings()).ours
+    assert not [key for key, _, _ in said if "reduce_teacher" in key]
+    said = differences(load_recipe("msd_stages", "paper").settings()).ours
+    assert "stages.teach_assistant.skip" not in {key for key, _, _ in said}
+
+
+def test_as_published_is_said_of_what_is(monkeypatch):
+    from keras_msd.recipes.schema import published
+
+    whole = published.with_published
+    monkeypatch.setattr(
+        "keras_msd.recipes.schema.loading.with_published",
+        lambda *given: whole(*given) | {"ours": {}},
+    )
+    recipe = load_recipe("msd_labse", "paper").settings()
+    assert differences(recipe).block().markdown() == "As published.\n"
+    recipe["evaluate"]["sets"] = ["sts2017"]
+    assert "As published." not in differences(recipe).block().markdown()
+
+
+def test_recipes_of_our_own_have_no_published_score():
+    for name in ("msd_lab", "demo"):
+        about = describe(name)
+        assert (about.paper, about.table, about.expected) == ("", "", {})
+        assert differences(load_recipe(name).settings()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "changes", "column", "other"),
+    [
+        ("lealla_base", "paper", {}, "tatoeba", "Tatoeba, 112 languages"),
+        ("lealla_base", "paper", {}, "un_avg", ""),
+        ("lealla_base", "paper", {}, "bucc_zh", ""),
+        ("lealla_base", "paper", {"evaluate.languages.un": ["es"]}, "un_avg",
+         "UN, 4 languages"),
+        ("lealla_base", "paper", {"evaluate.languages.un": ["es"]}, "un_es", ""),
+        ("lealla_base", "paper", {"evaluate.splits.bucc2018": "test"}, "bucc_de",
+         "BUCC, 4 languages"),
+        ("msd_xlmr_ru3", "paper", {}, "cross_lingual", ""),
+        ("msd_xlmr_ru3", "paper", {}, "ar_ar", ""),
+        ("msd_xlmr_ru3", "paper", {"evaluate.languages.sts2017-extended": ["de"]},
+         "cross_lingual", "sts2017-extended, 7 languages"),
+        ("msd_xlmr_ru3", "lab", {}, "cross_lingual", "sts2017-extended, 7 languages"),
+        ("msd_xlmr_ru3", "lab", {}, "en_de", "sts2017-extended, 7 languages"),
+    ],
+)  # fmt: skip
+def test_scores_of_other_sets_are_known(name, scale, changes, column, other):
+    assert other_set(load_recipe(name, scale, changes).settings(), column) == other
+    cells = compared(70.0, 71.5, other, 1)
+    assert cells == (("70.0", "(71.5)", "") if other else ("70.0", "71.5", "-1.5"))
+
+
+def test_as_many_tatoeba_files_as_the_paper_are_compared():
+    codes = [f"{a}{b}x" for a in "abcdefgh" for b in "abcdefghijklmn"]
+    changes = {"evaluate.languages.tatoeba": codes}
+    recipe = load_recipe("lealla_base", "paper", changes).settings()
+    assert len(codes) == 112 and other_set(recipe, "tatoeba") == ""

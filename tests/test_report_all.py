@@ -58,7 +58,8 @@ def runs(tmp_path):
         },
     })  # fmt: skip
     history = {"steps": [1], "terms": {"loss": [1.0]}}
-    curve = {"scores": {"steps": [5, 10], "cross_lingual": [12.5, 30.5]}}
+    curve = {"scores": {"steps": [5, 10], "cross_lingual": [12.5, 30.5],
+                        "en-ar": [7.25, 9.0]}}  # fmt: skip
     add(tmp_path, "curves", {
         "rows": {"student_x": {"table": "figure 3", "row": "one <b>"}},
     })  # fmt: skip
@@ -102,11 +103,13 @@ def test_a_row_stands_in_each_of_its_tables_in_the_papers_order(runs):
 def test_figures_are_plots_of_the_rows(runs):
     html, _ = report(runs)
     plots = dict(re.findall("aria-label='([^']*)'>.*?(<svg.*?</svg>)", html, re.S))
-    assert [name.partition(":")[0] for name in plots][:3] == [
-        "figure 1", "figure 1", "figure 3",
+    assert [name.partition(", ")[0] for name in plots][:4] == [
+        "figure 1: monolingual", "figure 1: cross-lingual",
+        "figure 3: cross-lingual", "figure 3: en-ar",
     ]  # fmt: skip
-    first, curve = list(plots.values())[1:3]
+    first, curve, track = list(plots.values())[1:4]
     assert "measured" in first and "published" in first and "one &lt;b&gt;" in curve
+    assert "one &lt;b&gt;" in track and curve != track
     assert "one <b>" not in html
     assert "default-src 'none'" in html and "<script" not in html
 

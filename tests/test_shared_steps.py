@@ -135,6 +135,8 @@ def test_a_stage_is_scored_on_its_way(place):
     ]
     assert curve["steps"] == [2, 3] and row["stage"] == "contrastive_learning"
     assert curve["cross_lingual"][-1] == row["cross_lingual"]
+    tracks = {name: values[-1] for name, values in curve.items() if "-" in name}
+    assert tracks and tracks.items() <= row["tracks"].items()
 
 
 def test_intermediate_none_leaves_last_rows_only(place):

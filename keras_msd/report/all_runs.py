@@ -106,10 +106,14 @@ def _table(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
 
 
 def _figure(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
-    curves = {row.name: curve for row in rows if (curve := row.curve())}
-    if curves:
-        svg = plots.lines(curves, "update", "cross-lingual, x100")
-        yield Picture(f"{table}: stages/<stage>/history.json of the runs above", svg)
+    curves = {row.name: row.curves() for row in rows}
+    keys = dict.fromkeys(key for of_row in curves.values() for key in of_row)
+    for key in keys:
+        lines = {name: of_row[key] for name, of_row in curves.items() if key in of_row}
+        svg = plots.lines(lines, "update", f"{plain(key)}, x100")
+        files = "stages/<stage>/history.json of the runs above"
+        yield Picture(f"{table}: {plain(key)}, {files}", svg)
+    if keys:
         return
     placed = all(row.x is not None for row in rows)
     for key in averages(rows):

@@ -63,16 +63,23 @@ class MeasuredRow:
         found = self.measured.get(key) is not None
         return other_set(self.run.recipe, key) if found else ""
 
-    def curve(self) -> list[tuple[int, float]]:
-        """Return (update, cross-lingual score) of the last stage that has a curve."""
+    def curves(self) -> dict[str, list[tuple[int, float]]]:
+        """Return (update, score) in the last stage that is scored on its way.
+
+        By the score: `cross_lingual`, and tracks such as `en-de`.
+        """
         suffix = self.model.removeprefix("student")
-        points: list[tuple[int, float]] = []
+        found: dict[str, list[tuple[int, float]]] = {}
         for stage in self.run.recipe.get("stages", {}):
-            scores = self.run.histories.get(f"{stage}{suffix}", {}).get("scores")
-            if scores:
-                values = zip(scores["steps"], scores["cross_lingual"], strict=True)
-                points = list(values)
-        return points
+            scores = dict(
+                self.run.histories.get(f"{stage}{suffix}", {}).get("scores", {})
+            )
+            steps = scores.pop("steps", ())
+            found = {
+                key: list(zip(steps, values, strict=True))
+                for key, values in scores.items()
+            } or found
+        return found
 
 
 def paper_rows(runs: dict[str, RunFiles]) -> list[MeasuredRow]:

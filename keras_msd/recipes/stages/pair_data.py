@@ -75,7 +75,8 @@ class ScoreCurve(keras.callbacks.Callback):
     Args:
         fit: The stage; its `scored` is the number of scores, the last at the end.
         steps: Updates of the stage.
-        history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`.
+        history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`, and a list
+            of the scores of each track across languages, such as `en-de`.
     """
 
     def __init__(self, fit: Fit, steps: int, history: dict[str, Any]) -> None:
@@ -102,8 +103,10 @@ class ScoreCurve(keras.callbacks.Callback):
         if self._done in self._places:
             run, encoder = self._fit.run, self._fit.encoder
             row = score_row(run.recipe.settings(), run.data_dir, encoder, full=False)
-            self._curve["steps"].append(self._done)
-            self._curve["cross_lingual"].append(row["cross_lingual"])
+            across = {name: it for name, it in row["tracks"].items() if "-" in name}
+            across |= {"steps": self._done, "cross_lingual": row["cross_lingual"]}
+            for name, value in across.items():
+                self._curve.setdefault(name, []).append(value)
 
     def last(self) -> dict[str, float]:
         """Return the newest score by its name, if there is one."""

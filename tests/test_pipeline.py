@@ -78,6 +78,11 @@ def test_fit_knows_the_steps(parts):
     np.testing.assert_allclose(history, expected, rtol=1e-5)
 
 
+def test_no_tuner_can_delay_the_end(parts):
+    dataset = pair_dataset(*parts, batch_size=16)
+    assert dataset.options().autotune.enabled is False
+
+
 def test_temporary_tables_live_as_long_as_the_dataset(parts):
     _, encoder, guides = parts
     dataset = pair_dataset(triples({"de": 20}), encoder, guides, batch_size=4)

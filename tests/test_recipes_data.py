@@ -23,7 +23,9 @@ from keras_msd.recipes.schema.loading import describe, load_recipe
 
 def test_recipes_name_corpora_of_the_catalogue():
     named = set()
-    for name in recipe_files().keys() - {"msd_assistant"}:  # by licence, not by paper
+    for name in recipe_files():
+        if name.startswith("msd_assistant"):  # by licence, not by paper
+            continue
         for scale in describe(name).scales:
             recipe = load_recipe(name, scale)
             named.update(recipe.data.corpora)

@@ -103,8 +103,8 @@ def _dataset(batches: Batches, signature: Any) -> tf.data.Dataset:
     )
     known = tf.data.experimental.assert_cardinality(len(batches))
     dataset = dataset.apply(known).prefetch(AHEAD)
-    # Nothing here is left to be tuned, and TensorFlow's tuner, which sleeps for twice as
-    # long each time, now and then misses the end: the last `fit` then waits for it.
+    # Nothing here is left to be tuned, and TensorFlow's tuner, which sleeps twice as
+    # long each time, now and then misses the end of a pass, which then waits for it.
     options = tf.data.Options()
     options.autotune.enabled = False
     dataset = dataset.with_options(options)

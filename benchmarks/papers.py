@@ -1,0 +1,167 @@
+"""Every table and figure of the papers: what runs, what was measured, what it says.
+
+A line for each. A claim is an order of two rows. It holds where the difference has the
+claim's sign with every seed, does not where it has the other sign with every seed, and
+cannot be told where seeds disagree, a row was not measured, a difference under two
+points comes from fewer than three seeds, or training did not beat its own start. In
+brackets: the differences, x 100. The page is made from `papers.toml`, the packaged
+recipes and the committed results:
+
+    python benchmarks/papers.py
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_msd.files import read_json
+from keras_msd.recipes import list_recipes
+from keras_msd.recipes.schema.published import tables_named
+
+HERE = Path(__file__).parent
+CLEAR, SEEDS = 2.0, 3  # points that one seed may decide; seeds that any may
+SHOWN = 3  # recipes
+HOLDS, NOT, UNKNOWN = "holds", "does not", "cannot be told"
+
+Rows = dict[str, dict[str, float]]
+
+
+class Result(NamedTuple):
+    """Scores of a committed file, one set of rows a seed."""
+
+    file: str
+    seeds: list[Rows]
+    start: dict[str, Any] | None
+
+
+def read_result(about: dict[str, Any]) -> Result:
+    """Read the rows of each seed: at a path, where "*" stands for the seeds.
+
+    Without "*" every row of the file has a list of scores, one a seed.
+    """
+    found: Any = [read_json(HERE / "results" / about["file"])]
+    for key in about["path"]:
+        found = [
+            one for at in found for one in (at.values() if key == "*" else [at[key]])
+        ]
+    if "*" not in about["path"]:
+        (rows,) = found
+        names = list(rows)
+        found = [
+            dict(zip(names, of_seed, strict=True))
+            for of_seed in zip(*rows.values(), strict=True)
+        ]
+    return Result(f"results/{about['file']}", found, about.get("start"))
+
+
+def differences(
+    result: Result, score: str, above: str, below: str, share: float = 1.0
+) -> list[float] | str:
+    """Return `above - share * below` of each seed, or why there is none."""
+    for name in (above, below):
+        if any(score not in rows.get(name, {}) for rows in result.seeds):
+            return f"no {score} of `{name}`"
+    return [rows[above][score] - share * rows[below][score] for rows in result.seeds]
+
+
+def not_learnt(result: Result, score: str) -> str | None:
+    """Return why nothing can be told, where training did not beat its own start."""
+    if not result.start:
+        return None
+    gained = differences(result, score, result.start["above"], result.start["below"])
+    if isinstance(gained, str):
+        return f"{gained}, where training began"
+    if min(gained) >= result.start["by"]:
+        return None
+    above, least = result.start["above"], result.start["by"]
+    return f"`{above}` is {min(gained):+.1f} above its start, not {least:+.1f}"
+
+
+def verdict(result: Result, score: str, claim: dict[str, Any]) -> tuple[str, str]:
+    """Return what a result says of a claim, and why."""
+    rows = {key: claim[key] for key in ("above", "below", "share") if key in claim}
+    found = differences(result, score, **rows)
+    if isinstance(found, str):
+        return UNKNOWN, found
+    low, high = min(found), max(found)
+    if len(found) == 1:
+        shown = f"{low:+.1f}, one seed"
+    else:
+        shown = f"{low:+.1f} to {high:+.1f}"
+    if len(found) < SEEDS and max(abs(low), abs(high)) < CLEAR:
+        return UNKNOWN, shown
+    return (HOLDS if low > 0 else NOT if high < 0 else UNKNOWN), shown
+
+
+def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
+    """Return what the claims of a table or figure come to."""
+    why = exhibit.get("why")
+    if not why:
+        result, score = results[exhibit["result"]], exhibit["score"]
+        why = not_learnt(result, score)
+    if why:
+        return f"**{UNKNOWN}**: {why}"
+    said: dict[str, list[str]] = {}
+    for claim in exhibit["claims"]:
+        word, shown = verdict(result, score, claim)
+        said.setdefault(word, []).append(f"{claim['says']} ({shown})")
+    return "; ".join(
+        f"**{word}**: {', '.join(said[word])}"
+        for word in (HOLDS, NOT, UNKNOWN)
+        if word in said
+    )
+
+
+def smoke_recipes(paper: str) -> dict[str, list[str]]:
+    """Return the recipes of smoke scale by the tables and figures of a paper."""
+    found: dict[str, list[str]] = {}
+    for about in list_recipes():
+        if about["paper"] != paper or "smoke" not in about["scales"]:
+            continue
+        for row in about["rows"].values() or [about]:
+            for named in tables_named(row["table"]):
+                kind = "figure" if named.startswith("figure") else "table"
+                for number in re.findall(r"\d+", named):
+                    names = found.setdefault(f"{kind} {number}", [])
+                    names += [about["name"]] * (about["name"] not in names)
+    return found
+
+
+def page(about: dict[str, Any]) -> str:
+    """Return the page: a table for each paper, a line for each table and figure."""
+    results = {name: read_result(each) for name, each in about["results"].items()}
+    lines = [
+        "# Tables and figures of the papers",
+        "",
+        *(__doc__ or "").splitlines()[2:],
+        "",
+    ]
+    for paper in about["papers"]:
+        lines += [f"## {paper['title']}", ""]
+        smoke = smoke_recipes(paper["title"])
+        lines += ["| | about | runs at smoke | lab result | direction |"]
+        lines += ["|---|---|---|---|---|"]
+        for exhibit in paper["exhibits"]:
+            recipes = smoke.get(exhibit.get("rows_of", exhibit["name"]), [])
+            runs = ", ".join(f"`{name}`" for name in recipes[:SHOWN]) or "no"
+            if len(recipes) > SHOWN:
+                runs += f" and {len(recipes) - SHOWN} more"
+            named = exhibit.get("result")
+            file = "none"
+            if named:
+                file = f"[{named}]({results[named].file})"
+            cells = [exhibit["name"], exhibit["about"], runs, file]
+            lines += [f"| {' | '.join([*cells, directions(exhibit, results)])} |"]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the page."""
+    about = tomllib.loads((HERE / "papers.toml").read_text(encoding="utf-8"))
+    (HERE / "papers.md").write_text(page(about), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,14 @@
-"""The papers' ablations at lab size: MSD's tables 3 to 5, 7 and 8, LEALLA's table 8.
+"""The papers' ablations at lab size: MSD's tables 3 to 5, 7, 8, LEALLA's 5 and 8.
 
-The recipes `msd_ablations` and `lealla_lab` over three seeds, `msd_sizes` over one;
-every row has the same pairs, order and number of updates as its neighbours. What rows,
-recipes and seeds have in common is done once. A run that was stopped goes on where it
-was, and a seed that stands in the result is not run again: delete the file to begin
-anew.
+The recipes `msd_ablations`, `lealla_lab` and `lealla_lab_terms` over three seeds,
+`msd_sizes` and `lealla_search` over one; every row has the same pairs, order and number
+of updates as its neighbours. What rows, recipes and seeds have in common is done once.
+A run that was stopped goes on where it was, and a seed that stands in the result is not
+run again: delete the file to begin anew.
 
     python benchmarks/ablations.py --data DATA --out runs/ablations
 
-`--recipe` picks some of the three.
+`--recipe` picks some of the five.
 """
 
 import argparse
@@ -28,6 +28,8 @@ RECIPES: dict[str, tuple[int | None, tuple[str, ...]]] = {
     "msd_ablations": (None, ("tatoeba",)),
     "msd_sizes": (1, ("tatoeba",)),
     "lealla_lab": (None, ()),
+    "lealla_lab_terms": (None, ()),
+    "lealla_search": (1, ()),
 }
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
 CHANGES: dict[str, Any] = {

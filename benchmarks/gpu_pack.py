@@ -70,8 +70,8 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
         return share
 
     def place(part: str, file: Any) -> Path:
-        name = f"{corpus_of(file.name)}.en-{file.language}.tsv"
-        return folder / "parallel" / part / name
+        pair = f"{file.source_language}-{file.language}"
+        return folder / "parallel" / part / f"{corpus_of(file.name)}.{pair}.tsv"
 
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -88,11 +88,12 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
             shutil.copyfile(data_dir / path, folder / path)
             share["evaluation"] += 1
     if recipe.evaluate.artefacts:
-        languages = recipe.data.languages
-        left = dict.fromkeys(languages, SENTENCES // len(languages))
-        for file in development_pairs(recipe, data_dir):
-            if rows := list(islice(file.iterate(), left[file.language])):
-                left[file.language] -= write_rows(place("dev", file), rows)
+        files = development_pairs(recipe, data_dir)
+        pairs = {file.languages for file in files}
+        left = dict.fromkeys(pairs, SENTENCES // len(pairs))
+        for file in files:
+            if rows := list(islice(file.iterate(), left[file.languages])):
+                left[file.languages] -= write_rows(place("dev", file), rows)
                 share["held_out"] += len(rows)
     return share
 

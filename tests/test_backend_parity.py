@@ -14,7 +14,11 @@ import pytest
 from test_stages import DIM, ROWS, batch, network
 
 import keras_msd
-from keras_msd.losses.distances import EmbeddingMSE, FeatureDistillation
+from keras_msd.losses.distances import (
+    EmbeddingMSE,
+    FeatureDistillation,
+    SoftmaxClassification,
+)
 from keras_msd.losses.similarities import (
     TARGETS,
     AdditiveMarginSoftmax,
@@ -22,6 +26,7 @@ from keras_msd.losses.similarities import (
     MultilingualContrastive,
 )
 from keras_msd.stages.align_embedding import AlignEmbedding
+from keras_msd.stages.classify_inference import ClassifyInference
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.stages.imitation import TeachAssistant, TeachStudent
 from keras_msd.stages.optimizer import make_optimizer
@@ -29,8 +34,11 @@ from keras_msd.stages.teach_thin_deep import TeachThinDeep
 
 
 def thin_deep(model):
-    """Return the stage with a dense layer drawn by NumPy."""
-    stage = TeachThinDeep(model, feature_weight=1.0, teacher_dim=DIM, scale=10.0)
+    return drawn(TeachThinDeep(model, feature_weight=1.0, teacher_dim=DIM, scale=10.0))
+
+
+def drawn(stage):
+    """Return the stage with its dense layer drawn by NumPy."""
     draw = np.random.default_rng(13)
     stage.dense.set_weights([draw.normal(size=w.shape) for w in stage.dense.weights])
     return stage
@@ -43,6 +51,7 @@ STAGES = {
     "contrastive_learning": lambda model: ContrastiveLearning(model, kd_weight=3),
     "chunked": lambda model: ContrastiveLearning(model, kd_weight=3, chunk_size=4),
     "teach_thin_deep": thin_deep,
+    "classify_inference": lambda model: drawn(ClassifyInference(model)),
 }
 BODILESS = {"per_token": lambda model: AlignEmbedding(model, per_token=True)}
 BODILESS |= {
@@ -98,6 +107,7 @@ def compute():
     made = {}
     x, y = batch()
     y |= {f"teacher_{side}": y[f"assistant_{side}"] for side in ("source", "target")}
+    y["label"] = np.arange(ROWS, dtype="int32") % 3
     draw = np.random.default_rng(2)
     pair = tuple(draw.normal(size=(2, ROWS, 5)).astype("float32"))
     goal = (y["teacher"], x["group"])
@@ -110,6 +120,9 @@ def compute():
     made["loss/ams_literal"] = AdditiveMarginSoftmax(scale=1.0)(goal[0], pair)
     made["loss/feature"] = FeatureDistillation()(pair, pair[::-1])
     made["loss/logit"] = LogitDistillation()(goals, pair)
+    matrix = np.ones((15, 3), "float32")
+    matrix[:4, 1] = 0
+    made["loss/classes"] = SoftmaxClassification()(y["label"], (*pair, matrix))
     made |= {f"dropout/{name}": value for name, value in dropout_in_chunks(x, y)}
     for name, make in (STAGES | BODILESS).items():
         model = redrawn_network(num_layers=int(name in STAGES))
@@ -146,7 +159,7 @@ def test_both_backends_ran(both):
     assert keras.backend.backend() == "tensorflow"
     assert str(there.pop("backend")) == "jax"
     assert here.keys() == there.keys()
-    assert sum(name.startswith("loss/") for name in here) == 11 + 4 * 3 + 7 * 4
+    assert sum(name.startswith("loss/") for name in here) == 12 + 2 + 4 * 3 + 7 * 4
 
 
 def test_losses_and_terms_agree(both):

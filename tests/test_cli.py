@@ -114,6 +114,7 @@ def test_list_says_what_one_recipe_is(capsys, recipe):
     assert out.endswith("Command: keras-msd run lealla_lab --data DATA\n")
     _, out, _ = run(capsys, "list", "msd_minilm_ru3")
     assert "Published: monolingual 83.6, cross-lingual 81.3, ar ar 79.9" in out
+    assert "embedding (M parameters) 96.21, encoder (M parameters) 5.32" in out
     _, out, _ = run(capsys, "list", recipe)
     assert out.endswith(f"Command: keras-msd run {recipe} --data DATA\n")
     _, out, _ = run(capsys, "list", "demo", "--json")

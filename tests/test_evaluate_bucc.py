@@ -91,6 +91,15 @@ def test_places_of_the_files(folder):
     assert len(read_bucc(folder / "data", "de").gold) == 20
 
 
+def test_two_languages_without_english(tmp_path):
+    sentences = {"de": "de-1\tde 1\n", "fr": "fr-1\tfr 1\n", "gold": "de-1\tfr-1\n"}
+    for ending, text in sentences.items():
+        (tmp_path / f"de-fr.training.{ending}").write_text(text)
+    assert bucc_folder(Drawn(), tmp_path, ["de-fr"], k=1)["tracks"] == {"de-fr": 100.0}
+    with pytest.raises(InputError, match="de-it.training.it.*Add them by hand"):
+        read_bucc(tmp_path, "de-it")
+
+
 def test_errors_say_what_is_missing(folder):
     with pytest.raises(InputError, match="(?s)Missing in .*it-en.training.it, .*get"):
         read_bucc(folder, "it")

@@ -4,6 +4,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import cost, speed
+from keras_msd.evaluate.costs import parameters_by_layer
 from keras_msd.testing import tiny_encoder
 
 
@@ -22,6 +23,7 @@ def test_parameters_and_bytes_of_a_student_by_hand(tokenizer):
         "bytes": 4 * (embedding + block),
         "table_bytes": 4 * table,
     }
+    assert parameters_by_layer(encoder) == {"embedding": embedding, "body": block}
 
 
 def test_a_full_table_has_no_projection(tokenizer):
@@ -48,6 +50,7 @@ def test_a_layer_used_twice_counts_once():
         model = keras.Model(inputs, shared(shared(inputs)))
 
     assert cost(Holder)["parameters"] == 12
+    assert list(parameters_by_layer(Holder).values()) == [12]
 
 
 def test_speed_is_the_median_of_the_timed_passes(monkeypatch):

@@ -4,12 +4,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from small_recipe import sentences, write_rows
 from table_encoder import Table
 from test_evaluate_stsb_multilingual import made_rows, write_ours
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import SETS, sts_aligned, sts_folder
 from keras_msd.evaluate.rows import (
+    _track_name,
     asked_sets,
     check_evaluation_files,
     check_registered,
@@ -46,6 +48,23 @@ def test_defaults_are_the_languages_of_the_pairs_or_of_the_set():
     ]
 
 
+def test_pairs_without_english_are_scored_in_each_of_their_languages():
+    asked = recipe("stsb", "tatoeba", languages={"tatoeba": ["de", "de-fr"]})
+    asked["data"] = {"languages": ["it", "de-fr"]}
+    assert said(asked_sets(asked)) == [
+        ("stsb", ["it", "de", "fr"], "dev"),
+        ("tatoeba", ["de", "de-fr"], "test"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("track", "name"),
+    [("en-es", "un-es"), ("es-fr", "un-es-fr"), ("es-ru", "un-es-ru")],
+)
+def test_tracks_of_two_languages_keep_both(track, name):
+    assert _track_name(SETS["un"], "un", track) == name
+
+
 @pytest.mark.parametrize("name", ["msd_lab", "xkd_lab"])
 def test_recipes_of_runs_before_there_were_sets_are_read(name):
     old = tomllib.loads((RESULTS / name / "recipe.toml").read_text())
@@ -63,6 +82,24 @@ def test_old_sets_for_mining_are_read():
         ("un", ["es"], "all"),
         ("bucc2018", ["ru"], "train"),
     ]
+
+
+def test_all_languages_that_the_folder_has(data):
+    for code in ("deu", "fin"):
+        rows = [(text, f"{code} {text}") for text in sentences(9, 1)]
+        write_rows(data / f"tatoeba/tatoeba.{code}-eng.tsv.gz", rows)
+    asked = recipe("made", "tatoeba", languages={"tatoeba": ["all"]})
+    assert said(asked_sets(asked))[1] == ("tatoeba", [], "test")
+    row = score_row(asked, data, Table())
+    assert row["retrieval_tracks"].keys() == {"deu", "fin"}
+    assert "retrieval_others" not in row
+    named = recipe("made", "tatoeba", languages={"tatoeba": ["de", "fi"]})
+    assert row == score_row(named, data, Table())
+    assert evaluation_files(asked, data) == evaluation_files(named, data)
+    for path in (data / "tatoeba").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="every language of the Tatoeba"):
+        check_evaluation_files(asked, data)
 
 
 @pytest.fixture
@@ -165,6 +202,7 @@ def test_all_missing_files_are_named_at_once(data):
         ({"sets": []}, ["received none"]),
         ({"sets": "stsb"}, ["`evaluate.sets`"]),
         ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
+        ({"languages.made": "all"}, ["`languages.made` must name them", "tatoeba"]),
         ({"languages": 3}, ["`evaluate.languages`", "dictionary"]),
         ({"splits.made": "tst"}, ["`made` has the splits dev, test, train", "'tst'"]),
     ],
@@ -185,6 +223,8 @@ def test_what_is_said_of_other_sets_is_left_out():
     given["evaluate.sets"] = ["made", "tatoeba"]
     ours = load_recipe("demo", None, given).evaluate
     assert ours.languages == {"tatoeba": ("deu",)}
+    given["evaluate.languages.tatoeba"] = "all"
+    assert load_recipe("demo", None, given).evaluate.languages == {"tatoeba": ("all",)}
     assert ours.splits == {"made": "dev", "tatoeba": "test"}
 
 

@@ -2,12 +2,14 @@
 
 import gzip
 
+import numpy as np
 import pytest
 from table_encoder import Table
 
 from keras_msd.checks import InputError
 from keras_msd.data.corpora import corpus
 from keras_msd.evaluate import read_tatoeba, retrieval_folder, retrieval_languages
+from keras_msd.evaluate.translations import other_tatoeba
 
 
 def made_pairs(code, pairs=6):
@@ -50,6 +52,21 @@ def test_both_layouts_hold_the_same_pairs(tmp_path):
     write_ours(tmp_path / "ours", "deu", rows[:-1])
     with pytest.raises(InputError, match="same part of the set and differ"):
         read_tatoeba(tmp_path)
+
+
+def test_pairs_without_english(tmp_path):
+    rows = [("Tee", "thé"), ("Wind", "vent")]
+    write_ours(tmp_path, "deu", made_pairs("deu"))
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    data = gzip.compress(text.encode())
+    (tmp_path / "tatoeba.deu-fra.tsv.gz").write_bytes(data)
+    assert read_tatoeba(tmp_path, ["de-fr"]) == {"deu-fra": rows}
+    encoder = Table({word: np.eye(4)[i // 2] for i, word in enumerate(sum(rows, ()))})
+    scores = retrieval_folder(encoder, tmp_path, ["deu-fra"])
+    assert scores["tracks"] == {"deu-fra": 100.0}
+    assert other_tatoeba(tmp_path, ["de"]) == ["deu-fra"]
+    with pytest.raises(InputError, match=r"lacks deu-ita.*<xxx>-<yyy>.tsv.gz.*deu-fra"):
+        read_tatoeba(tmp_path, ["de-it", "de"])
 
 
 def test_languages_by_either_code_and_what_is_missing(tmp_path):

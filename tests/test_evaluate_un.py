@@ -145,3 +145,17 @@ def test_the_six_way_release(tmp_path, place):
     write(tmp_path / "b", PAIRS[:20])
     expected = un_folder(Drawn(), tmp_path / "b", ["fr"])
     assert un_folder(Drawn(), tmp_path, ["fr"]) == expected
+
+
+@pytest.mark.parametrize("stem", ["6way", "es-fr"])
+def test_queries_in_another_language(tmp_path, stem):
+    for code in ("es", "fr"):
+        lines = "".join(f"{code} {number}\n" for number in range(30))
+        (tmp_path / f"UNv1.0.{stem}.{code}").write_text(lines)
+    pairs = [(f"es {number}", f"fr {number}") for number in range(30)]
+    expected = retrieval(Drawn(), pairs)["source_to_target"]
+    assert un_folder(Drawn(), tmp_path, ["es-fr"])["tracks"] == {"es-fr": expected}
+    names = [path.name for path in translations.un_files(tmp_path, ["es-fr"])]
+    assert names == [f"UNv1.0.{stem}.es", f"UNv1.0.{stem}.fr"]
+    with pytest.raises(InputError, match=r"UNv1.0.ru-fr.ru and .*no file .* in `ru`"):
+        un_folder(Drawn(), tmp_path, ["ru-fr"])

@@ -236,7 +236,7 @@ def test_a_token_budget_is_for_what_is_known_to_see_one_pair(finished):
 def test_a_reader_has_a_suffix(finished):
     place, _ = finished
     pairs = list(msd.data.read_pairs(place / "data/parallel/train/mine.en-de.arrows"))
-    assert pairs[0] == ("the cat sees word0", "die Katze sieht Wort0", "de")
+    assert pairs[0][:3] == ("the cat sees word0", "die Katze sieht Wort0", "de")
     assert len(pairs) == 60
     with pytest.raises(InputError, match=r"\.arrows"):
         msd.data.read_pairs(place / "small.toml")

@@ -14,11 +14,12 @@ from keras_msd.data.made import (
     DEMO_QUERY,
     DEMO_SENTENCES,
     LANGUAGES,
+    made_inference,
     made_pairs,
     made_sts,
     write_made_data,
 )
-from keras_msd.data.made.draw import Draw
+from keras_msd.data.made.draw import Draw, inferences
 from keras_msd.data.made.grammar import render
 from keras_msd.data.made.meaning import (
     ALL_LANGUAGES,
@@ -215,6 +216,40 @@ def test_sts_rows_are_aligned_graded_and_held_out(rows, known):
     assert mean["same"] > mean["other"] + 0.2
 
 
+def test_inference_follows_from_what_is_said():
+    draw, seen = Draw(5, held_out=False), 0
+    for meaning in islice(Draw(4, held_out=False).meanings(), 400):
+        pairs = inferences(meaning, draw)
+        seen += bool(pairs)
+        for label, (premise, hypothesis) in enumerate(pairs):
+            assert premise.template is hypothesis.template is meaning.template
+            said, other = ({k: e.concept for k, e in it.event.parts().items() if e}
+                           for it in (premise, hypothesis))  # fmt: skip
+            if label == 0:  # less
+                assert other.items() < said.items()
+            elif label == 1:  # more
+                assert said.items() < other.items()
+            else:
+                (part,) = (part for part in said if said[part] != other.get(part))
+                assert part in ("subject", "object") and said.keys() == other.keys()
+            entries = (*premise.entries(), *hypothesis.entries())
+            assert not any(entry.held_out for entry in entries)
+    assert 60 < seen < 400
+
+
+def test_inference_rows_are_aligned():
+    rows = made_inference(31, ["de", "tr"])
+    assert list(rows) == ["en", "de", "tr"]
+    for own in rows.values():
+        assert [label for label, *_ in own] == [row % 3 for row in range(31)]
+        assert all(premise != hypothesis for _, premise, hypothesis in own)
+    assert made_inference(31, ["tr"])["tr"] == rows["tr"]
+    assert made_inference(31, ["tr"], seed=1)["tr"] != rows["tr"]
+    for start in range(0, 30, 3):  # less and more of the same scene
+        (_, full, bare), (_, *swapped), (_, again, _) = rows["en"][start : start + 3]
+        assert [bare, full] == swapped and again == full
+
+
 # Written by hand, not by the program.
 EXPECTED = {
     "en": "I know that the engineer did not buy a banana.",
@@ -278,6 +313,14 @@ def test_written_folder_has_the_layout_and_stable_bytes(tmp_path):
     text = gzip.decompress((one / files[3]).read_bytes()).decode()
     pairs = [tuple(line.split("\t")) for line in text.splitlines()]
     assert pairs == [pair[:2] for pair in made_pairs(20, ["de"])]
+    sizes |= {"sts_train_rows": 3, "nli_rows": 4}
+    more = write_made_data(tmp_path / "more", **sizes)
+    text = gzip.decompress((more / "nli/made.train.de.tsv.gz").read_bytes()).decode()
+    head, *lines = text.splitlines()
+    (_, premise, hypothesis), *_ = made_inference(4, ["de"])["de"]
+    assert head == "premise\thypothesis\tlabel" and len(lines) == 4
+    assert lines[0] == f"{premise}\t{hypothesis}\tentailment"
+    assert lines[2].endswith("\tcontradiction")
     score, first, second = (
         gzip.decompress((one / files[6]).read_bytes()).decode().split("\n")[0]
     ).split("\t")

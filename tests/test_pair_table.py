@@ -20,8 +20,8 @@ def test_tokens_texts_groups(pairs, tmp_path):
     rows = np.arange(65)
     assert len(table) == len(table.texts) == 65
     assert [tuple(vars(one).values()) for one in table.files] == [
-        ("memory.en-de", "de", 0, 40),
-        ("memory.en-fr", "fr", 40, 65),
+        ("memory.en-de", "de", 0, 40, "en"),
+        ("memory.en-fr", "fr", 40, 65, "en"),
     ]
     assert list(table.texts) == list(pairs)
     for side in ("source", "target"):
@@ -59,9 +59,9 @@ def test_filters_and_duplicates_are_counted(tmp_path):
         Pairs.from_list(rows), tmp_path / "t", Cleaning(max_ratio=2)
     )
     assert list(table) == [
-        ("a house", "ein Haus", "de"),
-        ("a house", "das Haus", "de"),
-        ("a house", "ein Haus", "nl"),
+        Pair("a house", "ein Haus", "de"),
+        Pair("a house", "das Haus", "de"),
+        Pair("a house", "ein Haus", "nl"),
     ]
     german, dutch = table.counts
     assert german == {
@@ -125,7 +125,7 @@ def test_limit_per_file_stops_reading(tmp_path):
     path = tmp_path / "x.en-de.tsv"
     path.write_bytes(b"a\tb\nc\td\ne\tf\n\xff\n")
     table = TextTable.build(read_pairs(path), tmp_path / "t", limit_per_file=2)
-    assert list(table) == [("a", "b", "de"), ("c", "d", "de")]
+    assert list(table) == [Pair("a", "b", "de"), Pair("c", "d", "de")]
     with pytest.raises(InputError, match="line 4"):
         TextTable.build(read_pairs(path), tmp_path / "u", limit_per_file=4)
     assert not (tmp_path / "u").exists(), "nothing is left behind"

@@ -72,21 +72,21 @@ def test_moses(tmp_path, packed):
 def test_moses_with_several_languages(tmp_path):
     for code, text in (("en", "one\n"), ("de", "eins\n"), ("pt_BR", "um\n")):
         write(tmp_path / f"x.{code}", text)
-    assert list(read_pairs(tmp_path / "x.en")) == [
-        ("one", "eins", "de"),
-        ("one", "um", "pt_BR"),
-    ]
-    assert list(read_pairs(tmp_path / "x.en", language="de")) == [("one", "eins", "de")]
+    german = Pair("one", "eins", "de")
+    assert list(read_pairs(tmp_path / "x.en")) == [german, Pair("one", "um", "pt_BR")]
+    assert list(read_pairs(tmp_path / "x.en", language="de")) == [german]
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_tmx(tmp_path, packed):
     path = write(tmp_path / ("memory.tmx" + ".gz" * packed), TMX, packed)
-    german = [("A house.", "Ein Haus.", "de"), ("Tea & milk", "Tee & Milch", "de")]
+    german = [
+        Pair("A house.", "Ein Haus.", "de"), Pair("Tea & milk", "Tee & Milch", "de"),
+    ]  # fmt: skip
     assert list(read_pairs(path)) == german
-    assert list(read_pairs(path, language="fr")) == [("Tea & milk", "Thé", "fr")]
+    assert list(read_pairs(path, language="fr")) == [Pair("Tea & milk", "Thé", "fr")]
     assert list(read_pairs(path, language="de-DE")) == [
-        ("A house.", "Ein Haus.", "de-DE")
+        Pair("A house.", "Ein Haus.", "de-DE")
     ]
 
 
@@ -98,7 +98,7 @@ def test_tmx_longer_than_a_block(tmp_path):
     body = "".join(unit.format(n) for n in range(3000))
     path = write(tmp_path / "long.en-de.tmx", f"<tmx><body>{body}</body></tmx>")
     assert path.stat().st_size > 4 * 65536
-    expected = [(f"Number {n} é", f"Zahl {n} ü", "de") for n in range(3000)]
+    expected = [Pair(f"Number {n} é", f"Zahl {n} ü", "de") for n in range(3000)]
     assert list(read_pairs(path)) == expected
 
 
@@ -118,7 +118,7 @@ def test_jsonl(tmp_path, form):
 
 def test_jsonl_names_its_own_language(tmp_path):
     path = write(tmp_path / "web.jsonl", '{"id": "7", "en": "one", "tr": "bir"}\n')
-    assert list(read_pairs(path)) == [("one", "bir", "tr")]
+    assert list(read_pairs(path)) == [Pair("one", "bir", "tr")]
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,8 @@ def test_format_and_language_as_arguments(tmp_path):
 def test_list_in_memory():
     pairs = Pairs.from_list([("a", "b", "de"), ("c", "d", "fr"), ("e", "f", "de")])
     assert [file.language for file in pairs.files] == ["de", "fr"]
-    assert (
-        list(pairs)
-        == list(pairs)
-        == [
-            ("a", "b", "de"),
-            ("e", "f", "de"),
-            ("c", "d", "fr"),
-        ]
-    )
+    wanted = [Pair("a", "b", "de"), Pair("e", "f", "de"), Pair("c", "d", "fr")]
+    assert list(pairs) == list(pairs) == wanted
 
 
 def test_digest_follows_the_content(tmp_path):
@@ -216,7 +209,7 @@ def csv_reader():
 
 
 CSV = 'A house.,Ein Haus.\n"Tea, please",Tee\n'
-CSV_PAIRS = [("A house.", "Ein Haus.", "de"), ("Tea, please", "Tee", "de")]
+CSV_PAIRS = [Pair("A house.", "Ein Haus.", "de"), Pair("Tea, please", "Tee", "de")]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -106,7 +106,7 @@ def test_tmx_mistakes(tmp_path):
         b"<tuv xml:lang='fr'><seg>un</seg></tuv></tu></body></tmx>"
     )
     fails(made(tmp_path, "x.en-fr.tmx", whole[:-9]), "line 2.*well-formed XML")
-    fails(made(tmp_path, "x.en-de.tmx", whole), "no unit in English and `de`.*en, fr")
+    fails(made(tmp_path, "x.en-de.tmx", whole), "no unit in `en` and `de`.*en, fr")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import read_pairs
+from keras_msd.data import Pair, read_pairs
 
 HEADER = (
     "Language: pl\nContent-Type: text/plain; charset={}\n"
@@ -62,13 +62,13 @@ msgid "Last"
 msgstr "Ostatnie"
 """
 PAIRS = [
-    ('Open "%s"\tnow\\\n', "Otwórz „%s” Cą!\n", "pl"),
-    ("May", "maj", "pl"),
-    ("May", "może", "pl"),
-    ("A long line.", "Długa linia.", "pl"),
-    ("One file", "Jeden plik", "pl"),
-    ("%d files", "%d plików", "pl"),
-    ("Last", "Ostatnie", "pl"),
+    Pair('Open "%s"\tnow\\\n', "Otwórz „%s” Cą!\n", "pl"),
+    Pair("May", "maj", "pl"),
+    Pair("May", "może", "pl"),
+    Pair("A long line.", "Długa linia.", "pl"),
+    Pair("One file", "Jeden plik", "pl"),
+    Pair("%d files", "%d plików", "pl"),
+    Pair("Last", "Ostatnie", "pl"),
 ]
 
 
@@ -128,7 +128,7 @@ def test_mo_reads_what_python_reads(tmp_path, order, charset):
         ("%d files", python.ngettext("One file", "%d files", 5), "pl"),
         ("Name: ", python.gettext("Name: "), "pl"),
     }
-    assert set(read_pairs(path)) == expected
+    assert {pair[:3] for pair in read_pairs(path)} == expected
     assert ("May", "może", "pl") in expected
 
 
@@ -177,14 +177,14 @@ def test_plurals(tmp_path, rule, forms, expected):
 def test_language(tmp_path, header, name, code):
     text = f'msgid ""\nmsgstr "{header}"\n\nmsgid "A"\nmsgstr "B"\n'.encode()
     path = made(tmp_path, name, gzip.compress(text) if name.endswith("gz") else text)
-    assert list(read_pairs(path)) == [("A", "B", code)]
+    assert list(read_pairs(path)) == [Pair("A", "B", code)]
 
 
 def test_language_that_nothing_says(tmp_path):
     path = made(tmp_path, "app.po", 'msgid "A"\nmsgstr "B"\n')
     with pytest.raises(InputError, match="language is not clear"):
         read_pairs(path)
-    assert list(read_pairs(path, language="de")) == [("A", "B", "de")]
+    assert list(read_pairs(path, language="de")) == [Pair("A", "B", "de")]
 
 
 def test_other_character_sets(tmp_path):
@@ -193,7 +193,7 @@ def test_other_character_sets(tmp_path):
         'msgid "Table"\nmsgstr "表\\n"\n'  # the second byte of 表 is a backslash
     )
     path = made(tmp_path, "ja.po", "# 日本語\n".encode() + text.encode("shift_jis"))
-    assert list(read_pairs(path)) == [("Table", "表\n", "ja")]
+    assert list(read_pairs(path)) == [Pair("Table", "表\n", "ja")]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_broken_mo(tmp_path, change, match):
 def test_flag_of_an_obsolete_entry_is_not_the_next_ones(tmp_path):
     text = '#, fuzzy\n#~ msgid "Old"\n#~ msgstr "Alt"\n\nmsgid "New"\nmsgstr "Neu"\n'
     (tmp_path / "de.po").write_text(text)
-    assert list(read_pairs(tmp_path / "de.po")) == [("New", "Neu", "de")]
+    assert list(read_pairs(tmp_path / "de.po")) == [Pair("New", "Neu", "de")]
 
 
 @pytest.mark.parametrize(
@@ -279,13 +279,13 @@ def test_flag_of_an_obsolete_entry_is_not_the_next_ones(tmp_path):
 def test_only_the_header_names_the_character_set(tmp_path, before):
     text = before + 'msgid "Size"\nmsgstr "Größe"\n'
     (tmp_path / "de.po").write_bytes(text.encode())
-    assert list(read_pairs(tmp_path / "de.po")) == [("Size", "Größe", "de")]
+    assert list(read_pairs(tmp_path / "de.po")) == [Pair("Size", "Größe", "de")]
 
 
 def test_space_between_the_lines_of_an_entry(tmp_path):
     text = 'msgid ""\n\n"A "\n  # why\n"house"\n\n\tmsgstr"Haus\u2028"\n'
     (tmp_path / "de.po").write_text(f'#,fuzzy\n#~ msgid "x\n\n{text}')
-    assert list(read_pairs(tmp_path / "de.po")) == [("A house", "Haus\u2028", "de")]
+    assert list(read_pairs(tmp_path / "de.po")) == [Pair("A house", "Haus\u2028", "de")]
 
 
 def test_names_in_the_header_in_any_case(tmp_path):
@@ -294,4 +294,4 @@ def test_names_in_the_header_in_any_case(tmp_path):
     )
     (tmp_path / "some.po").write_text(text)
     pairs = list(read_pairs(tmp_path / "some.po"))
-    assert ("%d files", "%d plików", "pl") in pairs
+    assert Pair("%d files", "%d plików", "pl") in pairs

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
+from keras_msd.evaluate import score_set
 from keras_msd.models.encoder import load_saved
-from keras_msd.recipes import run
+from keras_msd.recipes import load_recipe, run
+from keras_msd.report.score_rows import model_row
 
 CHANGES = {
     "assistant.word_branch": True,
@@ -14,6 +16,7 @@ CHANGES = {
     "student.start": "svd",
     "starts.closed_form": False,
     "evaluate.artefacts": False,
+    "evaluate.branches": True,
     "stages.teach_assistant.skip": True,
     "stages.align_embedding.skip": True,
     "stages.teach_student.steps": 1,
@@ -55,6 +58,36 @@ def test_branches_are_tuned_and_put_back(tmp_path):
         assert body
         for path in body:
             np.testing.assert_array_equal(after[path], before[path])
+
+    rows = {row["name"]: row for row in done["rows"]}
+    for name in ("student", "student_small"):
+        student = load_saved(tmp_path / "run" / name)
+        body = {"word_branch/body_weight": np.zeros(1, np.float32)}
+        student.set_weights(student.weights() | body)
+        data = tmp_path / "run/stages/made_data/data"
+        scores = score_set(student, "made", data, ["de", "fr"])
+        row = rows[f"{name}, branch alone"]
+        whole = rows[f"{name}, contrastive_learning"]
+        for key in ("cross_lingual", "monolingual"):
+            assert row[key] == pytest.approx(scores[key], abs=0.01)
+        assert row["cross_lingual"] != whole["cross_lingual"]
+        assert set(row["parameters_by_layer"]) == {"embedding"}
+    model = model_row(done["rows"], "student")
+    assert model == rows["student, contrastive_learning"]
+
+
+def test_branches_have_rows_only_where_they_are_asked_for():
+    lab = load_recipe("msd_lab", "lab").settings()
+    assert lab["evaluate"]["branches"] is True
+    assert "branches" not in load_recipe("msd_sizes", "lab").settings()["evaluate"]
+    words = load_recipe("msd_lab_words", "lab").settings()
+    key = "contrastive_learning"
+    assert words["stages"][key] == lab["stages"][key]
+    sizes = [
+        [it.bottleneck_dim for it in load_recipe(name, "lab").student.each().values()]
+        for name in ("msd_lab", "msd_lab_words")
+    ]
+    assert sizes[0] == sizes[1]
 
 
 def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):

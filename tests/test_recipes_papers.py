@@ -16,7 +16,8 @@ from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps.starts import thin_deep_shape
 
 LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
-TRAINED = [n for n in LEALLA if n not in ("lealla_lab", "lealla_dimensions")]
+OTHERS = ("lealla_lab", "lealla_lab_terms", "lealla_search", "lealla_dimensions")
+TRAINED = [name for name in LEALLA if name not in OTHERS]
 SIZES = ("small", "base", "large")
 LOSSES = ("fd", "ld", "ams_fd", "ams_ld", "ams_df", "ams_syn")
 VOCABULARY = 501_153
@@ -92,6 +93,36 @@ def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
         "student_amsldx": (1.0, 0.0, 10.0),
     }
     assert not recipe.teacher.multilingual
+
+
+def lab_arms(name):
+    """Return (alpha, beta, gamma) of each student, and all else that is set."""
+    recipe = load_recipe(name, "lab")
+    stage, arms = recipe.stages.teach_thin_deep, {}
+    for student, own in recipe.student.each().items():
+        changed = own.stage("teach_thin_deep", stage)
+        weights = {f"{term}_weight": 0.0 for term in ("ams", "feature", "logit")}
+        arms[student] = tuple(getattr(changed, weight) for weight in weights)
+        assert changed.model_copy(update=weights) == stage.model_copy(update=weights)
+    settings = recipe.settings()
+    del settings["recipe"], settings["student"]["variants"]
+    settings["student"]["stages"] = None
+    return arms, settings
+
+
+def test_arms_of_table_8_and_weights_of_table_5_are_trained_alike():
+    _, settings = lab_arms("lealla_lab")
+    alone, same = lab_arms("lealla_lab_terms")
+    assert same == settings
+    assert alone == {"student": (0.0, 1e3, 0.0), "student_ld": (0.0, 0.0, 1e-2)}
+    searched, same = lab_arms("lealla_search")
+    assert same == settings
+    for name, row in load_recipe("lealla_search", "lab").recipe.rows.items():
+        beta, gamma = (float(part.split()[1]) for part in row.row.split(", "))
+        assert searched[name] == (1.0, beta, gamma)
+    betas, gammas = (1e2, 1e3, 1e4, 1e5), (1e-1, 1e-2, 1e-3)  # table 5
+    wanted = [(1.0, beta, gamma) for beta in betas for gamma in gammas]
+    assert sorted(searched.values()) == sorted(wanted)
 
 
 @pytest.mark.parametrize("size", ["base", "large"])

@@ -67,6 +67,7 @@ def test_a_run_leaves_what_it_says(place, finished):
         last["parameters"] == student.num_parameters < rows["assistant"]["parameters"]
     )
     assert rows["closed form, B 4"]["table_bytes"] == last["table_bytes"]
+    assert sum(last["parameters_by_layer"].values()) == last["parameters"]
     assert last["cross_lingual"] == last["tracks"]["en-de"]
     assert {"monolingual", "retrieval"} <= last.keys()
     assert last["retrieval_tracks"].keys() == {"deu"}

@@ -72,7 +72,8 @@ def test_lealla_is_measured_in_every_table(tmp_path):
     one = add(tmp_path, "lealla_small", [student()])
     text = page_of(one)
     assert "tatoeba|(80.70)|70.25|" in text and "-10.45" not in text
-    assert "for another test set, hence no difference: Tatoeba, 112 languages." in text
+    assert "sentences or models, hence no difference: Tatoeba, 112 languages." in text
+    assert "all languages of the data folder" in text
     assert "un avg|87.30|61.50|-25.80" in text
     assert "bucc avg|91.50|52.75|-38.75" in text
     assert "un es|89.40|62.50|-26.90" in text
@@ -87,6 +88,28 @@ def test_lealla_is_measured_in_every_table(tmp_path):
     assert [one.split(": ")[1].partition(",")[0] for one in drawn] == [
         "retrieval", "UN", "BUCC",
     ]  # fmt: skip
+
+
+def test_all_tatoeba_files_are_the_papers(tmp_path):
+    tracks = {f"x{number}": 70.25 for number in range(112)}
+    one = add(tmp_path, "lealla_small", [student(retrieval_tracks=tracks)])
+    assert "tatoeba|80.70|70.25|-10.45|" in page_of(one)
+    assert "| LEALLA-small | 70.2 | 80.7 | -10.5 |" in all_of(tmp_path)[0]
+
+
+def test_sizes_are_columns_of_the_paper(tmp_path):
+    counts = {"embedding": 32_495_616, "body": 21_263_616, "projection": 5}
+    rows = [student(parameters_by_layer=counts)]
+    text = page_of(add(tmp_path, "msd_xlmr_b128_ru3", rows))
+    assert "embedding (M parameters)|32.49|32.50|+0.01|" in text
+    text, _ = all_of(tmp_path)
+    cells = "| 32.50 / 32.49 / +0.01 | 21.26 / 21.26 / +0.00 |"
+    assert text.count(cells) == 2  # tables 1 and 2, tables 7 and 8
+    assert "the paper's models" not in text
+    add(tmp_path / "lab", "msd_xlmr_b128_ru3", rows, "lab")
+    text, _ = all_of(tmp_path / "lab")
+    assert "| 32.50 / (32.49) / - | 21.26 / (21.26) / - |" in text
+    assert "languages, the paper's models." in text
 
 
 def test_the_teacher_is_row_0_of_lealla(tmp_path):

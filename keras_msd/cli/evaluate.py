@@ -28,7 +28,11 @@ def evaluate(
         Path, typer.Option("--data", help="Data folder, or a set as downloaded.")
     ],
     languages: Annotated[
-        str, typer.Option(help="Codes, with commas; all there are if left out.")
+        str,
+        typer.Option(
+            help="Codes, with commas, of parallel sets such as tatoeba also pairs "
+            "(de-fr); all there are if left out."
+        ),
     ] = "",
     set_: Annotated[
         str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keras_msd.files import atomic_path
-from keras_msd.report.score_rows import SIZES, number, our_name, plain
+from keras_msd.report.score_rows import SIZES, digits_of, number, our_name, plain
 
 # Imported where they are used: `--help` needs neither, and a start shall be quick.
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def recipe_text(about: dict[str, Any]) -> Iterator[str]:
 
 def scores_text(scores: dict[str, float]) -> str:
     """Return scores by name, in a line."""
-    return ", ".join(f"{plain(key)} {number(value)}" for key, value in scores.items())
+    shown = ((key, number(value, digits_of(key))) for key, value in scores.items())
+    return ", ".join(f"{plain(key)} {value}" for key, value in shown)
 
 
 def rows_table(rows: Sequence[dict[str, Any]]) -> "Table":

@@ -6,6 +6,9 @@ from keras_msd.data.pair import PairFile as PairFile
 from keras_msd.data.pair import Pairs as Pairs
 from keras_msd.data.pair_table import PairTable as PairTable
 from keras_msd.data.pipeline import (
+    inference_dataset as inference_dataset,
+)
+from keras_msd.data.pipeline import (
     pair_dataset as pair_dataset,
 )
 from keras_msd.data.pipeline import (
@@ -14,6 +17,10 @@ from keras_msd.data.pipeline import (
 from keras_msd.data.readers import READERS as READERS
 from keras_msd.data.readers import Reader as Reader
 from keras_msd.data.readers.discover import read_pairs as read_pairs
+from keras_msd.data.readers.inference import read_inference as read_inference
+from keras_msd.data.scored import (
+    InferenceBatches as InferenceBatches,
+)
 from keras_msd.data.scored import (
     ScoredBatches as ScoredBatches,
 )

@@ -14,7 +14,7 @@ import numpy as np
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import MULTIPLE, BatchStream
-from keras_msd.data.pair import Pair, Pairs
+from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
 from keras_msd.data.ragged import read_flat
 from keras_msd.data.store import GuideStore
@@ -92,7 +92,7 @@ class PairBatches(Batches):
     x: `source_token_ids`, `source_padding_mask`, `target_token_ids`,
     `target_padding_mask`, int32 `(n, length)`, each side padded at the right to a
     multiple of `multiple`; `group`, int32 `(n,)`, the index of the first row of the
-    batch with the same English text. y: for each guide float32 `(n, dim)`.
+    batch with the same source text. y: for each guide float32 `(n, dim)`.
 
     All batches of training form one endless stream that follows from the seed. A pass
     is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
@@ -124,8 +124,8 @@ class PairBatches(Batches):
         table: The `PairTable`.
 
     Raises:
-        InputError: A text cannot be read, an argument is out of range, or a table was
-            made with another tokenizer.
+        InputError: A text cannot be read, an argument is out of range, a table was
+            made with another tokenizer, or a guide does not read a language.
 
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
@@ -305,12 +305,38 @@ def _checked(name: str, guide: Any) -> tuple[GuideStore, str]:
     return guide
 
 
+def check_reads(guide: Any, side: str, file: Any) -> None:
+    """Raise `InputError` if a guide does not read what it has to read of a corpus.
+
+    Args:
+        guide: May have `languages`, codes of those that it reads; without, any.
+        side: The side whose texts it reads, "source" or "target".
+        file: A `PairFile` or `FileRange`.
+    """
+    known = getattr(guide, "languages", None)
+    language = file.source_language if side == "source" else file.language
+    if known is not None and language not in known:
+        pair = pair_code(file.source_language, file.language)
+        raise InputError(
+            f"The guide `{getattr(guide, 'name', type(guide).__name__)}` reads "
+            f"{', '.join(known)}. Received: pairs `{pair}` in "
+            f"`{file.name}`, of which it would read the {side} texts, in `{language}`. "
+            "Take a multilingual teacher (in a recipe `teacher.multilingual` says that "
+            "it is one), or leave these pairs out."
+        )
+
+
 def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, read from disk.
 
     Vectors that are missing are computed first. The row numbers are kept beside the
     table and belong to the store's id: a store keeps them as long as it lives.
+
+    Raises:
+        InputError: The guide does not read the side's language.
     """
+    for file in table.files:
+        check_reads(store.guide, side, file)
     path = table.folder / "rows" / f"{digest(store.id, side)}.i64"
     if not path.exists():
         texts = (text for chunk in table.texts.chunks(side) for text in chunk)

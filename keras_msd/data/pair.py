@@ -1,5 +1,6 @@
 """A pair of sentences that mean the same, and a corpus of them that streams."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -9,37 +10,65 @@ from typing import NamedTuple
 from keras_msd.checks import InputError, utf8
 from keras_msd.files import digest, file_digest
 
+ENGLISH = "en"
+CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
+
 
 class Pair(NamedTuple):
-    """An English text, its translation, and the translation's language code.
+    """A text, its translation, the translation's language code and the text's.
 
     Example:
         >>> pair = msd.data.Pair("A house.", "Ein Haus.", "de")
-        >>> pair.target, pair.language
-        ('Ein Haus.', 'de')
+        >>> pair.target, pair.language, pair.source_language
+        ('Ein Haus.', 'de', 'en')
     """
 
     source: str
     target: str
     language: str
+    source_language: str = ENGLISH
+
+
+def language_pair(code: str) -> tuple[str, str]:
+    """Return the languages of source and target that one code stands for.
+
+    `fr` stands for English and French, `de-fr` for German and French. English is the
+    source wherever it is one of both.
+    """
+    match = re.fullmatch(f"({CODE})-({CODE})", code)
+    both = match.groups() if match else (ENGLISH, code)
+    source, target = sorted(both, key=lambda one: one != ENGLISH)
+    return source, target
+
+
+def pair_code(source: str, target: str) -> str:
+    """Return the code of two languages, as `language_pair` reads it."""
+    return target if source == ENGLISH else f"{source}-{target}"
+
+
+def languages_of_pairs(codes: Iterable[str]) -> list[str]:
+    """Return the languages of pairs such as `fr` and `de-fr`, each once."""
+    return list(dict.fromkeys(one for code in codes for one in language_pair(code)))
 
 
 @dataclass(frozen=True)
 class PairFile:
-    """One corpus in one language; sampling gives every file its share.
+    """One corpus in one pair of languages; sampling gives every file its share.
 
     Attributes:
         name: What messages and reports call it, such as `news.en-de.tsv.gz`.
-        language: Code of the language that is not English.
+        language: Code of the translations' language.
         iterate: Gives a fresh iterator over `(source, target)` at each call.
         paths: The files read, none for a corpus in memory.
         fingerprint: Hash of a corpus in memory; None where `paths` have the content.
+        source_language: Code of the language that the translations are of.
 
     Example:
         >>> rows = [("A house.", "Ein Haus.")]
         >>> file = msd.data.PairFile("own.en-de", "de", rows.__iter__, fingerprint="1")
         >>> list(msd.data.Pairs([file]))
-        [Pair(source='A house.', target='Ein Haus.', language='de')]
+        [Pair(source='A house.', target='Ein Haus.', language='de',
+              source_language='en')]
     """
 
     name: str
@@ -47,10 +76,18 @@ class PairFile:
     iterate: Callable[[], Iterator[tuple[str, str]]] = field(repr=False)
     paths: tuple[Path, ...] = ()
     fingerprint: str | None = None
+    source_language: str = ENGLISH
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of the languages of source and target."""
+        return self.source_language, self.language
 
     def digest(self) -> str:
-        """Return a hash of name, language and content."""
+        """Return a hash of name, languages and content."""
         content = [self.fingerprint or "", *(file_digest(path) for path in self.paths)]
+        if self.source_language != ENGLISH:
+            content.append(self.source_language)
         return digest(self.name, self.language, *content)
 
 
@@ -58,7 +95,7 @@ class Pairs:
     """A corpus: any number of files, walked through as often as one likes.
 
     Args:
-        files: One `PairFile` per corpus and language, in reading order.
+        files: One `PairFile` per corpus and pair of languages, in reading order.
 
     Example:
         >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
@@ -75,43 +112,47 @@ class Pairs:
 
     @classmethod
     def from_list(cls, pairs: Iterable[Pair]) -> "Pairs":
-        """Keep pairs in memory, as one file per language.
+        """Keep pairs in memory, as one file per pair of languages.
 
         Args:
-            pairs: `Pair`s or `(source, target, language)` tuples.
+            pairs: `Pair`s or `(source, target, language)` tuples, with the source's
+                language as a fourth text where that is not English.
 
         Raises:
-            InputError: An item is no triple of Unicode strings, or there is none.
+            InputError: An item is no such tuple of Unicode strings, or there is none.
         """
-        by_language: dict[str, list[tuple[str, str]]] = {}
+        by_languages: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for index, pair in enumerate(pairs):
             texts = isinstance(pair, tuple) and all(isinstance(x, str) for x in pair)
-            if not texts or len(pair) != 3:
+            if not texts or len(pair) not in (3, 4):
                 raise InputError(
-                    "`pairs` must hold (source, target, language) of three strings. "
+                    "`pairs` must hold (source, target, language) of three strings, or "
+                    "a fourth one, the source's language. "
                     f"Received: {pair!r:.80} at position {index}."
                 )
             utf8("".join(pair), f"`pairs`, position {index}")
-            by_language.setdefault(pair[2], []).append((pair[0], pair[1]))
+            source, target, language, of = Pair(*pair)
+            by_languages.setdefault((of, language), []).append((source, target))
         return cls(
             PairFile(
-                f"memory.en-{code}",
-                code,
+                f"memory.{of}-{language}",
+                language,
                 rows.__iter__,
                 fingerprint=digest(*chain.from_iterable(rows)),
+                source_language=of,
             )
-            for code, rows in by_language.items()
+            for (of, language), rows in by_languages.items()
         )
 
     @property
     def languages(self) -> list[str]:
-        """Language codes, each once, in reading order."""
-        return list(dict.fromkeys(file.language for file in self.files))
+        """Codes of languages beside English, of others `de-fr`, in reading order."""
+        return list(dict.fromkeys(pair_code(*file.languages) for file in self.files))
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self.files:
             for source, target in file.iterate():
-                yield Pair(source, target, file.language)
+                yield Pair(source, target, file.language, file.source_language)
 
     def digest(self) -> str:
         """Return a hash of the content of all files, wherever they lie."""

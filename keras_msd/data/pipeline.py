@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import tensorflow as tf
 
 from keras_msd.data.batches import Batches, PairBatches
-from keras_msd.data.scored import ScoredBatches
+from keras_msd.data.scored import InferenceBatches, RowBatches, ScoredBatches
 from keras_msd.data.text_table import SIDES
 
 AHEAD = 2  # batches; the work for one is short against a training step
@@ -81,8 +81,32 @@ def scored_dataset(batches: ScoredBatches) -> tf.data.Dataset:
         >>> dataset.element_spec[1]["gold"].shape
         TensorShape([2])
     """
+    return _of_rows(batches)
+
+
+@_of(InferenceBatches)
+def inference_dataset(batches: InferenceBatches) -> tf.data.Dataset:
+    """Return batches `(x, y)` of labelled sentence pairs, for `ClassifyInference`.
+
+    Every argument, and what a batch holds, is as in `InferenceBatches`. The number of
+    batches is known to `fit`.
+
+    Raises:
+        InputError: As `InferenceBatches`.
+
+    Example:
+        >>> rows = [(0, "A dog runs.", "A dog."), (2, "A dog runs.", "A cat runs.")]
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> dataset = msd.data.inference_dataset(rows, encoder, batch_size=2)
+        >>> dataset.element_spec[1]["label"].dtype.name
+        'int32'
+    """
+    return _of_rows(batches)
+
+
+def _of_rows(batches: RowBatches) -> tf.data.Dataset:
     rows = batches.batch_size
-    y = {"gold": tf.TensorSpec((rows,), tf.float32)}
+    y = {batches.target: tf.TensorSpec((rows,), batches.dtype)}
     return _dataset(batches, (_sides(rows), y))
 
 

@@ -1,4 +1,4 @@
-"""Pairs of sentences with a gold similarity: read, scaled by a rule, in batches."""
+"""Pairs of sentences with a gold similarity or an inference label, in batches."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -96,7 +96,85 @@ def read_scored(path: str | Path, scale: str) -> list[Row]:
     return scaled_rows(read_sts(path), scale, str(path))
 
 
-class ScoredBatches(Batches):
+class RowBatches(Batches):
+    """Batches of rows `(value, sentence 1, sentence 2)`, whatever the values are.
+
+    A subclass says what they are called in y and of what type they are, and checks
+    them. Arguments, and what a batch holds: as for `ScoredBatches`.
+
+    Attributes:
+        target: Name of the values in y.
+        dtype: Their type there.
+    """
+
+    target: str
+    dtype: str
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        encoder: Any,
+        batch_size: int = 16,
+        max_length: int | None = None,
+        epochs: int = 1,
+        seed: int = 0,
+        multiple: int = 8,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
+        given = np.array([row[0] for row in rows], object)  # texts among numbers stay
+        fits, rule, repair = self.rule(given)
+        if not fits.all():
+            row = int(np.flatnonzero(~fits)[0])
+            raise InputError(
+                f"{rule} Received: {rows[row][0]} in row {row + 1}. {repair}"
+            )
+        if len(rows) < batch_size:
+            raise InputError(
+                "`batch_size` must be at most the number of rows. Received: "
+                f"batch_size={batch_size}, {len(rows)} rows. Choose a smaller one."
+            )
+        self.values = given.astype(self.dtype)
+        tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
+        self._ids = {
+            side: tokenizer.encode([row[column] for row in rows], longest)
+            for side, column in (("source", 1), ("target", 2))
+        }
+        self._pad_id = tokenizer.pad_id
+        self.batch_size, self.max_length = batch_size, longest
+        self.seed, self.multiple = seed, multiple
+        self.position, self.steps = 0, epochs * self.steps_per_epoch
+        order = batch_size, longest, epochs, seed, multiple
+        self.identity = digest(tokenizer.fingerprint, repr(order), repr(list(rows)))
+
+    def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Return which values may be, bool `(n,)`, the rule and the repair in words."""
+        raise NotImplementedError
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of full batches in an epoch."""
+        return len(self.values) // self.batch_size
+
+    def rows(self, index: int) -> np.ndarray:
+        """Return the rows of batch `index`, int64 `(n,)`."""
+        epoch, index = divmod(index, self.steps_per_epoch)
+        draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
+        return permutation(draws, len(self.values), mix(self.seed, epoch))
+
+    def batch(self, position: int) -> Batch:
+        """Return the batch at any place of the pass; no state changes."""
+        rows = self.rows(position)
+        x: dict[str, np.ndarray] = {}
+        for side, ids in self._ids.items():
+            texts = [ids[row] for row in rows]
+            padded = pad_batch(texts, self._pad_id, self.max_length, self.multiple)
+            x |= {f"{side}_{part}": values for part, values in padded.items()}
+        return x, {self.target: self.values[rows]}
+
+
+class ScoredBatches(RowBatches):
     """Batches `(x, y)` of scored pairs, addressed by position; all epochs in one pass.
 
     x: `source_token_ids` and `source_padding_mask` of the first sentences,
@@ -132,64 +210,49 @@ class ScoredBatches(Batches):
         (3, [0.0, 0.8999999761581421])
     """
 
-    dataset = "scored_dataset"
+    dataset, target, dtype = "scored_dataset", "gold", "float32"
+
+    def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Return which similarities may be, the rule and the repair in words."""
+        repair = "Scale them with `scaled_rows(rows, scale)`."
+        fits = (values >= 0) & (values <= 1)
+        return fits, "Gold similarities must be in [0, 1].", repair
+
+
+class InferenceBatches(RowBatches):
+    """Batches `(x, y)` of sentence pairs with an inference label.
+
+    As `ScoredBatches`, but y: `label`, int32 `(n,)`. With the TensorFlow backend `fit`
+    takes `inference_dataset`.
+
+    Args:
+        rows: `(label, premise, hypothesis)`, labels from 0: see `read_inference`.
+        encoder: Has the `tokenizer` and the `max_length`.
+        classes: How many classes there are.
+        **options: As for `ScoredBatches`.
+
+    Raises:
+        InputError: There are fewer rows than a batch needs, a label is no class, or a
+            number is out of range.
+
+    Example:
+        >>> rows = [(0, "A dog runs.", "A dog."), (2, "A dog runs.", "A cat runs.")]
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> x, y = msd.data.InferenceBatches(rows, encoder, batch_size=2)[0]
+        >>> sorted(y["label"].tolist())
+        [0, 2]
+    """
+
+    dataset, target, dtype = "inference_dataset", "label", "int32"
 
     def __init__(
-        self,
-        rows: Sequence[Row],
-        encoder: Any,
-        batch_size: int = 16,
-        max_length: int | None = None,
-        epochs: int = 1,
-        seed: int = 0,
-        multiple: int = 8,
-        **kwargs: Any,
+        self, rows: Sequence[Row], encoder: Any, classes: int = 3, **options: Any
     ) -> None:
-        super().__init__(**kwargs)
-        at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
-        self.gold = np.array([row[0] for row in rows], np.float32)
-        fits = (self.gold >= 0) & (self.gold <= 1)
-        if not fits.all():
-            row = int(np.flatnonzero(~fits)[0])
-            raise InputError(
-                "Gold similarities must be in [0, 1]. Received: "
-                f"{rows[row][0]:g} in row {row + 1}. Scale them with "
-                "`scaled_rows(rows, scale)`."
-            )
-        if len(rows) < batch_size:
-            raise InputError(
-                "`batch_size` must be at most the number of rows. Received: "
-                f"batch_size={batch_size}, {len(rows)} rows. Choose a smaller one."
-            )
-        tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
-        self._ids = {
-            side: tokenizer.encode([row[column] for row in rows], longest)
-            for side, column in (("source", 1), ("target", 2))
-        }
-        self._pad_id = tokenizer.pad_id
-        self.batch_size, self.max_length = batch_size, longest
-        self.seed, self.multiple = seed, multiple
-        self.position, self.steps = 0, epochs * self.steps_per_epoch
-        given = batch_size, longest, epochs, seed, multiple
-        self.identity = digest(tokenizer.fingerprint, repr(given), repr(list(rows)))
+        self.classes = classes
+        super().__init__(rows, encoder, **options)
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of full batches in an epoch."""
-        return len(self.gold) // self.batch_size
-
-    def rows(self, index: int) -> np.ndarray:
-        """Return the rows of batch `index`, int64 `(n,)`."""
-        epoch, index = divmod(index, self.steps_per_epoch)
-        draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
-        return permutation(draws, len(self.gold), mix(self.seed, epoch))
-
-    def batch(self, position: int) -> Batch:
-        """Return the batch at any place of the pass; no state changes."""
-        rows = self.rows(position)
-        x: dict[str, np.ndarray] = {}
-        for side, ids in self._ids.items():
-            texts = [ids[row] for row in rows]
-            padded = pad_batch(texts, self._pad_id, self.max_length, self.multiple)
-            x |= {f"{side}_{part}": values for part, values in padded.items()}
-        return x, {"gold": self.gold[rows]}
+    def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Return which labels may be, the rule and the repair in words."""
+        repair = "Read the rows with `read_inference`, or give `classes`."
+        fits = np.isin(values, np.arange(self.classes))
+        return fits, f"Labels must be ids from 0 to {self.classes - 1}.", repair

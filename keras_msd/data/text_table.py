@@ -16,7 +16,7 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.order import file_shares, mix, permutation
-from keras_msd.data.pair import Pair, PairFile, Pairs
+from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
 from keras_msd.files import atomic_path, digest, read_meta, text_hash, write_json
 from keras_msd.progress import track
@@ -34,6 +34,7 @@ class FileRange:
     language: str
     start: int
     stop: int
+    source_language: str = ENGLISH
 
 
 class TextTable:
@@ -43,15 +44,17 @@ class TextTable:
 
     Attributes:
         files: `FileRange`s in order; files that keep no pair are left out.
-        counts: For each file and language read, the pairs `read`, `kept`, and dropped
-            as `empty`, `short`, `long`, `ratio`, `duplicate` or over a `limit`.
+        counts: For each file and language read (with the `source_language` where that
+            is not English), the pairs `read`, `kept`, and dropped as `empty`, `short`,
+            `long`, `ratio`, `duplicate` or over a `limit`.
         key: Hash of everything the content depends on.
 
     Example:
         >>> pairs = [("A  house.", "Ein Haus.", "de"), ("A house.", "Ein Haus.", "de")]
         >>> table = msd.data.TextTable.build(msd.data.Pairs.from_list(pairs), "texts")
         >>> list(table)
-        [Pair(source='A house.', target='Ein Haus.', language='de')]
+        [Pair(source='A house.', target='Ein Haus.', language='de',
+              source_language='en')]
         >>> table.counts[0]["duplicate"]
         1
     """
@@ -69,7 +72,7 @@ class TextTable:
     def __iter__(self) -> Iterator[Pair]:
         for file in self.files:
             for source, target in self._rows(file.start, file.stop):
-                yield Pair(source, target, file.language)
+                yield Pair(source, target, file.language, file.source_language)
 
     def _rows(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
         for chunk in _chunks(start, stop):
@@ -107,7 +110,7 @@ class TextTable:
     ) -> "TextTable":
         """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
 
-        Two pairs are duplicates if both texts and the language are equal; the first in
+        Two pairs are duplicates if both texts and languages are equal; the first in
         reading order is kept. A table that is already there and was made of the same
         content with the same settings is opened instead.
 
@@ -117,9 +120,9 @@ class TextTable:
             cleaning: Filters; `Cleaning()` by default.
             limit_per_file: Stop reading a file once so many of its pairs passed the
                 filters.
-            limit_per_language: Most pairs of a language, shared out among its files
-                (what small files do not fill goes to the larger ones) and drawn at
-                random inside each.
+            limit_per_language: Most pairs of a language with English, and of any other
+                two languages, shared out among their files (what small files do not
+                fill goes to the larger ones) and drawn at random inside each.
             temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
             seed: Chooses the pairs under `limit_per_language`.
 
@@ -167,6 +170,7 @@ class TextTable:
                 file.language,
                 partial(self._rows, file.start, file.stop),
                 fingerprint=digest(self.key, str(file.start)),
+                source_language=file.source_language,
             )
             for file in self.files
         )
@@ -175,10 +179,21 @@ class TextTable:
 def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
     stops = accumulate(count["kept"] for count in counts)
     return [
-        FileRange(count["name"], count["language"], stop - count["kept"], stop)
+        FileRange(
+            count["name"],
+            count["language"],
+            stop - count["kept"],
+            stop,
+            _languages(count)[0],
+        )
         for count, stop in zip(counts, stops, strict=True)
         if count["kept"]
     ]
+
+
+def _languages(count: dict[str, Any]) -> tuple[str, str]:
+    """Return the languages of source and target of a file that was read."""
+    return count.get("source_language", ENGLISH), count["language"]
 
 
 def _spool(
@@ -187,8 +202,8 @@ def _spool(
     """Write all pairs that pass the filters to `work`, and which of them are repeats.
 
     Returns:
-        For each file its `name`, `language`, the pairs `read` and dropped by reason,
-        and `passed`, the number written.
+        For each file its `name`, `language`, `source_language` if it is not English,
+        the pairs `read` and dropped by reason, and `passed`, the number written.
     """
     counts = []
     repeats = Deduplicator(work / "hashes")
@@ -198,7 +213,10 @@ def _spool(
     ):
         for file in pairs.files:
             count: dict[str, Any] = {"name": file.name, "language": file.language}
-            count |= {"read": 0, "passed": 0}
+            other = {"source_language": file.source_language}
+            if file.source_language == ENGLISH:
+                other = {}  # tables of such files are as they were without the others
+            count |= {**other, "read": 0, "passed": 0}
             passed = islice(_filtered(file, cleaning, count), limit_per_file)
             chunks = in_chunks(passed, CHUNK)
             for rows in track(chunks, what=f"Reading {file.name}", steps=CHUNK):
@@ -206,7 +224,7 @@ def _spool(
                 sources.extend([source for source, _ in rows])
                 targets.extend([target for _, target in rows])
                 for row in rows:
-                    repeats.add(text_hash(file.language, *row))
+                    repeats.add(text_hash(file.language, *row, *other.values()))
             counts.append(count)
     repeats.write_repeats(work / "repeats")
     return counts
@@ -234,8 +252,9 @@ def _select(
 ) -> list[int]:
     """Turn `work/repeats` into `work/keep`, one byte per row; return rows kept by file.
 
-    Under a limit per language its files get shares by `file_shares`, and the rows of
-    a file's share are the first ones of a permutation of its distinct rows.
+    Under a limit per language the files of a pair of languages get shares by
+    `file_shares`, and the rows of a file's share are the first ones of a permutation of
+    its distinct rows.
     """
     repeats = read_flat(work / "repeats", np.uint8)
     edges = np.cumsum([0] + [count["passed"] for count in counts]).tolist()
@@ -243,8 +262,8 @@ def _select(
     distinct = [b - a - int(repeats[a:b].sum()) for a, b in ranges]
     shares = list(distinct)
     if limit is not None:
-        for language in {count["language"] for count in counts}:
-            files = [i for i, c in enumerate(counts) if c["language"] == language]
+        for pair in {_languages(count) for count in counts}:
+            files = [i for i, c in enumerate(counts) if _languages(c) == pair]
             fair = share_out([distinct[i] for i in files], limit, temperature)
             for index, share in zip(files, fair, strict=True):
                 shares[index] = share

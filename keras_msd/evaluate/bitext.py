@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.checks import InputError, existing_folder
+from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import read_table
 from keras_msd.evaluate.vectors import (
@@ -278,14 +279,14 @@ def bucc_folder(
     k: int = NEIGHBOURS,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    r"""Mine each language against English and score what was found.
+    r"""Mine each language against English, or another, and score what was found.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         folder: Holds `<xx>-en.<part>.<xx>`, `.en` and `.gold`, with `training` for the
             split "train", or a folder `<xx>-en` or `bucc2018/<xx>-en` with them, as the
             archives unpack.
-        languages: Codes beside English, such as `de`.
+        languages: Codes beside English, such as `de`; of files `<xx>-<yy>` both.
         tuned_on: Split whose best F1 sets the threshold: "sample", "train" or "test".
         reported_on: Split that is scored with this threshold. The same one gives the
             best F1 that any threshold can give, as the shared task's training scores
@@ -322,7 +323,7 @@ def bucc_folder(
     """
     checks.one_of(SPLITS, tuned_on=tuned_on, reported_on=reported_on)
     parts = {
-        f"{code}-en": {
+        "-".join(_sides(code)): {
             split: read_bucc(folder, code, split)
             for split in dict.fromkeys([tuned_on, reported_on])
         }
@@ -410,22 +411,30 @@ def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:
 
 def _files(folder: str | Path, language: str, split: str) -> tuple[Path, ...]:
     """Return the files of both languages and of the gold standard."""
-    folder, pair = existing_folder(folder, "BUCC folder"), f"{language}-en"
-    stem = f"{pair}.{SPLITS[split]}"
-    names = [f"{stem}.{ending}" for ending in (language, "en", "gold")]
+    folder, sides = existing_folder(folder, "BUCC folder"), _sides(language)
+    pair = "-".join(sides)
+    names = [f"{pair}.{SPLITS[split]}.{ending}" for ending in (*sides, "gold")]
     places = (folder, folder / pair, folder / "bucc2018" / pair)
     fullest = max(places, key=lambda place: sum((place / n).is_file() for n in names))
     missing = [name for name in names if not (fullest / name).is_file()]
     if not missing:
         return tuple(fullest / name for name in names)
     repair = f"Get them with: keras-msd data get bucc2018 --languages {language}"
-    if split == "test":
+    if ENGLISH not in sides:
+        repair = "Add them by hand: BUCC has no such pair."
+    elif split == "test":
         repair = "The public archives have no gold standard for `test`; add it by hand."
     place = fullest if len(missing) < len(names) else f"{folder}, {pair}/ or bucc2018/"
     raise InputError(
         f"BUCC {pair}, split {split!r}, needs {', '.join(names)}. Missing in "
         f"{place}: {', '.join(missing)}. {repair}"
     )
+
+
+def _sides(code: str) -> tuple[str, str]:
+    """Return the languages in the names of files, where English comes second."""
+    source, target = language_pair(code)
+    return (target, source) if source == ENGLISH else (source, target)
 
 
 def _sentences(path: Path) -> dict[str, str]:

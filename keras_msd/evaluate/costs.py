@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,8 +35,7 @@ def cost(encoder: HasModel) -> dict[str, int]:
         {'parameters': 6448, 'bytes': 25792, 'table_bytes': 5760}
     """
     counts = {"parameters": 0, "bytes": 0, "table_bytes": 0}
-    for weight in {id(weight): weight for weight in encoder.model.weights}.values():
-        size = int(np.prod(weight.shape, dtype=np.int64))
+    for weight, size in _weights(encoder):
         # NumPy has no bfloat16.
         dtype = "float16" if weight.dtype == "bfloat16" else weight.dtype
         stored = size * np.dtype(dtype).itemsize
@@ -43,6 +43,33 @@ def cost(encoder: HasModel) -> dict[str, int]:
         counts["bytes"] += stored
         counts["table_bytes"] += stored if weight.path.endswith(TABLE) else 0
     return counts
+
+
+def parameters_by_layer(encoder: HasModel) -> dict[str, int]:
+    """Count the parameters of each layer that has some; a shared weight counts once.
+
+    Args:
+        encoder: As for `cost`.
+
+    Returns:
+        Counts by the names of layers, such as `embedding`, with positions, types and
+        normalisation, and `body`.
+
+    Example:
+        >>> from keras_msd.evaluate.costs import parameters_by_layer
+        >>> list(parameters_by_layer(msd.testing.tiny_encoder()))
+        ['embedding', 'body']
+    """
+    counts: Counter[str] = Counter()
+    for weight, size in _weights(encoder):
+        counts[weight.path.partition("/")[0]] += size
+    return dict(counts)
+
+
+def _weights(encoder: HasModel) -> Iterator[tuple[Any, int]]:
+    """Yield each weight once, with the number of its parameters."""
+    for weight in {id(weight): weight for weight in encoder.model.weights}.values():
+        yield weight, int(np.prod(weight.shape, dtype=np.int64))
 
 
 def speed(

@@ -292,12 +292,12 @@ def neighbours(
     sentences: Iterable[str],
     top: int = 3,
 ) -> list[dict[str, Any]]:
-    """Find the English sentences nearest to queries in other languages.
+    """Find the sentences nearest to queries in other languages.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         queries: `(text, language code)`.
-        sentences: English sentences to search; repeated ones count once.
+        sentences: Sentences to search; repeated ones count once.
         top: Neighbours of each query, at least 1.
 
     Returns:

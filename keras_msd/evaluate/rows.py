@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.evaluate.costs import cost
+from keras_msd.data.pair import ENGLISH, languages_of_pairs
+from keras_msd.evaluate.costs import cost, parameters_by_layer
 from keras_msd.evaluate.halves import WHOLE, named
-from keras_msd.evaluate.sets import SETS, EvaluationSet, evaluation_set
+from keras_msd.evaluate.sets import ALL, SETS, EvaluationSet, evaluation_set
 from keras_msd.files import read_json, write_json
 from keras_msd.registry import loaded
 
@@ -18,12 +19,16 @@ Settings = Mapping[str, Any]
 
 
 class Asked(NamedTuple):
-    """A set as a recipe asks for it: which languages, which split, and which half."""
+    """A set as a recipe asks for it: which languages, which split, and which half.
+
+    With `every` the languages are all that the files have, and `languages` is empty.
+    """
 
     record: EvaluationSet
     languages: list[str]
     split: str
     part: str = WHOLE
+    every: bool = False
 
     @property
     def words(self) -> str:
@@ -35,13 +40,14 @@ class Asked(NamedTuple):
 
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
         """Return what the set's own function gives for a data folder."""
-        given = (encoder, data_dir / self.record.folder, self.languages)
+        codes = None if self.every else self.languages
+        given = (encoder, data_dir / self.record.folder, codes)
         options |= named(self.part)
         return self.record.call(self.record.score, *given, split=self.split, **options)
 
     def others(self, data_dir: Path) -> "Asked | None":
         """Return the set in the other languages there, None where it has none."""
-        if self.record.others is None:
+        if self.record.others is None or self.every:
             return None
         folder = data_dir / self.record.folder
         codes = loaded(self.record.others)(folder, self.languages)
@@ -50,7 +56,8 @@ class Asked(NamedTuple):
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, those of other languages among them."""
         others = self.others(data_dir)
-        codes = self.languages + (others.languages if others else [])
+        named = self.languages + (others.languages if others else [])
+        codes = None if self.every else named
         given = (data_dir / self.record.folder, codes)
         return self.record.call(self.record.files, *given, split=self.split)
 
@@ -67,10 +74,11 @@ def asked_sets(recipe: Settings) -> list[Asked]:
     result = []
     for name in dict.fromkeys(asked.get("sets", ())):
         record = evaluation_set(name)
-        usual = record.languages or pairs.get("languages", ())
+        of_pairs = languages_of_pairs(pairs.get("languages", ()))
+        usual = record.languages or [code for code in of_pairs if code != ENGLISH]
         codes = list(languages.get(name) or usual)
-        split = splits.get(name) or record.splits[0]
-        result.append(Asked(record, codes, split, part))
+        split, every = splits.get(name) or record.splits[0], codes == [ALL]
+        result.append(Asked(record, [] if every else codes, split, part, every))
     return result
 
 
@@ -142,14 +150,15 @@ def score_row(
             the same encoder is scored again; None keeps none.
 
     Returns:
-        `parameters`, `bytes`, `table_bytes` where known; the scores of each set by the
-        names in its record, x100, such as `cross_lingual`, `monolingual`, `retrieval`,
+        `parameters`, `bytes`, `table_bytes` and `parameters_by_layer` where known; the
+        scores of each set by the names in its record, x100, such as `cross_lingual`,
+        `monolingual`, `retrieval`,
         `retrieval_others`, `un` and `bucc`; `tracks`, and `retrieval_tracks` and
         `retrieval_others_tracks` by language. Where two sets have the same names, those
         of the second begin with its own. Scores of some rows have `rows_at_most` beside
         them, the most of a track.
     """
-    row: dict[str, Any] = cost(encoder) if hasattr(encoder, "model") else {}
+    row = _sizes(encoder) if hasattr(encoder, "model") else {}
     some: dict[str, int] = {}
     if not full and (rows := recipe["evaluate"].get("intermediate_rows")):
         some = {"rows_at_most": rows}
@@ -173,12 +182,16 @@ def score_teacher_row(
         encoder: The teacher as an encoder of ours, None if it is none.
         kept: As for `score_row`.
     """
-    sizes = cost(encoder) if encoder is not None else {}
+    sizes = _sizes(encoder) if encoder is not None else {}
     sets = asked_sets(recipe)
     if not recipe["teacher"]["multilingual"]:
         sets = [asked._replace(languages=[]) for asked in sets]
         sets = [asked for asked in sets if asked.record.similarity]
     return sizes | _scores(sets, data_dir, teacher, kept=kept)
+
+
+def _sizes(encoder: Any) -> dict[str, Any]:
+    return {**cost(encoder), "parameters_by_layer": parameters_by_layer(encoder)}
 
 
 def _scores(
@@ -238,6 +251,6 @@ def _track_name(record: EvaluationSet, start: str, track: str) -> str:
     left, _, right = track.partition("-")
     if left == right:
         track = left
-    elif right and not record.similarity:
-        track = right if left == "en" else left
+    elif right and ENGLISH in (left, right) and not record.similarity:
+        track = right if left == ENGLISH else left
     return f"{start}-{track}" if start else track

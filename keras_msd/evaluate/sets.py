@@ -12,6 +12,7 @@ from keras_msd.registry import Record, Registry, loaded, read_records
 if TYPE_CHECKING:
     from keras_msd.evaluate.vectors import SentenceEncoder
 
+ALL = "all"  # in place of the codes of languages: all that a set's files have
 RENAMED = {"stsb-multi-mt": "stsb", "retrieval": "tatoeba", "bucc": "bucc2018"}
 
 Part = str | Callable[..., Any]
@@ -37,7 +38,7 @@ class EvaluationSet(Record):
             damaged.
         folder: Where a data folder has the set.
         languages: Codes of those that are scored by default, besides English; if empty,
-            in a recipe those of its pairs, else all that the files have.
+            in a recipe those of its pairs, one by one, else all that the files have.
         options: Keywords that `score` takes besides and that a user may give. With
             "part" among them a half can be scored, as `score_set` says.
         arguments: Keywords that every function gets, for records that share functions.

@@ -12,6 +12,7 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.deduplicate import Deduplicator
+from keras_msd.data.pair import language_pair
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.lines import read_lines, read_texts
 from keras_msd.evaluate.halves import WHOLE, half_of, rows_of
@@ -111,15 +112,16 @@ def retrieval_languages(
     pairs: Mapping[str, Iterable[Sequence[str]]],
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    """Score several languages, each against its own English side.
+    """Score several languages, each against its own English side, or pairs of others.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
             sentence of all languages once.
-        pairs: Language code to pairs, as `retrieval` takes them, English first.
+        pairs: Language code to pairs, as `retrieval` takes them, English first; or a
+            code such as `de-fr` to pairs of those.
         part: "all"; or the half of the pairs that is looked up, both ways, which the
-            English sentence decides: "choose", to choose settings on, or "report".
-            All sentences are searched in any case.
+            first sentence of each decides: "choose", to choose settings on, or
+            "report". All sentences are searched in any case.
 
     Returns:
         As `retrieval`, each score the mean over languages, `pairs` how many were looked
@@ -180,7 +182,8 @@ def _precision(
 TATOEBA = (
     "the Tatoeba test set. Its files are `tatoeba.<xxx>-eng.tsv.gz` (keras-msd data "
     "get tatoeba) or, as LASER has them, `tatoeba.<xxx>-eng.<xxx>` with "
-    "`tatoeba.<xxx>-eng.eng`. Add what is missing, or leave the languages out."
+    "`tatoeba.<xxx>-eng.eng`; without English, `tatoeba.<xxx>-<yyy>.tsv.gz`. Add what "
+    "is missing, or leave the languages out."
 )
 
 
@@ -191,11 +194,13 @@ def read_tatoeba(
 
     Args:
         folder: Holds the files at any depth; each is known by its name.
-        languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
-            there are, 112 in LASER's set.
+        languages: Three-letter codes, such as `deu`, or two-letter ones; of pairs
+            without English both, such as `deu-fra` or `de-fr`. None for all there are,
+            112 in LASER's set.
 
     Returns:
-        Three-letter code to pairs of (English, other language), in the order given.
+        Three-letter code, or two, to pairs of (English, other language), or of both
+        languages as the file has them, in the order given.
 
     Raises:
         InputError: A language is missing, its two sides are not of one length, or a
@@ -225,8 +230,7 @@ def retrieval_folder(
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         folder: Holds the files, in our layout or LASER's, as `read_tatoeba` finds them.
-        languages: Three-letter codes, such as `deu`, or two-letter ones; None for all
-            there are.
+        languages: Codes as for `read_tatoeba`; None for all there are.
         part: "all", or a half, "choose" or "report", as for `retrieval_languages`.
 
     Raises:
@@ -244,8 +248,8 @@ def retrieval_folder(
     return retrieval_languages(encoder, read_tatoeba(folder, languages), part)
 
 
-def tatoeba_files(folder: Path, languages: list[str]) -> list[Path]:
-    """Return the files of some languages; raise `InputError` for those missing."""
+def tatoeba_files(folder: Path, languages: list[str] | None) -> list[Path]:
+    """Return the files of some or all languages; raise `InputError` for what lacks."""
     return paths_of(_tatoeba_parts(folder, languages))
 
 
@@ -262,18 +266,20 @@ def _tatoeba_parts(
     if languages is None:
         return check_parts(there, sorted(there) or ["every language"], TATOEBA, folder)
     codes = _three_letters(languages)
-    return check_parts(there, codes, TATOEBA, folder, "tatoeba.{}-eng.tsv.gz")
+    ours = "" if any("-" in code for code in codes) else "tatoeba.{}-eng.tsv.gz"
+    return check_parts(there, codes, TATOEBA, folder, ours)
 
 
 def _three_letters(languages: Iterable[str]) -> list[str]:
     from keras_msd.data.corpora import corpus
 
     names = corpus("tatoeba").codes | {"zho": "cmn", "no": "nob"}  # others' names
-    return list(dict.fromkeys(names.get(code, code) for code in languages))
+    found = ("-".join(names.get(c, c) for c in code.split("-")) for code in languages)
+    return list(dict.fromkeys(found))
 
 
 def _read_table(path: Path) -> list[tuple[str, str]]:
-    return [(english, other) for _, (english, other) in read_table(path, 2)]
+    return [(first, second) for _, (first, second) in read_table(path, 2)]
 
 
 def _read_laser(path: Path) -> list[tuple[str, str]]:
@@ -290,6 +296,7 @@ def _laser_sides(path: Path) -> list[Path]:
 
 LAYOUTS = (
     Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.tsv\.gz"), _read_table),
+    Layout(re.compile(r"tatoeba\.([a-z]{3}-(?!eng)[a-z]{3})\.tsv\.gz"), _read_table),
     Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.eng"), _read_laser, _laser_sides),
 )
 
@@ -365,7 +372,7 @@ def retrieval_streamed(
     }
 
 
-UN = Layout(re.compile(r"UNv1\.0\.(en-\w+|6way)\.en(?:\.gz)?"), read_texts)
+UN = Layout(re.compile(r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?"), read_texts)
 
 
 def un_folder(
@@ -375,7 +382,7 @@ def un_folder(
     queries: int | None = None,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    r"""Score the United Nations Parallel Corpus: English queries, all translations.
+    r"""Score the United Nations Parallel Corpus: some queries, all translations.
 
     Pairs that occur again are left out, so row i of one side translates row i of the
     other.
@@ -384,9 +391,9 @@ def un_folder(
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         folder: Holds, at any depth, `UNv1.0.en-<xx>.en` with `UNv1.0.en-<xx>.<xx>`, or
             `UNv1.0.6way.en` with `UNv1.0.6way.<xx>`, as the corpus unpacks; .gz too.
-        languages: Codes, such as `es`.
-        queries: How many English sentences are looked up, evenly spread; all if None.
-            All translations are candidates in any case.
+        languages: Codes, such as `es` for English queries, or `fr-es` for French ones.
+        queries: How many sentences are looked up, evenly spread; all if None. All
+            translations are candidates in any case.
         engine: Of the search: "numpy" or "faiss".
 
     Returns:
@@ -408,39 +415,41 @@ def un_folder(
         ({'en-fr': 100.0}, 2)
     """
     checks.at_least(1, queries=queries)
-    files = {code: _english_file(folder, code) for code in dict.fromkeys(languages)}
+    pairs_of = dict.fromkeys(map(language_pair, languages))
+    files = {both: _source_file(folder, *both) for both in pairs_of}
     if not files:
         raise InputError("Give at least one language. Received: none.")
     single = {}
-    for code, file in files.items():
-        pairs = _DistinctPairs(file, code)
+    for both, file in files.items():
+        pairs = _DistinctPairs(file, both[1])
         count = min(queries or len(pairs), len(pairs))
         rows = np.linspace(0, len(pairs) - 1, count).astype(np.int64)
         queried = set(rows.tolist())
-        texts = [english for row, (english, _) in enumerate(pairs) if row in queried]
+        texts = [source for row, (source, _) in enumerate(pairs) if row in queried]
         blocks = in_chunks((other for _, other in pairs), STREAMED)
-        single[f"en-{code}"] = retrieval_streamed(encoder, texts, blocks, rows, engine)
+        scores = retrieval_streamed(encoder, texts, blocks, rows, engine)
+        single["-".join(both)] = scores
     return over_tracks(single, ["precision"], ["queries", "candidates"])
 
 
 def un_files(folder: Path, languages: list[str]) -> list[Path]:
     """Return both files of each language; raise `InputError` for one missing."""
     files = []
-    for code in languages:
-        english = _english_file(folder, code)
-        files += [english, moses.partner(english, code)]
+    for source, target in map(language_pair, languages):
+        first = _source_file(folder, source, target)
+        files += [first, moses.partner(first, target)]
     return files
 
 
 class _DistinctPairs:
     """Pairs of two files without those that occur again; each walk reads them anew."""
 
-    def __init__(self, english: Path, language: str) -> None:
-        self.english, self.language = english, language
+    def __init__(self, source: Path, language: str) -> None:
+        self.source, self.language = source, language
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             finder = Deduplicator(folder / "hashes", partition_rows=1 << 20)
-            for pair in moses.read(english, language):
+            for pair in moses.read(source, language):
                 finder.add(text_hash(*(text.encode() for text in pair)))
             finder.write_repeats(folder / "repeats")
             self.repeats = np.fromfile(folder / "repeats", np.bool_)
@@ -449,21 +458,21 @@ class _DistinctPairs:
         return int(len(self.repeats) - self.repeats.sum())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        pairs = moses.read(self.english, self.language)
+        pairs = moses.read(self.source, self.language)
         for pair, repeated in zip(pairs, self.repeats, strict=True):
             if not repeated:
                 yield pair
 
 
-def _english_file(folder: str | Path, language: str) -> Path:
-    pair, there = f"en-{language}", find_parts(folder, [UN])
-    for name in (pair, "6way"):
+def _source_file(folder: str | Path, source: str, target: str) -> Path:
+    pair, there = f"{source}-{target}", find_parts(folder, [UN])
+    for name in (f"{pair}.{source}", f"6way.{source}"):
         if name in there:
             return there[name][0].path
     raise InputError(
-        f"`{folder}` must hold UNv1.0.{pair}.en and UNv1.0.{pair}.{language}, or "
-        f"UNv1.0.6way.en and UNv1.0.6way.{language}, plain or .gz, at any depth. "
-        "Received: no English file of these names. Unpack "
+        f"`{folder}` must hold UNv1.0.{pair}.{source} and UNv1.0.{pair}.{target}, or "
+        f"UNv1.0.6way.{source} and UNv1.0.6way.{target}, plain or .gz, at any depth. "
+        f"Received: no file of these names in `{source}`. Unpack "
         f"UNv1.0.{pair}.tar.gz or UNv1.0.6way.tar.gz of the United Nations Parallel "
         "Corpus there."
     )

@@ -5,6 +5,9 @@ from keras_msd.losses.distances import EmbeddingMSE as EmbeddingMSE
 from keras_msd.losses.distances import (
     FeatureDistillation as FeatureDistillation,
 )
+from keras_msd.losses.distances import (
+    SoftmaxClassification as SoftmaxClassification,
+)
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax as AdditiveMarginSoftmax,
 )

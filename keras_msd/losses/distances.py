@@ -1,4 +1,4 @@
-"""Squared distances: of embeddings from guide vectors, of cosines from gold ones."""
+"""Losses of one row at a time: squared distances, and classes told from two vectors."""
 
 from typing import Any
 
@@ -169,3 +169,57 @@ class CosineSimilarityMSE(Float32Loss):
             )
         first, second = (l2_normalize(vectors) for vectors in pair)
         return ops.square(ops.sum(first * second, axis=-1) - y_true)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
+class SoftmaxClassification(Float32Loss):
+    """Cross-entropy of the relation of two sentences, told from their embeddings.
+
+    Row i is `-log softmax([u_i; v_i; |u_i - v_i|] W)[y_i]`. W has no bias, as printed,
+    and comes with the predictions, because training changes it: no term of a recipe's
+    `losses` can be this one. Computed in float32 whatever the dtype policy.
+
+    Shapes: `y_true` ids of classes from 0, `(n,)`; `y_pred` the embeddings u and v,
+    `(n, d)` each, and W, `(3 d, classes)`; `call` returns `(n,)`.
+
+    Args:
+        reduction: Over the batch, as for every Keras loss.
+        name: Name of the loss.
+
+    Source: Reimers and Gurevych 2019, section 3 (classification objective).
+
+    Example:
+        >>> loss = msd.losses.SoftmaxClassification()
+        >>> u, v = np.float32([[1, 0]]), np.float32([[1, 0]])
+        >>> round(float(loss(np.int32([0]), (u, v, np.zeros((6, 2), "float32")))), 4)
+        0.6931
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "softmax_classification",
+    ) -> None:
+        super().__init__(reduction, name)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per pair of sentences.
+
+        Raises:
+            InputError: `y_pred` has not three parts, or `y_true` not one id per row.
+        """
+        if not isinstance(y_pred, tuple | list) or len(y_pred) != 3:
+            raise InputError(
+                "`y_pred` must be embeddings of first and second sentences and the "
+                f"classifier's matrix. Received: {type(y_pred).__name__}."
+            )
+        if len(y_true.shape) != 1:
+            raise InputError(
+                "`y_true` must be one class per pair, `(n,)`. Received: shape "
+                f"{tuple(y_true.shape)}."
+            )
+        first, second, matrix = y_pred
+        both = ops.concatenate([first, second, ops.abs(first - second)], axis=-1)
+        logs = ops.log_softmax(ops.matmul(both, matrix), axis=-1)
+        right = ops.one_hot(ops.cast(y_true, "int32"), logs.shape[-1], dtype=logs.dtype)
+        return -ops.sum(right * logs, axis=-1)

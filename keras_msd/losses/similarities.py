@@ -13,7 +13,7 @@ TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 
 
 def same_line(rows: Any, group: Any = None) -> Any:
-    """Return where two rows of a batch have the same English line, bool `(n, n)`.
+    """Return where two rows of a batch have the same source line, bool `(n, n)`.
 
     Args:
         rows: Anything with n rows.
@@ -26,7 +26,7 @@ def same_line(rows: Any, group: Any = None) -> Any:
 
 
 def without_duplicates(logits: Any, group: Any = None) -> Any:
-    """Return logits of which rows of one English line have no share of each other's.
+    """Return logits of which rows of one source line have no share of each other's.
 
     Shapes: `logits` `(n, n)` in and out; `group` as for `same_line`.
     """
@@ -55,14 +55,14 @@ class MultilingualContrastive(Float32Loss):
     `S / temperature` over j and `L'` that of its transpose: near neighbours count for
     most, where "soft" and "ce_soft" spend their effort on the many unrelated sentences.
 
-    `same[i, j]` is 1 where i and j have the same English line. Such rows are never
+    `same[i, j]` is 1 where i and j have the same source line. Such rows are never
     negatives: "soft", "ce_soft" and "softmax" find them equal in T, "bool" by `group`,
     "ce_hard" leaves them out of the softmax of i. Equation 9 as printed is the sum over
     i, not the mean: `reduction="sum"`. A zero vector has cosine 0 with everything.
     Computed in float32 whatever the dtype policy.
 
     Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
-    numbers where the English line is the same (without it every row is its own);
+    numbers where the source line is the same (without it every row is its own);
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
     `(n,)`.
 
@@ -190,13 +190,13 @@ class AdditiveMarginSoftmax(Float32Loss):
     directions. The equation prints no scale, `scale=1`; but unscaled, perfect vectors
     still have a loss of `2 log(1 + (n - 1) e^(margin - 1))`, which trains nothing.
 
-    Rows with the same English line are translations of each other. With `group` they
+    Rows with the same source line are translations of each other. With `group` they
     are left out of each other's softmaxes; without it, as printed, they are negatives.
     A zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
     policy.
 
     Shapes: `y_true` guide vectors `(n, d)`, which are not read, or a pair of them and
-    `group` `(n,)`, equal numbers where the English line is the same; or `group` alone.
+    `group` `(n,)`, equal numbers where the source line is the same; or `group` alone.
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
     `(n,)`.
 

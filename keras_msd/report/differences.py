@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.recipes.stages.kinds import STAGE_KINDS
 from keras_msd.report.blocks import Block, Table, Text
 from keras_msd.report.words import (
     Section,
@@ -88,12 +89,15 @@ def _counts(recipe: Section, key: str) -> bool:
     """Return whether a recipe has a setting, and something of it depends on it."""
     value, ran = _value(recipe, key), stages_that_run(recipe)
     section, *parts = key.split(".")
+    pairs = any(it not in STAGE_KINDS or STAGE_KINDS[it].reads_pairs for it in ran)
     if value is None or section == "evaluate":
         return value is not None
     if parts[-1:] == ["skip"]:
-        return bool(value and ran)
+        return bool(value and pairs)
     if section == "stages":
         return parts[0] in ran
+    if section == "data":
+        return pairs or bool(ran and parts == ["max_length"])
     return bool(ran and (section != "student" or students_of(recipe)))
 
 

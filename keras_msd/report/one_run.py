@@ -35,6 +35,7 @@ from keras_msd.report.score_rows import (
     final_rows,
     having,
     measured,
+    model_row,
     number,
     plain,
 )
@@ -163,10 +164,10 @@ def _published(run: RunFiles) -> Iterator[Block]:
 
 
 def _published_scores(run: RunFiles) -> Iterator[Block]:
-    body, others = [], []
+    body, others, row = [], [], model_row(run.scores["rows"])
     for key, score in run.scores["published"].items():
         value = measured(run.scores, key)
-        others.append("" if value is None else other_set(run.recipe, key))
+        others.append("" if value is None else other_set(run.recipe, key, row))
         found, printed, gap = compared(value, score, others[-1], 2)
         body.append([_label(key), printed, found, gap])
     yield Table(["score", "published", "measured", "difference"], body)
@@ -184,7 +185,7 @@ def _neighbours(run: RunFiles) -> Iterator[Block]:
         query = f"<span lang='{code}' dir=auto>{escape(item['query'])}</span>"
         body.append([item["language"], Html(query), Html(f"<ol>{nearest}</ol>")])
     if body:
-        heads = ["language", "query", "nearest English sentences, cosine"]
+        heads = ["language", "query", "nearest sentences held out, cosine"]
         yield Table(heads, body, words=True)
 
 

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from keras_msd.evaluate.rows import asked_sets
+from keras_msd.evaluate.rows import Asked, asked_sets
 from keras_msd.evaluate.sets import EvaluationSet, evaluation_set, score_labels
 from keras_msd.recipes.schema.published import tables_named
 from keras_msd.report.blocks import Block, Table, Text
 from keras_msd.report.files import RunFiles
 from keras_msd.report.score_rows import (
+    MILLIONS,
+    ScoreRow,
+    digits_of,
     in_order,
     measured,
+    model_row,
     number,
     our_name,
     plain,
@@ -22,7 +26,10 @@ from keras_msd.report.score_rows import (
 # Figures that are drawn from a table's numbers.
 FIGURES = {("LEALLA", "6"): "figure 1", ("LEALLA", "8"): "figure 3"}
 COMPARED = ("measured", "published", "difference")
-ELSEWHERE = "In brackets: published for another test set, hence no difference: {}."
+ELSEWHERE = (
+    "In brackets: published for other sentences or models, hence no difference: {}."
+)
+MODELS = "the paper's models"
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,10 @@ class MeasuredRow:
 
     def other_set(self, key: str) -> str:
         """Return the set that the paper scored, where the run scored another one."""
-        found = self.measured.get(key) is not None
-        return other_set(self.run.recipe, key) if found else ""
+        if self.measured.get(key) is None:
+            return ""
+        row = model_row(self.run.scores["rows"], self.model)
+        return other_set(self.run.recipe, key, row)
 
     def curves(self) -> dict[str, list[tuple[int, float]]]:
         """Return (update, score) in the last stage that is scored on its way.
@@ -164,20 +173,23 @@ def elsewhere(others: Iterable[str]) -> Iterator[Text]:
         yield Text(ELSEWHERE.format(named))
 
 
-def other_set(recipe: dict[str, Any], key: str) -> str:
+def other_set(recipe: dict[str, Any], key: str, row: ScoreRow | None = None) -> str:
     """Return the set of a published score where a run has the score of another one.
 
     Sentences, the part of the set and, for an average, the number of languages must be
-    those of the paper.
+    those of the paper; for a size, the scale.
 
     Args:
         recipe: The content of recipe.toml; a paper whose sets its `printed_on` does not
             say is taken to have scored the recipe's.
         key: The paper's column.
+        row: The score row, which has the languages of a set that is scored in all.
 
     Returns:
         Name and languages of the paper's set, "" where the run scored that one.
     """
+    if key in MILLIONS:
+        return "" if recipe.get("scale") == "paper" else MODELS
     printed_on = recipe.get("recipe", {}).get("printed_on", {})
     asked = {it.record.name: it for it in asked_sets(recipe)}
     set_of_paper, set_of_run = _set_with(printed_on, key), _set_with(asked, key)
@@ -186,9 +198,15 @@ def other_set(recipe: dict[str, Any], key: str) -> str:
     ours, count = asked[set_of_run.name], printed_on[set_of_paper.name]
     same = set_of_paper == set_of_run and ours.split == set_of_run.splits[0]
     is_average = our_name(key) in _scores(set_of_run)
-    if same and (not is_average or len(ours.languages) == count):
+    if same and (not is_average or _languages(ours, row or {}) == count):
         return ""
     return f"{set_of_paper.label or set_of_paper.name}, {count} languages"
+
+
+def _languages(asked: Asked, row: ScoreRow) -> int:
+    """Return how many languages a set is scored in."""
+    tracks = row.get(f"{_scores(asked.record)[0]}_tracks", ())
+    return len(tracks if asked.every else asked.languages)
 
 
 def _set_with(names: Iterable[str], key: str) -> EvaluationSet | None:
@@ -216,7 +234,7 @@ def _columns(rows: Iterable[MeasuredRow]) -> list[str]:
 
 def _cells(row: MeasuredRow, key: str) -> tuple[str, str, str]:
     value, printed = row.measured.get(key), row.published.get(key)
-    return compared(value, printed, row.other_set(key), 1)
+    return compared(value, printed, row.other_set(key), digits_of(key))
 
 
 def _joined(row: MeasuredRow, key: str) -> str:

@@ -12,6 +12,8 @@ ScoreRow = dict[str, Any]
 OUR_NAMES = {"tatoeba": "retrieval", "un_avg": "un", "bucc_avg": "bucc"}
 SIZES = ("parameters", "bytes", "table_bytes")
 BIG = ("teacher", "assistant")
+# Columns in which papers print millions of parameters, and the layer that has them.
+MILLIONS = {"embedding_millions": "embedding", "encoder_millions": "body"}
 
 
 def in_order(names: Iterable[str], first: Iterable[str]) -> list[str]:
@@ -80,7 +82,10 @@ def measured(scores: dict[str, Any], key: str, model: str = "") -> float | None:
 
 
 def score_of(row: ScoreRow, key: str) -> float | None:
-    """Return a row's score by the name that a paper's column has."""
+    """Return a row's score, or size, by the name that a paper's column has."""
+    if key in MILLIONS:
+        count = row.get("parameters_by_layer", {}).get(MILLIONS[key])
+        return None if count is None else count / 1e6
     left, _, right = key.partition("_")
     track = left if left == right else f"{left}-{right}"
     return row.get(our_name(key), row.get("tracks", {}).get(track))
@@ -109,8 +114,14 @@ def model_row(rows: Sequence[ScoreRow], model: str = "") -> ScoreRow | None:
 
 def plain(name: str) -> str:
     """Return a name of a file as words: `teach_student` is "teach student"."""
-    spoken = name.replace("cross_lingual", "cross-lingual").replace("_", " ")
+    spoken = name.replace("cross_lingual", "cross-lingual")
+    spoken = spoken.replace("_millions", " (M parameters)").replace("_", " ")
     return score_labels().get(name) or spoken
+
+
+def digits_of(key: str) -> int:
+    """Return how many digits behind the point papers print in a column."""
+    return 2 if key in MILLIONS else 1
 
 
 def number(value: float | None, digits: int = 1) -> str:

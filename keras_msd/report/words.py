@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.files import read_toml
 from keras_msd.recipes.stages.kinds import SQUARED, STAGE_KINDS
@@ -104,8 +105,12 @@ def _data(data: Section) -> str:
     start = WORDS["corpora"].get(kind, kind)
     if corpora := data.get("corpora"):
         start += f" ({', '.join(corpora)})"
-    if languages := data.get("languages"):
+    codes = data.get("languages", [])
+    others = [code for code in codes if language_pair(code)[0] != ENGLISH]
+    if languages := [code for code in codes if code not in others]:
         start += f"; English with {_counted(languages)}"
+    if others:
+        start += f"; without English {', '.join(others)}"
     said = _without(data, "kind", "languages", "corpora")
     if data.get("temperature") == float("inf"):
         said["temperature"] = "infinity, all files equally often"
@@ -202,7 +207,9 @@ def _scores(recipe: dict[str, Any]) -> str:
     for asked in sets:
         if asked is not first:
             split = "" if asked.split == asked.record.splits[0] else f" {asked.split}"
-            text += f"; {asked.record.words}{split}, {_counted(asked.languages)}"
+            every = "all languages of the data folder"
+            languages = every if asked.every else _counted(asked.languages)
+            text += f"; {asked.record.words}{split}, {languages}"
     return _join(text, _without(recipe["evaluate"], *OF_SETS), WORDS["evaluate"])
 
 

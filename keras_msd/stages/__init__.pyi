@@ -2,6 +2,7 @@ from keras_msd.stages.align_embedding import AlignEmbedding as AlignEmbedding
 from keras_msd.stages.base import LossTerm as LossTerm
 from keras_msd.stages.base import Stage as Stage
 from keras_msd.stages.checkpoint import Checkpoint as Checkpoint
+from keras_msd.stages.classify_inference import ClassifyInference as ClassifyInference
 from keras_msd.stages.collapse_monitor import CollapseMonitor as CollapseMonitor
 from keras_msd.stages.contrastive_learning import (
     ContrastiveLearning as ContrastiveLearning,

@@ -46,7 +46,7 @@ class LossTerm(NamedTuple):
         loss: A `keras.losses.Loss`, or a name in `LOSSES`.
         goals: The target in y that the loss gets as its goals, or a tuple of several.
         grouped: Whether it gets `(goals, group)` instead: for every row of the batch
-            the first with the same English line.
+            the first with the same source line.
         weight: Factor in the sum.
 
     Example:
@@ -222,7 +222,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if "group" not in x:
             raise InputError(
                 f"`{type(self).__name__}` needs `group` in the batch for {what}: for "
-                "every row, the first with the same English line. Received: "
+                "every row, the first with the same source line. Received: "
                 f"{', '.join(sorted(x))}. Make batches with `pair_dataset`{instead}."
             )
         return x["group"]

@@ -35,8 +35,8 @@ class Checkpoint(keras.callbacks.Callback):
     and lets the signal take its course; a second one does so at once.
 
     `fit` must train in one pass, and on batches of ours: `pair_dataset` or
-    `PairBatches` with `epochs`, `scored_dataset` or `ScoredBatches`. The last two
-    checkpoints are kept; remove the folder to begin anew.
+    `PairBatches` with `epochs`, `scored_dataset`, `inference_dataset` or their like.
+    The last two checkpoints are kept; remove the folder to begin anew.
 
     Args:
         folder: Where checkpoints are kept, those of this training alone.

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 class CollapseMonitor(keras.callbacks.Callback):
     """Warn, once, when the embeddings of different sentences become alike.
 
-    Every `every` updates, up to update `until`, the stage embeds the English side of
+    Every `every` updates, up to update `until`, the stage embeds the source side of
     `x`, each distinct line once, and takes the mean cosine over all pairs of lines.
     Updates are counted anew in each `fit`.
 
@@ -34,7 +34,7 @@ class CollapseMonitor(keras.callbacks.Callback):
 
     Example:
         >>> batch = {"source_token_ids": np.ones((3, 8), "int32")}
-        >>> batch["group"] = np.array([0, 0, 2])  # two rows of one English line
+        >>> batch["group"] = np.array([0, 0, 2])  # two rows of one source line
         >>> msd.stages.CollapseMonitor(batch, every=10).rows
         array([0, 2])
     """
@@ -52,7 +52,7 @@ class CollapseMonitor(keras.callbacks.Callback):
         self.rows = np.unique(np.asarray(group), return_index=True)[1]
         if len(self.rows) < 2:
             raise checks.InputError(
-                "`x` must hold two different English lines or more. Received: "
+                "`x` must hold two different source lines or more. Received: "
                 f"{len(self.rows)}. Take a larger batch."
             )
         self.x, self.threshold = x, threshold
@@ -102,7 +102,7 @@ class CollapseMonitor(keras.callbacks.Callback):
             )
 
     def mean_cosine(self) -> float:
-        """Return the mean cosine over pairs of distinct English lines."""
+        """Return the mean cosine over pairs of distinct source lines."""
         vectors = self.model(self.x, training=False)["source"]
         if len(vectors.shape) != 2:
             raise checks.InputError(

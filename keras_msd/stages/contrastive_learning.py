@@ -19,7 +19,7 @@ class ContrastiveLearning(Stage):
     contrastive`. In-batch terms need batches of a sentence count, not of a token
     budget; on several replicas each sees only its own rows.
 
-    Targets: `teacher` `(n, dim)`, vectors of the English side.
+    Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.
 
     Args:

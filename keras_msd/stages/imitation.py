@@ -4,12 +4,12 @@ from keras_msd.stages.base import Stage
 
 
 class TeachAssistant(Stage):
-    """Both languages land where the teacher puts the English sentence.
+    """Both languages land where the teacher puts the source, English as a rule.
 
-    `mse(source, teacher) + mse(target, teacher)`. The teacher reads English only, so
-    the vector of the English side is the goal of both terms.
+    `mse(source, teacher) + mse(target, teacher)`. The teacher may read English only, so
+    the vector of the source side is the goal of both terms.
 
-    Targets: `teacher` `(n, dim)`, vectors of the English side.
+    Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse`, means over batch and dims.
     Arguments: as for `Stage`.
 
@@ -30,7 +30,7 @@ class TeachStudent(Stage):
     `mse(source, assistant(source)) + mse(target, assistant(target))`.
 
     Targets: `assistant_source` and `assistant_target` `(n, dim)`, the assistant's
-        vectors of the English side and of the translation.
+        vectors of the source side and of the translation.
     Terms: `source_mse`, `target_mse`, means over batch and dims.
     Arguments: as for `Stage`.
 

@@ -37,10 +37,26 @@ class RegressSimilarity(Stage):
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
         """Raise `InputError` unless there is one gold similarity per row."""
-        shape, rows = tuple(target.shape), embedding.shape[0]
-        if len(shape) != 1 or (None not in (*shape, rows) and shape[0] != rows):
-            raise InputError(
-                f"The target `{name}` must be one similarity per row, (n,). Received: "
-                f"shape {shape} for {'n' if rows is None else rows} rows. Make batches "
-                "with `scored_dataset` or `ScoredBatches`."
-            )
+        makers = "`scored_dataset` or `ScoredBatches`"
+        check_one_each(name, target, embedding, "similarity", makers)
+
+
+def check_one_each(
+    name: str, target: Any, embedding: Any, what: str, makers: str
+) -> None:
+    """Raise `InputError` unless a target has one value per row.
+
+    Args:
+        name: Name of the target.
+        target: What must be `(n,)`.
+        embedding: Embeddings of the n rows.
+        what: What the value is, in a word.
+        makers: What makes such batches.
+    """
+    shape, rows = tuple(target.shape), embedding.shape[0]
+    if len(shape) != 1 or (None not in (*shape, rows) and shape[0] != rows):
+        raise InputError(
+            f"The target `{name}` must be one {what} per row, (n,). Received: shape "
+            f"{shape} for {'n' if rows is None else rows} rows. Make batches with "
+            f"{makers}."
+        )

@@ -37,7 +37,7 @@ class TeachThinDeep(Stage):
     count, not of a token budget; on several replicas each sees only its own rows.
 
     Targets: `teacher_source` and `teacher_target` `(n, teacher_dim)`, vectors of the
-        English side and of the translation; none where only `ams` has a weight.
+        source side and of the translation; none where only `ams` has a weight.
     Terms: `ams`, `feature`, `logit`.
 
     Args:
@@ -56,7 +56,7 @@ class TeachThinDeep(Stage):
         margin: See `AdditiveMarginSoftmax`.
         scale: Factor of the cosines in `ams` and `logit`.
         temperature: See `LogitDistillation`.
-        mask_duplicates: Whether rows with the same English line, by `group`, are kept
+        mask_duplicates: Whether rows with the same source line, by `group`, are kept
             from being each other's negatives; False for the equation as printed.
         dims: "mean" or "sum", see `FeatureDistillation`.
         name: Name of the stage.

@@ -33,11 +33,11 @@ def reduce_dimensions(
     not name the loss. Only the directions of `vectors @ matrix` are fitted.
 
     Args:
-        source: The teacher's vectors of the English side, `(n, width)`; an array or
+        source: The teacher's vectors of the source side, `(n, width)`; an array or
             memory map, read a batch at a time.
         target: Those of the translations, `(n, width)`.
         dim: Numbers that are left, from 1 to `width`.
-        group: int `(n,)`, equal where the English line is the same, so that such rows
+        group: int `(n,)`, equal where the source line is the same, so that such rows
             are not negatives of each other; None where every line occurs once.
         steps: Updates.
         batch_size: Pairs in a batch, at most n.

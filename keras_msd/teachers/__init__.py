@@ -1,4 +1,4 @@
-"""Teachers: whatever gives vectors of English text."""
+"""Teachers: whatever gives vectors of text."""
 
 from keras_msd.lazy import lazy_names
 

@@ -32,6 +32,7 @@ class ReducedGuide:
 
     def __init__(self, guide: Any, matrix: np.ndarray) -> None:
         self.guide, self.matrix = guide, np.asarray(matrix, np.float32)
+        self.languages = getattr(guide, "languages", None)
         if self.matrix.ndim != 2 or len(self.matrix) != guide.dim:
             raise InputError(
                 "`matrix` must be (guide.dim, dim). Received: shape "

@@ -1,7 +1,7 @@
-"""Teachers: whatever turns English sentences into vectors and never changes."""
+"""Teachers: whatever turns sentences into vectors and never changes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,13 +26,15 @@ PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
 
 @dataclass(frozen=True)
 class Teacher:
-    """A guide for English text; only its vectors are ever used.
+    """A guide for text, often English alone; only its vectors are ever used.
 
     Attributes:
         name: What reports call it.
         dim: Width of its vectors.
         fingerprint: Hash of its weights and settings; a store belongs to one.
         normalized: Whether its vectors have length one.
+        languages: Codes of those that it reads; None for any. Pairs whose texts it
+            would have to read in others are refused.
 
     Example:
         >>> def lengths(texts):
@@ -47,6 +49,7 @@ class Teacher:
     fingerprint: str
     normalized: bool
     _function: Callable[[list[str]], Any] = field(repr=False, compare=False)
+    languages: tuple[str, ...] | None = None
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Return one vector per sentence, float32 `(n, dim)`, in the order of `texts`.
@@ -83,6 +86,8 @@ class TeacherKind(Record):
         options: Which of "dim" and "pooling" `open` takes.
         encoder: Whether `open` reads weights, so that it may give an `Encoder`.
         label: What reports call it, in place of the source's own name.
+        languages: Codes of those that its sources read; None for any, or where that is
+            not known.
 
     Example:
         >>> class Ones:
@@ -105,6 +110,7 @@ class TeacherKind(Record):
     options: tuple[str, ...] = ()
     encoder: bool = False
     label: str = ""
+    languages: tuple[str, ...] | None = None
 
     def takes(self, source: Any) -> bool:
         """Tell whether a source is of this kind."""
@@ -139,6 +145,7 @@ def load_teacher(
     name: str | None = None,
     dim: int | None = None,
     pooling: str | None = None,
+    languages: Iterable[str] | None = None,
 ) -> Teacher:
     """Make a teacher.
 
@@ -162,10 +169,13 @@ def load_teacher(
         dim: The width that its vectors must have; "hashed-words" makes them so wide.
         pooling: "mean", "cls" or "max", in place of what the folder of an encoder or
             checkpoint asks for.
+        languages: Codes of those that it reads, such as `["en"]`; by default English
+            for "default", and any for other sources.
 
     Raises:
         InputError: The source is of no known kind, is missing or damaged, does not give
-            finite vectors `(n, dim)`, or has another width or no pooling to choose.
+            finite vectors `(n, dim)`, or has another width or no pooling to choose; or
+            `languages` is a text.
 
     Example:
         >>> teacher = msd.load_teacher("hashed-words", dim=64)
@@ -181,7 +191,12 @@ def load_teacher(
             f"`dim` must be the teacher's width. Received: {dim}, teacher "
             f"`{teacher.name}` {teacher.dim}. Leave it out."
         )
-    return teacher
+    known = languages or kind.languages or getattr(guide, "languages", None)
+    if isinstance(known, str):
+        raise InputError(
+            f"`languages` must be a list of codes. Received: {known!r}. Put it in one."
+        )
+    return replace(teacher, languages=tuple(known)) if known else teacher
 
 
 def teacher_encoder(source: Any, pooling: str | None = None) -> Any | None:
@@ -376,6 +391,7 @@ TEACHERS = Registry(
         options=("pooling",),
         encoder=True,
         label="all-MiniLM-L6-v2",
+        languages=("en",),
     ),
     TeacherKind(
         name=HASHED_WORDS,

@@ -17,7 +17,8 @@ def tiny_pairs() -> list[Pair]:
     Example:
         >>> msd.testing.tiny_pairs()[0]
         Pair(source='The cat sleeps on the chair.',
-             target='Die Katze schläft auf dem Stuhl.', language='de')
+             target='Die Katze schläft auf dem Stuhl.', language='de',
+             source_language='en')
     """
     return [Pair(*sentence) for sentence in SENTENCES]
 

@@ -2,13 +2,15 @@
 
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from keras_msd.checks import InputError, at_least, one_of
-from keras_msd.data.made.draw import Draw, change
+from keras_msd.data.made.draw import Draw, change, inferences
 from keras_msd.data.made.grammar import render
 from keras_msd.data.made.meaning import LANGUAGES, Meaning, lines_of, similarity
 from keras_msd.data.pair import Pair
+from keras_msd.data.readers.inference import CLASSES
 from keras_msd.files import atomic_path
 
 SPLITS = ("train", "dev")
@@ -116,6 +118,45 @@ def made_sts(
     return rows
 
 
+def made_inference(
+    count: int = 900, languages: Sequence[str] = LANGUAGES, seed: int = 0
+) -> dict[str, list[tuple[int, str, str]]]:
+    """Make rows of natural language inference, aligned over languages.
+
+    Nothing held out is in them. A premise entails what says less, without its adjective
+    and place; the other way round it is neutral; another object (or subject)
+    contradicts, as in SNLI, where both sentences are of one scene.
+
+    Args:
+        count: Rows for each language.
+        languages: Codes out of `LANGUAGES`; English is always made.
+        seed: The same seed gives the same rows.
+
+    Returns:
+        Language code to rows `(label, premise, hypothesis)`, labels by turns 0
+        (entailment), 1 (neutral) and 2 (contradiction). Row i has the same label and
+        the same two meanings in every language.
+
+    Raises:
+        InputError: A language is unknown, or `count` is not positive.
+
+    Example:
+        >>> from keras_msd.data.made import made_inference
+        >>> [label for label, *_ in made_inference(4, ["de"])["en"]]
+        [0, 1, 2, 0]
+    """
+    at_least(1, count=count)
+    codes = ["en", *_check_languages(languages)]
+    draw = Draw(seed + 3, held_out=False)
+    meanings = (meaning for meaning, _ in _distinct(seed + 2, held_out=False))
+    drawn = (enumerate(inferences(meaning, draw)) for meaning in meanings)
+    pairs = list(islice(chain.from_iterable(drawn), count))
+    return {
+        code: [(label, render(a, code), render(b, code)) for label, (a, b) in pairs]
+        for code in codes
+    }
+
+
 def _partner(first: Meaning, level: tuple[float, float], draw: Draw) -> Meaning | None:
     """Return another held-out meaning at `level`, None if no try was at it."""
     lowest, highest = level
@@ -136,13 +177,14 @@ def write_made_data(
     sts_rows: int = STS_ROWS,
     seed: int = 0,
     sts_train_rows: int = 0,
+    nli_rows: int = 0,
 ) -> Path:
     """Write the corpus in the layout of a folder of real data.
 
     `parallel/{train,dev}/made.en-<xx>.tsv.gz` (English TAB other language) and
     `sts/made.{dev,train}.<xx>.tsv.gz` (score TAB sentence 1 TAB sentence 2), English
-    among the latter. The same arguments give the same bytes. Each file appears
-    complete.
+    among the latter, and `nli/made.train.<xx>.tsv.gz` (premise, hypothesis, label under
+    these names). The same arguments give the same bytes. Each file appears complete.
 
     Args:
         folder: Made if it is not there.
@@ -152,6 +194,7 @@ def write_made_data(
         sts_rows: Rows of each similarity file.
         seed: As in `made_pairs`.
         sts_train_rows: Rows of each similarity file to train on; none by default.
+        nli_rows: Rows of each inference file; none by default.
 
     Returns:
         The folder.
@@ -177,6 +220,11 @@ def write_made_data(
         _write(folder / "sts" / f"made.dev.{code}.tsv.gz", lines[:sts_rows])
         if sts_train_rows:
             _write(folder / "sts" / f"made.train.{code}.tsv.gz", lines[sts_rows:])
+    inferred = made_inference(nli_rows, codes, seed) if nli_rows else {}
+    for code, labelled in inferred.items():
+        named = [(first, second, CLASSES[label]) for label, first, second in labelled]
+        table = [("premise", "hypothesis", "label"), *named]
+        _write(folder / "nli" / f"made.train.{code}.tsv.gz", table)
     return folder
 
 

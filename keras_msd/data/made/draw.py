@@ -154,6 +154,29 @@ def change(meaning: Meaning, draw: Draw) -> Meaning:
     return _reworded(meaning, draw)
 
 
+def inferences(meaning: Meaning, draw: Draw) -> list[tuple[Meaning, Meaning]]:
+    """Return (premise, hypothesis) that entail, are neutral and contradict, in turn.
+
+    Less said is entailed, more said is neutral, and another object, or subject where
+    there is none, contradicts.
+
+    Returns:
+        Three pairs; none where the meaning is no plain statement with something to
+        leave out, or where no other word was drawn.
+    """
+    event, mode = meaning.event, meaning.template.facts["mode"]
+    spare = event.adjective is not None or event.place is not None
+    if mode != "assert" or event.negated or meaning.second is not None or not spare:
+        return []
+    part = "object" if event.object is not None else "subject"
+    changed = _other(meaning, part, draw)
+    if getattr(changed, part).concept == getattr(event, part).concept:
+        return []
+    bare = replace(meaning, event=replace(event, adjective=None, place=None))
+    other = replace(meaning, event=changed)
+    return [(meaning, bare), (bare, meaning), (meaning, other)]
+
+
 def _other(meaning: Meaning, part: str, draw: Draw) -> Event:
     """Return the event with another word for `part`, or as it is if none fits."""
     event, tense = meaning.event, meaning.tense
@@ -168,7 +191,7 @@ def _other(meaning: Meaning, part: str, draw: Draw) -> Event:
         "object": (takes_object, event.verb, event.subject),
         "place": (takes_place, event.verb, event.subject),
     }
-    words = _words(True, f"{part}s", *rules[part])
+    words = _words(draw.held_out, f"{part}s", *rules[part])
     changes: list[dict[str, Any]] = [{part: word} for word in words]
     events = [replace(event, **change) for change in changes]
     if part in ("subject", "verb"):  # the other lists hold what fits these two

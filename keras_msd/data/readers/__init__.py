@@ -11,7 +11,7 @@ from keras_msd.registry import Record, Registry, read_records
 if TYPE_CHECKING:
     from keras_msd.data.pair import PairFile
 
-Read = Callable[[Path, str], Iterator[tuple[str, str]]]
+Read = Callable[..., Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,8 @@ class Reader(Record):
     Attributes:
         name: What `format` calls it.
         suffixes: Ends of the names of its files, without the `.gz` that each may have.
-        read: From a file's path and the code of the language beside English to
-            `(English, other language)` pairs. `readers.lines` has what opens plain and
+        read: From a file's path and the code of the translations' language to
+            `(source, translation)` pairs. `readers.lines` has what opens plain and
             compressed files alike.
         language: From a path to the code that the file itself names, or None; for
             formats whose files can say it.
@@ -33,6 +33,8 @@ class Reader(Record):
         opens: From a path and the language that was asked for, or None, to the files
             of a corpus; for formats of several files.
         words: How messages put the format, where the suffixes do not say it.
+        sources: Whether `read` takes the code of the sources' language as well, where
+            it is not English; and `opens` the one that was asked for, or None.
 
     Raises:
         InputError: A part is empty, or a suffix has no point in front.
@@ -46,7 +48,7 @@ class Reader(Record):
         >>> _ = msd.data.READERS.register(reader)
         >>> _ = Path("words.en-de.gls").write_text("house = Haus")
         >>> list(msd.data.read_pairs("words.en-de.gls"))
-        [Pair(source='house', target='Haus', language='de')]
+        [Pair(source='house', target='Haus', language='de', source_language='en')]
         >>> _ = msd.data.READERS.remove("glossary")
     """
 
@@ -54,8 +56,9 @@ class Reader(Record):
     read: Read | str
     language: Callable[[Path], str | None] | str | None = None
     claims: Callable[[Path], bool] | str | None = None
-    opens: "Callable[[Path, str | None], list[PairFile]] | str | None" = None
+    opens: "Callable[..., list[PairFile]] | str | None" = None
     words: str = ""
+    sources: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,46 +6,50 @@ from functools import partial
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_folder, nearest
-from keras_msd.data.pair import PairFile, Pairs
+from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import READERS, Reader
-from keras_msd.data.readers.lines import language_of, unpacked
+from keras_msd.data.readers.lines import languages_of, unpacked
 from keras_msd.registry import loaded
-
-ENGLISH = "en"
 
 
 def read_pairs(
     paths: str | Path | Iterable[str | Path],
     format: str | None = None,
     language: str | None = None,
+    source_language: str | None = None,
 ) -> Pairs:
     r"""Open parallel corpora; the sentences are read when the result is walked through.
 
     The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
     Moses file, or in a TMX, JSON Lines or gettext file itself; otherwise give
-    `language`.
+    `language`. Sources are English, unless the name has a pair without it,
+    `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` says otherwise.
 
     Args:
         paths: A file, a folder (its files, not those of folders inside), a pattern
             such as `data/*.en-de.tsv.gz`, or a list of those.
         format: A name in `READERS`; by default the suffix decides.
-        language: Code of the language beside English, where no name says it; of
+        language: Code of the translations' language, where no name says it; of
             several translations that lie beside an `x.en`, the one to read.
+        source_language: Code of the sources' language, where it is not English and no
+            name says it.
 
     Raises:
-        InputError: Nothing is found, a format or language is not clear, or `language`
-            contradicts a name.
+        InputError: Nothing is found, a format or language is not clear, a language
+            contradicts a name, or a format has English sources alone.
 
     Example:
         >>> from pathlib import Path
         >>> _ = Path("news.en-de.tsv").write_text("A house.\tEin Haus.\n")
         >>> list(msd.data.read_pairs("news.en-de.tsv"))
-        [Pair(source='A house.', target='Ein Haus.', language='de')]
+        [Pair(source='A house.', target='Ein Haus.', language='de',
+              source_language='en')]
     """
     given = None if format is None else READERS[format]
     files: dict[tuple[Path, str], PairFile] = {}
     for path in _expanded(paths, given):
-        for file in _opened(path, given or _reader_of(path), language):
+        reader = given or _reader_of(path)
+        for file in _opened(path, reader, language, source_language):
             files.setdefault((file.paths[0], file.language), file)
     return Pairs(files.values())
 
@@ -86,22 +90,35 @@ def _expanded(
     return files
 
 
-def _opened(path: Path, reader: Reader | None, language: str | None) -> list[PairFile]:
+def _opened(
+    path: Path, reader: Reader | None, language: str | None, source_language: str | None
+) -> list[PairFile]:
     if reader is None:
         raise InputError(
             f"`{path}`: the format is not clear from the name. Known: "
             f"{READERS.words()}. Give `format`, one of {', '.join(READERS)}."
         )
-    if reader.opens:
-        return loaded(reader.opens)(path, language)
-    code = language_of(path)
-    if code is not None and language not in (None, code):
+    if not reader.sources and source_language not in (None, ENGLISH):
         raise InputError(
-            f"`language` contradicts the name of `{path}`. Received: "
-            f"language={language!r}, {code!r} in the name. Leave `language` out."
+            f"`{path}`: sources of the format `{reader.name}` are English. Received: "
+            f"source_language={source_language!r}. Write the pairs as TSV instead."
         )
-    code = code or language
-    if code is None and reader.language:
+    if reader.opens:
+        more = (source_language,) if reader.sources else ()
+        return loaded(reader.opens)(path, language, *more)
+    source, code = languages_of(path) or (None, None)
+    if not reader.sources and source != ENGLISH:
+        source = code = None  # `app.pt-br.po` is no pair without English
+    pairs = ("language", language, code), ("source_language", source_language, source)
+    for key, given, said in pairs:
+        if given and said and given != said:
+            raise InputError(
+                f"`{key}` contradicts the name of `{path}`. Received: "
+                f"{key}={given!r}, {said!r} in the name. Leave `{key}` out, "
+                "or rename the file."
+            )
+    source, code = source or source_language or ENGLISH, code or language
+    if code is None and reader.language and source == ENGLISH:
         code = loaded(reader.language)(path)
     if code is None:
         raise InputError(
@@ -109,7 +126,9 @@ def _opened(path: Path, reader: Reader | None, language: str | None) -> list[Pai
             f"`<corpus>.en-<xx>{reader.suffixes[0]}` or give `language`."
         )
     read = partial(loaded(reader.read), path, code)
-    return [PairFile(path.name, code, read, (path,))]
+    if source != ENGLISH:
+        read = partial(read, source)
+    return [PairFile(path.name, code, read, (path,), source_language=source)]
 
 
 class LanguageTexts:
@@ -120,7 +139,7 @@ class LanguageTexts:
 
     Args:
         data_dir: Folder with `parallel/train/<corpus>.en-<xx>.tsv.gz`.
-        languages: Codes as in the names of the files, or "en".
+        languages: Codes of single languages, as in the names of the files.
 
     Raises:
         InputError: The folder or a language is not there.
@@ -129,7 +148,8 @@ class LanguageTexts:
     def __init__(self, data_dir: str | Path, languages: Sequence[str]) -> None:
         folder = existing_folder(Path(data_dir) / "parallel" / "train", "data folder")
         pairs = read_pairs(folder)
-        known = [ENGLISH, *sorted(pairs.languages)]
+        others = {*languages_of_pairs(pairs.languages)} - {ENGLISH}
+        known = [ENGLISH, *sorted(others)]
         if isinstance(languages, str) or not languages:
             raise InputError(
                 "`languages` must be a list of one code or more. Received: "
@@ -143,12 +163,12 @@ class LanguageTexts:
                     f"{', '.join(known)}. Received: {code!r}. {hint}"
                 )
         self.languages = frozenset(languages)
-        others = self.languages - {ENGLISH} or set(known)
-        self.files = [file for file in pairs.files if file.language in others]
+        asked = self.languages - {ENGLISH} or self.languages
+        self.files = [file for file in pairs.files if asked & {*file.languages}]
 
     def __iter__(self) -> Iterator[str]:
         for file in self.files:
-            codes = (ENGLISH, file.language)
-            sides = [i for i, code in enumerate(codes) if code in self.languages]
+            codes = enumerate(file.languages)
+            sides = [side for side, code in codes if code in self.languages]
             for pair in file.iterate():
                 yield from (pair[side] for side in sides)

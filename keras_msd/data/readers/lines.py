@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from keras_msd.checks import InputError, existing_file, explained
+from keras_msd.data.pair import CODE, ENGLISH
 
-CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = 1 << 20  # bytes; a longer line is no sentence, and would fill the memory
 
@@ -128,13 +128,20 @@ def unpacked(path: Path) -> Path:
     return Path(path.name.removesuffix(".gz"))
 
 
-def language_of(path: Path) -> str | None:
-    """Return the code in `<corpus>.en-<xx>.<suffix>` or `<corpus>.<xx>-en.<suffix>`."""
+def languages_of(path: Path) -> tuple[str, str] | None:
+    """Return the languages of source and target that a name says, None if it does not.
+
+    In `<corpus>.en-<xx>.<suffix>` and `<corpus>.<xx>-en.<suffix>` English is the
+    source, in `<corpus>.<xx>-<yy>.<suffix>` the first language. Without English only
+    what follows a point counts: `wmt-de.tmx` names no pair.
+    """
     match = PAIR.search(unpacked(path).stem)
     if match is None:
         return None
     others = [code for code in match.groups() if not is_english(code)]
-    return others[0] if len(others) == 1 else None
+    if len(others) == 1:
+        return ENGLISH, others[0]
+    return (match[1], match[2]) if others and match[0][0] == "." else None
 
 
 def english_comes_second(path: Path) -> bool:

@@ -1,4 +1,7 @@
-"""Moses and OPUS: two files with as many lines, `x.en` and `x.<language>`."""
+"""Moses and OPUS: two files with as many lines, `x.en` and `x.<language>`.
+
+Without English the name says which they are, as in `x.de-fr.de` and `x.de-fr.fr`.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,9 +10,14 @@ from itertools import zip_longest
 from pathlib import Path
 
 from keras_msd.checks import InputError
-from keras_msd.data.pair import PairFile
+from keras_msd.data.pair import CODE, ENGLISH, PairFile
 from keras_msd.data.readers import READERS
-from keras_msd.data.readers.lines import CODE, is_english, read_lines, unpacked
+from keras_msd.data.readers.lines import (
+    is_english,
+    languages_of,
+    read_lines,
+    unpacked,
+)
 
 Lines = Iterator[tuple[int, str]]
 # Ends that a corpus's files may have beside those of the readers.
@@ -17,48 +25,57 @@ NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "zip"}
 
 
 def claims(path: Path) -> bool:
-    """Tell whether a name ends in a language and a file in English is beside it.
+    """Tell whether a name ends in a language and says which the other one is.
 
-    Any two or three letters can be a language: only the English file makes two files a
-    corpus.
+    Any two or three letters can be a language: only a file in English beside it, or a
+    pair such as `de-fr` before it, makes two files a corpus.
     """
-    return _language(path) is not None and _english(path) is not None
+    named = _first(path, ENGLISH) or _named(path)
+    return _language(path) is not None and named is not None
 
 
-def opened(path: Path, language: str | None) -> list[PairFile]:
-    """Return the corpora that one of their files, or a given language, names.
+def opened(
+    path: Path, language: str | None, source: str | None = None
+) -> list[PairFile]:
+    """Return the corpora that one of their files, or given languages, name.
 
     Args:
         path: `x.en` for every language beside it, or `x.<language>`; each also `.gz`.
         language: Of several translations beside `x.en`, the one to read.
+        source: In place of English, the language of the sources. By default English
+            where it is there, else the first language in a stem such as `x.de-fr`.
 
     Raises:
         InputError: The other file is missing.
     """
-    english, stem = _english(path), unpacked(path).stem
-    if english == path:
-        codes = [language] if language else _languages(english)
-    else:
-        codes = [unpacked(path).suffix[1:]]
-    if english is None or not codes:
-        english_file = f"the English file `{stem}.en`"
-        raise _alone(path, f"a file `{stem}.<language>`" if english else english_file)
+    stem, suffix = unpacked(path).stem, unpacked(path).suffix[1:]
+    if source is None:
+        named = None if _first(path, ENGLISH) else _named(path)
+        source, language = named or (ENGLISH, language)
+    first, codes = _first(path, source), [suffix]
+    if first == path:
+        codes = [language] if language else _languages(path, source)
+    if first is None or not codes:
+        of = "English " if source == ENGLISH else ""
+        lacks = f"the {of}file `{stem}.{source}`"
+        raise _alone(path, f"a file `{stem}.<language>`" if first else lacks)
     return [
         PairFile(
-            f"{stem}.en-{code}",
+            f"{stem}.{source}-{code}",
             code,
-            partial(read, english, code),
-            (english, partner(english, code)),
+            partial(read, first, code),
+            (first, partner(first, code)),
+            source_language=source,
         )
         for code in codes
     ]
 
 
 def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
-    """Yield (English, other language) of every line number.
+    """Yield source and translation of every line number.
 
     Args:
-        path: The English file, `x.en` or `x.en.gz`.
+        path: The file of the sources, such as `x.en` or `x.en.gz`.
         language: Code that the other file ends in.
 
     Raises:
@@ -73,34 +90,34 @@ def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str,
     """Yield the texts of two sides, line by line.
 
     Args:
-        sides: (line number, text) of English and of the other language.
+        sides: (line number, text) of the sources and of the translations.
         names: What messages call them.
 
     Raises:
         InputError: One side has more lines.
     """
-    for count, (english, other) in enumerate(zip_longest(*sides)):
-        if english is None or other is None:
-            short, long = names if english is None else names[::-1]
+    for count, (source, other) in enumerate(zip_longest(*sides)):
+        if source is None or other is None:
+            short, long = names if source is None else names[::-1]
             raise InputError(
                 f"`{names[0]}` and `{names[1]}` must have as many lines. Received: "
                 f"`{short}` ends after line {count}, `{long}` goes on. Get both again, "
                 "of one release."
             )
-        yield english[1], other[1]
+        yield source[1], other[1]
 
 
-def partner(english: Path, language: str) -> Path:
-    """Return the file that holds the translations of `x.en`.
+def partner(source: Path, language: str) -> Path:
+    """Return the file that holds the translations of `source`, such as `x.en`.
 
     Raises:
         InputError: There is none.
     """
-    other = _sibling(english, language)
+    other = _sibling(source, language)
     if other is None:
-        stem = unpacked(english).stem
+        stem = unpacked(source).stem
         names = f"`{stem}.{language}` or `{stem}.{language}.gz`"
-        raise _alone(english, f"the file {names}")
+        raise _alone(source, f"the file {names}")
     return other
 
 
@@ -118,17 +135,25 @@ def _language(path: Path) -> str | None:
     return suffix[1:] if re.fullmatch(CODE, suffix[1:]) and not of_another else None
 
 
-def _languages(english: Path) -> list[str]:
-    """Return the codes of the files that lie beside `x.en`, sorted."""
-    stem = unpacked(english).stem
-    siblings = [p for p in english.parent.iterdir() if unpacked(p).stem == stem]
-    codes = {code for path in siblings if (code := _language(path))}
+def _languages(first: Path, source: str) -> list[str]:
+    """Return the codes of the files that lie beside that of the sources, sorted."""
+    stem = unpacked(first).stem
+    siblings = [p for p in first.parent.iterdir() if unpacked(p).stem == stem]
+    codes = {code for path in siblings if (code := _language(path))} - {source}
     return sorted(code for code in codes if not is_english(code))
 
 
-def _english(path: Path) -> Path | None:
-    """Return the English file beside `x.<language>`, None if there is none."""
-    return path if is_english(unpacked(path).suffix[1:]) else _sibling(path, "en")
+def _first(path: Path, source: str) -> Path | None:
+    """Return the file of the sources beside `x.<language>`, None if there is none."""
+    suffix = unpacked(path).suffix[1:]
+    itself = is_english(suffix) if source == ENGLISH else suffix == source
+    return path if itself else _sibling(path, source)
+
+
+def _named(path: Path) -> tuple[str, str] | None:
+    """Return the pair without English in `x.de-fr.de` or `x.de-fr.fr`."""
+    pair, suffix = languages_of(path), unpacked(path).suffix[1:]
+    return pair if pair and suffix in pair and ENGLISH not in pair else None
 
 
 def _sibling(path: Path, code: str) -> Path | None:

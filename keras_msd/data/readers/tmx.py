@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from keras_msd.checks import InputError, explained
+from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import is_english, open_bytes
 
 BLOCK = 1 << 16  # bytes given to the parser at a time
@@ -16,16 +17,17 @@ CODES = {"bpt", "ept", "it", "ph", "ut"}  # elements that hold markup, not text
 Unit = list[tuple[str, str]]  # (language code, text) of each variant
 
 
-def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
-    """Yield (English, other language) of every unit that has both.
+def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+    """Yield source and translation of every unit that has both languages.
 
-    English of any country counts (`en-US`); so does any country's variant of
-    `language`, unless `language` itself names a country. A unit with several
-    translations gives as many pairs.
+    English of any country counts (`en-US`); so does any country's variant of another
+    language, unless its code itself names a country. A unit with several translations
+    gives as many pairs.
 
     Args:
         path: A `.tmx` or `.tmx.gz` file.
-        language: Code of the language beside English.
+        language: Code of the translations' language.
+        source: Code of the other language.
 
     Raises:
         InputError: The file is no well-formed XML, declares entities (a few lines of
@@ -35,14 +37,14 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
     empty = True
     for unit in read_units(path):
         seen.update(code for code, _ in unit)
-        english = [text for code, text in unit if is_english(code)]
+        firsts = [text for code, text in unit if _matches(code, source)]
         others = [text for code, text in unit if _matches(code, language)]
-        for other in others if english else ():
+        for other in others if firsts else ():
             empty = False
-            yield english[0], other
+            yield firsts[0], other
     if empty:
         raise InputError(
-            f"`{path}` has no unit in English and `{language}`. Languages in it: "
+            f"`{path}` has no unit in `{source}` and `{language}`. Languages in it: "
             f"{', '.join(sorted(seen)) or 'none'}. Give one of them as `language`."
         )
 
@@ -56,6 +58,8 @@ def first_language(path: Path) -> str | None:
 
 
 def _matches(code: str, language: str) -> bool:
+    if language == ENGLISH:
+        return is_english(code)
     return language.lower().replace("_", "-") in (code, code.split("-")[0])
 
 

@@ -1,18 +1,20 @@
-"""TSV: one pair a line, English, a tab, the other language; no header, no quoting."""
+"""TSV: one pair a line, source, a tab, its translation; no header, no quoting."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from keras_msd.checks import InputError
+from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import english_comes_second, read_lines
 
 
-def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
-    """Yield (English, other language) of every line.
+def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+    """Yield both columns of every line.
 
     Args:
         path: A `.tsv` or `.tsv.gz` file.
         language: Code of the second column.
+        source: Code of the first column.
 
     Raises:
         InputError: The name says that English is the second column, a line has not
@@ -28,8 +30,8 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
         columns = line.split("\t")
         if len(columns) != 2:
             raise InputError(
-                f"`{path}`, line {number}: a line must have 2 columns, English TAB "
-                f"`{language}`. Received: {len(columns)} "
+                f"`{path}`, line {number}: a line must have 2 columns, `{source}` "
+                f"TAB `{language}`. Received: {len(columns)} "
                 f"column{'s' * (len(columns) > 1)}, {line!r:.80}. Remove the line or "
                 "the tabs inside its sentences."
             )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_msd.checks import InputError, divides
+from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.runs.environment import cached_digest, code_digest, environment
 from keras_msd.recipes.runs.parallel_files import development_pairs, file_sizes
@@ -23,8 +24,8 @@ def check(run: Run) -> None:
     """Check files, widths, and that a run that goes on has what it began with.
 
     Raises:
-        InputError: A file is missing, widths differ, or data or teacher were changed
-            since the run began.
+        InputError: A file is missing, the teacher does not read a language, widths
+            differ, or data or teacher were changed since the run began.
     """
     recipe = run.recipe
     if recipe.data.kind == "folder":
@@ -47,6 +48,9 @@ def check(run: Run) -> None:
             f'"{recipe.teacher.source}". Take such a teacher, or `source = "train"`.'
         )
     if recipe.data.kind == "folder":
+        for file in run.training_pairs():
+            for side in ("source", run.target_side):
+                check_reads(run.teacher, side, file)
         sizes = file_sizes(recipe, run.data_dir)
         _same(run, "pairs", "sizes", sizes, "files of the data folder")
     _same(run, "teacher_vectors", "fingerprint", run.teacher.fingerprint, "teacher")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, existing_folder, nearest
-from keras_msd.data.pair import PairFile
+from keras_msd.data.pair import PairFile, language_pair
 from keras_msd.data.readers.discover import read_pairs
-from keras_msd.data.readers.lines import PAIR, language_of, unpacked
+from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
 from keras_msd.recipes.schema.recipe import Recipe
 
 
@@ -15,7 +15,7 @@ def corpus_of(name: str) -> str:
     """Return the corpus in the name of a `PairFile`: `x` of `x.en-de.tsv.gz`."""
     stem = unpacked(Path(name)).stem
     match = PAIR.search(stem)
-    return stem[: match.start()] if match and language_of(Path(name)) else stem
+    return stem[: match.start()] if match and languages_of(Path(name)) else stem
 
 
 def training_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
@@ -69,19 +69,19 @@ def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:
 
 def _pairs(recipe: Recipe, folder: Path, corpora: Sequence[str] = ()) -> list[PairFile]:
     found = read_pairs(existing_folder(folder, "folder of parallel files")).files
-    languages = recipe.data.languages
-    files = [it for code in languages for it in found if it.language == code]
+    asked = {language_pair(code): code for code in recipe.data.languages}
+    files = [it for pair in asked for it in found if it.languages == pair]
     if corpora:
         check_corpora("data.corpora", corpora, files)
         files = [it for it in files if corpus_of(it.name) in corpora]
-    there = {file.language for file in files}
-    if absent := [code for code in languages if code not in there]:
-        names = corpora or ("<corpus>",)
-        files_of = ", ".join(f"{name}.en-{absent[0]}.tsv.gz" for name in names)
+    there = {file.languages for file in files}
+    if absent := [pair for pair in asked if pair not in there]:
+        names, codes = corpora or ("<corpus>",), "-".join(absent[0])
+        files_of = ", ".join(f"{name}.{codes}.tsv.gz" for name in names)
         raise InputError(
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs parallel "
-            f"files for {', '.join(f'`{code}`' for code in absent)}, and there are "
-            f"none. Looked for: {files_of}, or the same in another format, in "
+            f"files for {', '.join(f'`{asked[pair]}`' for pair in absent)}, and there "
+            f"are none. Looked for: {files_of}, or the same in another format, in "
             f"`{folder}`. Put one there, or change `data.languages` or "
             "`data.corpora`."
         )

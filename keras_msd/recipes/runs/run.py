@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.pair import PairFile, Pairs
+from keras_msd.data.pair import ENGLISH, PairFile, Pairs
 from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest
@@ -117,7 +117,10 @@ class Run:
     def teacher(self) -> Any:
         """The teacher."""
         settings = self.recipe.teacher
-        return load_teacher(settings.source, None, settings.dim, settings.pooling)
+        known = None if settings.multilingual else (ENGLISH,)
+        return load_teacher(
+            settings.source, None, settings.dim, settings.pooling, known
+        )
 
     @cached_property
     def given_assistant(self) -> Any | None:
@@ -142,9 +145,9 @@ class Run:
 
     def pairs_of(self, settings: PairStageSettings) -> int:
         """Return how many training pairs a stage has, without making its table."""
-        counts: Counter[str] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for file in self._files_of(settings, self.texts.files):
-            counts[file.language] += file.stop - file.start
+            counts[file.source_language, file.language] += file.stop - file.start
         limit = settings.pairs_per_language
         return sum(min(count, limit or count) for count in counts.values())
 

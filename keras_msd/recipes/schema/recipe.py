@@ -12,20 +12,10 @@ from pydantic import (
     model_validator,
 )
 
-from keras_msd.checks import one_of
-from keras_msd.evaluate.halves import WHOLE
-from keras_msd.evaluate.sets import SETS, check_part, check_split, evaluation_set
+from keras_msd.recipes.schema.evaluation import EvaluateSettings
 from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Settings, Words
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
 
-# Keys that `[evaluate]` had, and what says the same.
-FORMER = {
-    "sts": "`sets`, with the name of the set",
-    "split": "`splits`, by the name of the set",
-    "retrieval": '`sets`, with "tatoeba", and `languages.tatoeba`',
-    "un": '`sets`, with "un", and `languages.un`',
-    "bucc": '`sets`, with "bucc2018", and `languages.bucc2018`',
-}
 Scale = Literal["smoke", "demo", "lab", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 StudentStart = Literal["random", "standard_normal", "svd", "ridge"]
@@ -91,7 +81,8 @@ class TeacherSettings(Settings):
     """`[teacher]`: `source`, `dim` and `pooling` as for `load_teacher`.
 
     A `multilingual` teacher is scored in all languages, and thin, deep students learn
-    its vector of each side; otherwise that of the English side stands for both.
+    its vector of each side; otherwise that of the English side stands for both, and
+    pairs without English are refused.
     """
 
     source: str = "default"
@@ -103,9 +94,11 @@ class TeacherSettings(Settings):
 class DataSettings(Settings):
     """`[data]`: the pairs to train on and the sets to score on.
 
+    `languages` has `fr` for pairs of English and French, `de-fr` for German and French.
     `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
     Limits count pairs after cleaning; an absent limit takes everything.
-    `sts_train_rows` of a made STS set are for `regress_similarity`.
+    `sts_train_rows` of a made STS set are for `regress_similarity`, `nli_rows` of made
+    inference for `classify_inference`.
     """
 
     kind: Literal["made", "folder"]
@@ -118,6 +111,7 @@ class DataSettings(Settings):
     temperature: Positive = float("inf")
     seed: Annotated[int, Field(ge=0)] = 0
     sts_train_rows: Annotated[int, Field(ge=0)] = 0
+    nli_rows: Count | None = None
 
 
 class TokenizerSettings(Settings):
@@ -289,71 +283,15 @@ class StartsSettings(Settings):
     branch_scale: Positive = 1.0
 
 
-class EvaluateSettings(Settings):
-    """`[evaluate]`: what is scored, from the files of the data folder.
+class TrimSettings(Settings):
+    """`[trim.<name>]`: a smaller vocabulary for every finished model.
 
-    `sets` names evaluation sets (`keras_msd.evaluate.SETS`) or row-aligned files
-    `sts/<name>.<split>.<xx>.tsv.gz`; the first that compares the sentences of one
-    language, too, gives the cross-lingual score. `languages` and `splits` say for some
-    of them what is not as usual: the languages by default are those of the pairs, or
-    the few that a set has. What they say of sets that are not scored is left out.
-    `part` is what all rows and curves are scored on: "all"; "choose", the half of each
-    set that settings are chosen on; or "report", the other half, for the scores that
-    are then said. With either half `regress_similarity` chooses its weights on "choose"
-    of its dev set.
-    `intermediate` is what rows before the last of a model get: all scores, only the
-    cross-lingual one, or none: no such rows. Of each track their cross-lingual score,
-    and that of curves, reads `intermediate_rows`: fewer are quicker. No final score
-    does. Without `artefacts` no encoder is timed or exported.
+    It has the pieces that the run's pairs use; `keep` and `min_count` are those of
+    `trim_vocabulary`. The trimmed model is kept, with a score row beside the whole one.
     """
 
-    sets: Words = ("stsb",)
-    languages: dict[str, Words] = Field(default_factory=dict)
-    splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
-    # Not said where it is as before: results know their settings by a hash.
-    part: Literal["all", "choose", "report"] = Field(
-        default=WHOLE, exclude_if=lambda part: part == WHOLE
-    )
-    intermediate: Literal["full", "cross_lingual", "none"] = "full"
-    intermediate_rows: Annotated[int, Field(ge=2)] | None = None
-    neighbours: Annotated[int, Field(ge=0)] = 5
-    artefacts: bool = True
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_written_as_today(cls, values: Any) -> Any:
-        for key, rule in FORMER.items():
-            if key in values:
-                raise ValueError(f"`{key}` is now said by {rule}")
-        return values
-
-    @field_validator("languages", "splits")
-    @classmethod
-    def _says_nothing_of_other_sets(
-        cls, table: dict[str, Any], info: ValidationInfo
-    ) -> dict[str, Any]:
-        if "sets" not in info.data:  # they are wrong themselves, which is said
-            return table
-        key, sets = str(info.field_name), info.data["sets"]
-        for name in table:
-            one_of(dict.fromkeys([*SETS, *sets]), **{key: name})
-        usual = {name: evaluation_set(name).splits[0] for name in sets}
-        said = {name: value for name, value in table.items() if name in sets}
-        return usual | said if key == "splits" else said
-
-    @model_validator(mode="after")
-    def _sets_are_known(self) -> "EvaluateSettings":
-        records = [evaluation_set(name) for name in self.sets]
-        if not any(record.similarity for record in records):
-            known = ", ".join(name for name in SETS if SETS[name].similarity)
-            raise ValueError(
-                f"`sets` must have one with a cross-lingual score, such as {known}; "
-                f"received {', '.join(self.sets) or 'none'}"
-            )
-        for record in records:
-            check_split(record, self.splits[record.name])
-            check_part(record, self.part)
-        return self
+    keep: Count | Annotated[float, Field(gt=0, le=1)] | None = None
+    min_count: Count = 1
 
 
 class Recipe(Settings):
@@ -374,6 +312,7 @@ class Recipe(Settings):
     stages: StagesSettings
     starts: StartsSettings = StartsSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    trim: dict[VariantName, TrimSettings] | None = None
     budget: dict[
         Literal["teacher", "tokens", "closed_forms", "stages", "evaluation"], Positive
     ] = Field(default_factory=dict)
@@ -457,10 +396,7 @@ def recipe_model() -> type[Recipe]:
 
 @lru_cache
 def _recipe_model(kinds: tuple[StageKind, ...]) -> type[Recipe]:
-    absent: dict[str, Any] = {
-        kind.name: (kind.settings, kind.settings.model_validate({"skip": True}))
-        for kind in kinds
-    }
+    absent: dict[str, Any] = {it.name: (it.settings, it.absent()) for it in kinds}
     changes: dict[str, Any] = {
         kind.name: (_change(kind.settings) | None, None)
         for kind in kinds

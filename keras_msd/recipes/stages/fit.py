@@ -73,8 +73,8 @@ def fit(
         precision: What it computes in, see `computing_in`.
 
     Returns:
-        `steps` done, the rows that were drawn, called as the data call them, and what
-        the stage's scores on its way lead to.
+        `steps` done, the rows that were drawn, called as the data call them, what else
+        is to be said of the data, and what the stage's scores on its way lead to.
 
     Raises:
         InputError: The settings are of another stage, or do not fit the data.
@@ -119,7 +119,7 @@ def fit(
     write_json(folder / "history.json", history.record)
     rows = data.cut.drawn(history.done)
     done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
-    return done | results
+    return {**done, **data.facts, **results}
 
 
 def _stage(kind: Any, work: Fit) -> Any:

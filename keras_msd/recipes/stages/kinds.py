@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
 from keras_msd.checks import InputError
+from keras_msd.data.readers.inference import CLASSES
 from keras_msd.losses.table import LOSSES
 from keras_msd.recipes.schema.settings import (
     Count,
@@ -50,7 +51,7 @@ Guides = Mapping[str, tuple[Any, str]]
 
 
 def teacher_guide(fit: Fit) -> Guides:
-    """Return the teacher's vectors of the English side, as `teacher`."""
+    """Return the teacher's vectors of the source side, as `teacher`."""
     return {"teacher": (fit.run.teacher, "source")}
 
 
@@ -180,32 +181,58 @@ class ReductionSettings(Settings):
     scale: Positive = 100.0
 
 
-class RegressSettings(TrainingSettings):
-    """`[stages.regress_similarity]`: the last stage, on STS scores.
+class RowSettings(TrainingSettings):
+    """What stages on sets of sentence pairs share.
 
     `of` is what it trains: the assistant, from which students are made afterwards, or
-    every student. `sets` maps `sts/<set>.train.<xx>.tsv.gz` to the scale of its scores,
-    see `data.scale_gold`; `languages` are by default English and those of the pairs. A
-    set need not have all of them. Spearman on `dev_set`, mean of `dev_languages` (by
-    default `languages`), chooses among the weights before training, after every
+    every student. `sets` names the sets; `languages` are by default English and those
+    of the pairs. A set need not have all of them.
+    """
+
+    needed: ClassVar[str]  # of `sets`, in words
+
+    of: Literal["assistant", "student"] = "student"
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    sets: Any = ()
+    languages: Words = ()
+
+    @model_validator(mode="after")
+    def _has_a_set(self) -> "RowSettings":
+        if not self.skip and not self.sets:
+            raise ValueError(f"`sets` needs {self.needed}")
+        return self
+
+
+class InferenceSettings(RowSettings):
+    """`[stages.classify_inference]`: before `regress_similarity`, on NLI labels.
+
+    `sets` names files `nli/<set>.train.<xx>.tsv.gz` (or .jsonl.gz, .tsv, .jsonl), which
+    `data.read_inference` reads; `classes` are the labels in them.
+    """
+
+    needed = 'a set, as in sets = ["snli"]'
+
+    sets: Words = ()
+    classes: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] = CLASSES
+
+
+class RegressSettings(RowSettings):
+    """`[stages.regress_similarity]`: the last stage, on STS scores.
+
+    `sets` maps `sts/<set>.train.<xx>.tsv.gz` to the scale of its scores, see
+    `data.scale_gold`. Spearman on `dev_set`, mean of `dev_languages` (by default
+    `languages`), chooses among the weights before training, after every
     `evaluate_every` updates (by default an epoch) and at the end; after `patience` such
     scores without a new best the stage ends.
     """
 
-    of: Literal["assistant", "student"] = "student"
-    batch_size: Annotated[int, Field(ge=1)] = 16
+    needed = 'a set and its scale, as in stsb = "over_5"'
+
     sets: dict[str, GoldScale] = Field(default_factory=dict)
-    languages: Words = ()
     dev_set: str = "stsb"
     dev_languages: Words = ()
     evaluate_every: Count | None = None
     patience: Count | None = None
-
-    @model_validator(mode="after")
-    def _has_a_set(self) -> "RegressSettings":
-        if not self.skip and not self.sets:
-            raise ValueError('`sets` needs a set and its scale, as in stsb = "over_5"')
-        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +263,8 @@ class StageKind(Record):
         check_rows: The same once there are pairs.
         files: Maps run and settings to the files besides corpora that it reads.
         short: What it is called in the names of score rows, by default its name.
+        said_if_absent: Whether recipes that do not have it list it as skipped: not, if
+            it came later, as results know their settings by a hash.
         loss_words: How its loss is computed, for the report.
 
     Example:
@@ -259,6 +288,7 @@ class StageKind(Record):
     check_rows: Any = "keras_msd.recipes.stages.pair_data.check_updates"
     files: Callable[[Any, Any], list[Path]] | str | None = None
     short: str = ""
+    said_if_absent: bool = True
     loss_words: str = ""
 
     def __post_init__(self) -> None:
@@ -268,7 +298,13 @@ class StageKind(Record):
     @property
     def reads_pairs(self) -> bool:
         """Whether it learns from parallel text."""
-        return issubclass(self.settings, PairStageSettings)
+        return issubclass(self.settings, PairStageSettings | ReductionSettings)
+
+    def absent(self) -> Any:
+        """Return the field of `[stages]` for recipes that do not have the stage."""
+        skipped = self.settings.model_validate({"skip": True})
+        said = None if self.said_if_absent else lambda given: given == skipped
+        return Field(default=skipped, exclude_if=said)
 
     def compared(self, settings: Any) -> list[str]:
         """Return all terms with such settings that may compare rows of a batch."""
@@ -358,6 +394,23 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         arguments=thin_deep_arguments,
         loss_words=f"{SQUARED}; AMS is a mean over the batch of the sum of both "
         "directions, the logit term a mean over all pairs of a batch",
+    ),
+    StageKind(
+        name="classify_inference",
+        title="The embeddings of two sentences tell whether one entails the other.",
+        settings=InferenceSettings,
+        make="keras_msd.stages.classify_inference.ClassifyInference",
+        guides=lambda fit: {},
+        needs_assistant=False,
+        arguments=lambda fit: {"classes": len(fit.settings.classes)},
+        data="keras_msd.recipes.stages.regression.inference_data",
+        watch=lambda fit, steps, history: None,
+        check_files="keras_msd.recipes.stages.regression.check_inference",
+        check_rows="keras_msd.recipes.stages.regression.check_inference",
+        files="keras_msd.recipes.stages.regression.inference_files",
+        short="NLI",
+        said_if_absent=False,
+        loss_words="the cross-entropy of the classes is a mean over the batch",
     ),
     StageKind(
         name="regress_similarity",

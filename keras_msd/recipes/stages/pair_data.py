@@ -1,6 +1,6 @@
 """What most stages train on: parallel text with the vectors of guides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -25,11 +25,13 @@ class Data(NamedTuple):
         unit: What a row is called in results.
         cut: How rows become batches: `steps(epochs)` and `drawn(batches)` count both.
         batches: Gives the batches of so many epochs.
+        facts: What results say of them, too.
     """
 
     unit: str
     cut: BatchStream | FullBatches
     batches: Callable[[int], Any]
+    facts: Mapping[str, Any] = {}
 
 
 def pair_data(fit: Fit) -> Data:

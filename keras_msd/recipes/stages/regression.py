@@ -1,17 +1,25 @@
-"""The data of `regress_similarity`: rows of STS sets, and what it is chosen on."""
+"""The data of `regress_similarity` and `classify_inference`: rows of STS, NLI sets."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_msd.checks import InputError
+from keras_msd.data.pair import languages_of_pairs
+from keras_msd.data.readers.inference import Inferences, read_inference
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.halves import CHOOSE, WHOLE
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.updates import FullBatches, full_batches, updates
-from keras_msd.recipes.stages.kinds import Fit, RegressSettings
+from keras_msd.recipes.stages.kinds import (
+    Fit,
+    InferenceSettings,
+    RegressSettings,
+    RowSettings,
+)
 from keras_msd.recipes.stages.pair_data import Data, batches_of
 
 TRAIN, DEV = "train", "dev"
@@ -19,6 +27,12 @@ SCORED = (
     "keras_msd.data.pipeline.scored_dataset",
     "keras_msd.data.scored.ScoredBatches",
 )
+INFERENCE = (
+    "keras_msd.data.pipeline.inference_dataset",
+    "keras_msd.data.scored.InferenceBatches",
+)
+STS_ENDS = (".tsv.gz",)
+NLI_ENDS = (".tsv.gz", ".jsonl.gz", ".tsv", ".jsonl")
 
 
 def sts_file(run: Run, name: str, split: str, language: str) -> Path:
@@ -26,34 +40,53 @@ def sts_file(run: Run, name: str, split: str, language: str) -> Path:
     return run.data_dir / "sts" / f"{name}.{split}.{language}.tsv.gz"
 
 
-def training_sets(run: Run, settings: RegressSettings) -> dict[Path, str]:
-    """Return the files of the stage, each with the scale of its scores.
+def _training_files(
+    run: Run, stage: str, settings: RowSettings, folder: Path, ends: tuple[str, ...]
+) -> dict[Path, str]:
+    """Return the files of a stage, each with its set.
 
     Raises:
         InputError: A set has none of the stage's languages, or a language no set.
     """
     languages = _languages(run, settings.languages)
-    scales: dict[Path, str] = {}
+    sets: dict[Path, str] = {}
     empty = set(languages)
-    for name, scale in settings.sets.items():
-        paths = [sts_file(run, name, TRAIN, language) for language in languages]
-        files = {path: scale for path in paths if path.is_file()}
-        if not files:
+    for name in settings.sets:
+        places = [folder / f"{name}.{TRAIN}.{it}{ends[0]}" for it in languages]
+        there = {
+            language: path
+            for language in languages
+            for end in reversed(ends)
+            if (path := folder / f"{name}.{TRAIN}.{language}{end}").is_file()
+        }
+        if not there:
+            more = f" (or {', '.join(ends[1:])})" if ends[1:] else ""
             raise InputError(
-                "The stage `regress_similarity` found no file of a set. Looked for: "
-                f"{', '.join(f'`{path}`' for path in paths)}. Put one there, or change "
-                "`stages.regress_similarity.sets` or `.languages`."
+                f"The stage `{stage}` found no file of a set. Looked for: "
+                f"{', '.join(f'`{path}`' for path in places)}{more}. Put one there, or "
+                f"change `stages.{stage}.sets` or `.languages`."
             )
-        empty -= {path.name.split(".")[2] for path in files}
-        scales |= files
+        empty -= there.keys()
+        sets |= dict.fromkeys(there.values(), name)
     if empty:
         raise InputError(
-            "Every language of the stage `regress_similarity` needs a set. Received: "
-            f"none for {', '.join(sorted(empty))} in "
-            f"`{run.data_dir / 'sts'}`. Put a file {next(iter(settings.sets))}."
-            f"{TRAIN}.<xx>.tsv.gz there, or change `.languages`."
+            f"Every language of the stage `{stage}` needs a set. Received: none for "
+            f"{', '.join(sorted(empty))} in `{folder}`. Put a file "
+            f"{next(iter(settings.sets))}.{TRAIN}.<xx>{ends[0]} there, or change "
+            "`.languages`."
         )
-    return scales
+    return sets
+
+
+def training_sets(run: Run, settings: RegressSettings) -> dict[Path, str]:
+    """Return the files of `regress_similarity`, each with the scale of its scores.
+
+    Raises:
+        InputError: A set has none of the stage's languages, or a language no set.
+    """
+    folder = run.data_dir / "sts"
+    files = _training_files(run, "regress_similarity", settings, folder, STS_ENDS)
+    return {path: settings.sets[name] for path, name in files.items()}
 
 
 def dev_files(run: Run, settings: RegressSettings) -> dict[str, Path]:
@@ -86,12 +119,15 @@ def check_regression(run: Run, name: str, settings: RegressSettings) -> None:
     """Raise `InputError` unless the stage's files are there, and rows for a batch."""
     rows = training_rows(run, settings)
     _dev_rows(run, settings)
-    updates(name, settings, _cut(run, name, settings, len(rows)).steps)
+    cut = _cut(name, settings, rows, training_sets(run, settings))
+    updates(name, settings, cut.steps)
 
 
-def _cut(run: Run, name: str, settings: RegressSettings, rows: int) -> FullBatches:
-    files = ", ".join(f"`{path}`" for path in training_sets(run, settings))
-    return full_batches(name, settings.batch_size, rows, f"rows in {files}")
+def _cut(
+    name: str, settings: RowSettings, rows: list[Any], paths: Iterable[Path]
+) -> FullBatches:
+    files = ", ".join(f"`{path}`" for path in paths)
+    return full_batches(name, settings.batch_size, len(rows), f"rows in {files}")
 
 
 def training_rows(run: Run, settings: RegressSettings) -> list[Any]:
@@ -105,8 +141,39 @@ def training_rows(run: Run, settings: RegressSettings) -> list[Any]:
 def scored_data(fit: Fit) -> Data:
     """Return the rows of all sets, with their gold scores."""
     rows = training_rows(fit.run, fit.settings)
-    cut = _cut(fit.run, fit.name, fit.settings, len(rows))
+    cut = _cut(fit.name, fit.settings, rows, training_sets(fit.run, fit.settings))
     return Data("rows", cut, batches_of(SCORED, fit, rows))
+
+
+def inference_files(run: Run, settings: InferenceSettings) -> list[Path]:
+    """Return the files that `classify_inference` reads.
+
+    Raises:
+        InputError: A set has none of the stage's languages, or a language no set.
+    """
+    folder = run.data_dir / "nli"
+    return [*_training_files(run, "classify_inference", settings, folder, NLI_ENDS)]
+
+
+def _inferences(run: Run, settings: InferenceSettings) -> Inferences:
+    files = inference_files(run, settings)
+    parts = [read_inference(path, settings.classes) for path in files]
+    rows = [row for part in parts for row in part.rows]
+    return Inferences(rows, sum(part.skipped for part in parts))
+
+
+def check_inference(run: Run, name: str, settings: InferenceSettings) -> None:
+    """Raise `InputError` unless the stage's files are there, and rows for a batch."""
+    rows, paths = _inferences(run, settings).rows, inference_files(run, settings)
+    updates(name, settings, _cut(name, settings, rows, paths).steps)
+
+
+def inference_data(fit: Fit) -> Data:
+    """Return the rows of all sets, with their labels."""
+    rows, skipped = _inferences(fit.run, fit.settings)
+    cut = _cut(fit.name, fit.settings, rows, inference_files(fit.run, fit.settings))
+    batches = batches_of(INFERENCE, fit, rows, classes=len(fit.settings.classes))
+    return Data("rows", cut, batches, {"rows_skipped": skipped})
 
 
 class DevelopmentScores(ScoreCallback):
@@ -157,7 +224,8 @@ def _dev_languages(run: Run, settings: RegressSettings) -> list[str]:
 
 
 def _languages(run: Run, named: tuple[str, ...]) -> list[str]:
-    return list(dict.fromkeys(named or ("en", *run.recipe.data.languages)))
+    of_pairs = languages_of_pairs(run.recipe.data.languages)
+    return list(dict.fromkeys(named or (PIVOT, *of_pairs)))
 
 
 def _dev_rows(run: Run, settings: RegressSettings) -> dict[str, list[Any]]:

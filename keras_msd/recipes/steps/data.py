@@ -29,6 +29,7 @@ def make_data(run: Run, folder: Path) -> None:
         sts_rows=min(STS_ROWS, pairs),
         seed=settings.seed,
         sts_train_rows=settings.sts_train_rows,
+        nli_rows=settings.nli_rows or 0,
     )
 
 
@@ -57,7 +58,7 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
-    """Store the teacher's vector of every English line, of both where it knows both."""
+    """Store the teacher's vector of every source line, of both where it knows both."""
     store = run.store(run.teacher)
     for side in dict.fromkeys(("source", run.target_side)):
         texts = (text for chunk in run.texts.chunks(side) for text in chunk)
@@ -88,7 +89,7 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def both_sides(run: Run) -> Iterator[list[str]]:
-    """Yield all English lines, then all translations, in chunks."""
+    """Yield all source lines, then all translations, in chunks."""
     for side in ("source", "target"):
         yield from run.texts.chunks(side)
 

@@ -1,18 +1,23 @@
 """Steps that follow a training stage: score, keep, measure, export."""
 
 import shutil
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_msd.data.pair import Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.files import atomic_path, write_json
+from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.runs.parallel_files import development_pairs
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import UNFINISHED
+from keras_msd.recipes.schema.recipe import TrimSettings
+from keras_msd.recipes.steps.data import both_sides
 from keras_msd.recipes.steps.reads import reads
 
 SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
@@ -71,6 +76,19 @@ def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     return score_teacher_row(settings, run.data_dir, *teacher, kept=folder / UNFINISHED)
 
 
+@reads("data", steps=("pairs",), parents=("step",), values=("settings",), drawn=False)
+def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str, Any]:
+    """Keep the pieces that the pairs use in the encoder that a step left."""
+    encoder = run.encoder(step)
+
+    def texts() -> Iterator[str]:
+        return chain.from_iterable(both_sides(run))
+
+    trimmed = trim_vocabulary(encoder, texts(), **settings.model_dump())
+    trimmed.save(folder / "encoder")
+    return trimming_report(encoder, trimmed, texts())
+
+
 def keep(run: Run, step: str, name: str, folder: Path) -> None:
     """Copy the encoder that a step left to the run's folder, under its name."""
     with atomic_path(run.folder.path / name) as temporary:
@@ -81,17 +99,17 @@ def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Time `encode` of the encoder that a step left."""
     from keras_msd.evaluate import speed as measure
 
-    english, _ = held_out(run)
-    return measure(run.encoder(step), english[:TIMED])
+    sentences, _ = held_out(run)
+    return measure(run.encoder(step), sentences[:TIMED])
 
 
 def neighbours(run: Run, folder: Path, step: str) -> None:
     """Write what a student finds for a sentence of each language."""
     from keras_msd.evaluate import neighbours as find
 
-    english, queries = held_out(run)
+    sentences, queries = held_out(run)
     top = run.recipe.evaluate.neighbours
-    nearest = find(run.encoder(step), queries, english, top) if top else []
+    nearest = find(run.encoder(step), queries, sentences, top) if top else []
     write_json(run.folder.path / "neighbours.json", nearest)
 
 
@@ -103,22 +121,23 @@ def can_export() -> bool:
 def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
     """Write a student as a SavedModel under `artefacts/`."""
     path = run.folder.path / "artefacts" / f"{name}_saved_model"
-    languages = ["en", *run.recipe.data.languages]
+    languages = languages_of_pairs(run.recipe.data.languages)
     run.encoder(step).export(path, format="saved_model", languages=languages)
     return {"path": path.relative_to(run.folder.path).as_posix()}
 
 
 def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return English held-out sentences and one (text, language) for each language."""
-    from keras_msd.data.pair import Pairs
+    """Return held-out sources, and one (translation, language) for each pair's.
 
+    The sources are English wherever a pair has English.
+    """
     files = development_pairs(run.recipe, run.data_dir)
-    english: dict[str, None] = {}
+    sources: dict[str, None] = {}
     queries = []
-    languages = run.recipe.data.languages
-    for language in languages:
-        pairs = Pairs(file for file in files if file.language == language)
+    languages = dict.fromkeys(file.languages for file in files)
+    for both in languages:
+        pairs = Pairs(file for file in files if file.languages == both)
         first = list(islice(iter(pairs), SENTENCES // len(languages)))
-        english |= dict.fromkeys(pair.source for pair in first)
-        queries += [(pair.target, language) for pair in first[:1]]
-    return list(english), queries
+        sources |= dict.fromkeys(pair.source for pair in first)
+        queries += [(pair.target, pair.language) for pair in first[:1]]
+    return list(sources), queries

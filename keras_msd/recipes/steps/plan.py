@@ -31,8 +31,8 @@ class Step(NamedTuple):
         part: Part of the budget.
         action: Called with that folder, empty.
         row: What the step's result is a score row of, if it is one: `name`, `kind`
-            ("teacher", "assistant", "closed_form", "untrained" or "stage"), `student`
-            and `stage`.
+            ("teacher", "assistant", "closed_form", "untrained", "branch", "stage" or
+            "trimmed"), `student` and `stage`.
         seed: Name that decides the seed; the stages of several students share it, so
             that all see the same pairs in the same order. Empty: the step's own.
         wanted: Whether the recipe asks for it; no other step reads one that is not.
@@ -131,6 +131,7 @@ def _assistant(run: Run) -> tuple[dict[str, str], list[Step]]:
     steps.append(_score(run, last, {"name": "assistant", "kind": "assistant"}))
     steps.append(_keep(run, last, "assistant"))
     if run.recipe.student.kind == "none":
+        steps += _trims(run, last, "assistant")
         steps += _use(run, last, "assistant")
     return {"trained": last, "untrained": untrained}, steps
 
@@ -191,7 +192,18 @@ def _student(
         row |= {"name": f"{name}, {kind.name}", "kind": "stage", "stage": kind.name}
         yield _score(run, last, row, full=not any(later.reads_pairs for later in rest))
     yield _keep(run, last, name)
+    yield from _trims(run, last, name)
     yield from _use(run, last, name, first=not suffix)
+
+
+def _trims(run: Run, last: str, name: str) -> Iterator[Step]:
+    """Yield what makes, scores and keeps a finished encoder's smaller vocabularies."""
+    for trim, settings in (run.recipe.trim or {}).items():
+        step = f"trim_{name}_{trim}"
+        make = partial(finish.trim, run, step=last, settings=settings)
+        yield Step(step, "closed_forms", make)
+        yield _score(run, step, {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"})
+        yield _keep(run, step, f"{name}_trimmed_{trim}")
 
 
 def _use(run: Run, last: str, name: str, first: bool = True) -> Iterator[Step]:
@@ -215,9 +227,13 @@ def _branch_alone(
     stage = make(start=branch, assistant=None)
     take = partial(starts.take_branch, run, step=student)
     give = partial(starts.give_branch, run, step=student, branch=stage.name)
+    name = f"student{suffix}"
+    row = {"name": f"{name}, branch alone", "kind": "branch", "student": name}
+    scored = [_score(run, stage.name, row)] if run.recipe.evaluate.branches else []
     return [
         Step(branch, "closed_forms", take, seed="branch"),
         stage,
+        *scored,
         Step(f"branch_back{suffix}", "closed_forms", give, seed="branch_back"),
     ]
 

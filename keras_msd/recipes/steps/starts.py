@@ -23,10 +23,10 @@ from keras_msd.starts.tables import bottleneck, fit_ridge
 class Goals:
     """One goal vector per training sentence, read as it is needed.
 
-    Both languages of a pair have the goal of the English line, so rows come twice.
+    Both languages of a pair have the goal of the source line, so rows come twice.
 
     Args:
-        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the English lines.
+        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the source lines.
         count: Number of pairs.
         dim: Width of a goal.
     """
@@ -66,11 +66,11 @@ def fit_table(run: Run, folder: Path) -> None:
     teacher = run.teacher_encoder if grows else None
 
     def rows(start: int, stop: int) -> np.ndarray:
-        english = run.texts.texts("source", start, stop)
-        vectors = store.targets(english)
+        sources = run.texts.texts("source", start, stop)
+        vectors = store.targets(sources)
         if teacher is None:
             return vectors
-        return np.concatenate([vectors, grow.input_sums(teacher, english)], axis=1)
+        return np.concatenate([vectors, grow.input_sums(teacher, sources)], axis=1)
 
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(

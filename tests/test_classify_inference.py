@@ -1,0 +1,174 @@
+"""Classification of inference: loss, stage, batches, a training that was stopped."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.data.pipeline import inference_dataset
+from keras_msd.data.scored import InferenceBatches
+from keras_msd.losses.distances import SoftmaxClassification
+from keras_msd.stages.checkpoint import Checkpoint
+from keras_msd.stages.classify_inference import ClassifyInference
+from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
+
+FIRST = np.array([[1, 2], [0, -1], [3, 0], [0, 0]], "float32")
+SECOND = np.array([[1, 0], [2, 1], [3, 0], [1, -2]], "float32")
+LABELS = np.array([0, 2, 1, 2], "int32")
+MATRIX = (np.arange(18).reshape(6, 3) % 5 - 2).astype("float32") / 4
+ROWS = [
+    (row % 3, f"a cat sees {'a dog ' * (row % 3)}", f"the cat sees it {row}")
+    for row in range(23)
+]
+
+
+def wanted_rows(first, second, matrix, labels):
+    """Compute the loss row by row, exponentials and all."""
+    found = []
+    for u, v, label in zip(first, second, labels, strict=True):
+        weights = np.exp([*u, *v, *abs(u - v)] @ matrix.astype("float64"))
+        found.append(-np.log(weights[label] / weights.sum()))
+    return found
+
+
+def test_loss_equals_its_formula():
+    rows = wanted_rows(FIRST, SECOND, MATRIX, LABELS)
+    run_loss_test(SoftmaxClassification(), LABELS, (FIRST, SECOND, MATRIX), rows)
+    # By hand: u = v = (3, 0) and W = 0 but for the first number of u.
+    steep = np.zeros((6, 3), "float32")
+    steep[0, 1] = np.log(2) / 3
+    loss = SoftmaxClassification()(LABELS[2:3], (FIRST[2:3], SECOND[2:3], steep))
+    assert float(loss) == pytest.approx(-np.log(2 / 4), rel=1e-5)
+
+
+def test_loss_takes_logits_of_any_size():
+    huge = SoftmaxClassification()(LABELS, (FIRST, SECOND, 1e4 * MATRIX))
+    assert np.isfinite(float(huge))
+
+
+def test_loss_refuses_other_shapes():
+    loss = SoftmaxClassification()
+    with pytest.raises(InputError, match="the classifier's matrix. Received: tuple"):
+        loss(LABELS, (FIRST, SECOND))
+    with pytest.raises(InputError, match="one class per pair"):
+        loss(LABELS[:, None], (FIRST, SECOND, MATRIX))
+
+
+def network():
+    keras.utils.set_random_seed(3)
+    return tiny_encoder(dropout=0.0)
+
+
+def one_batch():
+    x, y = InferenceBatches(ROWS, network(), batch_size=6, multiple=16)[0]
+    return x | {"group": np.arange(6, dtype="int32")}, y
+
+
+def test_stage():
+    run_stage_test(lambda: ClassifyInference(network()), *one_batch(), heads=1)
+
+
+def test_stage_compares_the_encoders_embeddings():
+    (x, y), encoder = one_batch(), network()
+    stage = ClassifyInference(encoder)
+    made = stage.loss_terms(x, y, stage(x, training=False))["cross_entropy"]
+    rows = InferenceBatches(ROWS, encoder, batch_size=6, multiple=16).rows(0)
+    sides = [encoder.encode([ROWS[row][k] for row in rows]) for k in (1, 2)]
+    matrix = np.array(stage.dense.kernel)
+    assert matrix.shape == (3 * encoder.dim, 3)
+    wanted = np.mean(wanted_rows(*sides, matrix, y["label"]))
+    assert float(made) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_the_gradient_reaches_every_weight_of_the_encoder():
+    (x, y), encoder = one_batch(), network()
+    before = encoder.weights()
+    stage = ClassifyInference(encoder)
+    matrix = np.array(stage.dense.kernel)
+    stage.compile(keras.optimizers.SGD(1.0))
+    stage.train_on_batch(x, y)
+    assert stage.trained_encoder() is encoder
+    assert encoder.weights().keys() == before.keys()  # the classifier is not in it
+    still = [k for k, v in encoder.weights().items() if (v == before[k]).all()]
+    assert [key for key in still if not key.endswith("key/bias")] == []  # softmax's 0
+    assert (np.array(stage.dense.kernel) != matrix).any()
+
+
+def test_stage_refuses_what_it_cannot_train_on():
+    (x, y), stage = one_batch(), ClassifyInference(tiny_encoder())
+    for label in (y["label"][:, None], y["label"][:4]):
+        with pytest.raises(InputError, match="`label` must be one label per row"):
+            stage.compute_loss(x, {"label": label}, stage(x))
+    with pytest.raises(InputError, match="`classes` must be at least 2.*classes=1"):
+        ClassifyInference(tiny_encoder(), classes=1)
+
+
+def test_the_dataset_has_the_batches():
+    encoder = tiny_encoder()
+    batches = InferenceBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    dataset = inference_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    assert dataset.cardinality() == len(batches) == 8
+    for index, (x, y) in enumerate(dataset):
+        wanted_x, wanted_y = batches[index]
+        labels = [ROWS[row][0] for row in batches.rows(index)]
+        assert wanted_y["label"].dtype == np.int32 and y["label"].dtype == "int32"
+        assert y["label"].numpy().tolist() == wanted_y["label"].tolist() == labels
+        for name, value in wanted_x.items():
+            np.testing.assert_array_equal(x[name], value)
+
+
+@pytest.mark.parametrize("label", [3, -1, 0.5, "entailment"])
+def test_batches_refuse_labels_that_are_no_class(label):
+    rows = [(0, "a", "b"), (label, "c", "d")]
+    with pytest.raises(InputError, match=f"0 to 2. .*{label} in row 2.*read_inference"):
+        InferenceBatches(rows, tiny_encoder(), batch_size=1)
+
+
+def test_batches_of_two_classes():
+    rows = [(0, "a", "b"), (1, "c", "d")]
+    batches = InferenceBatches(rows, tiny_encoder(), classes=2, batch_size=2)
+    assert sorted(batches[0][1]["label"].tolist()) == [0, 1]
+
+
+class PowerCut(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 2:
+            raise RuntimeError("power cut")
+
+
+def train(folder, *callbacks, seed=3, minutes=0):
+    """Return all variables after 8 updates."""
+    keras.utils.set_random_seed(seed)
+    encoder = tiny_encoder(dropout=0.1)
+    dataset = inference_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    stage = ClassifyInference(encoder)
+    stage.compile(make_optimizer(1e-2, steps=8), run_eagerly=True)
+    keras.utils.set_random_seed(3)
+    callbacks = [*callbacks, Checkpoint(folder, minutes)]
+    stage.fit(dataset, shuffle=False, verbose=0, callbacks=callbacks)
+    return [np.array(it) for it in (*stage.variables, *stage.optimizer.variables)]
+
+
+def test_training_that_was_stopped_ends_with_the_same_classifier(tmp_path):
+    whole = train(tmp_path / "whole", minutes=60)
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(tmp_path / "checkpoints", PowerCut())
+    # Of another random start: encoder, classifier and optimizer are the checkpoint's.
+    again = train(tmp_path / "checkpoints", seed=99)
+    for one, other in zip(whole, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_classes_are_learned():
+    encoder = network()
+    rows = [(label, text, other) for label, text, other in ROWS if label != 1]
+    rows = [(label // 2, text, text if label else other) for label, text, other in rows]
+    stage = ClassifyInference(encoder, classes=2)
+    stage.compile(keras.optimizers.Adam(0.01))
+    dataset = inference_dataset(rows, encoder, classes=2, batch_size=5, epochs=40)
+    losses = stage.fit(dataset, shuffle=False, verbose=0).history["cross_entropy"]
+    assert np.isfinite(losses).all()
+    x, y = dataset.batches[0]
+    after = stage.loss_terms(x, y, stage(x))["cross_entropy"]
+    assert float(after) < 0.1  # log(2) by chance

@@ -1,0 +1,245 @@
+"""Pairs of any two languages: read, stored, drawn, imitated by who reads them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_data import HashGuide, WordEncoder, WordTokenizer, sentences
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.data import (
+    GuideStore,
+    Pair,
+    PairBatches,
+    Pairs,
+    PairTable,
+    TextTable,
+    pair_dataset,
+    read_pairs,
+)
+from keras_msd.data.pair import language_pair, languages_of_pairs, pair_code
+from keras_msd.data.readers.discover import LanguageTexts
+from keras_msd.teachers import TEACHERS, ReducedGuide
+
+ROWS = [("Ein Haus.", "Une maison."), ("Tee, bitte", "Du thé")]
+PAIRS = [Pair(*row, "fr", "de") for row in ROWS]
+TMX = """<tmx><body><tu><tuv xml:lang="en"><seg>A house.</seg></tuv>
+<tuv xml:lang="fr-CA"><seg>Une maison.</seg></tuv>
+<tuv xml:lang="de-AT"><seg>Ein Haus.</seg></tuv></tu>
+<tu><tuv xml:lang="de"><seg>Tee, bitte</seg></tuv>
+<tuv xml:lang="fr"><seg>Du thé</seg></tuv></tu></body></tmx>"""
+
+
+def tsv(rows=ROWS):
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def jsonl(first, second, rows=ROWS):
+    return "".join(json.dumps({first: a, second: b, "en": "x"}) + "\n" for a, b in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("news.de-fr.tsv", tsv()),
+        ("news.de-fr.tmx", TMX),
+        ("news.de-fr.jsonl", jsonl("de", "fr")),
+        ("news.de-fr.jsonl", jsonl("source", "target")),
+    ],
+)
+def test_names_and_arguments_say_both_languages(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    pairs = read_pairs(path)
+    assert list(pairs) == PAIRS and pairs.languages == ["de-fr"]
+    plain = path.rename(tmp_path / f"plain{path.suffix}")
+    assert list(read_pairs(plain, language="fr", source_language="de")) == PAIRS
+
+
+def test_two_files_without_english(tmp_path):
+    for code, side in (("de", 0), ("fr", 1)):
+        text = "".join(row[side] + "\n" for row in ROWS)
+        for stem in ("TED.de-fr", "plain"):
+            (tmp_path / f"{stem}.{code}").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="format is not clear"):
+        read_pairs(tmp_path / "plain.de")
+    given = {"format": "moses", "language": "fr", "source_language": "de"}
+    for pairs in (
+        read_pairs(tmp_path),
+        read_pairs(tmp_path / "TED.de-fr.fr"),
+        read_pairs(tmp_path / "plain.de", **given),
+    ):
+        assert list(pairs) == PAIRS
+    assert [one.name for one in read_pairs(tmp_path).files] == ["TED.de-fr.de-fr"]
+    (tmp_path / "TED.de-fr.en").write_text("A house.\nTea\n")  # English goes first
+    english = read_pairs(tmp_path / "TED.de-fr.fr")
+    assert next(iter(english)) == Pair("A house.", "Une maison.", "fr")
+    (tmp_path / "TED.de-fr.en").unlink()
+    (tmp_path / "TED.de-fr.fr").unlink()
+    with pytest.raises(InputError, match="needs the file `TED.de-fr.fr` or"):
+        read_pairs(tmp_path)
+
+
+def test_a_name_is_no_pair_by_chance(tmp_path):
+    po = 'msgid ""\nmsgstr "Language: pt_BR\\n"\n\nmsgid "House"\nmsgstr "Casa"\n'
+    (tmp_path / "app.pt-br.po").write_text(po)
+    assert list(read_pairs(tmp_path)) == [Pair("House", "Casa", "pt_BR")]
+    (tmp_path / "wmt-de.tsv").write_text(tsv())
+    assert read_pairs(tmp_path / "wmt-de.tsv", language="de").languages == ["de"]
+    with pytest.raises(InputError, match="gettext` are English.*'de'.*as TSV"):
+        read_pairs(tmp_path / "app.pt-br.po", source_language="de")
+    path = tmp_path / "x.de-fr.tsv"
+    path.write_text(tsv())
+    for given in ({"language": "it"}, {"source_language": "en"}):
+        with pytest.raises(InputError, match=f"`{[*given][0]}` contradicts.*Leave"):
+            read_pairs(path, **given)
+    assert read_pairs(path, language="fr").languages == ["de-fr"]
+    path.write_text("one column\n")
+    with pytest.raises(InputError, match="line 1: .* 2 columns, `de` TAB `fr`"):
+        list(read_pairs(path))
+
+
+def test_codes_of_pairs():
+    codes = {
+        "fr": ("en", "fr"),
+        "zh-Hant": ("en", "zh-Hant"),
+        "de-fr": ("de", "fr"),
+        "de-zh-Hant": ("de", "zh-Hant"),
+    }
+    for code, pair in codes.items():
+        assert language_pair(code) == pair and pair_code(*pair) == code
+    assert language_pair("en-de") == language_pair("de-en") == ("en", "de")
+    assert languages_of_pairs(["fr", "de-fr", "it"]) == ["en", "fr", "de", "it"]
+
+
+def test_lists_in_memory():
+    pairs = Pairs.from_list([("a", "b", "fr"), *PAIRS, ("c", "d", "fr", "en")])
+    assert pairs.languages == ["fr", "de-fr"]
+    assert list(pairs) == [Pair("a", "b", "fr"), Pair("c", "d", "fr"), *PAIRS]
+    assert [one.name for one in pairs.files] == ["memory.en-fr", "memory.de-fr"]
+    with pytest.raises(InputError, match="a fourth one, the source's language.*1"):
+        Pairs.from_list([("a", "b", "fr"), ("a", "b", "c", "d", "e")])
+
+
+def test_tables_tell_languages_apart(tmp_path):
+    same = [("Taxi", "Taxi", "fr"), ("Taxi", "Taxi", "fr", "de")] * 2
+    build = TextTable.build
+    table = build(Pairs.from_list(same), tmp_path / "t")
+    assert list(table) == [Pair(*same[0]), Pair(*same[1])]
+    assert [one.source_language for one in table.files] == ["en", "de"]
+    assert [one.get("source_language") for one in table.counts] == [None, "de"]
+    assert [one["duplicate"] for one in table.counts] == [1, 1]
+    assert list(table.pairs()) == list(TextTable.open(tmp_path / "t")) == list(table)
+    with pytest.raises(InputError, match="other files or other settings"):
+        build(Pairs.from_list(same[:1]), tmp_path / "t")
+    files = Pairs.from_list(same).files
+    assert len({replace(file, name="x").digest() for file in files}) == 2
+
+
+def test_a_table_with_english_is_as_it_was(tmp_path):
+    pairs = Pairs.from_list([("A house.", "Ein Haus.", "de")])
+    assert pairs.digest() == "78f19d8299b864f8eac2e43d665c29ce"
+    table = TextTable.build(pairs, tmp_path / "t")
+    assert table.key == "ea311f30835a920a3821c5299775e29c"
+    assert "source_language" not in (tmp_path / "t" / "texts.json").read_text()
+
+
+def test_a_limit_is_for_each_pair_of_languages(tmp_path):
+    rows = [(text, f"x {text}") for text in sentences(40)]
+    for name in ("a.en-fr", "b.de-fr", "c.de-fr", "d.fr-de"):
+        own = [(f"{name} {a}", b) for a, b in rows]
+        (tmp_path / f"{name}.tsv").write_text(tsv(own))
+    table = TextTable.build(read_pairs(tmp_path), tmp_path / "t", limit_per_language=20)
+    assert [one["kept"] for one in table.counts] == [20, 10, 10, 20]
+
+
+def test_sentences_of_a_language_stand_on_either_side(tmp_path):
+    folder = tmp_path / "parallel/train"
+    folder.mkdir(parents=True)
+    (folder / "x.de-fr.tsv").write_text(tsv([("Haus", "maison")]))
+    (folder / "x.en-de.tsv").write_text(tsv([("tea", "Tee")]))
+    texts = {
+        "de": ["Haus", "Tee"],
+        "fr": ["maison"],
+        "en": ["tea"],
+        "en,fr": ["maison"],
+        "de,fr": ["Haus", "maison", "Tee"],
+    }
+    for codes, wanted in texts.items():
+        assert list(LanguageTexts(tmp_path, codes.split(","))) == wanted
+    with pytest.raises(InputError, match="en, de, fr. Received: 'it'"):
+        LanguageTexts(tmp_path, ["it"])
+
+
+MIXED = [
+    ("a house", "Haus", "de"), ("tea", "Tee", "de"),
+    ("Haus", "maison", "fr", "de"), ("Tee", "thé", "fr", "de"),
+]  # fmt: skip
+
+
+def guided(tmp_path, languages, side, pairs=MIXED):
+    table = Pairs.from_list(pairs)
+    folder = tmp_path / f"t{len(pairs)}"
+    table = PairTable.build(table, WordTokenizer(), folder, max_length=32)
+    guide = msd.load_teacher(HashGuide().encode, name="hash", languages=languages)
+    store = GuideStore(guide, tmp_path / "store")
+    return PairBatches(table, WordEncoder(), {"g": (store, side)}, len(pairs))
+
+
+@pytest.mark.parametrize(
+    ("side", "pair", "language"),
+    [("source", "de-fr", "de"), ("target", "de", "de")],
+)
+def test_a_guide_that_reads_english_alone_refuses_the_rest(
+    tmp_path, side, pair, language
+):
+    words = f"`hash` reads en. Received: pairs `{pair}` in .*{side} texts, in `"
+    with pytest.raises(InputError, match=f"{words}{language}`. Take a multilingual"):
+        guided(tmp_path, ["en"], side)
+    assert guided(tmp_path, ["en"], "source", MIXED[:2])[0][1]["g"].shape == (2, 4)
+
+
+@pytest.mark.parametrize("languages", [None, ["en", "de", "fr"]])
+def test_a_guide_that_reads_them_accepts_them(tmp_path, languages):
+    batches = guided(tmp_path, languages, "source")
+    x, y = batches[0]
+    texts = [MIXED[row][0] for row in batches.stream.rows(0)]
+    np.testing.assert_array_equal(y["g"], HashGuide().encode(texts))
+    assert x["group"].tolist() == [texts.index(text) for text in texts]
+
+
+def test_teachers_say_what_they_read():
+    assert TEACHERS["default"].languages == ("en",)
+    assert msd.load_teacher("hashed-words", dim=4).languages is None
+    teacher = msd.load_teacher("hashed-words", dim=4, languages=["en", "de"])
+    assert teacher.languages == ("en", "de")
+    assert msd.load_teacher(teacher).languages == ("en", "de")
+    reduced = ReducedGuide(teacher, np.eye(4, 2))
+    assert msd.load_teacher(reduced).languages == ("en", "de")
+    with pytest.raises(InputError, match="`languages` must be a list.*'en'"):
+        msd.load_teacher("hashed-words", dim=4, languages="en")
+
+
+def test_translation_ranking_between_any_two_languages(tokenizer, tmp_path):
+    teacher, student = (
+        msd.testing.tiny_encoder(tokenizer, dropout=0.0) for _ in range(2)
+    )
+    german, french = (
+        [pair.target for pair in msd.testing.tiny_pairs() if pair.language == code]
+        for code in ("de", "fr")
+    )
+    both = zip(german, french, strict=True)
+    pairs = [Pair(*texts, "fr", "de") for texts in both] + msd.testing.tiny_pairs()
+    store = GuideStore(teacher, tmp_path / "store")
+    guides = {f"teacher_{side}": (store, side) for side in ("source", "target")}
+    data = pair_dataset(pairs, student, guides, batch_size=4, epochs=20)
+    options = {"teacher_dim": 16, "feature_weight": 1.0}
+    stage = msd.stages.TeachThinDeep(student, **options)
+    stage.compile(optimizer=msd.stages.make_optimizer(1e-2, steps=60, warmup=0.0))
+    before = msd.evaluate.retrieval_languages(student, {"de-fr": pairs[:4]})
+    losses = stage.fit(data, epochs=1, shuffle=False, verbose=0).history
+    assert losses.keys() == {"loss", "ams", "feature", "logit"}
+    after = msd.evaluate.retrieval_languages(student, {"de-fr": pairs[:4]})
+    assert after["tracks"]["de-fr"] == 100.0 > before["tracks"]["de-fr"]

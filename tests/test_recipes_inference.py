@@ -1,0 +1,143 @@
+"""`classify_inference` in recipes: the rows of the paper, files, a run that goes on."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from small_recipe import write_rows
+
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.recipes import load_recipe, run
+from keras_msd.recipes.schema.recipe import recipe_model
+from keras_msd.recipes.stages.regression import check_inference, inference_files
+
+NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
+QUICK = {
+    "assistant.num_layers": 1,
+    "evaluate.neighbours": 0,
+    "data.max_length": 16,
+    "data.pairs_per_language": 60,
+    "data.sts_train_rows": 40,
+    "data.nli_rows": 40,
+    "stages.classify_inference.steps": 4,
+    "stages.classify_inference.batch_size": 8,
+    "stages.regress_similarity.steps": 2,
+    "stages.regress_similarity.evaluate_every": 1,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paper_scale_is_as_reimers_and_gurevych(name):
+    recipe = load_recipe(name, "paper")
+    ran = {stage: it for stage, it in recipe.stages.items() if not it.skip}
+    assert list(ran) == ["classify_inference", "regress_similarity"]
+    for stage, epochs in zip(ran.values(), (1, 4), strict=True):
+        assert (stage.epochs, stage.steps, stage.of) == (epochs, None, "assistant")
+        assert (stage.batch_size, stage.learning_rate) == (16, 2e-5)
+        assert (stage.warmup, stage.schedule) == (0.1, "linear")
+        assert stage.languages == ("en",)
+    assert ran["classify_inference"].sets == ("snli", "multinli")
+    assert ran["classify_inference"].classes == (
+        "entailment",
+        "neutral",
+        "contradiction",
+    )
+    assert ran["regress_similarity"].sets == {"stsb": "over_5"}
+    assert recipe.assistant.source.startswith("hf://")
+
+
+def test_a_later_stage_is_said_where_it_is():
+    without = load_recipe("msd_lab", "lab").settings()
+    assert "classify_inference" not in without["stages"]
+    assert without["stages"]["regress_similarity"]["skip"]
+    recipe = load_recipe(NAMES[0], "paper")
+    said = recipe.settings()
+    assert said["stages"]["classify_inference"]["sets"] == ["snli", "multinli"]
+    assert recipe_model().model_validate(said) == recipe
+    alone = {"student.stages.classify_inference": {"skip": False}}
+    shared = {"stages.classify_inference": {"skip": True, "epochs": 1, "sets": ["x"]}}
+    changed = load_recipe("msd_lab", "lab", alone | shared).settings()
+    assert changed["stages"]["classify_inference"]["sets"] == ["x"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("inference")
+
+
+def start(place):
+    store = place / "store"
+    return run(NAMES[0], place / "run", "smoke", None, store, QUICK)
+
+
+def test_a_run_and_one_that_was_killed_in_its_stage(place):
+    done = start(place)
+    folder = place / "run"
+    names = [row["name"] for row in done["rows"]]
+    before = ["assistant before NLI", "assistant before STS"]
+    assert names[-3:] == [*before, "assistant"]
+    step = folder / "stages/classify_inference"
+    result = json.loads((step / "done.json").read_text())["result"]
+    assert (result["steps"], result["rows"], result["rows_skipped"]) == (4, 32, 0)
+    history = json.loads((step / "history.json").read_text())
+    assert history["terms"].keys() == {"cross_entropy", "loss"}
+    before = load_encoder(folder / "stages/assistant_start/encoder").weights()
+    after = load_encoder(step / "encoder").weights()
+    assert before.keys() == after.keys()
+    assert any((before[path] != after[path]).any() for path in before)
+    last = load_encoder(folder / "stages/regress_similarity/encoder").weights()
+    for path, value in load_encoder(folder / "assistant").weights().items():
+        np.testing.assert_array_equal(value, last[path])
+    page = (folder / "report.html").read_text()
+    assert "sets made; " in page and "cross-entropy of the classes" in page
+
+    files = [step / "encoder/weights.safetensors", folder / "scores.json"]
+    wanted = [path.read_bytes() for path in files]
+    shutil.rmtree(folder / "assistant")
+    steps = ("classify_inference", "regress_similarity", "score_regress_similarity")
+    for name in (*steps, "keep_assistant"):
+        (folder / "stages" / name / "done.json").unlink()
+    files[0].write_bytes(b"half")
+    start(place)
+    assert [path.read_bytes() for path in files] == wanted
+
+
+HEAD = ("premise", "hypothesis", "label")
+ROW = ("A dog.", "An animal.", "entailment")
+
+
+def checked(place, **changes):
+    stage = {"skip": False, "steps": 1, "batch_size": 2, "languages": ["en"]}
+    stage |= {"sets": ["a"], "of": "student"} | changes
+    overrides = {f"stages.classify_inference.{key}": it for key, it in stage.items()}
+    recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
+    settings = recipe.stages["classify_inference"]
+    given = SimpleNamespace(recipe=recipe, data_dir=place)
+    check_inference(given, "classify_inference", settings)
+    return [path.name for path in inference_files(given, settings)]
+
+
+def test_files_are_found_and_checked_before_work(tmp_path):
+    write_rows(tmp_path / "nli/a.train.en.tsv.gz", [HEAD, ROW, ROW])
+    (tmp_path / "nli/b.train.de.jsonl").write_text(
+        '{"sentence1": "Ein Hund.", "sentence2": "Regen.", "gold_label": "neutral"}\n'
+    )
+    found = checked(tmp_path, sets=["a", "b"], languages=["en", "de"])
+    assert found == ["a.train.en.tsv.gz", "b.train.de.jsonl"]
+    for changes, parts in (
+        ({"sets": ["c"]}, ["found no file", "nli/c.train.en.tsv.gz", "(or .jsonl.gz"]),
+        ({"languages": ["en", "fr"]}, ["Every language", "none for fr"]),
+        ({"classes": ["no", "yes"]}, ["a.train.en.tsv.gz`, line 2", "no, yes"]),
+        ({"batch_size": 3}, ["classify_inference.batch_size", "2 rows in", "a.train"]),
+        ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 updates"]),
+        ({"classes": ["one"]}, ["classify_inference.classes", "at least 2"]),
+        ({"sets": []}, ["`sets` needs a set, as in"]),
+        ({"of": "assistant", "token_budget": 5}, ["token_budget"]),
+    ):
+        with pytest.raises(InputError) as error:
+            checked(tmp_path, **changes)
+        for part in parts:
+            assert part in str(error.value), changes

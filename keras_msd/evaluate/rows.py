@@ -56,9 +56,8 @@ class Asked(NamedTuple):
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, those of other languages among them."""
         others = self.others(data_dir)
-        named = self.languages + (others.languages if others else [])
-        codes = None if self.every else named
-        given = (data_dir / self.record.folder, codes)
+        codes = self.languages + (others.languages if others else [])
+        given = (data_dir / self.record.folder, None if self.every else codes)
         return self.record.call(self.record.files, *given, split=self.split)
 
 
@@ -152,11 +151,10 @@ def score_row(
     Returns:
         `parameters`, `bytes`, `table_bytes` and `parameters_by_layer` where known; the
         scores of each set by the names in its record, x100, such as `cross_lingual`,
-        `monolingual`, `retrieval`,
-        `retrieval_others`, `un` and `bucc`; `tracks`, and `retrieval_tracks` and
-        `retrieval_others_tracks` by language. Where two sets have the same names, those
-        of the second begin with its own. Scores of some rows have `rows_at_most` beside
-        them, the most of a track.
+        `monolingual`, `retrieval`, `retrieval_others`, `un` and `bucc`; `tracks`, and
+        `retrieval_tracks` and `retrieval_others_tracks` by language. Where two sets
+        have the same names, those of the second begin with its own. Scores of some rows
+        have `rows_at_most` beside them, the most of a track.
     """
     row = _sizes(encoder) if hasattr(encoder, "model") else {}
     some: dict[str, int] = {}

@@ -164,7 +164,8 @@ def _published(run: RunFiles) -> Iterator[Block]:
 
 
 def _published_scores(run: RunFiles) -> Iterator[Block]:
-    body, others, row = [], [], model_row(run.scores["rows"])
+    body, others = [], []
+    row = model_row(run.scores["rows"])
     for key, score in run.scores["published"].items():
         value = measured(run.scores, key)
         others.append("" if value is None else other_set(run.recipe, key, row))

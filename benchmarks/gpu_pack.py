@@ -75,7 +75,7 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
 
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        run = Run(recipe, RunFolder(scratch / "run", recipe), data_dir, scratch)
+        run = Run(recipe, RunFolder(scratch / "run", recipe), [data_dir], scratch)
         check(run)
         share["read"] = sum(one["read"] for one in take_pairs(run, scratch)["counts"])
         table = TextTable.open(scratch / "texts")

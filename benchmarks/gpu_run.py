@@ -127,15 +127,14 @@ def main() -> None:
     from keras_msd.recipes.schema.loading import parse_override
 
     changes = dict(map(parse_override, given.set))
-    places = {"data_dir": HERE / "data", "store_dir": HERE / "store"}
+    data, store = HERE / "data", HERE / "store"
     try:
-        done = run(
-            given.recipe, given.out, scale, overrides=changes, profile=True, **places
-        )
+        options: dict[str, Any] = {"overrides": changes, "profile": True}
+        done = run(given.recipe, given.out, scale, data, store, **options)
     except InputError as error:
         raise SystemExit(f"Error: {error}") from error
     recipe = load_recipe(given.recipe, scale, changes)
-    work = Run(recipe, RunFolder(given.out, recipe), **places)
+    work = Run(recipe, RunFolder(given.out, recipe), [data], store)
     peak, origin = given.peak_tflops, "given"
     if peak is None:
         peak, origin = measured_peak(work.precision)

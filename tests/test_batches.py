@@ -85,6 +85,25 @@ def test_files_are_drawn_evenly(table):
     assert len(small) == 30 and set(small.values()) == {3, 4}
 
 
+def test_a_weighted_file_is_drawn_more_or_less_often(table):
+    names = [file.name for file in table.files]
+    weights = {names[0]: 0.5, names[2]: 2.0}
+    stream = BatchStream(table, 10, temperature=1, weights=weights)
+    rows = np.concatenate(all_rows(stream))
+    files = Counter(np.searchsorted([200, 300, 330], rows, side="right").tolist())
+    # 200 * 0.5, 100 and 30 * 2 of 260, in 330 draws
+    assert files == {0: 127, 1: 127, 2: 76}
+    plain = BatchStream(table, 10, temperature=1)
+    even = BatchStream(table, 10, temperature=1, weights={names[0]: 1.0})
+    same_rows = zip(all_rows(plain), all_rows(even), strict=True)
+    assert all((one == other).all() for one, other in same_rows)
+    keys = [
+        PairBatches(table, WordEncoder(), {}, 10, weights=it).identity
+        for it in (None, weights, {names[0]: 0.5})
+    ]
+    assert len(set(keys)) == 3, "a checkpoint knows the weights of its draws"
+
+
 @pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
 def test_by_size_all_pairs_once(table, options):
     stream = BatchStream(table, temperature=1, drop_remainder=False, **options)
@@ -218,6 +237,8 @@ def test_wrong_arguments(table, tmp_path):
         ("`temperature`", {"temperature": 0}),
         ("`epochs` must be at least 1", {"epochs": 0}),
         ("`start`", {"start": -1}),
+        ("name of a file.*'nl'.*memory.en-de", {"weights": {"nl": 1.0}}),
+        ("above 0.*memory.en-de': 0", {"weights": {"memory.en-de": 0}}),
     ]
     for match, options in cases:
         arguments = {"encoder": WordEncoder(), "guides": {}} | options

@@ -48,7 +48,7 @@ def test_data_are_what_the_recipe_reads(tmp_path):
     found = []
     for name in ("data", "packed"):
         folder = tmp_path / f"run_{name}"
-        work = Run(recipe, RunFolder(folder, recipe), tmp_path / name, tmp_path)
+        work = Run(recipe, RunFolder(folder, recipe), [tmp_path / name], tmp_path)
         take_pairs(work, folder)
         found.append((list(TextTable.open(folder / "texts")), held_out(work)))
     assert len(found[0][0]) == 30
@@ -109,7 +109,8 @@ def test_a_run_says_what_each_stage_made_of_the_device(tmp_path):
     options = {"overrides": changes, "profile": True}
     run(place / "small.toml", place / "run", **places, **options)
     recipe = load_recipe(place / "small.toml", None, changes)
-    work = Run(recipe, RunFolder(place / "run", recipe), **places)
+    folder = RunFolder(place / "run", recipe)
+    work = Run(recipe, folder, [places["data_dir"]], places["store_dir"])
     found = measured_stages(work, peak=0.5)
     assert list(found) == ["align_embedding", "contrastive_learning"]
     for stage in found.values():

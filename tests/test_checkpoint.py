@@ -231,7 +231,7 @@ def test_the_pooling_of_a_recipes_teacher(tmp_path):
     runs, given = [], {"teacher.source": str(folder), "teacher.dim": 12}
     for change in ({}, {"teacher.pooling": "max"}):
         recipe = load_recipe("msd_lab", "smoke", given | change)
-        runs.append(Run(recipe, SimpleNamespace(), None, tmp_path))
+        runs.append(Run(recipe, SimpleNamespace(), (), tmp_path))
     assert "pooling" not in runs[0].recipe.settings()["teacher"]
     assert [run.teacher_encoder.config.pooling for run in runs] == ["mean", "max"]
     prints = [run.teacher.fingerprint for run in runs]

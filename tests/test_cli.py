@@ -143,6 +143,7 @@ def test_missing_data(capsys, recipe, data, tmp_path):
     error = fails(capsys, "run", recipe, "--out", out, "--data", tmp_path / "none")
     assert "none" in error and "does not exist" in error
     command = ("run", recipe, "--out", out, "--data", data)
+    assert "more/parallel" in fails(capsys, *command, "--data", tmp_path / "more")
     error = fails(capsys, *command, "--set", 'data.languages=["fr"]')
     assert "<corpus>.en-fr.tsv.gz" in error and "parallel/train" in error
     (data / "sts" / "made.dev.de.tsv.gz").unlink()

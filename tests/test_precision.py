@@ -38,12 +38,12 @@ def test_a_run_goes_on_with_the_precision_it_measured(tmp_path, monkeypatch):
     name = "keras_msd.recipes.runs.run.faster_precision"
     monkeypatch.setattr(name, lambda: "bfloat16")
     folder = RunFolder(tmp_path, recipe)
-    first = Run(recipe, folder, None, tmp_path)
+    first = Run(recipe, folder, (), tmp_path)
     assert first.precision == "bfloat16"
     folder.claim({"computes_in": first.precision})
     write_json(tmp_path / "stages/pairs/done.json", {"result": {}})
     monkeypatch.setattr(name, lambda: "float32")
-    again = Run(recipe, RunFolder(tmp_path, recipe), None, tmp_path)
+    again = Run(recipe, RunFolder(tmp_path, recipe), (), tmp_path)
     assert again.precision == "bfloat16"
     given = load_recipe("msd_lab", "smoke")
-    assert Run(given, folder, None, tmp_path).precision == "float32"
+    assert Run(given, folder, (), tmp_path).precision == "float32"

@@ -19,6 +19,7 @@ from keras_msd.recipes.runs.parallel_files import (
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.recipes.stages import pair_data
 
 
 def test_recipes_name_corpora_of_the_catalogue():
@@ -100,6 +101,31 @@ def test_every_format_is_found(place, tmp_path):
         development_pairs(recipe, tmp_path)
 
 
+def test_pairs_come_from_several_folders_and_from_lexicons_named(place, tmp_path):
+    """Files of the same name would share draws and limits, so they are refused."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    pairs = [(f"An English line {i}.", f"Eine Zeile {i}.") for i in range(3)]
+    for folder, name in (
+        (first / "parallel/train", "a.en-de.tsv.gz"),
+        (second / "parallel/train", "b.en-de.tsv.gz"),
+        (second / "lexicon", "words.en-de.tsv.gz"),
+    ):
+        write_rows(folder / name, pairs)
+
+    def names(**overrides):
+        recipe = small(place, **overrides)
+        run = Run(recipe, SimpleNamespace(), [first, second], tmp_path)
+        return [corpus_of(path.name) for path in run.training_files()]
+
+    assert names() == ["a", "b"]
+    assert names(**{"data.corpora": ["a", "words"]}) == ["a", "words"]
+    with pytest.raises(InputError, match=r"there are a, b, words"):
+        names(**{"data.corpora": ["a", "wrods"]})
+    write_rows(second / "parallel/train/a.en-de.tsv.gz", pairs)
+    with pytest.raises(InputError, match=r"differ in their names.*first.*second"):
+        names()
+
+
 @pytest.mark.parametrize(
     ("overrides", "parts"),
     [
@@ -115,6 +141,7 @@ def test_every_format_is_found(place, tmp_path):
             {"data.corpora": ["some"]},  # its third stage takes the other one
             ["`stages.teach_student.corpora`", "`other`"],
         ),
+        ({"data.weights": {"som": 0.5}}, ["`data.weights`", "`som`", "mean `some`?"]),
         ({"data.languages": ["de", "fr"]}, ["for `fr`", "<corpus>.en-fr.tsv.gz"]),
         ({"evaluate.languages.tatoeba": ["fra"]}, ["tatoeba.fra-eng.tsv.gz"]),
     ],
@@ -162,7 +189,7 @@ def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
 
     recipe = small(place, **overrides)
     folder = SimpleNamespace(step=lambda name: place / "steps" / name)
-    ours = Run(recipe, folder, place / "data", place / "store")
+    ours = Run(recipe, folder, [place / "data"], place / "store")
     take_pairs(ours, folder.step("pairs"))
     if message is None:
         check_stages(ours)
@@ -193,14 +220,35 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
 
     recipe = small(place, **changes)
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
-    ours = Run(recipe, folder, tmp_path, tmp_path)
+    ours = Run(recipe, folder, [tmp_path], tmp_path)
     take_pairs(ours, folder.step("pairs"))
     table = ours.texts_of(recipe.stages.teach_assistant)
     sizes = {corpus_of(file.name): file.stop - file.start for file in table.files}
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
 
 
+def test_weights_of_corpora_are_those_of_their_files(place, monkeypatch):
+    class Table(list):
+        files = tuple(
+            SimpleNamespace(name=f"{name}.tsv.gz")
+            for name in ("some.en-de", "other.en-de", "some.en-fr")
+        )
+
+    given = []
+    monkeypatch.setattr(pair_data, "batches_of", lambda *_, **it: given.append(it))
+    kind = SimpleNamespace(guides=lambda fit: {})
+    monkeypatch.setattr(pair_data, "STAGE_KINDS", {"teach_student": kind})
+    for weights in (None, {"some": 0.5, "third": 2.0}):
+        recipe = small(place, **{"data.weights": weights} if weights else {})
+        run = SimpleNamespace(recipe=recipe, table=lambda settings: Table(range(99)))
+        settings = recipe.stages["teach_student"]
+        name = "teach_student"
+        pair_data.pair_data(SimpleNamespace(run=run, name=name, settings=settings))
+    half = {f"some.en-{code}.tsv.gz": 0.5 for code in ("de", "fr")}
+    assert [one["weights"] for one in given] == [None, half]
+
+
 def test_a_published_saved_model_is_a_teacher_without_an_encoder(place, tmp_path):
     (tmp_path / "saved_model.pb").touch()
     recipe = small(place, **{"teacher.source": str(tmp_path)})
-    assert Run(recipe, SimpleNamespace(), None, tmp_path).teacher_encoder is None
+    assert Run(recipe, SimpleNamespace(), (), tmp_path).teacher_encoder is None

@@ -101,7 +101,7 @@ def test_labels_may_change_and_the_rest_may_not(begun):
 
 def test_facts_of_a_run(tmp_path):
     recipe = load_recipe("xkd_lab", "smoke")
-    ours = Run(recipe, RunFolder(tmp_path, recipe), None, tmp_path)
+    ours = Run(recipe, RunFolder(tmp_path, recipe), (), tmp_path)
     ours_alone = {"code": code_digest(PLAN), "computes_in": "float32", "files": {}}
     assert facts(ours) == environment() | ours_alone
     assert {"code", "backend", "libraries"} <= facts(ours).keys()

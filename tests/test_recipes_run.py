@@ -253,7 +253,7 @@ def other_run(place, overrides, **moved):
     recipe = load_recipe(place / "small.toml", "smoke", overrides)
     stages = place / "finished" / "stages"
     folder = SimpleNamespace(step=lambda name: moved.get(name, stages / name))
-    return Run(recipe, folder, place / "data", place / "store")
+    return Run(recipe, folder, [place / "data"], place / "store")
 
 
 def test_ridge_start_is_the_closed_form(place, finished):

@@ -49,7 +49,7 @@ def test_scores_and_sizes_before_and_after(tmp_path):
 def test_every_student_is_trimmed(tmp_path):
     recipe = load_recipe("msd_lab", "smoke", {"trim.half.keep": 0.5})
     folder = SimpleNamespace(step=tmp_path.joinpath)
-    names = {step.name for step in plan(Run(recipe, folder, None, tmp_path))}
+    names = {step.name for step in plan(Run(recipe, folder, (), tmp_path))}
     for model in ("student", "student_small"):
         trim = f"trim_{model}_half"
         assert {trim, f"score_{trim}", f"keep_{model}_trimmed_half"} <= names

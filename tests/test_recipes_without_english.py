@@ -80,7 +80,7 @@ def test_only_what_is_asked_for_is_read(place):
 
 def test_held_out_sentences_of_each_pair(place):
     recipe = load_recipe(NAME, "smoke", CHANGES)
-    work = Run(recipe, RunFolder(place / "none", recipe), place / "data", place)
+    work = Run(recipe, RunFolder(place / "none", recipe), [place / "data"], place)
     texts, queries = held_out(work)
     assert [language for _, language in queries] == ["de", "fr"]
     assert {sentences(1, 2)[0], german(sentences(1, 21)[0])} <= {*texts}

@@ -151,7 +151,7 @@ def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
     recipe = load_recipe(name, "smoke", TINY | dict(changes))
     stages = place / run_folder / "stages"
     folder = SimpleNamespace(step=stages.joinpath, path=place / run_folder)
-    ours, keys = Run(recipe, folder, None, place / "store"), {}
+    ours, keys = Run(recipe, folder, (), place / "store"), {}
     for step in plan(ours):
         keys[step.name] = step_key(ours, step, keys)
     return keys
@@ -264,7 +264,7 @@ def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
 def shared(place, tmp_path, record=None):
     """Return the sharing of a run in a new folder, and the steps of that run."""
     recipe = load_recipe(NAMES[1], "smoke", TINY)
-    ours = Run(recipe, RunFolder(tmp_path / "run", recipe), None, place / "store")
+    ours = Run(recipe, RunFolder(tmp_path / "run", recipe), (), place / "store")
     return SharedSteps(ours, place / "store" / "steps"), plan(ours)
 
 
@@ -311,7 +311,7 @@ def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
 def test_what_rests_on_an_unknown_step_is_not_shared(place):
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     folder = SimpleNamespace(step=(place / "alone/stages").joinpath)
-    ours = Run(recipe, folder, None, place / "store")
+    ours = Run(recipe, folder, (), place / "store")
     made = plan(ours)[0]
     assert step_key(ours, made, {})
     more = Step("made_data", "tokens", partial(made.action, other=1))
@@ -328,7 +328,7 @@ def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
     begun = load_recipe("lealla_lab", "smoke", {"student.start": "ridge"})
     for recipe in [*(load_recipe(name, "smoke") for name in recipe_files()), begun]:
         folder = SimpleNamespace(step=tmp_path.joinpath)
-        for step in plan(Run(recipe, folder, None, tmp_path)):
+        for step in plan(Run(recipe, folder, (), tmp_path)):
             action, given = step.action.func, step.action.keywords
             seen.add(action.__name__)
             if reads := reads_of(step.action):
@@ -347,7 +347,7 @@ def test_what_runs_in_a_step_is_in_its_key(runs):
     """Whatever module of ours a step executed, its key must have that code."""
     place, ran = runs
     recipe = load_recipe(NAMES[1], "smoke", TINY)
-    ours = Run(recipe, RunFolder(place / "alone", recipe), None, place / "other_store")
+    ours = Run(recipe, RunFolder(place / "alone", recipe), (), place / "other_store")
     keyed = {step.name: step.action for step in plan(ours) if reads_of(step.action)}
     assert keyed.keys() <= ran.keys()
     for name, action in keyed.items():

@@ -31,7 +31,11 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Folder with parallel/, sts/, tatoeba/.")
+    list[Path] | None,
+    typer.Option(
+        "--data",
+        help="Folder with parallel/, sts/, tatoeba/; again for more parallel/train/.",
+    ),
 ]
 Store = Annotated[
     Path | None,

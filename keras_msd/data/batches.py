@@ -118,6 +118,7 @@ class PairBatches(Batches):
         drop_remainder: Leave out the last, smaller batch of an epoch.
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
+        weights: By the name of a file: a factor of its share of the draws.
         **kwargs: `workers` and `max_queue_size` of `PyDataset`.
 
     Attributes:
@@ -153,6 +154,7 @@ class PairBatches(Batches):
         drop_remainder: bool = True,
         start: int = 0,
         multiple: int = MULTIPLE,
+        weights: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -170,6 +172,7 @@ class PairBatches(Batches):
             temperature,
             drop_remainder,
             multiple,
+            weights,
         )
         self.max_length, self.multiple = self.table.max_length, multiple
         self.position = start
@@ -191,6 +194,7 @@ class PairBatches(Batches):
             self.table.key,
             repr((batch_size, token_budget, seed, temperature, drop_remainder)),
             repr((multiple, start)),
+            *([repr(sorted(weights.items()))] if weights else ()),
             *(
                 part
                 for name, (store, side) in sorted(guides.items())

@@ -6,7 +6,7 @@ a permutation of the file to a row. Nothing is kept between draws, so that the s
 the sampler is one integer and its memory does not grow with the corpus.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -119,15 +119,23 @@ class EpochOrder:
         sizes: Rows of each file; files follow one another in the table.
         seed: Chooses all permutations.
         temperature: See `file_shares`.
+        weights: Of each file: its share is multiplied by it.
     """
 
     def __init__(
-        self, sizes: Sequence[int], seed: int = 0, temperature: float = float("inf")
+        self,
+        sizes: Sequence[int],
+        seed: int = 0,
+        temperature: float = float("inf"),
+        weights: Sequence[float] | None = None,
     ) -> None:
         self.sizes = np.asarray(sizes, np.int64)
         self.seed = seed
         self.total = int(self.sizes.sum())
-        self.quotas = quotas(file_shares(sizes, temperature), self.total)
+        shares = file_shares(sizes, temperature)
+        if weights is not None:
+            shares = shares * weights / np.dot(shares, weights)
+        self.quotas = quotas(shares, self.total)
         self._first_row = np.cumsum(self.sizes) - self.sizes
         self._quota_ends = np.cumsum(self.quotas)
 
@@ -162,10 +170,12 @@ class BatchStream:
         temperature: See `file_shares`.
         drop_remainder: Leave out the last, smaller batch of an epoch.
         multiple: Padded lengths are multiples of this.
+        weights: By the name of a file: a factor of its share of the draws, 1 where it
+            is not named.
 
     Raises:
-        InputError: A number is out of range, or there are fewer pairs than a batch
-            needs.
+        InputError: A number is out of range, there are fewer pairs than a batch needs,
+            or no file has a name in `weights`.
     """
 
     def __init__(
@@ -177,13 +187,15 @@ class BatchStream:
         temperature: float = float("inf"),
         drop_remainder: bool = True,
         multiple: int = MULTIPLE,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         at_least(1, batch_size=batch_size, multiple=multiple)
         if token_budget is not None:
             least = least_budget(table.max_length, multiple)
             at_least(least, token_budget=token_budget)
         sizes = [file.stop - file.start for file in table.files]
-        self.order = EpochOrder(sizes, seed, temperature)
+        factors = None if weights is None else _factors(table.files, weights)
+        self.order = EpochOrder(sizes, seed, temperature, factors)
         self.table, self.seed, self.multiple = table, seed, multiple
         self.batch_size, self.token_budget = batch_size, token_budget
         self.draws = len(table)
@@ -264,6 +276,18 @@ class BatchStream:
         count = len(batches)
         seed = mix(self.seed, 3, epoch, window)
         return [batches[i] for i in permutation(np.arange(count), count, seed)]
+
+
+def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:
+    """Return the weight of each file."""
+    names = [file.name for file in files]
+    for name, weight in weights.items():
+        if name not in names or not 0 < weight < float("inf"):
+            raise InputError(
+                "`weights` must have a number above 0 for the name of a file. Received:"
+                f" {name!r}: {weight!r}; the files are {', '.join(names)}."
+            )
+    return [weights.get(name, 1.0) for name in names]
 
 
 def _budget_cuts(source: np.ndarray, target: np.ndarray, budget: int) -> list[int]:

@@ -51,7 +51,7 @@ def check(run: Run) -> None:
         for file in run.training_pairs():
             for side in ("source", run.target_side):
                 check_reads(run.teacher, side, file)
-        sizes = file_sizes(recipe, run.data_dir)
+        sizes = file_sizes(recipe, *run.data_dirs)
         _same(run, "pairs", "sizes", sizes, "files of the data folder")
     _same(run, "teacher_vectors", "fingerprint", run.teacher.fingerprint, "teacher")
 

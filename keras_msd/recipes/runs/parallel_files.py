@@ -18,13 +18,21 @@ def corpus_of(name: str) -> str:
     return stem[: match.start()] if match and languages_of(Path(name)) else stem
 
 
-def training_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
+def training_pairs(recipe: Recipe, *data_dirs: Path) -> list[PairFile]:
     """Return the recipe's corpora, language after language.
 
+    Those of parallel/train/, all where the recipe names none; and those of lexicon/,
+    words and short phrases, that it names.
+
     Raises:
-        InputError: The folder, a language or a corpus is not there.
+        InputError: A folder, a language or a corpus is not there, or two folders have
+            a file of the same name.
     """
-    return _pairs(recipe, data_dir / "parallel" / "train", recipe.data.corpora)
+    corpora = recipe.data.corpora
+    folders = [folder / "parallel" / "train" for folder in data_dirs]
+    lexicons = [folder / "lexicon" for folder in data_dirs] if corpora else []
+    folders += [folder for folder in lexicons if folder.is_dir()]
+    return _pairs(recipe, folders, corpora)
 
 
 def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
@@ -33,18 +41,18 @@ def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
     Raises:
         InputError: The folder or a language is not there.
     """
-    return _pairs(recipe, data_dir / "parallel" / "dev")
+    return _pairs(recipe, [data_dir / "parallel" / "dev"])
 
 
-def training_files(recipe: Recipe, data_dir: Path) -> list[Path]:
+def training_files(recipe: Recipe, *data_dirs: Path) -> list[Path]:
     """Return the paths of the recipe's corpora, each once."""
-    files = training_pairs(recipe, data_dir)
+    files = training_pairs(recipe, *data_dirs)
     return list(dict.fromkeys(path for file in files for path in file.paths))
 
 
-def file_sizes(recipe: Recipe, data_dir: Path) -> dict[str, int]:
+def file_sizes(recipe: Recipe, *data_dirs: Path) -> dict[str, int]:
     """Return the size in bytes of every training file, by name."""
-    files = training_files(recipe, data_dir)
+    files = training_files(recipe, *data_dirs)
     return {path.name: path.stat().st_size for path in files}
 
 
@@ -67,8 +75,12 @@ def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:
             )
 
 
-def _pairs(recipe: Recipe, folder: Path, corpora: Sequence[str] = ()) -> list[PairFile]:
-    found = read_pairs(existing_folder(folder, "folder of parallel files")).files
+def _pairs(
+    recipe: Recipe, folders: Sequence[Path], corpora: Sequence[str] = ()
+) -> list[PairFile]:
+    places = [existing_folder(folder, "folder of parallel files") for folder in folders]
+    found = read_pairs(places).files
+    _check_names(found)
     asked = {language_pair(code): code for code in recipe.data.languages}
     files = [it for pair in asked for it in found if it.languages == pair]
     if corpora:
@@ -82,7 +94,23 @@ def _pairs(recipe: Recipe, folder: Path, corpora: Sequence[str] = ()) -> list[Pa
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs parallel "
             f"files for {', '.join(f'`{asked[pair]}`' for pair in absent)}, and there "
             f"are none. Looked for: {files_of}, or the same in another format, in "
-            f"`{folder}`. Put one there, or change `data.languages` or "
+            f"{', '.join(f'`{place}`' for place in places)}. Put one there, or change "
+            "`data.languages` or "
             "`data.corpora`."
         )
     return files
+
+
+def _check_names(files: Iterable[PairFile]) -> None:
+    """Raise `InputError` if files of two folders have one name.
+
+    Draws, limits and messages go by names.
+    """
+    known: dict[str, Path] = {}
+    for path in (path for file in files for path in file.paths):
+        other = known.setdefault(path.name, path)
+        if other != path:
+            raise InputError(
+                "Parallel files of several folders must differ in their names. "
+                f"Received: `{other}` and `{path}`. Rename one, or give one folder."
+            )

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ class Run:
     Args:
         recipe: What to do.
         folder: Where its steps leave their files.
-        data_dir: The data folder, for recipes that read one.
+        data_dirs: The data folders, for recipes that read any; evaluation sets and
+            held-out pairs are in the first.
         store_dir: Parent of the guide stores.
         checkpoint_minutes: Time between two checkpoints of a stage.
         profile: Whether stages say what their time went into.
@@ -50,7 +52,7 @@ class Run:
         self,
         recipe: Recipe,
         folder: RunFolder,
-        data_dir: Path | None,
+        data_dirs: Sequence[Path],
         store_dir: Path,
         checkpoint_minutes: float = 5.0,
         profile: bool = False,
@@ -59,7 +61,7 @@ class Run:
         self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
         self.checkpoint_minutes = checkpoint_minutes
         self.profile, self.tensorboard = profile, tensorboard
-        self._given_data = data_dir
+        self._given_data = tuple(data_dirs)
 
     @cached_property
     def precision(self) -> str:
@@ -72,9 +74,14 @@ class Run:
     @property
     def data_dir(self) -> Path:
         """The folder with `parallel/`, `sts/`, `tatoeba/`."""
+        return self.data_dirs[0]
+
+    @property
+    def data_dirs(self) -> tuple[Path, ...]:
+        """That folder, and others with `parallel/train/`, perhaps `lexicon/`."""
         if self.recipe.data.kind == "made":
-            return self.folder.step("made_data") / "data"
-        if self._given_data is None:
+            return (self.folder.step("made_data") / "data",)
+        if not self._given_data:
             raise InputError(
                 f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
                 "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
@@ -84,12 +91,12 @@ class Run:
         return self._given_data
 
     def training_pairs(self) -> list[PairFile]:
-        """Return the parallel files of the data folder that the recipe names."""
-        return training_pairs(self.recipe, self.data_dir)
+        """Return the parallel files of the data folders that the recipe names."""
+        return training_pairs(self.recipe, *self.data_dirs)
 
     def training_files(self) -> list[Path]:
         """Return the paths of the recipe's corpora, each once."""
-        return training_files(self.recipe, self.data_dir)
+        return training_files(self.recipe, *self.data_dirs)
 
     def evaluation_files(self) -> list[Path]:
         """Return the files that scoring reads."""

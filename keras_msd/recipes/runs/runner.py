@@ -29,7 +29,7 @@ def run(
     name_or_path: str | Path,
     out_dir: str | Path | None = None,
     scale: str | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: str | Path | Sequence[str | Path] | None = None,
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     share_steps: bool = False,
@@ -49,7 +49,8 @@ def run(
         out_dir: The run's own folder; by default `runs/<name>`.
         scale: "smoke", "demo", "lab" or "paper"; `None` takes the recipe's default.
         data_dir: Folder with `parallel/`, `sts/` and `tatoeba/`, for recipes that read
-            one.
+            one; or several: of the others only `parallel/train/` and `lexicon/` are
+            read.
         store_dir: Parent of the guide stores; by default `$KERAS_MSD_CACHE`, else the
             user's cache folder.
         overrides: Values by dotted key over those of the recipe.
@@ -93,10 +94,10 @@ def run(
 
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
     folder = RunFolder(where, recipe)
-    data = Path(data_dir) if data_dir else None
+    data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
     store = Path(store_dir or default_store_dir())
     options = checkpoint_minutes, profile, tensorboard
-    work = Run(recipe, folder, data, store, *options)
+    work = Run(recipe, folder, [Path(it) for it in data], store, *options)
     do: Callable[[Step], dict[str, Any]] = partial(perform, work)
     if share_steps:
         from keras_msd.recipes.steps.shared import SharedSteps
@@ -143,7 +144,7 @@ def run_all(
     names: Iterable[str | Path] | None = None,
     scale: str | None = "smoke",
     out_dir: str | Path | None = None,
-    data_dir: str | Path | None = None,
+    data_dir: str | Path | Sequence[str | Path] | None = None,
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:

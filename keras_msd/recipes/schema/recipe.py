@@ -97,6 +97,7 @@ class DataSettings(Settings):
     `languages` has `fr` for pairs of English and French, `de-fr` for German and French.
     `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
     Limits count pairs after cleaning; an absent limit takes everything.
+    `weights` are factors of the draws by corpus, 1 where it is not named.
     `sts_train_rows` of a made STS set are for `regress_similarity`, `nli_rows` of made
     inference for `classify_inference`.
     """
@@ -109,6 +110,7 @@ class DataSettings(Settings):
     max_characters: Count = 250
     max_length: Annotated[int, Field(ge=4)] = 128
     temperature: Positive = float("inf")
+    weights: dict[str, Positive] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     sts_train_rows: Annotated[int, Field(ge=0)] = 0
     nli_rows: Count | None = None

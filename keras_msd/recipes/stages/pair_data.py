@@ -8,7 +8,7 @@ import keras
 from keras_msd.checks import at_least
 from keras_msd.data.order import BatchStream, least_budget
 from keras_msd.evaluate.rows import score_row
-from keras_msd.recipes.runs.parallel_files import check_corpora
+from keras_msd.recipes.runs.parallel_files import check_corpora, corpus_of
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.updates import FullBatches, full_batches, updates
 from keras_msd.recipes.schema.settings import PairStageSettings
@@ -40,7 +40,14 @@ def pair_data(fit: Fit) -> Data:
     guides = STAGE_KINDS[fit.name].guides(fit).items()
     stores = {name: (run.store(guide), side) for name, (guide, side) in guides}
     size, budget = fit.settings.batch_size, fit.settings.token_budget
-    order = {"temperature": run.recipe.data.temperature, "token_budget": budget}
+    factors = run.recipe.data.weights or {}
+    names = [file.name for file in table.files if corpus_of(file.name) in factors]
+    weights = {name: factors[corpus_of(name)] for name in names}
+    order = {
+        "temperature": run.recipe.data.temperature,
+        "token_budget": budget,
+        "weights": weights or None,
+    }
     batches = batches_of(PAIRS, fit, table, guides=stores, **order)
     if budget is None:
         return Data("pairs", full_batches(fit.name, size, len(table)), batches)
@@ -127,7 +134,9 @@ def score_curve(fit: Fit, steps: int, history: dict[str, Any]) -> Any:
 
 def check_corpora_of(run: Run, name: str, settings: PairStageSettings) -> None:
     """Raise `InputError` unless the corpora of a stage are in the data folder."""
-    check_corpora(f"stages.{name}.corpora", settings.corpora, run.training_pairs())
+    files = run.training_pairs()
+    check_corpora(f"stages.{name}.corpora", settings.corpora, files)
+    check_corpora("data.weights", list(run.recipe.data.weights or ()), files)
 
 
 def check_updates(run: Run, name: str, settings: PairStageSettings) -> None:

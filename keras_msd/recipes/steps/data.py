@@ -53,7 +53,7 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
         "pairs": len(table),
         "counts": table.counts,
         "key": table.key,
-        "sizes": file_sizes(run.recipe, run.data_dir),
+        "sizes": file_sizes(run.recipe, *run.data_dirs),
     }
 
 

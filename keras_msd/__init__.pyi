@@ -11,6 +11,9 @@ from keras_msd import (
     export as export,
 )
 from keras_msd import (
+    index as index,
+)
+from keras_msd import (
     layers as layers,
 )
 from keras_msd import (
@@ -42,7 +45,12 @@ from keras_msd import (
 )
 from keras_msd.checkpoints.loading import load_encoder as load_encoder
 from keras_msd.checks import InputError as InputError
+from keras_msd.evaluate import (
+    callbacks as callbacks,
+)
 from keras_msd.evaluate.nearest import search as search
+from keras_msd.index.build import build_index as build_index
+from keras_msd.index.index import Index as Index
 from keras_msd.models.encoder import Encoder as Encoder
 from keras_msd.models.encoder import new_encoder as new_encoder
 from keras_msd.models.student import (

@@ -1,10 +1,13 @@
-"""Vectors of length one, rows of token ids as one batch, and any items in chunks."""
+"""What gives vectors of text; vectors of length one; token ids as one batch; chunks."""
 
+import abc
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+
+from keras_msd.checks import InputError, at_least, explained, sentences
 
 Item = TypeVar("Item")
 
@@ -52,3 +55,95 @@ def pad_batch(
     if len(ids):
         token_ids[mask] = np.concatenate([np.asarray(row, np.int32) for row in ids])
     return {"token_ids": token_ids, "padding_mask": mask.astype(np.int32)}
+
+
+class TextEncoder(abc.ABC):
+    """What encoders and artefacts share: text in, vectors out.
+
+    Arguments are also known by the names that they have in sentence-transformers.
+    """
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """Width of a sentence vector."""
+
+    @abc.abstractmethod
+    def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
+        """Return the vectors of checked sentences, float32 `(n, dim)`."""
+
+    def encode(
+        self,
+        texts: str | Iterable[str],
+        batch_size: int = 64,
+        normalize: bool = False,
+        progress: bool = True,
+        *,
+        normalize_embeddings: bool = False,
+        show_progress_bar: bool | None = True,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+    ) -> np.ndarray:
+        """Turn sentences into vectors.
+
+        Args:
+            texts: Sentences; any iterable of any length, empty strings included. Or a
+                single sentence.
+            batch_size: Sentences in a forward pass, or in one call of the runtime.
+            normalize: Scale the vectors to length one, if the model does not.
+            progress: Show a bar when it takes longer than a second.
+            normalize_embeddings: Another name of `normalize`.
+            show_progress_bar: Another name of `progress`; either hides the bar.
+            convert_to_numpy: Must be True.
+            convert_to_tensor: Must be False.
+
+        Returns:
+            float32 `(n, dim)`, in the order of `texts`; `(dim,)` for a single sentence.
+
+        Raises:
+            InputError: `texts` holds something else than valid Unicode, `batch_size` is
+                below 1, or a tensor is asked for. Of an encoder: JAX trains the network
+                at this moment. Of an artefact: it gives vectors of another shape than
+                its card says.
+        """
+        if convert_to_tensor or not convert_to_numpy:
+            raise InputError(
+                "`encode` returns a NumPy array. Received: "
+                f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
+                "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
+            )
+        at_least(1, batch_size=batch_size)
+        one = isinstance(texts, str)
+        listed = sentences([texts] if isinstance(texts, str) else texts)
+        shown = progress and bool(show_progress_bar)
+        vectors = self._vectors(listed, batch_size, shown)
+        if normalize or normalize_embeddings:
+            vectors = unit_rows(vectors)
+        return vectors[0] if one else vectors
+
+    def __call__(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
+        """Turn sentences into vectors; arguments as for `encode`."""
+        return self.encode(texts, **options)
+
+    def similarity(self, first: Any, second: Any) -> np.ndarray:
+        """Return the cosine of every vector of one set with every one of another.
+
+        Args:
+            first: Vectors `(n, dim)`, or a single one, `(dim,)`.
+            second: Vectors `(m, dim)`, or a single one.
+
+        Returns:
+            float32 `(n, m)`; 0 where a vector is zero.
+
+        Raises:
+            InputError: One of both is something else, such as text.
+        """
+        return self._unit(first) @ self._unit(second).T
+
+    def _unit(self, vectors: Any) -> np.ndarray:
+        rule = f"`similarity` takes vectors of {self.dim} numbers, as `encode` gives."
+        with explained(f"{rule} Received: {vectors!r:.60}.", ValueError, TypeError):
+            rows = np.atleast_2d(np.asarray(vectors, np.float32))
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise InputError(f"{rule} Received: shape {np.shape(vectors)}.")
+        return unit_rows(rows)

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+LARGEST_NAMED = 10_000  # divisor that messages look for
+
 
 class InputError(ValueError):
     """A mistake in what the user gave: it says the rule, what came, the repair.
@@ -54,7 +56,8 @@ def divides(divisor: dict[str, int], number: dict[str, int]) -> None:
     """Raise `InputError` unless the one named divisor divides the one named number."""
     (name, value), (of, total) = *divisor.items(), *number.items()
     if value < 1 or total % value:
-        fits = [k for k in range(1, total + 1) if total % k == 0][:12]
+        known = range(1, min(total, LARGEST_NAMED) + 1)
+        fits = [k for k in known if total % k == 0][:12]
         raise InputError(
             f"`{name}` must divide `{of}`. Received: {name}={value}, {of}={total}. "
             f"Use one of {', '.join(map(str, fits))}."
@@ -110,6 +113,9 @@ def explained(
     try:
         yield
     except errors as error:
+        asked = any(issubclass(kind, InputError) for kind in errors)
+        if isinstance(error, InputError) and not asked:
+            raise  # it is a ValueError, and says all already
         said = message if isinstance(message, str) else message(error)
         raise InputError(said) from error
 

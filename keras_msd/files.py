@@ -1,17 +1,33 @@
 """Files that appear complete or not at all, and hashes of what they hold."""
 
+import ctypes
+import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
+import sys
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from keras_msd import limits
 from keras_msd.checks import InputError, existing_file
+
+# What a process is writing, and what it is about to replace: name, machine, process.
+LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old)")
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
+# What says that nothing more can be written there; libraries only keep the words.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+FULL_WORDS = (*map(os.strerror, FULL), "disk is full")
+ANEW = "Write the file anew, or take a whole copy of it."
 
 
 @contextmanager
@@ -19,22 +35,49 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its name on success.
 
     The caller writes a file or a folder there. On an error nothing stays; a finished
-    folder replaces an older one of that name, also through a link to it.
+    folder replaces an older one of that name, also through a link to it. What a killed
+    process left beside `path` goes first.
+
+    Raises:
+        InputError: The disk is full, or nothing can be written there.
     """
     path = Path(path)
     if path.is_dir():
         path = path.resolve()  # "." has no name; a link to a folder stays a link
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    with room_for(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(".*"):
+            if (match := LEFT.fullmatch(left.name)) and match[1] == path.name:
+                if match[2] == _machine() and not _lives(int(match[3])):
+                    _clear(left, path)
+        temporary = _beside(path, "partial")
+        try:
+            yield temporary
+            _sync(temporary)
+            if path.is_dir():
+                _replace_folder(temporary, path)
+            else:
+                os.replace(temporary, path)
+            _sync_folder(path.parent)
+        finally:
+            remove(temporary)
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Turn the error of a full disk, whoever raises it, into an `InputError`."""
     try:
-        yield temporary
-        _sync(temporary)
-        if path.is_dir():
-            _replace_folder(temporary, path)
-        else:
-            os.replace(temporary, path)
-    finally:
-        remove(temporary)
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        number = getattr(error, "errno", None)
+        if number not in FULL and not any(words in str(error) for words in FULL_WORDS):
+            raise
+        raise InputError(
+            f"`{path}` could not be written ({error}). Free space on its disk, or give "
+            "a folder on another."
+        ) from error
 
 
 def remove(path: Path) -> None:
@@ -45,8 +88,48 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def clear_leftovers(folder: Path) -> None:
+    """Remove what killed processes left anywhere in a folder that is ours alone."""
+    for left in list(folder.rglob(".*")):
+        if match := LEFT.fullmatch(left.name):
+            _clear(left, left.with_name(match[1]))
+
+
+def _clear(left: Path, path: Path) -> None:
+    """Remove a leftover; what was about to be replaced takes its name again."""
+    if left.suffix == ".old" and not path.exists():
+        os.replace(left, path)
+    else:
+        remove(left)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    process = f"{_machine()}-{os.getpid()}"
+    return path.with_name(f".{path.name}.{process}.{uuid.uuid4().hex[:8]}.{kind}")
+
+
+@lru_cache
+def _machine() -> str:
+    """Return what tells apart machines, and containers that count processes anew."""
+    namespace = Path("/proc/self/ns/pid")
+    inside = os.readlink(namespace) if namespace.is_symlink() else ""
+    return digest(platform.node(), inside)[:8]
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
+
+
 def _replace_folder(new: Path, path: Path) -> None:
-    old = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+    if _exchange(new, path):  # what stood there is the temporary folder now
+        return
+    old = _beside(path, "old")
     try:
         os.replace(path, old)
         os.replace(new, path)
@@ -57,11 +140,40 @@ def _replace_folder(new: Path, path: Path) -> None:
             os.replace(old, path)
 
 
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step, which no kill can halve; tell whether it was done.
+
+    Python has no call for it, other systems than Linux and some file systems neither.
+    """
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    places = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
+    return rename(*places, RENAME_EXCHANGE) == 0
+
+
 def _sync(path: Path) -> None:
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    for file in files:
-        with open(file, "rb") as handle:
+    """Have the disk hold a file, or a folder with all that is in it."""
+    if path.is_dir():
+        # safetensors lets nobody but its user read; the folder's mode is the umask's.
+        mode = path.stat().st_mode & 0o666
+        for inner in path.iterdir():
+            if inner.is_file():
+                inner.chmod(mode)
+            _sync(inner)
+        _sync_folder(path)
+    elif path.is_file():
+        with open(path, "rb") as handle:
             os.fsync(handle.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # some systems cannot
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -73,48 +185,72 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
     """Read a TOML file; raise `InputError` naming what is wrong, with the repair."""
-    return _parsed(path, "TOML", tomllib.loads, repair)
+
+    def parse(text: str) -> Any:
+        points = max(line.count(".") for line in text.split("\n"))
+        limits.POINTS.check(points, f"`{path}`", repair)
+        return tomllib.loads(text)
+
+    text = decoded(read_bytes(path, limits.TOML, repair), f"`{path}`")
+    return _parsed(text, f"`{path}`", "TOML", parse, repair)
 
 
 def read_json(path: str | Path) -> Any:
     """Read a JSON file; raise `InputError` naming the line if it is not JSON."""
-    repair = "Write the file anew, or take a whole copy of it."
-    return _parsed(path, "JSON", json.loads, repair)
+    return parse_json(read_bytes(path, limits.JSON, ANEW), f"`{path}`")
+
+
+def parse_json(content: bytes, where: str) -> Any:
+    """Return what JSON says; raise `InputError`, naming the file, if it is none."""
+    limits.JSON.check(len(content), where, ANEW)
+    return _parsed(decoded(content, where), where, "JSON", json.loads, ANEW)
+
+
+def read_bytes(path: str | Path, limit: limits.Limit, repair: str) -> bytes:
+    """Read a file; raise `InputError` if it is missing or too large."""
+    path = existing_file(path)
+    limit.check(path.stat().st_size, f"`{path}`", repair)
+    return path.read_bytes()
+
+
+def decoded(content: bytes, where: str) -> str:
+    """Return text with one kind of line end; raise `InputError` if it is not UTF-8."""
+    try:
+        return content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{where} is not UTF-8 at byte {error.start}. Save it as UTF-8."
+        ) from error
 
 
 def _parsed(
-    path: str | Path, language: str, parse: Callable[[str], Any], repair: str
+    text: str, where: str, language: str, parse: Callable[[str], Any], repair: str
 ) -> Any:
-    path = existing_file(path)
+    value = None
     try:
-        return parse(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"`{path}` is not UTF-8 at byte {error.start}. Save it as UTF-8."
-        ) from error
+        value = parse(text)
+        depth = nesting(value)
+    except InputError:
+        raise
     except ValueError as error:  # the errors of both languages are such
-        message = f"`{path}` is not valid {language}: {error}. {repair}"
+        message = f"{where} is not valid {language}: {error}. {repair}"
         raise InputError(message) from error
+    except RecursionError:
+        depth = sys.getrecursionlimit()
+    limits.NESTING.check(depth, where, repair)
+    return value
 
 
-def read_meta(path: Path, version: int, what: str) -> dict[str, Any]:
-    """Read the JSON that describes a folder of ours.
-
-    Args:
-        path: The file in the folder.
-        version: The format that this library reads.
-        what: What the folder holds, for messages.
-
-    Raises:
-        InputError: It is not there, no JSON, or of another version.
-    """
-    meta = read_json(path)
-    if meta.get("version") != version:
-        raise InputError(
-            f"`{path.parent}` holds {what} in format {meta.get('version')}; this "
-            f"library reads format {version}. Delete the folder; it is built again."
-        )
-    return meta
+def nesting(value: Any) -> int:
+    """Return how many tables and lists lie inside each other, one past the limit."""
+    level, depth = [value], 0
+    while depth <= limits.NESTING.most:
+        tables = [item.values() for item in level if isinstance(item, dict)]
+        lists = [item for item in level if isinstance(item, list)]
+        if not tables and not lists:
+            break
+        level, depth = list(chain(*tables, *lists)), depth + 1
+    return depth
 
 
 def read_table(path: str | Path, what: str = "file") -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Names of a package that load their module when they are first asked for."""
+"""Names that load their module when asked for, and what runs after a foreign import."""
 
 import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ def lazy_names(
 
     What it offers stands in the stub beside its `__init__.py`, where type checkers and
     editors read it, too: `from keras_msd.data.pair import Pair as Pair`; a module of
-    the package itself, which is no part of `__all__`, as `from keras_msd import data as
-    data`.
+    the package itself as `from keras_msd import data as data`.
 
     Args:
         package: The package's `__name__`.
@@ -38,11 +38,47 @@ def lazy_names(
         return getattr(import_module(modules[name]), name)
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*own, *modules})
 
-    public = [
-        name
-        for name, module in modules.items()
-        if module != package and not name.startswith("__")
-    ]
-    return getattribute, names, public
+    return getattribute, names, [name for name in modules if not name.startswith("__")]
+
+
+class AtImport:
+    """Finds one module as Python does, and has a function run it where it is imported.
+
+    It stands in `sys.meta_path`. Who only looks for the module runs nothing.
+
+    Args:
+        name: The module.
+        run: Given what executes the module, and the module.
+    """
+
+    def __init__(self, name: str, run: Callable[[Callable[[Any], None], Any], None]):
+        self.name, self.run = name, run
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return where the module is, None for any other module."""
+        spec = PathFinder.find_spec(name) if name == self.name else None
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader  # of this module, and of no other
+            execute = loader.exec_module
+            loader.exec_module = lambda module: self.run(execute, module)
+        return spec
+
+
+def import_with(name: str, *modules: str) -> None:
+    """Import modules as soon as another one is imported; now if that is done."""
+
+    def run(execute: Callable[[Any], None], module: Any) -> None:
+        execute(module)
+        sys.meta_path.remove(finder)
+        for other in modules:
+            import_module(other)
+
+    if sys.modules.get(name):  # None: it must not be imported
+        for other in modules:
+            import_module(other)
+        return
+    finder = AtImport(name, run)
+    sys.meta_path.insert(0, finder)

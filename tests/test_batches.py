@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -12,6 +13,7 @@ from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
+from keras_msd.data.batches import guide_rows
 from keras_msd.data.order import BatchStream
 
 
@@ -278,3 +280,37 @@ def test_fit_draws_the_stream_in_order_without_tensorflow(tmp_path):
         text=True,
     )
     assert done.stdout.split() == ["True", "True", "True", "15", "3"], done.stderr
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "other table", "vectors"])
+def test_damaged_row_numbers_and_vectors_are_made_again(table, tmp_path, damage):
+    guide = HashGuide()
+
+    def rows():
+        store = GuideStore(guide, tmp_path / "store")
+        return store, guide_rows(table, store, "target")
+
+    store, whole = rows()
+    whole = np.array(whole)  # it is mapped
+    (path,) = table.folder.glob("rows/*.i64")
+    data = path.read_bytes()
+    vectors = store.vectors(whole)
+    if damage == "vectors":
+        path = store.folder / "vectors.f32"
+        data = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(data[:-8])
+    elif damage == "other table":
+        pairs = Pairs.from_list(reversed(list(table.texts)))
+        other = PairTable.build(pairs, WordTokenizer(), tmp_path / "o", max_length=32)
+        guide_rows(other, store, "target")
+        path.write_bytes((other.folder / "rows" / path.name).read_bytes())
+    else:
+        path.write_bytes(data[:8] + bytes([data[8] ^ 1]) + data[9:])
+    asked = len(guide.asked)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        store, again = rows()
+    np.testing.assert_array_equal(again, whole)
+    np.testing.assert_array_equal(store.vectors(again), vectors)
+    assert (len(guide.asked) > asked) == (len(said) == 1) == (damage == "vectors")

@@ -132,18 +132,24 @@ def test_damaged_files(artefact):
     fails(artefact, "lacks the file 'model.bin'")
 
 
+def test_a_threshold_is_whole(encoder, tmp_path, plain_format):
+    with pytest.raises(InputError, match="`threshold` must be.*`recall` is missing"):
+        encoder.export(tmp_path / "art", "plain", threshold={"cosine": 0.5})
+    assert not (tmp_path / "art").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "not valid JSON"),
         (b"{", "not valid JSON"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"[" * 100_000, "recursion|not valid JSON"),
+        (b"[" * 100_000, "inside each other|not valid JSON"),
         (b'{"dim": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (b"[]", "must be a table of settings"),
         (b"null", "must be a table of settings"),
         (b"{}", "The key `card_version` is missing"),
-        (b" " * (2**22 + 1), "at most 4194304 bytes"),
+        (b" " * (2**22 + 1), "at most 4,194,304"),
     ],
 )
 def test_cards_that_are_none(artefact, content, message):
@@ -166,6 +172,7 @@ FILE = {"bytes": 7, "sha256": "0" * 64}
         ({"format": 3}, "`format`"),
         ({"format": "pickle"}, "`format` must be one of 'saved_model'"),
         ({"files": []}, "`files`"),
+        ({"threshold": {"cosine": "0.6"}}, "`threshold.cosine`: .* Received: '0.6'"),
         ({"files": {}}, "must list the model `model.bin`"),
         ({"files": {"model.bin": {}}}, "`files.model.bin.bytes` is missing"),
         ({"files": {"model.bin": FILE | {"bytes": 7.5}}}, "`files.model.bin.bytes`"),
@@ -211,7 +218,7 @@ def test_vectors_of_another_width(artefact):
         load_artefact(artefact).encode(["one"])
     change(artefact, dim=16)
     loaded = load_artefact(artefact)
-    for texts, message in (("one", "a list of"), ([1], "must hold strings")):
+    for texts, message in ((b"one", "a list of"), ([1], "must hold strings")):
         with pytest.raises(InputError, match=message):
             loaded.encode(texts)
 

@@ -1,11 +1,11 @@
-"""Networks are neither compiled nor traced anew for every padded length."""
+"""Networks: shapes known beforehand, nothing compiled or traced for every length."""
 
 from types import SimpleNamespace
 
 import keras
 import pytest
 
-from keras_msd.models.network import use_xla
+from keras_msd.models.network import build_model, use_xla, weight_shapes
 from keras_msd.stages.imitation import TeachAssistant
 from keras_msd.testing import tiny_encoder
 
@@ -52,3 +52,20 @@ def test_encode_traces_a_network_once(tokenizer, monkeypatch, guide):
     for texts in (["a cat"], ["a", "b"], ["a dog and a cat"] * 300, [""]):
         assert len(encoder.encode(texts)) == len(texts)
     assert traced == [encoder.model]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"bottleneck_dim": 4, "word_branch": True, "projection_dim": 6},
+        {"num_layers": 0, "embedding_layer_norm": False},
+        {"projection_dim": 5, "projection_bias": False, "num_types": 2},
+        {"max_positions": 40, "position_offset": 2, "repeats": 3, "num_layers": 2},
+        {"normalize_first": True, "zero_residuals": True, "normalize": False},
+    ],
+)
+def test_shapes_are_known_before_the_network_is_built(fields, tokenizer):
+    config = tiny_encoder(tokenizer, num_layers=1).with_config(**fields).config
+    built = {w.path: tuple(w.shape) for w in build_model(config).weights}
+    assert weight_shapes(config) == built

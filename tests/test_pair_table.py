@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -180,9 +181,38 @@ def test_open_checks_what_is_there(pairs, tmp_path):
             PairTable.open(tmp_path / "t")
         path.write_text(json.dumps(meta))
     path = tmp_path / "t" / "texts" / "texts.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"key": "other"}))
+    TextTable.build(Pairs.from_list(list(pairs)[1:]), tmp_path / "other")
+    shutil.rmtree(path.parent)
+    (tmp_path / "other").rename(path.parent)
     with pytest.raises(InputError, match="not those that"):
         PairTable.open(tmp_path / "t")
+
+
+def spoil(path, how):
+    data = path.read_bytes()
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    path.write_bytes({"flip": flipped, "cut": data[:-3], "zero": b""}[how])
+
+
+@pytest.mark.parametrize("how", ["flip", "cut", "zero"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("texts/source.values", "texts/target.offsets", "texts/texts.json"),
+        *("tokens/source.values", "tokens/target.offsets", "tokens/groups"),
+        "tokens/tokens.json",
+    ],
+)
+def test_a_damaged_table_is_refused_and_built_again(pairs, tmp_path, name, how):
+    PairTable.build(pairs, WordTokenizer(), tmp_path / "t")
+    whole = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    spoil(tmp_path / "t" / name, how)
+    with pytest.raises(InputError, match=r"t/t.*\.|line 1"):
+        PairTable.open(tmp_path / "t")
+    with pytest.warns(UserWarning, match="This is done now"):
+        PairTable.build(pairs, WordTokenizer(), tmp_path / "t")
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == whole
 
 
 def test_nothing_left(tmp_path):

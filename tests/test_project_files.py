@@ -29,7 +29,7 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/recipes/stages/_tensorflow.py",
     "keras_msd/stages/_tensorflow.py",
     "keras_msd/teachers/saved_model.py",
-    "keras_msd/teachers/saved_model_calls.py",
+    "keras_msd/teachers/saved_model_operations.py",
     "keras_msd/tokenizers/graph.py",
 )
 HEAVY = {

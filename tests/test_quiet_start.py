@@ -81,6 +81,8 @@ def test_no_library_writes_a_line(place):
         ("data", "made", place / "made", "--pairs", 10, "--languages", "de"),
         ("embed", encoder, "A cat.", "--out", place / "vectors.npz"),
         ("search", encoder, "A cat.", texts[0]),
+        ("index", texts[0], "--model", encoder, "--out", place / "index"),
+        ("search", "A cat.", "--index", place / "index"),
         ("evaluate", encoder, "--data", data, "--set", "made"),
         ("mine", *texts, "--encoder", encoder),
         ("trim", encoder, place / "trimmed", "--texts", texts[1]),

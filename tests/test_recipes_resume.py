@@ -94,7 +94,9 @@ def test_labels_may_change_and_the_rest_may_not(begun):
     text = begun(labels)
     assert 'title = "New"' in text and 'table = "9"' in text
     for key, value in (("recipe.seed", 1), ("student.unit_layers", 1)):
-        with pytest.raises(InputError, match=f"other settings.*{key} = {value}"):
+        with pytest.raises(
+            InputError, match=rf"settings.*{key} \(\d then, {value} now\)"
+        ):
             begun(labels | {key: value})
     assert 'title = "New"' in begun(labels)
 

@@ -12,7 +12,9 @@ from tensorflow.core.util import event_pb2
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data import read_pairs
 from keras_msd.data.batches import PairBatches
+from keras_msd.evaluate import calibrate_threshold
 from keras_msd.files import read_json, write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.runs import runner
@@ -21,6 +23,7 @@ from keras_msd.recipes.runs.run_folder import locked
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import starts as start_steps
+from keras_msd.seals import sealed, unsealed
 from keras_msd.stages import Checkpoint
 from keras_msd.testing import tiny_encoder
 
@@ -96,6 +99,9 @@ def test_a_run_leaves_what_it_says(place, finished):
     np.testing.assert_allclose(
         load_encoder(artefact).encode(texts), student.encode(texts), atol=1e-5
     )
+    pairs = read_pairs(place / "data/parallel/dev")
+    held_out = calibrate_threshold(student, pairs, name="held-out pairs in en, de")
+    assert read_json(Path(artefact) / "card.json")["threshold"] == held_out
     (query,) = read_json(folder / "neighbours.json")
     assert query["language"] == "de" and len(query["neighbours"]) == 5
 
@@ -183,6 +189,23 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys)
     assert marks == {path: path.stat().st_mtime_ns for path in marks}
 
 
+def test_a_damaged_run_says_so_and_is_repaired(place, finished, tmp_path):
+    copy = shutil.copytree(place / "finished", tmp_path / "copy")
+    for name in ("student/weights.safetensors", "stages/pairs/texts/source.values"):
+        content_of = bytearray((copy / name).read_bytes())
+        content_of[-5] ^= 1
+        (copy / name).write_bytes(content_of)
+    (copy / "stages/.x.01234567.partial").mkdir()
+    with pytest.raises(InputError, match="`pairs` of .*Delete stages/pairs there"):
+        start(place, copy)
+    with pytest.warns(UserWarning, match="Done anew") as said:
+        start(place, copy, repair=True)
+    said = [str(it.message) for it in said if "Done anew" in str(it.message)]
+    assert ["`pairs`" in said[0], "`keep_student`" in said[1], len(said)] == [1, 1, 2]
+    assert content(copy) == content(place / "finished")
+    assert not [*copy.rglob(".*.partial")]
+
+
 def test_tensorboard_gets_the_history(place, finished, monkeypatch):
     run_folder, matched = place / "finished", 0
     for path in (run_folder / "stages").glob("*/history.json"):
@@ -220,7 +243,7 @@ def test_the_history_is_a_table_too(place, finished):
 
 def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
     with pytest.raises(
-        InputError, match="other settings.*data.seed = 0; data.seed = 1"
+        InputError, match=r"other settings.*data.seed \(0 then, 1 now\)"
     ):
         start(place, "finished", overrides={"data.seed": 1})
     (tmp_path / "mine.txt").touch()
@@ -232,7 +255,9 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
         start(place, "finished", data_dir=tmp_path / "data")
     shutil.copytree(place / "finished", tmp_path / "copy")
     mark = tmp_path / "copy/stages/teacher_vectors/done.json"
-    write_json(mark, {"result": {"fingerprint": "another"}, "seconds": 1})
+    record = unsealed(read_json(mark), "teacher_vectors")
+    record["result"]["fingerprint"] = "another"
+    write_json(mark, sealed(record, "teacher_vectors"))
     with pytest.raises(InputError, match="the teacher it began with"):
         start(place, tmp_path / "copy")
     with locked(place / "finished"):

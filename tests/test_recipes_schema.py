@@ -159,7 +159,7 @@ def test_a_student_changes_only_what_it_names():
         (
             "student.variants.x.stages.teach_student.step",
             3,
-            ["Did you mean `steps`", "Allowed here: batch_size"],
+            ["Did you mean `steps`", "Allowed here: bad_batches, batch_size"],
         ),
         ("stage", 1, ["`stages`", "teacher, tokenizer"]),
         ("teacher.source", 3, ["`teacher.source`", "valid string", "3"]),

@@ -1,9 +1,15 @@
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
+import warnings
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,11 +117,187 @@ def test_the_place_of_a_wrong_sentence_in_a_stream(tmp_path, monkeypatch):
             GuideStore(HashGuide(), tmp_path).build(iter(texts))
 
 
-def test_lost_vectors_are_noticed(tmp_path):
-    GuideStore(HashGuide(), tmp_path).targets(["a", "b"])
-    os.truncate(tmp_path / "vectors.f32", 16)
-    with pytest.raises(InputError, match="must have 32 bytes. Received: 16"):
+def flip(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 4
+    path.write_bytes(data)
+
+
+def cut(path, place):
+    path.write_bytes(path.read_bytes()[:place])
+
+
+def swap(path, place):
+    other = GuideStore(HashGuide(), path.parent.with_name("other"))
+    other.build(sentences(150, seed=9))
+    path.write_bytes((other.folder / path.name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "said"),
+    [
+        ("vectors.f32", flip, "100 vectors are computed anew"),
+        ("vectors.f32", cut, "100 vectors are computed anew"),
+        ("vectors.f32", swap, "100 vectors are computed anew"),
+        ("keys.b16", flip, "100 vectors are computed anew"),
+        ("keys.b16", cut, "100 vectors are computed anew"),
+        ("keys.b16", swap, "100 vectors are computed anew"),
+        ("blocks.log", flip, None),
+        ("blocks.log", cut, None),
+        ("blocks.log", swap, None),
+        ("index.sqlite", flip, None),
+        ("index.sqlite", cut, "The index of .* is made again"),
+        ("index.sqlite", swap, "The index of .* is made again"),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage, said, again):
+    """All of it, and at their places; what was damaged is computed anew and said."""
+    folder, texts = tmp_path / "store", sentences(150)
+    store = GuideStore(HashGuide(), folder)
+    store.build(texts[:100])
+    store.build(texts[100:])
+    rows = store.rows(texts)
+    damage(folder / name, 20)
+    guide = HashGuide()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        store = GuideStore(guide, folder)
+        assert store.lost(rows) == bool(said and "vectors" in said)
+        if again:  # what is known to be lost is known to the next process, too
+            store = GuideStore(guide, folder)
+        vectors = store.targets(texts)
+    np.testing.assert_array_equal(vectors, [guide.vector(text) for text in texts])
+    messages = [str(it.message) for it in found]
+    if said:
+        assert any(re.search(said, it) for it in messages)
+    np.testing.assert_array_equal(store.rows(texts), rows)
+    whole = HashGuide()
+    store = GuideStore(whole, folder)
+    np.testing.assert_array_equal(store.vectors(rows), vectors)
+    assert not store.lost(rows) and store.rows(texts).tolist() == rows.tolist()
+    assert whole.asked == [] and len(store) == 150
+
+
+def test_a_lost_vector_is_not_given_away(tmp_path):
+    store = GuideStore(HashGuide(), tmp_path)
+    rows = store.rows(["a", "b"])
+    flip(tmp_path / "vectors.f32", 3)
+    store = GuideStore(HashGuide(), tmp_path)
+    with pytest.warns(UserWarning, match="2 vectors are computed anew"):
+        assert store.lost(rows)
+    with pytest.raises(InputError, match="no vector at row 0.*run again"):
+        store.vectors(rows)
+    store.build(["b"])  # b alone
+    assert store.lost(rows) and not store.lost(rows[1:])
+    assert GuideStore(HashGuide(), tmp_path).lost(rows)
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "null", '{"version": 1}', '{"version": 1, "id": 3}']
+)
+def test_a_store_without_its_name(tmp_path, content):
+    GuideStore(HashGuide(), tmp_path).targets(["a"])
+    (tmp_path / "store.json").write_text(content)
+    with pytest.raises(InputError, match="store.json.*"):
         GuideStore(HashGuide(), tmp_path)
+    meta = tmp_path / "other"
+    store = GuideStore(HashGuide(), meta)
+    text = (meta / "store.json").read_text()
+    (meta / "store.json").write_text(text.replace(store.id, "0" + store.id[1:-1] + "x"))
+    with pytest.raises(InputError, match="Delete the folder"):
+        GuideStore(HashGuide(), meta)
+
+
+def test_a_store_of_an_older_library_is_taken_over(tmp_path):
+    """It had an index and vectors alone, and may still be written to by one."""
+    texts = sentences(90)
+    store = GuideStore(HashGuide(), tmp_path)
+    rows = store.rows(texts)
+    meta = json.loads((tmp_path / "store.json").read_text())
+    meta.pop("seal")
+    (tmp_path / "store.json").write_text(json.dumps(meta))
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as index:
+        index.execute("DROP TABLE owner")
+        index.commit()
+    for name in ("keys.b16", "blocks.log"):
+        (tmp_path / name).unlink()
+    guide = HashGuide()
+    store = GuideStore(guide, tmp_path)
+    np.testing.assert_array_equal(store.rows(texts), rows)
+    (tmp_path / "index.sqlite").write_bytes(b"")
+    np.testing.assert_array_equal(GuideStore(guide, tmp_path).rows(texts), rows)
+    assert guide.asked == []
+
+
+def test_a_full_disk_keeps_what_was_computed(tmp_path):
+    script = """
+    import resource, sys
+    sys.path.insert(0, {tests!r})
+    from tiny_data import HashGuide, sentences
+    from keras_msd.data import GuideStore
+    store = GuideStore(HashGuide(), {folder!r})
+    store.build(sentences(100))
+    size = {size}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        store.build(sentences(9000, seed=2))
+    except OSError as error:
+        print(type(error).__name__, error)
+    """
+    for size in (16 * 101, 33_000, 200_000):  # of vectors, of the index, of the keys
+        folder = tmp_path / str(size)
+        script_of = script.format(
+            tests=os.path.dirname(__file__), folder=str(folder), size=size
+        )
+        said = subprocess.check_output(
+            [sys.executable, "-c", textwrap.dedent(script_of)]
+        )
+        assert b"rror" in said
+        guide = HashGuide()
+        store = GuideStore(guide, folder)
+        store.targets(sentences(100))
+        assert guide.asked == [] and len(store) >= 100
+        expected = [guide.vector(text) for text in sentences(9000, seed=2)]
+        np.testing.assert_array_equal(store.targets(sentences(9000, seed=2)), expected)
+
+
+def test_a_finished_store_needs_no_writing():
+    """As on read-only media: a user without rights reads it."""
+    with tempfile.TemporaryDirectory() as place:  # where that user may look
+        read_without_rights(Path(place))
+
+
+def read_without_rights(place):
+    script = """
+    import mmap, os, secrets, sys
+    sys.path.insert(0, {tests!r})
+    from tiny_data import HashGuide
+    from keras_msd.data import GuideStore
+    import keras_msd.progress, numpy.random  # before the rights go
+    os.chdir({folder!r})
+    if os.geteuid() == 0:
+        os.setegid(65534), os.seteuid(65534)
+    guide = HashGuide()
+    assert GuideStore(guide, "store").targets(["a", "b"]).shape == (2, 4)
+    assert not guide.asked
+    try:
+        GuideStore(guide, "store").targets(["c"])
+    except OSError as error:
+        print("refused", error)
+    """
+    folder = place / "store"
+    GuideStore(HashGuide(), folder).targets(["a", "b"])
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    folder.chmod(0o555)
+    place.chmod(0o755)
+    script = script.format(tests=os.path.dirname(__file__), folder=str(place))
+    try:
+        said = subprocess.check_output([sys.executable, "-c", textwrap.dedent(script)])
+    finally:
+        folder.chmod(0o755)
+    assert b"refused" in said
 
 
 def test_bytes_behind_the_last_commit_are_overwritten(tmp_path):

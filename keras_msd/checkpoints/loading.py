@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd.checkpoints.weights import (
-    WHOLE,
-    TensorFiles,
+    SINGLE,
     check_settings,
+    checkpoint_tensors,
     read_checkpoint,
     read_settings,
 )
 from keras_msd.checks import InputError, existing_folder, one_of, require
 from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
-from keras_msd.models.encoder import Encoder, is_saved_encoder, load_saved
+from keras_msd.models.encoder import Encoder, load_saved
+from keras_msd.models.encoder_folder import is_saved_encoder
+from keras_msd.tensors import WHOLE
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
 
@@ -33,6 +35,13 @@ FAMILIES = ("bert", "roberta", "distilbert", "xlm-roberta")
 LIMITS = {f"sentence_{family}_config.json": "max_seq_length" for family in FAMILIES}
 LIMITS[CONFIG] = "model_max_length"
 ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
+# Whole names of modules, of sentence-transformers before version 5.4 and since.
+TYPES = {f"sentence_transformers.models.{kind}": kind for kind in ORDER} | {
+    "sentence_transformers.base.modules.transformer.Transformer": "Transformer",
+    "sentence_transformers.sentence_transformer.modules.pooling.Pooling": "Pooling",
+    "sentence_transformers.base.modules.dense.Dense": "Dense",
+    "sentence_transformers.base.modules.normalize.Normalize": "Normalize",
+}
 # Older files have one true-or-false key per pooling, such as pooling_mode_mean_tokens.
 MODE_KEY = re.compile(r"pooling_mode_(.+?)(?:_tokens?)?")
 REPAIR = "Give the model's encode function as a callable teacher instead."
@@ -46,9 +55,9 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
     """Load an encoder.
 
     Args:
-        source: A folder of ours, a folder in sentence-transformers layout,
-            "hf://org/name", or an artefact of any format: its folder, or the model
-            file in it.
+        source: A folder of ours, a folder in sentence-transformers layout (so is an
+            artefact with model.safetensors), "hf://org/name", or an artefact of any
+            format: its folder, or the model file in it.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
 
@@ -71,7 +80,8 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
     folder = Path(fetch(str(source)) if str(source).startswith("hf://") else source)
     if is_saved_encoder(folder):
         return load_saved(folder, pooling)
-    if not (folder.is_file() or (folder / "card.json").is_file()):
+    is_artefact = folder.is_file() or (folder / "card.json").is_file()
+    if not is_artefact or (folder / SINGLE).is_file():
         existing_folder(folder, "encoder")
         if any((folder / name).is_file() for name in ("config.json", "modules.json")):
             return load_checkpoint(folder, pooling)
@@ -207,8 +217,9 @@ def _refuse_text_changes(folder: Path, body: Path, tokenizer: Tokenizer) -> None
 def _read_modules(folder: Path, pooling: str | None) -> Modules:
     """Return the parts of a checkpoint folder.
 
-    Module types are compared with four known names; no class path is imported. A
-    folder without modules.json is a plain transformer: mean pooling, no normalisation.
+    Module types are compared with known names, from end to end; no class path is
+    imported. A folder without modules.json is a plain transformer: mean pooling, no
+    normalisation.
 
     Args:
         folder: The checkpoint's.
@@ -253,13 +264,13 @@ def _read_modules(folder: Path, pooling: str | None) -> Modules:
 
 def _kind(entry: dict[str, Any], path: Path) -> str:
     name = str(entry.get("type"))
-    package, _, kind = name.rpartition(".")
-    if package.split(".")[0] != "sentence_transformers" or kind not in ORDER:
+    if name not in TYPES:
         raise InputError(
             f"Every `type` in `{path}` must be a module of sentence_transformers among "
-            f"{', '.join(ORDER)}. Received: {name!r}. {REPAIR}"
+            f"{', '.join(ORDER)}, in full: {', '.join(TYPES)}. Received: "
+            f"{name!r:.200}. {REPAIR}"
         )
-    return kind
+    return TYPES[name]
 
 
 def _inside(folder: Path, place: Any, path: Path) -> Path:
@@ -306,7 +317,7 @@ def read_dense(
     }
     check_settings(settings, needed, path, REPAIR)
     out, bias = settings.get("out_features"), settings.get("bias", True)
-    files = TensorFiles(folder)
+    files = checkpoint_tensors(folder)
     tensors: dict[str, tuple[Any, ...]] = {"linear.weight": (out, hidden_dim)}
     tensors |= {"linear.bias": (out,)} if bias else {}
     if unknown := sorted(files.shapes.keys() - tensors.keys()):

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
 
 from keras_msd.checks import InputError, divides, existing_folder, one_of
 from keras_msd.files import read_table, read_toml
+from keras_msd.limits import DEPTH
+from keras_msd.tensors import INDEX, WHOLE, TensorFiles
 
 logger = logging.getLogger(__name__)
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-WHOLE = "Take a whole copy of the checkpoint."
-FLOATS = ("F64", "F32", "F16", "BF16")
+SINGLE = "model.safetensors"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
@@ -56,65 +55,13 @@ HEADS = re.compile(
 )
 
 
-class TensorFiles:
-    """Tensors of `model.safetensors`, or of the shards that its index names.
-
-    Only the headers are read at first; `read` fetches one tensor.
-
-    Args:
-        folder: Where the files are.
-
-    Attributes:
-        shapes: Shape of every tensor, by its name in the file.
+def checkpoint_tensors(folder: Path) -> TensorFiles:
+    """Open `model.safetensors`, or the shards that its index names.
 
     Raises:
-        InputError: There is no such file, one is cut short or damaged, or the index
-            and the shards disagree.
+        InputError: There is no such file, or as `TensorFiles`.
     """
-
-    def __init__(self, folder: Path) -> None:
-        """Read the headers."""
-        self.folder = folder
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self._dtypes: dict[str, str] = {}
-        self._files: dict[str, safetensors.safe_open] = {}
-        for name, expected in _shards(folder).items():
-            file = _open(folder / name)
-            keys = set(file.keys())
-            if expected is not None and (wrong := sorted(keys ^ expected)):
-                raise InputError(
-                    f"`{folder / INDEX}` and `{name}` must hold the same names. "
-                    f"Received: `{wrong[0]}` in only one of them. {WHOLE}"
-                )
-            for key in keys:
-                view = file.get_slice(key)
-                self.shapes[key] = tuple(view.get_shape())
-                self._dtypes[key] = view.get_dtype()
-                self._files[key] = file
-
-    def check(self, key: str, shape: tuple[int, ...]) -> None:
-        """Raise `InputError` unless `key` is there, of that shape, and of floats."""
-        if key not in self.shapes:
-            raise InputError(
-                f"`{self.folder}` lacks the tensor `{key}`. Take a whole copy of the "
-                "checkpoint, and check the layer count in its config.json."
-            )
-        if self.shapes[key] != shape:
-            raise InputError(
-                f"`{key}` must have the shape {shape}, as config.json says. Received: "
-                f"{self.shapes[key]} in `{self.folder}`. Take both files from the "
-                "same checkpoint."
-            )
-        if self._dtypes[key] not in FLOATS:
-            raise InputError(
-                f"`{key}` must be one of {', '.join(FLOATS)}. Received: "
-                f"{self._dtypes[key]} in `{self.folder}`. Give a checkpoint that is "
-                "not quantised."
-            )
-
-    def read(self, key: str) -> np.ndarray:
-        """Return one tensor as float32."""
-        return np.asarray(self._files[key].get_tensor(key), np.float32)
+    return TensorFiles(folder, _shards(folder))
 
 
 def _shards(folder: Path) -> dict[str, set[str] | None]:
@@ -150,19 +97,6 @@ def _shards(folder: Path) -> dict[str, set[str] | None]:
     )
 
 
-def _open(path: Path) -> safetensors.safe_open:
-    try:
-        return safetensors.safe_open(path, framework="np")
-    except FileNotFoundError as error:
-        raise InputError(
-            f"The shard `{path}` does not exist, yet `{INDEX}` names it. {WHOLE}"
-        ) from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(
-            f"`{path}` is cut short or damaged ({error}). Copy or download it again."
-        ) from error
-
-
 def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a transformer's settings and weights from a folder.
 
@@ -185,7 +119,7 @@ def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.nd
     settings = read_settings(folder)
     family = FAMILIES[settings["model_type"]]
     fields = _fields(settings, family, folder / "config.json")
-    return fields, _arrays(TensorFiles(folder), family, fields)
+    return fields, _arrays(checkpoint_tensors(folder), family, fields)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -239,6 +173,8 @@ def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, A
             fields[name] = settings.get(key, SILENT[name])
         else:
             fields[name] = integer(key, 1)
+    layers = family.settings["num_layers"]
+    DEPTH.check(fields["num_layers"], f"`{layers}` in `{path}`", WHOLE)
     divides(
         {family.settings["num_heads"]: fields["num_heads"]},
         {family.settings["hidden_dim"]: fields["hidden_dim"]},

@@ -1,5 +1,6 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
+import json as json_
 import os
 import signal
 import sys
@@ -11,10 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.cli import evaluate, export, mine, output, trim
+from keras_msd.cli import evaluate, export, mine, output, search, trim
 from keras_msd.cli.data import data_app
 from keras_msd.cli.output import Json, Source, open_source
 from keras_msd.cli.quiet import quiet_tensorflow
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.version import __version__
 
 app = typer.Typer(
     help="Make small multilingual sentence encoders from a teacher you trust.",
@@ -24,6 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 BACKENDS = "tensorflow", "jax"
+# What typer raises for wrong options and arguments, by a name that it gives away.
+UsageError: Any = typer.BadParameter.__base__
 app.add_typer(data_app, name="data")
 
 Set = Annotated[
@@ -46,8 +51,37 @@ Scale = Annotated[
 ]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"keras-msd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            is_eager=True,
+            callback=_print_version,
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the recipes, for the shell to complete."""
+    return list(recipe_files())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake in the input ends it with exit code 2.
+
+    With `--json` the message is `{"error": message}` on stdout, so that stdout holds
+    JSON whatever happens, and else a line on stderr.
 
     Example:
         >>> from keras_msd.cli import main
@@ -58,15 +92,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         2
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in words
     try:
         if words == ["list"]:  # a parser of none: typer's imports pydantic, 0.14 s
             list_()
             sys.exit()
         with quiet_tensorflow():
-            app(args=words, prog_name="keras-msd")
+            alone = not as_json
+            sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=alone) or 0)
     except (InputError, OSError) as error:  # a full disk, a folder without rights
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error), as_json)
+    except UsageError as error:
+        _fail(error.format_message(), as_json)
+    except typer.Abort:
+        sys.exit(1)
+
+
+def _fail(message: str, as_json: bool) -> None:
+    if as_json:
+        print(json_.dumps({"error": message}, indent=2, ensure_ascii=False))
+    else:
+        print(f"Error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 @contextmanager
@@ -110,23 +157,28 @@ def demo(
 @app.command("list", epilog="Example: keras-msd list msd_lab")
 def list_(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe's name or file: all about it.")
+        str | None,
+        typer.Argument(
+            help="A recipe's name or file: all about it. Or a part of names: those.",
+            autocompletion=recipe_names,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """List the recipes with the paper's row and scores, or say what one is."""
-    if recipe:
+    names = recipe_names()
+    found = [name for name in names if (recipe or "") in name]
+    if recipe and (recipe in names or not found):
         from keras_msd.recipes.schema.loading import about_recipe
 
         output.show(about_recipe(recipe), json, output.recipe_text)
-    elif json:
-        from keras_msd.recipes.schema.loading import list_recipes
-
-        output.show(list_recipes(), json, output.recipes_table)
+        return
+    if json:
+        from keras_msd.recipes.schema.loading import list_recipes as read_all
     else:
-        from keras_msd.recipes.schema.overview import overview
-
-        output.show(overview(), json, output.recipes_table)
+        from keras_msd.recipes.schema.overview import overview as read_all
+    shown = [about for about in read_all() if about["name"] in found]
+    output.show(shown, json, output.recipes_table)
 
 
 @app.command(
@@ -134,7 +186,12 @@ def list_(
     "--set stages.teach_student.batch_size=16"
 )
 def run(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe's name or a .toml file.", autocompletion=recipe_names
+        ),
+    ],
     scale: Scale = None,
     data: Data = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
@@ -159,6 +216,9 @@ def run(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write events for TensorBoard, too.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Do steps with damaged files again.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
@@ -177,6 +237,7 @@ def run(
             checkpoint_minutes=checkpoint_minutes,
             profile=profile,
             tensorboard=tensorboard,
+            repair=repair,
         )
     output.show(result, json, output.run_text)
 
@@ -184,7 +245,10 @@ def run(
 @app.command("run-all", epilog="Example: keras-msd run-all --scale smoke")
 def run_all(
     recipes: Annotated[
-        list[str] | None, typer.Argument(help="Names; without any, all recipes.")
+        list[str] | None,
+        typer.Argument(
+            help="Names; without any, all recipes.", autocompletion=recipe_names
+        ),
     ] = None,
     scale: Scale = "smoke",
     data: Data = None,
@@ -242,24 +306,6 @@ def embed(
     output.show(result, json, output.vectors_text)
 
 
-@app.command(
-    epilog="Example: keras-msd search runs/demo/student 'Wo ist der Hund?' lines.txt"
-)
-def search(
-    encoder: Source,
-    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
-    sentences: Annotated[Path, typer.Argument(help="UTF-8 file, a sentence a line.")],
-    top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
-    json: Json = False,
-) -> None:
-    """Find the sentences nearest to a query."""
-    from keras_msd import search as find
-    from keras_msd.data.readers.lines import read_texts
-
-    matches = find(open_source(encoder), query, read_texts(sentences), top)
-    output.show([match._asdict() for match in matches], json, output.matches_table)
-
-
 @app.command(epilog="Example: keras-msd report runs/demo")
 def report(
     folder: Annotated[
@@ -304,7 +350,10 @@ def _overrides(texts: list[str] | None) -> dict[str, Any]:
 for command, example in (
     (evaluate.evaluate, evaluate.EXAMPLE),
     (export.export, export.EXAMPLE),
+    (export.push, export.PUSH_EXAMPLE),
     (mine.mine, mine.EXAMPLE),
+    (search.index, search.INDEX_EXAMPLE),
+    (search.search, search.EXAMPLE),
     (trim.trim, trim.EXAMPLE),
 ):
     app.command(command.__name__, epilog=example)(command)

@@ -40,6 +40,7 @@ def evaluate(
             "--set",
             "--sts",
             help=f"{', '.join(SETS)}; or the name of aligned similarity files.",
+            autocompletion=lambda: list(SETS),
         ),
     ] = "stsb",
     split: Annotated[

@@ -1,14 +1,19 @@
-"""The command `keras-msd export`: an artefact, proven in its runtime."""
+"""The commands `keras-msd export` and `push`: an artefact, proven; and sent away."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
 from keras_msd.cli.output import Json
+from keras_msd.cli.search import PAIRS_HELP, calibrated
+from keras_msd.files import read_table, read_toml
 
+# For the shell to complete; the table that is read from it imports NumPy.
+FORMATS = Path(__file__).parents[1] / "export" / "formats.toml"
+PUSH_EXAMPLE = "Example: keras-msd push artefacts/student organisation/student"
 EXAMPLE = (
     "Example: keras-msd export runs/demo/student artefacts/student "
     "--format litert --quantize int8 --languages en,de"
@@ -22,7 +27,11 @@ def export(
     path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="saved_model, litert, litert_text, onnx, ..."),
+        typer.Option(
+            "--format",
+            help="saved_model, litert, litert_text, onnx, ...",
+            autocompletion=lambda: list(read_toml(FORMATS)),
+        ),
     ] = None,
     quantize: Annotated[
         str | None, typer.Option(help="fp16, int8, int4_table or int4.")
@@ -30,13 +39,18 @@ def export(
     opset: Annotated[
         int | None, typer.Option(help="ONNX for old runtimes: 13 to 18.")
     ] = None,
-    languages: Annotated[str, typer.Option(help="Codes, with commas.")] = "",
+    languages: Annotated[
+        str, typer.Option(help="Codes, with commas; else the run's.")
+    ] = "",
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder with sts/, to score before and after."),
     ] = None,
     sts: Annotated[str, typer.Option(help="STS set.")] = "stsb",
     split: Annotated[str, typer.Option(help="Part of the STS set.")] = "dev",
+    pairs: Annotated[
+        list[Path] | None, typer.Option("--pairs", help=PAIRS_HELP)
+    ] = None,
     min_cosine: Annotated[
         float | None, typer.Option(help="Smallest cosine to the encoder.")
     ] = None,
@@ -56,6 +70,15 @@ def export(
     data_license: Annotated[
         str | None, typer.Option(help="Licence of the training sentences.")
     ] = None,
+    leave_out: Annotated[
+        str, typer.Option(help="huggingface: weights, int8 or both, with commas.")
+    ] = "",
+    base_model: Annotated[
+        str | None, typer.Option(help="huggingface: the teacher's name on the hub.")
+    ] = None,
+    datasets: Annotated[
+        str, typer.Option(help="huggingface: names of data on the hub, with commas.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Write an artefact that runs without keras_msd, and prove it in its runtime."""
@@ -64,7 +87,7 @@ def export(
     from keras_msd.export import export as export_encoder
     from keras_msd.export import read_card
 
-    settings = output.given(
+    settings = of_run(Path(encoder)) | output.given(
         format=format_,
         quantize=quantize,
         opset=opset,
@@ -74,8 +97,12 @@ def export(
         license=license_,
         teacher_license=teacher_license,
         data_license=data_license,
+        leave_out=codes(leave_out) or None,
+        base_model=base_model,
+        datasets=codes(datasets) or None,
     )
-    trained = codes(languages)
+    of_encoder = settings.pop("languages", [])
+    trained = codes(languages) or of_encoder
     if data:
         # A set has files for fewer languages than an encoder knows.
         folder = data / "sts"
@@ -83,7 +110,41 @@ def export(
         scored = [code for code, name in names.items() if (folder / name).is_file()]
         settings["sts"] = read_sts_folder(folder, scored, split, sts)
         settings["sts_name"] = f"{sts} {split} in {', '.join(settings['sts'])}"
-    written = export_encoder(load_encoder(encoder), path, languages=trained, **settings)
+    loaded = load_encoder(encoder)
+    settings |= output.given(threshold=calibrated(loaded, pairs))
+    written = export_encoder(loaded, path, languages=trained, **settings)
     card = read_card(written)
     shown = {key: card[key] for key in ("format", "quantize", "bytes", "parity")}
     output.show({"artefact": str(written)} | shown, json, output.export_text)
+
+
+def of_run(folder: Path) -> dict[str, Any]:
+    """Return languages and licences on the card of a run's own artefact, if any.
+
+    Args:
+        folder: Perhaps an encoder in the folder of a run.
+    """
+    from keras_msd.export.card import CARD
+
+    path = folder.parent / "artefacts" / f"{folder.name}_saved_model" / CARD
+    card = read_table(path) if path.is_file() else {}
+    names = "languages", "teacher_license", "data_license"
+    return {name: card[name] for name in names if card.get(name)}
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(help="An artefact: format huggingface.")],
+    repo: Annotated[str, typer.Argument(help="organisation/model, made if need be.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a repository for its owners alone.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Send an artefact to the Hugging Face hub, or to the one that HF_ENDPOINT names.
+
+    Log in first: `hf auth login`, or HF_TOKEN in the environment.
+    """
+    from keras_msd.export import push_to_hub
+
+    address = push_to_hub(folder, repo, private=private)
+    output.show({"commit": address}, json, output.lines_text)

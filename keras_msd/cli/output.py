@@ -70,9 +70,13 @@ def given(**options: Any) -> dict[str, Any]:
 
 def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """Yield a table of recipes for each paper; under one of several rows, those."""
+    from rich.console import Group
+    from rich.text import Text
+
     heads = "name", "table", "row", "published, x100"
     for paper, of_paper in groupby(recipes, key=lambda it: it["table"] and it["paper"]):
-        yield paper or "No paper's row"
+        # A text by itself keeps its line, however wide the terminal is.
+        yield Group(Text(paper or "No paper's row", no_wrap=False, overflow="fold"))
         yield _table(heads, chain.from_iterable(map(_recipe_rows, of_paper)), left=4)
         yield ""
     yield "All about one: keras-msd list NAME"
@@ -185,6 +189,15 @@ def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
         for match in matches
     )
     yield _table(("cosine", "line", "sentence"), rows)
+
+
+def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    """Yield one table of chunks of an index."""
+    rows = (
+        [f"{one['cosine']:.4f}", f"{one['file']}:{one['line']}", one["text"]]
+        for one in found
+    )
+    yield _table(("cosine", "place", "text"), rows, left=3)
 
 
 def vectors_text(result: dict[str, Any]) -> Iterator[str]:

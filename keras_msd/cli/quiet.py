@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
+from keras_msd.lazy import AtImport
 from keras_msd.stderr import LEVEL, sieved_stderr
 
 
@@ -23,7 +23,7 @@ def quiet_tensorflow() -> Iterator[None]:
         _calm_logger()
         yield
         return
-    finder = _AtImport()
+    finder = AtImport("tensorflow", _quietly)
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -31,25 +31,10 @@ def quiet_tensorflow() -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-class _AtImport:
-    """Finds TensorFlow as Python does; where it is imported, that is done quietly."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name) if name == "tensorflow" else None
-        if spec is not None and spec.loader is not None:
-            _make_quiet(spec.loader)
-        return spec
-
-
-def _make_quiet(loader: Any) -> None:
-    execute = loader.exec_module
-
-    def quietly(module: Any) -> None:
-        with sieved_stderr():
-            execute(module)
-        _calm_logger()
-
-    loader.exec_module = quietly  # of this loader, which loads nothing else
+def _quietly(execute: Callable[[Any], None], module: Any) -> None:
+    with sieved_stderr():
+        execute(module)
+    _calm_logger()
 
 
 def _calm_logger() -> None:

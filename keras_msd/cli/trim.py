@@ -42,7 +42,7 @@ def trim(
     """Keep the pieces of a vocabulary that some texts use; vectors stay the same."""
     from keras_msd import load_encoder
     from keras_msd.data.readers.discover import LanguageTexts
-    from keras_msd.models.encoder import is_saved_encoder
+    from keras_msd.models.encoder_folder import is_saved_encoder
     from keras_msd.models.trim import trim_vocabulary, trimming_report
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):

@@ -4,6 +4,7 @@ import copy
 import shutil
 import tempfile
 import weakref
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,8 @@ class PairBatches(Batches):
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
         weights: By the name of a file: a factor of its share of the draws.
-        **kwargs: `workers` and `max_queue_size` of `PyDataset`.
+        workers: As in `keras.utils.PyDataset`; so the next.
+        max_queue_size: Batches made ahead by several workers.
 
     Attributes:
         table: The `PairTable`.
@@ -155,9 +157,10 @@ class PairBatches(Batches):
         start: int = 0,
         multiple: int = MULTIPLE,
         weights: Mapping[str, float] | None = None,
-        **kwargs: Any,
+        workers: int = 1,
+        max_queue_size: int = 10,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(workers=workers, max_queue_size=max_queue_size)
         at_least(0, start=start)
         at_least(1, epochs=epochs)
         if not isinstance(pairs, PairTable) and folder is None:
@@ -333,8 +336,9 @@ def check_reads(guide: Any, side: str, file: Any) -> None:
 def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, read from disk.
 
-    Vectors that are missing are computed first. The row numbers are kept beside the
-    table and belong to the store's id: a store keeps them as long as it lives.
+    Vectors that are missing or damaged are computed first. The row numbers are kept
+    beside the table and belong to the store's id: a store keeps them as long as it
+    lives.
 
     Raises:
         InputError: The guide does not read the side's language.
@@ -342,13 +346,33 @@ def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
     for file in table.files:
         check_reads(store.guide, side, file)
     path = table.folder / "rows" / f"{digest(store.id, side)}.i64"
-    if not path.exists():
+    seed = zlib.crc32(f"{table.key}/{path.name}".encode())
+    rows = _kept_rows(path, len(table), seed)
+    if rows is None or store.lost(rows):
         texts = (text for chunk in table.texts.chunks(side) for text in chunk)
         store.build(texts, total=len(table))
+    if rows is None:
         with atomic_path(path) as temporary, open(temporary, "wb") as handle:
+            state = seed
             for chunk in table.texts.chunks(side):
-                handle.write(store.rows(chunk).tobytes())
-    return read_flat(path, np.int64)
+                part = store.rows(chunk).tobytes()
+                state = zlib.crc32(part, state)
+                handle.write(part)
+            handle.write(state.to_bytes(8, "little"))
+        rows = read_flat(path, np.int64)[:-1]
+    return rows
+
+
+def _kept_rows(path: Path, count: int, seed: int) -> np.ndarray | None:
+    """Return the rows in a file, behind which their checksum stands; None without.
+
+    A file that is damaged, or of another table, is as good as none.
+    """
+    if not path.exists() or path.stat().st_size != 8 * (count + 1):
+        return None
+    rows = read_flat(path, np.int64)
+    state = zlib.crc32(rows[:-1].tobytes(), seed)
+    return rows[:-1] if state == rows[-1] else None
 
 
 def longest_of(encoder: Any, max_length: int | None) -> int:

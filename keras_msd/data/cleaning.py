@@ -9,21 +9,27 @@ from keras_msd.checks import InputError, at_least
 # Control characters end words; marks without width or meaning vanish. The joiners
 # U+200C and U+200D stay: Persian, Indic scripts and emoji are spelt with them.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
-INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+TURNS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of a text
+INVISIBLE = re.compile(f"[\u00ad\u200b\u2060\ufeff{TURNS}]")
 
 
 def normalize(text: str) -> str:
     r"""Return `text` in Unicode NFC, with one space between words and none around.
 
-    Control characters count as spaces; soft hyphens, zero-width spaces, word joiners
-    and byte order marks are removed. The result normalised again is the same.
+    Control characters count as spaces; soft hyphens, zero-width spaces, word joiners,
+    byte order marks and marks that turn the direction are removed. The result
+    normalised again is the same.
 
     Example:
         >>> msd.data.normalize("Cafe\u0301 au\t\u200blait ")
         'Café au lait'
     """
-    text = INVISIBLE.sub("", CONTROLS.sub(" ", text))
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join(unicodedata.normalize("NFC", visible(text)).split())
+
+
+def visible(text: str) -> str:
+    """Return `text` without invisible marks, with blanks for control characters."""
+    return INVISIBLE.sub("", CONTROLS.sub(" ", text))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable
-from keras_msd.files import atomic_path, digest, read_meta, text_hash, write_json
+from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
+from keras_msd.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
+from keras_msd.seals import read_meta, write_meta
 from keras_msd.tokenizers.base import Tokenizer
 
 VERSION = 1
@@ -78,8 +79,8 @@ class PairTable:
         """Open a table that `build` made.
 
         Raises:
-            InputError: No table is there, one of another version, or its texts are
-                gone or were replaced.
+            InputError: No table is there, one of another version, it is damaged, or
+                its texts are gone or were replaced.
         """
         folder = Path(folder)
         meta = _meta(folder)
@@ -104,7 +105,8 @@ class PairTable:
         """Clean and tokenise a corpus, and keep the result in `folder`.
 
         A table that is already there and was made of the same content with the same
-        tokenizer and settings is opened instead.
+        tokenizer and settings is opened instead; token ids that are damaged are made
+        anew, with a warning.
 
         Args:
             pairs: The corpus; or its texts already on disk, which are not cleaned
@@ -140,8 +142,7 @@ class PairTable:
             "pad_id": tokenizer.pad_id,
             "dtype": "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32",
         }
-        if (folder / "tokens").exists():
-            table = cls.open(folder)
+        if (table := opened(cls, folder, folder / "tokens")) is not None:
             if table.key != meta["key"]:
                 raise InputError(
                     f"`{folder}` holds token ids of another corpus, tokenizer or "
@@ -159,7 +160,7 @@ class PairTable:
             with open(temporary / "groups", "wb") as handle:
                 for chunk in texts.chunks("source"):
                     handle.write(b"".join(text_hash(text)[:8] for text in chunk))
-            write_json(temporary / "tokens.json", meta)
+            write_meta(temporary / "tokens.json", meta, "token ids")
         return cls(folder, texts)
 
 

@@ -119,9 +119,10 @@ class RowBatches(Batches):
         epochs: int = 1,
         seed: int = 0,
         multiple: int = 8,
-        **kwargs: Any,
+        workers: int = 1,
+        max_queue_size: int = 10,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(workers=workers, max_queue_size=max_queue_size)
         at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
         given = np.array([row[0] for row in rows], object)  # texts among numbers stay
         fits, rule, repair = self.rule(given)
@@ -195,7 +196,8 @@ class ScoredBatches(RowBatches):
         epochs: Epochs in a pass.
         seed: Chooses the order.
         multiple: Padded lengths are multiples of this.
-        **kwargs: `workers` and `max_queue_size` of `PyDataset`.
+        workers: As in `keras.utils.PyDataset`; so the next.
+        max_queue_size: Batches made ahead by several workers.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a gold score is outside

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,8 +19,9 @@ from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.files import atomic_path, digest, read_meta, text_hash, write_json
+from keras_msd.files import atomic_path, digest, remove, text_hash
 from keras_msd.progress import track
+from keras_msd.seals import DamagedError, read_meta, write_meta
 
 VERSION = 1
 CHUNK = 8192  # rows in memory at a time
@@ -93,7 +95,7 @@ class TextTable:
         """Open a table that `build` made.
 
         Raises:
-            InputError: No table is there, or one of another version.
+            InputError: No table is there, one of another version, or it is damaged.
         """
         return cls(Path(folder))
 
@@ -112,7 +114,8 @@ class TextTable:
 
         Two pairs are duplicates if both texts and languages are equal; the first in
         reading order is kept. A table that is already there and was made of the same
-        content with the same settings is opened instead.
+        content with the same settings is opened instead; one that is damaged is made
+        anew, with a warning.
 
         Args:
             pairs: The corpus.
@@ -137,8 +140,7 @@ class TextTable:
         cleaning = cleaning or Cleaning()
         settings = repr((VERSION, asdict(cleaning), limits, seed, temperature))
         key = digest(settings, pairs.digest())
-        if folder.exists():
-            table = cls.open(folder)
+        if (table := opened(cls, folder, folder)) is not None:
             if table.key != key:
                 raise InputError(
                     f"`{folder}` holds a table of other files or other settings. Give "
@@ -159,7 +161,7 @@ class TextTable:
             _copy_kept(work, temporary)
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}
-            write_json(temporary / "texts.json", meta)
+            write_meta(temporary / "texts.json", meta, "texts")
         return cls.open(folder)
 
     def pairs(self) -> Pairs:
@@ -174,6 +176,27 @@ class TextTable:
             )
             for file in self.files
         )
+
+
+def opened(kind: Any, folder: Path, parts: Path) -> Any | None:
+    """Open a table, or make room for a new one.
+
+    Args:
+        kind: Its class.
+        folder: Where it lives.
+        parts: What of the folder goes where it is damaged.
+
+    Returns:
+        The table; None where none was, or a damaged one, which is gone.
+    """
+    if not parts.exists():
+        return None
+    try:
+        return kind.open(folder)
+    except DamagedError as error:
+        warnings.warn(f"{error} This is done now.", stacklevel=3)
+        remove(parts)
+        return None
 
 
 def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:

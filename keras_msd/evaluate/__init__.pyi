@@ -1,3 +1,6 @@
+from keras_msd.evaluate import (
+    callbacks as callbacks,
+)
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
 from keras_msd.evaluate.bitext import bucc_folder as bucc_folder
 from keras_msd.evaluate.bitext import mine as mine
@@ -5,6 +8,7 @@ from keras_msd.evaluate.bitext import mining as mining
 from keras_msd.evaluate.bitext import read_bucc as read_bucc
 from keras_msd.evaluate.costs import cost as cost
 from keras_msd.evaluate.costs import speed as speed
+from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
 from keras_msd.evaluate.nearest import Match as Match
 from keras_msd.evaluate.nearest import neighbours as neighbours
 from keras_msd.evaluate.nearest import search as search
@@ -23,6 +27,7 @@ from keras_msd.evaluate.similarity_sets import (
 from keras_msd.evaluate.similarity_sets import sts2017 as sts2017
 from keras_msd.evaluate.similarity_sets import sts_folder as sts_folder
 from keras_msd.evaluate.similarity_sets import stsb_multilingual as stsb_multilingual
+from keras_msd.evaluate.threshold import calibrate_threshold as calibrate_threshold
 from keras_msd.evaluate.translations import read_tatoeba as read_tatoeba
 from keras_msd.evaluate.translations import retrieval as retrieval
 from keras_msd.evaluate.translations import retrieval_folder as retrieval_folder

@@ -201,13 +201,30 @@ def best_f1(
     known = {(int(source), int(target)) for source, target in gold}
     if not pairs:
         return _scores(0, 0, known, 0.0)
-    scores = np.array([pair.score for pair in pairs])
-    right = np.cumsum([pair[1:] in known for pair in pairs])
-    last = np.append(np.flatnonzero(scores[1:] < scores[:-1]), len(pairs) - 1)
-    f1 = 2 * right[last] / (last + 1 + len(known))
-    end = last[f1.argmax()] if f1.any() else last[-1]
-    threshold = scores[end : end + 2].mean()
-    return _scores(int(right[end]), int(end) + 1, known, float(threshold))
+    thresholds, right, kept = cuts(
+        np.array([pair.score for pair in pairs]), [pair[1:] in known for pair in pairs]
+    )
+    f1 = 2 * right / (kept + len(known))
+    best = f1.argmax() if f1.any() else -1
+    return _scores(int(right[best]), int(kept[best]), known, float(thresholds[best]))
+
+
+def cuts(
+    scores: np.ndarray, right: Sequence[bool] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return all thresholds that part some pairs, `(m,)` falling, and what each keeps.
+
+    Args:
+        scores: `(n,)`, falling, one or more. Equal ones are kept together.
+        right: Whether each pair is a true one.
+
+    Returns:
+        Thresholds, each halfway to the next score; how many of the pairs kept are true;
+        how many are kept.
+    """
+    last = np.append(np.flatnonzero(scores[1:] < scores[:-1]), len(scores) - 1)
+    thresholds = (scores[last] + np.append(scores, scores[-1])[last + 1]) / 2
+    return thresholds, np.cumsum(right)[last], last + 1
 
 
 def f1_at(

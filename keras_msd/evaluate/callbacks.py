@@ -1,4 +1,4 @@
-"""Development scores while a model trains."""
+"""Development scores while a model trains: `msd.callbacks`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real

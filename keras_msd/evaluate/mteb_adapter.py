@@ -25,6 +25,10 @@ class MTEBEncoder:
         InputError: mteb is not installed (extra `mteb`), or the name has no slash.
 
     Source: Muennighoff et al. 2023; `EncoderProtocol` of mteb 2.
+
+    Example:
+        >>> model = msd.evaluate.MTEBEncoder(encoder)  # doctest: +SKIP
+        >>> mteb.evaluate(model, mteb.get_tasks(tasks=["STS17"]))  # doctest: +SKIP
     """
 
     def __init__(self, encoder: Any, name: str = "keras-msd/encoder") -> None:

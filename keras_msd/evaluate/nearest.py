@@ -60,6 +60,13 @@ def top_k(
     return best.cosines[:, :count], best.rows[:, :count]
 
 
+def rounding(dim: int) -> float:
+    """Return what two float32 cosines may differ by from rounding alone."""
+    # Each errs by (dim + 8) * 2^-24: `dim` terms and the rounding of what goes in.
+    # Taken double to be safe.
+    return 4 * (dim + 8) * 2.0**-24
+
+
 class _Best:
     """The best candidates so far: cosines `-inf` where there are fewer than `k`."""
 
@@ -68,9 +75,7 @@ class _Best:
         self.norms = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
         self.cosines = np.full((len(queries), k), -np.inf)
         self.rows = np.full((len(queries), k), -1, np.int64)
-        # Two products may each err by (dim + 8) * 2^-24 times both lengths: `dim`
-        # float32 terms and the rounding of what goes in. Taken double to be safe.
-        self.slack = 4 * (queries.shape[1] + 8) * 2.0**-24
+        self.slack = rounding(queries.shape[1])
         self.faiss: Any = None
         if engine == "faiss":
             self.faiss = require("faiss", "faiss", 'engine="faiss"')

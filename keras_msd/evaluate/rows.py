@@ -12,8 +12,9 @@ from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
 from keras_msd.evaluate.halves import WHOLE, named
 from keras_msd.evaluate.sets import ALL, SETS, EvaluationSet, evaluation_set
-from keras_msd.files import read_json, write_json
+from keras_msd.files import write_json
 from keras_msd.registry import loaded
+from keras_msd.seals import read_sealed, sealed
 
 Settings = Mapping[str, Any]
 
@@ -204,12 +205,14 @@ def _scores(
     row: dict[str, Any] = {}
 
     def score(asked: Asked, suffix: str = "", **options: Any) -> dict[str, Any]:
-        path = kept / f"{asked.record.name}{suffix}.json" if kept else None
-        if path and path.is_file():
-            return dict(read_json(path))
-        scores = asked.score(encoder, data_dir, **options)
-        if path:
-            write_json(path, scores)
+        if kept is None:
+            return asked.score(encoder, data_dir, **options)
+        path = kept / f"{asked.record.name}{suffix}.json"
+        owner = f"{kept.parent.name}/{path.name}"
+        scores = read_sealed(path, owner)
+        if scores is None:  # not there yet, or damaged
+            scores = dict(asked.score(encoder, data_dir, **options))
+            write_json(path, sealed(scores, owner))
         return scores
 
     for asked in sets:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.arrays import unit_rows
+from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError
+from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run
 from keras_msd.export.proof import Proof, Rows
@@ -28,6 +29,7 @@ def export(
     license: str | None = None,
     teacher_license: str | None = None,
     data_license: str | None = None,
+    threshold: Mapping[str, Any] | None = None,
     sentences: Sequence[str] | None = None,
     sts: Rows | None = None,
     sts_name: str | None = None,
@@ -51,6 +53,8 @@ def export(
         license: Licence of the artefact, for the card; so the next two.
         teacher_license: Licence of the teacher it learned from.
         data_license: Licence of the sentences it was trained on.
+        threshold: What `evaluate.calibrate_threshold` gave for the encoder, for the
+            card and for what searches with the artefact.
         sentences: What is compared; by default some 200 in many languages.
         sts: Graded rows `(gold, sentence 1, sentence 2)`, or such rows by language
             code, aligned and with English; by default made sentences.
@@ -68,9 +72,9 @@ def export(
     Raises:
         InputError: The format, the quantisation or an option is unknown, a package is
             not installed, something that is no artefact stands at `path`, `languages`
-            is a text, the encoder's weights are not finite or, with `quantize`, larger
-            than 16 bits hold, its tokenizer is of a kind that the format does not
-            carry, or `encoder` is itself an artefact.
+            is a text, `threshold` is no such, the encoder's weights are not finite or,
+            with `quantize`, larger than 16 bits hold, its tokenizer is of a kind that
+            the format does not carry, or `encoder` is itself an artefact.
         ExportError: The artefact differs more from the encoder than it may, or is too
             large. Nothing is kept.
 
@@ -103,6 +107,7 @@ def export(
             "`languages` must be a list of codes. Received: the text "
             f"{languages!r:.60}. Put it in a list."
         )
+    given = checked(threshold)
     record.check(quantize, encoder.tokenizer, options)
     check_weights(encoder, quantize)
     check_destination(path)
@@ -120,6 +125,7 @@ def export(
             license=license,
             teacher_license=teacher_license,
             data_license=data_license,
+            **({"threshold": given} if given else {}),
             parity=proof(encoder, artefact, format, quantize),
             **facts,
         )
@@ -175,7 +181,7 @@ def _check_replaceable(folder: Path) -> None:
         )
 
 
-class Artefact:
+class Artefact(TextEncoder):
     """Maps sentences to vectors as the exported encoder did.
 
     Args:
@@ -206,31 +212,7 @@ class Artefact:
         files = sorted(self.card["files"].items())
         return digest(*(f"{name} {facts['sha256']}" for name, facts in files))
 
-    def encode(
-        self,
-        texts: Iterable[str],
-        batch_size: int = 64,
-        normalize: bool = False,
-        progress: bool = True,
-    ) -> np.ndarray:
-        """Turn sentences into vectors.
-
-        Args:
-            texts: Sentences; any iterable of any length, empty strings included.
-            batch_size: Sentences in one call of the runtime.
-            normalize: Scale the vectors to length one, if the model does not.
-            progress: Show a bar when it takes longer than a second.
-
-        Returns:
-            float32 `(n, dim)`, in the order of `texts`.
-
-        Raises:
-            InputError: `texts` is a single string or holds something else than valid
-                Unicode, `batch_size` is below 1, or the artefact gives vectors of
-                another shape than its card says.
-        """
-        checks.at_least(1, batch_size=batch_size)
-        texts = checks.sentences(texts)
+    def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         # Sentences of like length share a batch, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
         vectors = np.zeros((len(texts), self.dim), np.float32)
@@ -246,8 +228,6 @@ class Artefact:
                     f"as its card says. Received: {np.shape(batch)}. Export again."
                 )
             vectors[rows] = batch
-        if normalize:
-            return unit_rows(vectors)
         return vectors
 
 

@@ -1,8 +1,9 @@
 """`card.json`: what an artefact is, how to load it, and checksums of its files."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,14 +11,16 @@ import pydantic
 
 from keras_msd.checks import InputError, findings
 from keras_msd.evaluate.costs import cost
+from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.formats import FORMATS
 from keras_msd.files import atomic_path, read_table, write_json
+from keras_msd.limits import CARD as CARD_BYTES
+from keras_msd.registry import loaded
 from keras_msd.version import __version__
 
 CARD = "card.json"
 TEXT = "README.md"
 VERSION = 1
-LARGEST = 2**22  # bytes of a card: a real one has a few thousand
 WIDEST = 2**16  # numbers in a vector, so that a damaged card cannot ask for all memory
 
 UNSTATED = "not stated; ask whoever gave you this file"
@@ -25,6 +28,15 @@ LICENCES = {
     "license": "this artefact",
     "teacher_license": "the teacher it learned from",
     "data_license": "the sentences it was trained on",
+}
+# What a browser loads once beside the model: package of npm, its file, bytes.
+BROWSER = {
+    "onnx": ("onnxruntime-web 1.30.0", "dist/ort-wasm-simd-threaded.wasm", 14_239_897),
+    "litert_text": (
+        "@mediapipe/tasks-text 1.0.1",
+        "wasm/text_wasm_internal.wasm",
+        6_928_322,
+    ),
 }
 OPERATORS = {
     "operators": "Operators",
@@ -50,6 +62,7 @@ class Card(pydantic.BaseModel):
     format: str
     dim: Annotated[int, pydantic.Field(ge=1, le=WIDEST)]
     files: dict[str, FileFacts]
+    threshold: Threshold | None = None
 
 
 def write_card(
@@ -88,10 +101,31 @@ def write_card(
         "files": files,
         "bytes": sum(size["bytes"] for size in files.values()),
     } | facts
+    card["runtimes"] = _runtimes(card)
+    if format in BROWSER:
+        package, file, size = BROWSER[format]
+        card["browser"] = {"package": package, "file": file, "bytes": size}
     write_json(folder / CARD, card)
+    head = loaded(record.header)(card) if record.header else ()
     with atomic_path(folder / TEXT) as temporary:
-        temporary.write_text("\n".join([*_lines(card), ""]), encoding="utf-8")
+        temporary.write_text("\n".join([*head, *_lines(card), ""]), encoding="utf-8")
     return card
+
+
+def _runtimes(card: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the code of a card imports, with the versions that we ask for."""
+    imported = re.findall(r"^(?:import|from) (\w+)", card["how_to_load"], re.M)
+    try:
+        asked = requires("keras-msd") or []
+    except PackageNotFoundError:  # the code alone, without the package around it
+        asked = []
+    parts = (re.match(r"([\w-]+)([^;\s]*)", one) for one in asked)
+    versions = {part[1]: part[2] for part in parts if part}
+    if "min_onnxruntime" in card:
+        versions["onnxruntime"] = f">={card['min_onnxruntime']}"
+    names = [name.replace("_", "-") for name in dict.fromkeys(imported)]
+    known = card["libraries"].keys() & versions.keys()
+    return {name: versions[name] for name in names if name in known}
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -139,18 +173,14 @@ def card_files(path: Path) -> list[str]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    if path.is_file() and path.stat().st_size > LARGEST:
-        raise InputError(
-            f"`{path}` must be at most {LARGEST} bytes. Received: "
-            f"{path.stat().st_size}. It is no card; take a whole copy."
-        )
+    if path.is_file():
+        repair = "It is no card; take a whole copy."
+        CARD_BYTES.check(path.stat().st_size, f"`{path}`", repair)
     try:
         card = read_table(path)
         Card.model_validate(card)
-    except (RecursionError, pydantic.ValidationError) as error:
-        # A card whose tables are too deep in each other cannot be read at all.
-        deep = isinstance(error, RecursionError)
-        wrong = [f"{error}."] if deep else findings(error, Card.model_fields)
+    except pydantic.ValidationError as error:
+        wrong = findings(error, Card.model_fields)
         raise InputError(
             f"`{path}`: {' '.join(wrong)} Take a whole copy, or export again."
         ) from error
@@ -203,8 +233,8 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     Args:
         card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
             `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
-            where there is one `parity`, `operators`, `not_delegated`, `warning` and the
-            licences.
+            where there is one `parity`, `threshold`, `operators`, `not_delegated`,
+            `warning` and the licences.
     """
     yield f"# Sentence encoder, {card['format']}"
     yield ""
@@ -220,6 +250,9 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     if parity := card.get("parity"):
         yield from _section("How close it is to the encoder it was made from", ())
         yield from _parity(parity)
+    if threshold := card.get("threshold"):
+        lines = [_threshold(threshold)]
+        yield from _section("When two sentences mean the same", lines)
     for key, title in OPERATORS.items():
         if key in card:
             yield from _section(title, [_listed(card[key])])
@@ -242,6 +275,8 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
         ("parameters", f"{encoder['parameters']:,}"),
         ("bytes of the encoder's weights", f"{encoder['bytes']:,}"),
         ("bytes of the artefact", f"{card['bytes']:,}"),
+        *((("runs with", _runs_with(card)),) if card.get("runtimes") else ()),
+        *((("in a browser", _browser(card["browser"])),) if "browser" in card else ()),
         ("tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"),
         *(
             (f"licence of {of}", card.get(key) or UNSTATED)
@@ -255,6 +290,15 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
 
 def _opset(card: Mapping[str, Any]) -> str:
     return f"opset {card['opset']}, for onnxruntime {card['min_onnxruntime']} or newer"
+
+
+def _runs_with(card: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {which}" for name, which in card["runtimes"].items())
+
+
+def _browser(facts: Mapping[str, Any]) -> str:
+    size = f"{facts['bytes'] / 1e6:.1f} MB beside the model"
+    return f"{facts['package']} of npm, {size} ({facts['file']}, unpacked)"
 
 
 def _versions(card: Mapping[str, Any]) -> str:
@@ -297,6 +341,19 @@ def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
         "",
         f"Spearman is taken on {sts['pairs']:,} graded pairs: {sts['set']}. "
         f"The smallest cosine is that of {parity['worst']!r}.",
+    )
+
+
+def _threshold(found: Mapping[str, Any]) -> str:
+    """Return what `evaluate.calibrate_threshold` gave, in words."""
+    of = f"{found['pairs']:,} pairs" + (f" of {found['set']}" if found["set"] else "")
+    if found["cosine"] is None:
+        return f"No cosine gives a precision of {found['asked']:g} % on {of}."
+    return (
+        "Cosine above which two sentences of different languages mean the same: "
+        f"{found['cosine']:.4f}. Measured on {of}, with the nearest wrong sentence of "
+        f"each: {found['precision']:.1f} % of what is above are translations, and "
+        f"{found['recall']:.1f} % of the translations are above."
     )
 
 

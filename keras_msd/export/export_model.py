@@ -94,12 +94,12 @@ def export_model(encoder: Any, table: str = "float32") -> keras.Model:
     one_of(("float32", "float16", *BITS), table=table)
     if table == "float32":
         return encoder.model
-    weights = encoder.weights()
+    config, weights = encoder.config, encoder.weights()
     word = weights.pop(WORD)
     stored = (
         quantize_table(word, BITS[table]) if table in BITS else word.astype(np.float16)
     )
-    model = build_model(encoder.config, partial(StoredEmbedding, table=stored))
+    model = build_model(config, partial(StoredEmbedding, table=stored))
     for weight in model.weights:
         if weight.path in weights:
             weight.assign(weights[weight.path])

@@ -42,6 +42,8 @@ class Format(Record):
         tokenizers: Kinds of tokenizer that it carries.
         libraries: Distributions that write and run it; the card has their versions.
         warning: What the card warns of.
+        header: From what `card.json` holds to the lines that the README begins with, a
+            function or its dotted path; None for none.
 
     Raises:
         InputError: A part is empty, or `quantize` has a name that is none of `SCHEMES`.
@@ -68,6 +70,7 @@ class Format(Record):
     tokenizers: tuple[str, ...] = TOKENIZERS
     libraries: tuple[str, ...] = ()
     warning: str = ""
+    header: str | Callable[[Mapping[str, Any]], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

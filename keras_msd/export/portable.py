@@ -47,7 +47,7 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     elif isinstance(tokenizer, WordPieceTokenizer):
         kind_fields = _wordpiece(tokenizer)
     else:
-        raise _refused(f"kind {tokenizer.kind}")
+        raise refused(f"kind {tokenizer.kind}")
     fields = {
         "version": VERSION,
         "kind": tokenizer.kind,
@@ -84,7 +84,7 @@ def load_portable(description: bytes) -> Any:
     spec.loader.exec_module(module)
     try:
         return module.PortableTokenizer(description)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(error)) from error
 
 
@@ -92,7 +92,7 @@ def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     proto = parse(tokenizer.definition)
     types = proto.SentencePiece
     if feature := tokenizer.unusual_feature():
-        raise _refused(feature)
+        raise refused(feature)
     scores = [
         # The shortest number that is the same in 32 bits.
         float(str(np.float32(piece.score))) if piece.type == types.NORMAL else None
@@ -113,9 +113,9 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     backend = tokenizer.backend
     known = backend.get_vocab(with_added_tokens=False)
     if added := tokenizer.added_tokens():
-        raise _refused(f"added tokens: {added}")
+        raise refused(f"added tokens: {added}")
     if known.get(backend.model.unk_token) != tokenizer.unknown_id:
-        raise _refused(f"two unknown tokens, one of them {backend.model.unk_token}")
+        raise refused(f"two unknown tokens, one of them {backend.model.unk_token}")
     return {
         "max_characters_per_word": backend.model.max_input_chars_per_word,
         "prefix": backend.model.continuing_subword_prefix,
@@ -124,7 +124,8 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     }
 
 
-def _refused(feature: str) -> InputError:
+def refused(feature: str) -> InputError:
+    """Return the error for a tokenizer with a feature that does not travel."""
     return InputError(
         "A tokenizer that travels with an artefact must be unigram without byte "
         f"fallback or WordPiece. Received: {feature}. {NO_FORMAT}"

@@ -25,6 +25,7 @@ SHOWN = 200  # characters of a sentence that a card has room for
 MADE_LINES = 20  # in eight languages each
 GRADED_LINES = 36  # six of each level of similarity
 MADE_SET = f"made sentences in {len(LANGUAGES) + 1} languages, within and across them"
+UNNAMED_SET = "given rows"
 
 # Scripts, accents, marks, digits, emoji, control tokens as text, nothing, and a
 # sentence that is too long for any encoder.
@@ -125,7 +126,7 @@ class Proof:
                     f"`{name}` must be {allowed}. Received: {value}."
                 )
         self._sentences, self._sts = sentences, sts
-        self._set = MADE_SET if sts is None else sts_name or "given rows"
+        self._set = MADE_SET if sts is None else sts_name or UNNAMED_SET
 
     def __call__(
         self,

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import keras
-import keras_hub
 from keras import ops
 
 from keras_msd import checks
@@ -99,6 +98,8 @@ class RecurrentEncoder(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first, self.zero_residuals = normalize_first, zero_residuals
         self.dropout = dropout
+        import keras_hub  # half a second, which who only imports Keras would wait for
+
         self.blocks = [
             keras_hub.layers.TransformerEncoder(
                 intermediate_dim,

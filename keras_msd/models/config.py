@@ -6,6 +6,7 @@ import pydantic
 
 from keras_msd.checks import InputError, divides, findings
 from keras_msd.layers.pooling import POOLINGS
+from keras_msd.limits import DEPTH
 
 
 class EncoderConfig(pydantic.BaseModel):
@@ -27,7 +28,9 @@ class EncoderConfig(pydantic.BaseModel):
         (6, 'mean')
     """
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
     vocabulary_size: int = pydantic.Field(ge=1)
     hidden_dim: int = pydantic.Field(ge=1)
@@ -57,6 +60,12 @@ class EncoderConfig(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "EncoderConfig":
         divides({"num_heads": self.num_heads}, {"hidden_dim": self.hidden_dim})
+        DEPTH.check(self.depth, "`num_layers` x `repeats`", "Give fewer.")
+        if self.pad_id >= self.vocabulary_size:
+            raise ValueError(
+                "`pad_id` must be below `vocabulary_size`. Received: "
+                f"pad_id={self.pad_id}, vocabulary_size={self.vocabulary_size}."
+            )
         if (self.max_positions or self.max_length) < self.max_length:
             raise ValueError(
                 "`max_positions` must be at least `max_length`. Received: "

@@ -1,35 +1,39 @@
-"""An encoder: a tokenizer and a network that turn sentences into vectors.
+"""An encoder: a tokenizer and a network that turn sentences into vectors."""
 
-Its folder holds `encoder.json`, `weights.safetensors` and `tokenizer/`.
-"""
-
-from collections.abc import Iterable
-from functools import partial
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, save
 
 from keras_msd import checks
-from keras_msd.arrays import pad_batch, unit_rows
+from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
-from keras_msd.files import atomic_path, digest, read_json, write_json
+from keras_msd.files import digest
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import build_model, forward_pass, use_xla
+from keras_msd.models.encoder_folder import check_paths, read_folder, write_folder
+from keras_msd.models.network import (
+    build_model,
+    check_own_model,
+    forward_pass,
+    use_xla,
+)
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.kinds import make_tokenizer
 
-FORMAT = 1
-CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memory
 
 
-class Encoder:
+class Encoder(TextEncoder):
     """Maps sentences to vectors.
+
+    Pickled or copied it takes its weights, tokenizer and settings along, as `save`
+    does, and is compared with its fingerprint when it is made anew.
 
     Args:
         model: Functional model with inputs `token_ids`, `padding_mask`.
@@ -68,7 +72,11 @@ class Encoder:
                     "The path of a weight must begin with its layer. Received: "
                     f"`{weight.path}`. Build encoders outside `keras.name_scope`."
                 )
-        self.model, self.tokenizer, self.config = model, tokenizer, config
+        self._config = config
+        self._take(model, tokenizer)
+
+    def _take(self, model: keras.Model, tokenizer: Tokenizer) -> None:
+        self.model, self.tokenizer = model, tokenizer
         model.jit_compile = use_xla()
         self._forward = forward_pass(model)
 
@@ -111,6 +119,72 @@ class Encoder:
         fields = self.config.model_dump() | fields
         return self.from_config(tokenizer or self.tokenizer, fields, origin)
 
+    @staticmethod
+    def from_preset(preset: str | Path, pooling: str | None = None) -> Any:
+        """Load an encoder: another name of `load_encoder`, as keras-hub has it.
+
+        Args:
+            preset: The `source` of `load_encoder`.
+            pooling: As for `load_encoder`.
+
+        Raises:
+            InputError: As `load_encoder`.
+        """
+        from keras_msd.checkpoints import load_encoder
+
+        return load_encoder(preset, pooling)
+
+    @staticmethod
+    def from_model(
+        model: keras.Model, tokenizer: Tokenizer, max_length: int = 128
+    ) -> "Encoder":
+        """Make an encoder of a functional Keras model of one's own.
+
+        It is a teacher, a guide, what a stage trains and what is scored, like any
+        other, and is exported as `saved_model`, or as `onnx` with an `opset` below 23.
+        It has no `config`, so that it is not saved, pickled, shrunk or grown: save
+        `model` as Keras does and the tokenizer beside it.
+
+        Args:
+            model: Inputs `token_ids` and `padding_mask`, int32 `(n, length)` with any
+                length; output float `(n, dim)`. It is not copied.
+            tokenizer: Gives the ids that `model` was made for.
+            max_length: Longest sentence in tokens, start and end included.
+
+        Raises:
+            InputError: `model` is not functional, has other inputs or outputs, two
+                weights of one path, or fails for the tokenizer's last id; or
+                `max_length` is below 2.
+
+        Example:
+            >>> import keras
+            >>> tokenizer = msd.testing.tiny_tokenizer()
+            >>> ids = keras.Input((None,), dtype="int32", name="token_ids")
+            >>> mask = keras.Input((None,), dtype="int32", name="padding_mask")
+            >>> words = keras.layers.Embedding(tokenizer.vocabulary_size, 8)(ids)
+            >>> mean = msd.layers.Pooling("mean")(words, mask)
+            >>> model = keras.Model([ids, mask], mean)
+            >>> encoder = msd.Encoder.from_model(model, tokenizer)
+            >>> encoder.encode(["A cat.", "Eine Katze."]).shape
+            (2, 8)
+        """
+        return _OwnModelEncoder(model, tokenizer, max_length)
+
+    @property
+    def config(self) -> EncoderConfig:
+        """The fields that the model was built from."""
+        return self._config
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the model has the layer `body` of `build_model`."""
+        return self.config.num_layers > 0
+
+    @property
+    def normalized(self) -> bool | None:
+        """Whether vectors have length one; None where that is not known."""
+        return self.config.normalize
+
     @property
     def dim(self) -> int:
         """Width of a sentence vector."""
@@ -129,13 +203,13 @@ class Encoder:
     @property
     def fingerprint(self) -> str:
         """Hash of the weights, the tokenizer and the settings."""
-        parts: list[str | bytes] = [
-            self.config.model_dump_json(),
-            self.tokenizer.fingerprint,
-        ]
+        parts: list[str | bytes] = [self._settings(), self.tokenizer.fingerprint]
         for path, value in sorted(self.weights().items()):
             parts += [path, np.ascontiguousarray(value).tobytes()]
         return digest(*parts)
+
+    def _settings(self) -> str:
+        return self.config.model_dump_json()
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return every weight by its path, such as `embedding/word`."""
@@ -151,10 +225,7 @@ class Encoder:
             InputError: A path is missing or unknown, or a shape differs.
         """
         weights = {weight.path: weight for weight in self.model.weights}
-        if missing := sorted(weights.keys() - values.keys()):
-            raise InputError(f"{origin} lacks the weight `{missing[0]}`.".strip())
-        if unknown := sorted(values.keys() - weights.keys()):
-            raise InputError(f"{origin} has an unknown weight `{unknown[0]}`.".strip())
+        check_paths(weights, values, origin)
         for path, weight in weights.items():
             if tuple(weight.shape) != values[path].shape:
                 raise InputError(
@@ -163,39 +234,22 @@ class Encoder:
                 )
             weight.assign(values[path])
 
-    def encode(
-        self,
-        texts: Iterable[str],
-        batch_size: int = 64,
-        normalize: bool = False,
-        progress: bool = True,
-    ) -> np.ndarray:
-        """Turn sentences into vectors.
-
-        Args:
-            texts: Sentences; any iterable of any length, empty strings included.
-            batch_size: Sentences in a forward pass.
-            normalize: Scale the vectors to length one, if the model does not.
-            progress: Show a bar when it takes longer than a second.
-
-        Returns:
-            float32 `(n, dim)`, in the order of `texts`.
-
-        Raises:
-            InputError: `texts` is a single string or holds something else,
-                `batch_size` is below 1, or JAX trains the network at this moment.
-        """
+    def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         self._check_values()
-        checks.at_least(1, batch_size=batch_size)
-        texts = checks.sentences(texts)
         vectors = np.empty((len(texts), self.dim), np.float32)
         batches = self._batches(texts, batch_size)
         if progress:
             total = -(-len(texts) // batch_size)
             batches = track(batches, total=total, what="Encoding")
         for rows, batch in batches:
-            output = self._forward(batch)
-            vectors[rows] = unit_rows(output) if normalize else output
+            vectors[rows] = self._forward(batch)
+            finite = np.isfinite(vectors[rows]).all(axis=1)
+            if not finite.all():
+                raise InputError(
+                    "Vectors must be finite. Received: NaN or infinity for "
+                    f"{texts[rows[np.argmin(finite)]]!r:.100}. The encoder's weights "
+                    "are damaged, or its training diverged: take it from before."
+                )
         return vectors
 
     def _check_values(self) -> None:
@@ -230,17 +284,23 @@ class Encoder:
         return EmbeddingGuide(self, per_token=per_token)
 
     def save(self, folder: str | Path) -> None:
-        """Write the encoder's folder; it appears complete or not at all."""
-        with atomic_path(folder) as temporary:
-            temporary.mkdir()
-            config = self.config.model_dump()
-            write_json(temporary / CONFIG, {"format": FORMAT, "config": config})
-            weights = {
-                path: np.ascontiguousarray(value)
-                for path, value in sorted(self.weights().items())
-            }
-            save_file(weights, temporary / WEIGHTS)
-            self.tokenizer.save(temporary / TOKENIZER)
+        """Write the encoder's folder; it appears complete or not at all.
+
+        Raises:
+            InputError: A weight is not finite.
+        """
+        write_folder(folder, self.config, self._tensors(), self.tokenizer)
+
+    def _tensors(self) -> dict[str, np.ndarray]:
+        weights = sorted(self.weights().items())
+        return {path: np.ascontiguousarray(value) for path, value in weights}
+
+    def __reduce__(self) -> tuple[Callable[..., "Encoder"], tuple[Any, ...]]:
+        """Return what a pickle holds: one function of ours, and texts and bytes."""
+        tokenizer = self.tokenizer
+        parts = tokenizer.kind, tokenizer.definition, tokenizer.settings
+        fields, content = self.config.model_dump(), save(self._tensors())
+        return _from_pickle, (fields, parts, content, self.fingerprint)
 
     def export(
         self,
@@ -253,7 +313,8 @@ class Encoder:
 
         Args:
             path: Folder of the artefact.
-            format: "saved_model", "litert", "litert_text", "onnx" or "onnx_text".
+            format: "saved_model", "litert", "litert_text", "onnx", "onnx_text" or
+                "huggingface".
             quantize: How weights are stored, None for float32: "fp16", "int8",
                 "int4_table" or "int4", as far as the format offers it.
             **options: Languages, licences, sentences, thresholds, options of one
@@ -300,35 +361,97 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
     return {"vocabulary_size": tokenizer.vocabulary_size, "pad_id": tokenizer.pad_id}
 
 
-def is_saved_encoder(folder: str | Path) -> bool:
-    """Tell whether a folder holds an encoder of ours."""
-    return (Path(folder) / CONFIG).is_file()
-
-
 def load_saved(folder: str | Path, pooling: str | None = None) -> Encoder:
     """Read an encoder's folder.
-
-    Only known fields are read and no class or path in the files is followed.
 
     Args:
         folder: Where `Encoder.save` wrote it.
         pooling: Takes the place of the encoder's own.
 
     Raises:
-        InputError: A file is missing, truncated or does not fit the others.
+        InputError: A file is missing, damaged or does not fit the others.
     """
-    folder = checks.existing_folder(folder, "encoder folder")
-    origin = str(folder / CONFIG)
-    record = read_json(folder / CONFIG)
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise InputError(
-            f"`{origin}` is not an encoder of format {FORMAT}. Save the encoder anew."
-        )
-    fields = record.get("config", {}) | ({"pooling": pooling} if pooling else {})
-    tokenizer = load_tokenizer(folder / TOKENIZER)
-    encoder = Encoder.from_config(tokenizer, fields, origin)
-    path = checks.existing_file(folder / WEIGHTS, "weights file")
-    damaged = "`{}` is not a whole safetensors file ({}). Copy it anew.".format
-    with checks.explained(partial(damaged, path), SafetensorError):
-        encoder.set_weights(load_file(path), origin=f"`{path}`")
+    config, weights, tokenizer = read_folder(folder, pooling)
+    encoder = Encoder(build_model(config), tokenizer, config)
+    encoder.set_weights(weights)
     return encoder
+
+
+def _from_pickle(
+    fields: dict[str, Any],
+    tokenizer: tuple[str, bytes, dict[str, Any]],
+    content: bytes,
+    fingerprint: str,
+) -> Encoder:
+    """Make the encoder that `Encoder.__reduce__` took apart; follows no class or path.
+
+    Raises:
+        InputError: A part is damaged, or does not fit the others.
+    """
+    origin = "a pickled encoder"
+    encoder = Encoder.from_config(make_tokenizer(*tokenizer, origin), fields, origin)
+    damaged = (
+        origin + " has weights that are cut short or damaged ({}). Pickle it anew."
+    )
+    with checks.explained(damaged.format, SafetensorError):
+        encoder.set_weights(load(content), origin)
+    if encoder.fingerprint != fingerprint:
+        raise InputError(
+            "A pickled encoder must have the fingerprint that it had. Received: "
+            f"{encoder.fingerprint}, not {fingerprint}. Pickle it anew."
+        )
+    return encoder
+
+
+class _OwnModelEncoder(Encoder):
+    """An encoder of a model that no `EncoderConfig` describes; see `from_model`."""
+
+    def __init__(
+        self, model: keras.Model, tokenizer: Tokenizer, max_length: int
+    ) -> None:
+        checks.at_least(2, max_length=max_length)
+        self._max_length = max_length
+        self._take(check_own_model(model), tokenizer)
+        last = np.array([[tokenizer.vocabulary_size - 1]], np.int32)
+        rows = (
+            f"The model must take every id below {tokenizer.vocabulary_size}, the "
+            "tokenizer's vocabulary, at any length. Received: {}."
+        )
+        # No backend promises a kind of error for an id without a row.
+        with checks.explained(lambda error: rows.format(f"{error}"[:200]), Exception):
+            self._forward({"token_ids": last, "padding_mask": np.ones_like(last)})
+
+    @property
+    def config(self) -> EncoderConfig:
+        """Raise `InputError`: there is none."""
+        raise InputError(
+            "This needs an encoder with an `EncoderConfig`, whose network is ours. "
+            f"Received: one of your own model `{self.model.name}`. Keep it with "
+            '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`, and '
+            'make it anew by `Encoder.from_model`; export it as "saved_model", or as '
+            '"onnx" with opset=18, both without `quantize`.'
+        )
+
+    @property
+    def has_body(self) -> bool:
+        """False: layers of that name are none of ours."""
+        return False
+
+    @property
+    def normalized(self) -> None:
+        """None: that is not known."""
+
+    @property
+    def dim(self) -> int:
+        """Width of a sentence vector."""
+        return self.model.output.shape[-1]
+
+    @property
+    def max_length(self) -> int:
+        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        return self._max_length
+
+    def _settings(self) -> str:
+        # What Keras calls a shared object by is its place in memory.
+        network = re.sub(r', "shared_object_id": \d+', "", self.model.to_json())
+        return f"{self.max_length} {network}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import keras
 import numpy as np
 
+from keras_msd.checks import InputError
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.pooling import L2Normalize, Pooling, WordBranch
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
@@ -29,6 +30,54 @@ def forward_pass(
     from keras_msd.models._tensorflow import traced_once
 
     return traced_once(model)
+
+
+def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every weight that `build_model` makes, by its path.
+
+    Example:
+        >>> config = msd.testing.tiny_encoder().config
+        >>> from keras_msd.models.network import weight_shapes
+        >>> weight_shapes(config)["embedding/type"]
+        (1, 16)
+    """
+    hidden, heads = config.hidden_dim, config.num_heads
+    inner, width = config.intermediate_dim, config.bottleneck_dim or hidden
+    positions = (config.max_positions or config.max_length) + config.position_offset
+    norm: dict[str, tuple[int, ...]] = {"gamma": (hidden,), "beta": (hidden,)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding/word": (config.vocabulary_size, width),
+        "embedding/position": (positions, hidden),
+        "embedding/type": (config.num_types, hidden),
+    }
+    if config.bottleneck_dim is not None:
+        shapes["embedding/projection"] = (width, hidden)
+    if config.embedding_layer_norm:
+        shapes |= {f"embedding/layer_norm/{name}": norm[name] for name in norm}
+    head = hidden // heads
+    block: dict[str, tuple[int, ...]] = {
+        "self_attention_layer/attention_output/kernel": (heads, head, hidden),
+        "self_attention_layer/attention_output/bias": (hidden,),
+        "feedforward_intermediate_dense/kernel": (hidden, inner),
+        "feedforward_intermediate_dense/bias": (inner,),
+        "feedforward_output_dense/kernel": (inner, hidden),
+        "feedforward_output_dense/bias": (hidden,),
+    }
+    for name in ("query", "key", "value"):
+        block[f"self_attention_layer/{name}/kernel"] = (hidden, heads, head)
+        block[f"self_attention_layer/{name}/bias"] = (heads, head)
+    for layer in ("self_attention_layer_norm", "feedforward_layer_norm"):
+        block |= {f"{layer}/{name}": norm[name] for name in norm}
+    for index in range(config.num_layers):
+        shapes |= {f"body/block_{index}/{name}": block[name] for name in block}
+    if config.projection_dim is not None:
+        shapes["projection/kernel"] = (hidden, config.dim)
+        if config.projection_bias:
+            shapes["projection/bias"] = (config.dim,)
+    if config.word_branch:
+        shapes["word_branch/projection"] = (width, config.dim)
+        shapes["word_branch/body_weight"] = (1,)
+    return shapes
 
 
 def build_model(
@@ -102,3 +151,45 @@ def build_model(
         vector = L2Normalize(dtype="float32", name="normalize")(vector)
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
     return keras.Model(inputs, vector, name="encoder")
+
+
+def check_own_model(model: keras.Model) -> keras.Model:
+    """Return a user's functional model as one whose inputs are given by name.
+
+    Raises:
+        InputError: It is not functional, its inputs are not `token_ids` and
+            `padding_mask`, integers `(n, length)` of any length, its output is not one
+            tensor of floats `(n, dim)`, or two of its weights have one path.
+    """
+    inputs = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
+    if not inputs:
+        raise InputError(
+            "`model` must be a functional Keras model. Received: "
+            f"{type(model).__name__}. Make one with keras.Model(inputs, outputs)."
+        )
+    named = {tensor.name: tensor for tensor in inputs}
+    shown = ", ".join(f"{i.name} {i.dtype} {tuple(i.shape)}" for i in inputs)
+    if named.keys() != {"token_ids", "padding_mask"} or any(
+        tensor.shape != (None, None) or "int" not in tensor.dtype for tensor in inputs
+    ):
+        raise InputError(
+            "The inputs of `model` must be `token_ids` and `padding_mask`, int32 "
+            f"(None, None). Received: {shown}. Make each with "
+            'keras.Input((None,), dtype="int32", name=...).'
+        )
+    shapes = [(o.dtype, tuple(o.shape)) for o in model.outputs]
+    (dtype, shape), *others = shapes
+    if others or "float" not in dtype or len(shape) != 2 or shape[1] is None:
+        raise InputError(
+            "The output of `model` must be one tensor of floats (None, dim). Received: "
+            f"{', '.join(f'{dtype} {shape}' for dtype, shape in shapes)}. Pool token "
+            'vectors with msd.layers.Pooling("mean")(vectors, padding_mask).'
+        )
+    paths = [weight.path for weight in model.weights]
+    if twice := sorted({path for path in paths if paths.count(path) > 1}):
+        raise InputError(
+            "Each weight of `model` must have a path of its own. Received: "
+            f"`{twice[0]}` more than once. Give its layers names."
+        )
+    ordered = dict(sorted(named.items()))
+    return keras.Model(ordered, model.outputs[0], name=model.name)

@@ -138,6 +138,14 @@ def _losses(run: RunFiles) -> Iterator[Block]:
         if history["steps"]:
             caption = f"{plain(name)} ({name}/history.json)"
             yield Picture(caption, loss_curves(history))
+        if found := history.get("collapsed"):
+            yield Text(
+                f"Embeddings of {plain(name)} collapsed: a mean cosine of "
+                f"{found['mean_cosine']:.3f} between different sentences after "
+                f"{found['updates']} updates."
+            )
+        if skipped := history.get("bad_batches"):
+            yield Text(f"{plain(name)} skipped {skipped} batches that were not finite.")
 
 
 def _published(run: RunFiles) -> Iterator[Block]:

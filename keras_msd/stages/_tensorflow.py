@@ -1,10 +1,12 @@
 """The training step under TensorFlow, for every stage."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_msd.checks import InputError
 from keras_msd.stages.cached_gradients import (
     float32,
     join,
@@ -12,6 +14,7 @@ from keras_msd.stages.cached_gradients import (
     split,
     split_gradients,
 )
+from keras_msd.stages.precision import all_finite
 
 
 def make_deterministic() -> None:
@@ -31,7 +34,17 @@ class TensorFlowStep:
         """Make the function that `fit` calls, once the optimizer has its variables.
 
         TensorFlow traces a step that makes variables twice.
+
+        Raises:
+            InputError: Bad batches are to be skipped on several replicas.
         """
+        if self.bad_batches is not None and self.distribute_strategy is not None:
+            if self.distribute_strategy.num_replicas_in_sync > 1:
+                raise InputError(
+                    "Bad batches are skipped on one replica. Received: "
+                    f"{self.distribute_strategy.num_replicas_in_sync}. Leave "
+                    "`skip_bad_batches` out."
+                )
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
@@ -40,9 +53,23 @@ class TensorFlowStep:
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        skips = self.bad_batches is not None
+        means = [tf.identity(it.value) for it in self.metrics_variables if skips]
         embeddings, loss, gradients = self._passes(x, y, sample_weight)
-        self._apply(list(zip(gradients, self.trainable_variables, strict=True)))
-        return self._logs(x, y, embeddings, loss)
+        pairs = list(zip(gradients, self.trainable_variables, strict=True))
+        if not skips:
+            self._apply(pairs)
+            return self._logs(x, y, embeddings, loss)
+        self._logs(x, y, embeddings, loss)
+        found = [getattr(it, "values", it) for it in gradients if it is not None]
+
+        def skip() -> None:
+            for variable, value in zip(self.metrics_variables, means, strict=True):
+                variable.assign(value)
+            self.bad_batches.assign_add(1)
+
+        self._apply(pairs, all_finite([loss, *found]), skip)
+        return self.get_metrics_result() | {"bad_batches": self.bad_batches.value}
 
     def step_in_parts(self: Any) -> tuple[Any, Any]:
         """Return a function from a batch to gradients, and one that takes them."""
@@ -124,8 +151,13 @@ class TensorFlowStep:
         totals |= zip(map(id, network), added, strict=True)
         return embeddings, loss, [totals[id(variable)] for variable in variables]
 
-    def _apply(self: Any, pairs: list[tuple[Any, Any]]) -> None:
-        """Update the weights.
+    def _apply(
+        self: Any,
+        pairs: list[tuple[Any, Any]],
+        good: Any = None,
+        skip: Callable[[], None] | None = None,
+    ) -> None:
+        """Update the weights; with `skip` only if `good`, a boolean, is true.
 
         On one replica, too, Keras sums gradients over all, with an operation whose
         graph TensorFlow never frees: each `fit` would leave a training step in memory.
@@ -133,8 +165,14 @@ class TensorFlowStep:
         scales the loss must not be called there.
         """
 
-        def update(*_: Any) -> None:
+        def apply() -> None:
             self.optimizer.apply_gradients(pairs)
+
+        def update(*_: Any) -> None:
+            if skip is None:
+                apply()
+            else:
+                tf.cond(good, apply, skip)
 
         scaled = isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer)
         if scaled or tf.distribute.has_strategy():

@@ -1,5 +1,6 @@
 """What every stage shares: one encoder, stored targets, named loss terms."""
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -19,6 +20,7 @@ from keras_msd.stages.cached_gradients import (
     check_chunks,
 )
 from keras_msd.stages.checkpoint import Checkpoint
+from keras_msd.stages.precision import FiniteLoss, all_finite
 
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
 
@@ -26,6 +28,32 @@ OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compil
 class _OneDevice(CachedGradients):
     def undivided(self, value: Any) -> Any:
         return value
+
+    def train_step(self: Any, *given: Any) -> Any:
+        """Update the encoder on one batch; where the stage says so, skip a bad one."""
+        found = super().train_step(*given)  # type: ignore[misc]
+        return found if self.bad_batches is None else self._good(given[0], *found)
+
+    def _good(self: Any, old: Any, logs: Any, new: Any) -> tuple[Any, Any]:
+        """Return logs and state of JAX: the old one where the new is not finite."""
+        trained, fixed, optimizer, means = new
+        floats = [it for it in (*trained, *optimizer) if "float" in str(it.dtype)]
+        good = all_finite([logs["loss"], *floats])
+
+        def either(place: int) -> list[Any]:
+            pairs = zip(new[place], old[place], strict=True)
+            return [ops.where(good, one, other) for one, other in pairs]
+
+        place = [it is self.bad_batches for it in self.non_trainable_variables].index(
+            True
+        )
+        fixed = list(fixed)
+        fixed[place] = fixed[place] + 1 - ops.cast(good, fixed[place].dtype)
+        means = either(3)
+        pairs = zip(self.metrics_variables, means, strict=True)
+        with keras.StatelessScope(list(pairs)):
+            logs = self.get_metrics_result() | {"bad_batches": fixed[place]}
+        return logs, (either(0), fixed, either(2), means)
 
 
 def _step() -> Any:
@@ -111,6 +139,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     goals: Mapping[str, str] = {}
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
+    bad_batches: Any = None  # how many were skipped, a weight; None skips none
+    most_bad_batches = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -125,7 +155,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         chunk_size: int | None = None,
         losses: Iterable[LossTerm] = (),
         goals: Mapping[str, str] | None = None,
-        **weights: Any,
+        **weights: float,
     ) -> None:
         if chunk_size is not None:
             at_least(1, chunk_size=chunk_size)
@@ -162,6 +192,32 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     "The weight of a term must be finite and at least 0. Received: "
                     f"{term}={weight}."
                 )
+
+    def skip_bad_batches(self, at_most: int) -> None:
+        """Skip a few batches whose loss or gradients are not finite; before `compile`.
+
+        Such an update changes no weight, no mean and nothing of the optimizer. The logs
+        count them as `bad_batches`, and one too many ends the training. Without this
+        the first one does.
+
+        Args:
+            at_most: How many.
+
+        Raises:
+            InputError: It is below 1; within `fit`, there are several replicas, or the
+                backend is neither TensorFlow nor JAX.
+
+        Example:
+            >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
+            >>> stage.skip_bad_batches(at_most=3)
+            >>> float(stage.bad_batches)
+            0.0
+        """
+        at_least(1, at_most=at_most)
+        self.most_bad_batches = at_most
+        self.bad_batches = self.add_weight(
+            name="bad_batches", shape=(), initializer="zeros", trainable=False
+        )
 
     def trained_encoder(self) -> Any:
         """Return the encoder without what only training needs."""
@@ -287,11 +343,25 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             *arguments: As for every Keras model.
             **options: The same; where a `Checkpoint` is among the callbacks, all but
                 `x` are named.
+
+        Raises:
+            InputError: The loss is NaN or infinite.
         """
         for callback in options.get("callbacks") or ():
             if isinstance(callback, Checkpoint):
-                return callback.train(self, super().fit, x, **options)
-        return super().fit(x, *arguments, **options)
+                return callback.train(self, self._fit, x, **options)
+        return self._fit(x, *arguments, **options)
+
+    def _fit(self, *arguments: Any, **options: Any) -> Any:
+        given = inspect.signature(super().fit).bind_partial(*arguments, **options)
+        others = given.arguments.get("callbacks")
+        first = FiniteLoss(given.arguments.get("x"))
+        if isinstance(others, keras.callbacks.CallbackList):
+            first.set_model(self)
+            others.callbacks.insert(0, first)
+        else:
+            given.arguments["callbacks"] = [first, *(others or ())]
+        return super().fit(*given.args, **given.kwargs)
 
     def make_train_function(self, force: bool = False) -> None:
         """Make the function that `fit` calls.
@@ -304,6 +374,12 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 "A stage that is fitted needs an optimizer. Received: "
                 "`compile(optimizer=None)`, which is for `evaluate` alone. Give one, "
                 "for example `make_optimizer(learning_rate=2e-4, steps=1000)`."
+            )
+        backend = keras.backend.backend()
+        if self.bad_batches is not None and backend not in ("tensorflow", "jax"):
+            raise InputError(
+                "Bad batches are skipped under TensorFlow and JAX. Received: "
+                f"{backend}. Leave `skip_bad_batches` out."
             )
         super().make_train_function(force)
 

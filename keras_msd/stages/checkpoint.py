@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.files import atomic_path, file_digest, remove
+from keras_msd.stages.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
 KEPT = 2  # the older one is for the case that the newer is damaged
@@ -51,7 +52,7 @@ class Checkpoint(keras.callbacks.Callback):
         InputError: `minutes` is below 0. Within `fit`, the batches or the epochs are
             not as above; the folder holds the training of another stage, with other
             settings, on another backend or other batches, or every checkpoint in it is
-            damaged.
+            damaged; a weight is no longer finite when it is to be saved.
 
     Example:
         >>> checkpoint = msd.stages.Checkpoint("checkpoints", minutes=5)
@@ -148,6 +149,12 @@ class Checkpoint(keras.callbacks.Callback):
             name: np.asarray(keras.ops.convert_to_numpy(variable.value))
             for name, variable in stage_variables(self.model)
         }
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise NotFiniteError(
+                f"The weights of `{self.model.name}` must be finite. Received: NaN or "
+                f"infinity after update {self.done}. The checkpoint before it stays. "
+                "Lower the learning rate, or lengthen the warm-up."
+            )
         states = [
             _without_arrays(callback.get_state(), arrays, f"callback/{place}")
             for place, callback in enumerate(self._kept)

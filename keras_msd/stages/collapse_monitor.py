@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
 
-STATE = "updates", "warned", "before"  # of a training that is stopped and goes on
+STATE = "updates", "collapsed", "before"  # of a training that is stopped and goes on
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,9 @@ class CollapseMonitor(keras.callbacks.Callback):
         threshold: Mean cosine above which a warning is logged.
         every: Updates between two looks.
         until: Last update that is looked at.
+
+    Attributes:
+        collapsed: `mean_cosine` and the `updates` before it, once it has warned.
 
     Raises:
         InputError: `x` has fewer than two lines, `every` or `until` is below 1. Within
@@ -71,19 +74,19 @@ class CollapseMonitor(keras.callbacks.Callback):
         """Count from here."""
         new: dict[str, Any] = {
             "updates": 0,
-            "warned": False,
+            "collapsed": None,
             "before": self._iterations(),
         }
         state, self._state = self._state or new, None
         self.updates: int = state["updates"]
-        self.warned: bool = state["warned"]
+        self.collapsed: dict[str, float] | None = state["collapsed"]
         self.before: int = state["before"]
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Look at the embeddings when it is time."""
-        if self.warned or self.updates >= self.until:
+        if self.collapsed or self.updates >= self.until:
             return
         looks = self.updates // self.every
         self.updates = self._iterations() - self.before
@@ -91,7 +94,7 @@ class CollapseMonitor(keras.callbacks.Callback):
             return
         cosine = self.mean_cosine()
         if cosine > self.threshold:
-            self.warned = True
+            self.collapsed = {"mean_cosine": cosine, "updates": self.updates}
             logger.warning(
                 "Embeddings collapse: the mean cosine between different sentences is "
                 "%.3f after %d updates (limit %.3f). Check that the guide's vectors "

@@ -55,8 +55,11 @@ class ReducedGuide:
         Args:
             texts: Sentences.
             **options: As the guide's `encode` takes them.
+
+        Raises:
+            InputError: `texts` is a single string or holds something else.
         """
-        return unit_rows(self.guide.encode(texts, **options) @ self.matrix)
+        return unit_rows(self.guide.encode(sentences(texts), **options) @ self.matrix)
 
 
 class EmbeddingGuide:

@@ -6,7 +6,7 @@ your rights. Load only one from a source that you trust.
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import tensorflow_text  # noqa: F401
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.teachers.saved_model_folder import SavedModelFolder
+from keras_msd.teachers.saved_model_operations import DAMAGED, check_operations
 from keras_msd.teachers.vectors import checked
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
@@ -56,7 +57,9 @@ class Call(NamedTuple):
         return f"{self.name}({_written(self.inputs)}) -> {_written(self.outputs)}"
 
 
-def load_saved_model(folder: SavedModelFolder) -> Callable[[list[str]], np.ndarray]:
+def load_saved_model(
+    folder: SavedModelFolder, allow_operations: Collection[str] = ()
+) -> Callable[[list[str]], np.ndarray]:
     """Load a published SavedModel with `tf.saved_model.load`.
 
     Three shapes are read, of `__call__` or else of the signature `serving_default`:
@@ -79,17 +82,21 @@ def load_saved_model(folder: SavedModelFolder) -> Callable[[list[str]], np.ndarr
 
     Args:
         folder: Where its parts lie.
+        allow_operations: Names of operations with files, a network or Python that it
+            may hold; any other is refused before it is loaded.
 
     Returns:
         A function from sentences to float32 `(n, dim)`.
 
     Raises:
-        InputError: It cannot be loaded, or has none of these shapes; the message lists
-            the calls that were found.
+        InputError: It cannot be loaded, holds an operation that is not allowed, or has
+            none of these shapes; the message lists the calls that were found.
 
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
-    models = {path: _load(path) for path in folder if path is not None}
+    models = {
+        path: _load(path, allow_operations) for path in folder if path is not None
+    }
     calls = {path: _find_calls(model) for path, model in models.items()}
     after = _usable(calls[folder.encoder])
     if folder.preprocessor is None:
@@ -109,15 +116,14 @@ def load_saved_model(folder: SavedModelFolder) -> Callable[[list[str]], np.ndarr
     return partial(_in_batches, apply, str(folder.encoder), tuple(models.values()))
 
 
-def _load(folder: Path) -> Any:
+def _load(folder: Path, allowed: Collection[str]) -> Any:
+    check_operations(folder, allowed)
     try:
         return tf.saved_model.load(str(folder))
     # TensorFlow promises no kind of error for a damaged file.
     except Exception as error:
-        raise InputError(
-            f"`{folder}` must be a whole SavedModel of TensorFlow 2. Received: "
-            f"{type(error).__name__}: {error}. Take a whole copy."
-        ) from error
+        said = f"{type(error).__name__}: {error}"
+        raise InputError(DAMAGED.format(folder, said)) from error
 
 
 def _usable(calls: list[Call]) -> list[Call]:

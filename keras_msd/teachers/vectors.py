@@ -1,20 +1,32 @@
 """Teachers without a network, and the check that every teacher's vectors pass."""
 
+import lzma
 import re
+import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
+from math import prod
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from keras_msd import limits
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, existing_file
 from keras_msd.files import digest, file_digest
 
 HASHED_WORDS = "hashed-words"
+NO_NUMBERS = "cMmSU"  # kinds of complex numbers, times and texts
+SMALL = 1 << 16  # bytes that an archive counts as, if it has fewer
+# What NumPy and zipfile raise for a damaged file, or a compression that they lack.
+DAMAGES = (
+    *(ArithmeticError, AttributeError, BadZipFile, EOFError, LookupError, MemoryError),
+    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(lzma.LZMAError, zlib.error),
+)
 RECIPE = (
     "Write it with numpy.savez(path, sentences=numpy.array(list_of_str), vectors=...)."
 )
@@ -75,8 +87,8 @@ class VectorFile:
     def __init__(self, path: str | Path) -> None:
         """Read the file."""
         self.path = existing_file(path, "file of vectors")
-        sentences, vectors = _read(self.path)
-        self._table = checked(str(path), vectors, sentences)
+        sentences, self._table = read_vectors(self.path)
+        check_differing(str(path), self._table, sentences)
         self._rows = {sentence: row for row, sentence in enumerate(sentences)}
         self.dim = self._table.shape[1]
         self.normalized = unit_length(self._table)
@@ -93,13 +105,18 @@ class VectorFile:
         return self._table[[self._rows[text] for text in texts]]
 
 
-def _read(path: Path) -> tuple[list[str], np.ndarray]:
+def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
+    """Return the sentences of a `VectorFile` and float32 `(n, dim)`."""
+    existing_file(path, "file of vectors")
     try:
         # NumPy leaves a damaged file open when it opens it itself.
         with open(path, "rb") as handle:
+            _check_sizes(path, handle)
             archive = np.load(handle, allow_pickle=False)
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, AttributeError, BadZipFile) as error:
+    except InputError:
+        raise
+    except DAMAGES as error:
         raise InputError(
             f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
         ) from error
@@ -110,7 +127,29 @@ def _read(path: Path) -> tuple[list[str], np.ndarray]:
             f"`{path}` must hold `sentences` (n,), strings, and `vectors` (n, dim). "
             f"Received: {listed}. {RECIPE}"
         )
-    return sentences, vectors
+    return sentences, checked(str(path), vectors, sentences)
+
+
+def _check_sizes(path: Path, handle: BinaryIO) -> None:
+    """Compare what the arrays say of their sizes with those of the archive's files."""
+    with ZipFile(handle) as archive:
+        members = archive.infolist()
+        times = sum(m.file_size for m in members) // max(path.stat().st_size, SMALL)
+        limits.TIMES.check(times, f"`{path}`", RECIPE)
+        for member in members:
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0
+                if version != (1, 0):
+                    read = np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                size = file.tell() + prod(shape) * dtype.itemsize
+            if size != member.file_size or min(shape, default=0) < 0:
+                raise ValueError(
+                    f"{member.filename} says that it has the shape {shape}, of "
+                    f"{size:,} bytes; it has {member.file_size:,}"
+                )
+    handle.seek(0)
 
 
 def _sentences(arrays: dict[str, np.ndarray]) -> list[str]:
@@ -142,7 +181,10 @@ def checked(name: str, vectors: Any, texts: list[str]) -> np.ndarray:
         InputError: They are not numbers, not one row per text, or not all finite.
     """
     try:
-        array = np.asarray(vectors, np.float32)
+        given = np.asarray(vectors)
+        if given.dtype.kind in NO_NUMBERS:
+            raise TypeError(f"{given.dtype} is no real number")
+        array = np.asarray(given, np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"The teacher `{name}` must give an array of numbers (n, dim). Received: "
@@ -161,3 +203,14 @@ def checked(name: str, vectors: Any, texts: list[str]) -> np.ndarray:
             f"for {texts[wrong[0]]!r:.80}. Repair the model or leave the sentence out."
         )
     return array
+
+
+def check_differing(name: str, vectors: np.ndarray, texts: list[str]) -> None:
+    """Raise `InputError` where all texts have one vector, or none but zeros."""
+    several = len(set(texts)) > 1
+    if not vectors.any() or (several and (vectors == vectors[0]).all()):
+        raise InputError(
+            f"The vectors of the teacher `{name}` must differ from sentence to "
+            f"sentence. Received: one vector, {vectors[0]!s:.60}, for all of "
+            f"{len(texts)}. It teaches nothing: repair the model."
+        )

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, existing_file, existing_folder
-from keras_msd.files import read_table
+from keras_msd.files import read_bytes, read_table
+from keras_msd.limits import VOCABULARY
 from keras_msd.registry import Record, Registry, loaded, read_records
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 
@@ -103,9 +104,28 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
             "Give a folder that `save` wrote; `read_checkpoint_tokenizer` reads those "
             "of published checkpoints."
         )
-    tokenizer_class = TOKENIZERS[settings.pop("kind")].tokenizer_class
-    path = existing_file(folder / tokenizer_class.definition_file)
-    return tokenizer_class.from_definition(path.read_bytes(), settings, f"`{path}`")
+    kind = str(settings.pop("kind"))
+    path = existing_file(folder / TOKENIZERS[kind].tokenizer_class.definition_file)
+    content = read_bytes(path, VOCABULARY, "Save the tokenizer anew.")
+    return make_tokenizer(kind, content, settings, f"`{path}`")
+
+
+def make_tokenizer(
+    kind: str, definition: bytes, settings: dict[str, Any], origin: str
+) -> Tokenizer:
+    """Make a tokenizer from its `kind`, `definition` and `settings`.
+
+    Args:
+        kind: Its name in `TOKENIZERS`.
+        definition: As the tokenizer has it.
+        settings: As the tokenizer has them.
+        origin: Where they come from, for messages.
+
+    Raises:
+        InputError: The kind is unknown, or the definition is damaged.
+    """
+    tokenizer_class = TOKENIZERS[kind].tokenizer_class
+    return tokenizer_class.from_definition(definition, settings, origin)
 
 
 def read_checkpoint_tokenizer(
@@ -144,7 +164,8 @@ def _kind_of_json(path: Path) -> TokenizerKind:
     from keras_msd.tokenizers.tokenizer_json import read_backend
 
     # The library also knows the models of old files, which do not name their type.
-    model = type(read_backend(path.read_bytes(), f"`{path}`").model).__name__
+    content = read_bytes(path, VOCABULARY, "Take a checkpoint with a smaller one.")
+    model = type(read_backend(content, f"`{path}`").model).__name__
     kinds = {kind.json_model: kind for kind in TOKENIZERS.values() if kind.json_model}
     if model not in kinds:
         raise InputError(

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from google.protobuf.message import DecodeError
+
 from keras_msd.checks import InputError, at_least, explained, sentences
-from keras_msd.files import read_json
+from keras_msd.files import read_bytes, read_json
+from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import TOKENIZERS
 
@@ -60,11 +63,12 @@ class SentencePieceTokenizer(Tokenizer):
         from sentencepiece import SentencePieceProcessor
 
         damaged = f"{origin} is not a whole SentencePiece model. Copy it anew."
-        with explained(damaged, RuntimeError):
+        with explained(damaged, RuntimeError, DecodeError, TypeError, UnicodeError):
             self._processor = SentencePieceProcessor(model_proto=model)
-        proto = _checked(model, origin)
+            proto = _checked(model, origin)
+            self._pieces = _FIRST + [piece.piece for piece in proto.pieces[3:]]
+            _ = "".join(self._pieces).encode()  # what is not UTF-8 is given as bytes
         self._model = model
-        self._pieces = _FIRST + [piece.piece for piece in proto.pieces[3:]]
         self.vocabulary_size = len(self._pieces)
         self.byte_fallback = proto.trainer_spec.byte_fallback
 
@@ -121,7 +125,8 @@ class SentencePieceTokenizer(Tokenizer):
         if not models:
             return cls(rebuild(read_json(path), f"`{path}`"), f"`{path}`")
         origin = f"`{models[0]}`"
-        tokenizer = cls(models[0].read_bytes(), origin)
+        content = read_bytes(models[0], VOCABULARY, "Take a smaller vocabulary.")
+        tokenizer = cls(content, origin)
         # transformers adds the row for `<mask>` that the model file does not have.
         added = ["<mask>"]
         if path.is_file():

@@ -3,6 +3,7 @@
 import abc
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,8 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError, sentences
-from keras_msd.files import read_table
+from keras_msd.files import decoded, parse_json, read_bytes, read_json, read_table
+from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 
 ROLES = ("pad_token", "start_token", "end_token", "unknown_token")
@@ -28,6 +30,7 @@ _NORMALIZER_ARGUMENTS = ("clean_text", *_NORMALIZER_FIELDS.values())
 _LAST = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 4096
+PANIC = "PanicException"
 
 
 class BackendTokenizer(Tokenizer):
@@ -66,7 +69,7 @@ class BackendTokenizer(Tokenizer):
         table = self.backend.get_vocab(with_added_tokens=True)
         self._names = (pad_token, start_token, end_token, unknown_token)
         for role, name in zip(ROLES, self._names, strict=True):
-            if name not in table:
+            if not isinstance(name, str) or name not in table:
                 raise InputError(
                     f"`{role}` must be in the vocabulary of {origin}. Received: "
                     f"{name!r}. Name one that is."
@@ -125,7 +128,7 @@ class BackendTokenizer(Tokenizer):
         tokens = cls._special_tokens(fields)
         path = folder / cls.definition_file
         if path.is_file():
-            content = json.loads(path.read_bytes())
+            content = read_json(path)
             cls._set_fields(content, fields)
             definition = json.dumps(content)
         else:
@@ -136,8 +139,17 @@ class BackendTokenizer(Tokenizer):
     @classmethod
     def _special_tokens(cls, fields: dict[str, Any]) -> dict[str, str]:
         names = zip(_CHECKPOINT_NAMES, cls.default_tokens, strict=True)
-        tokens = [fields.get(key, default) for key, default in names]
-        tokens = [t["content"] if isinstance(t, dict) else str(t) for t in tokens]
+        tokens = []
+        for key, default in names:
+            token = fields.get(key, default)
+            text = token.get("content") if isinstance(token, dict) else token
+            if not isinstance(text, str):
+                raise InputError(
+                    f"`{key}` in {CONFIG} or special_tokens_map.json must be a text, "
+                    f"or a table with the text `content`. Received: {token!r:.80}. "
+                    "Take a whole copy of the checkpoint."
+                )
+            tokens.append(text)
         return dict(zip(ROLES, tokens, strict=True))
 
     @staticmethod
@@ -198,7 +210,8 @@ class WordPieceTokenizer(BackendTokenizer):
     def _built(path: Path, fields: dict[str, Any], unknown_token: str) -> Backend:
         # Only \n and \r\n end a line: some vocabularies hold other separators as
         # tokens.
-        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        content = read_bytes(path, VOCABULARY, "Take a whole copy of the checkpoint.")
+        lines = decoded(content, f"`{path}`").rstrip("\n").split("\n")
         table = {line.rstrip("\r"): number for number, line in enumerate(lines)}
         backend = Backend(models.WordPiece(table, unk_token=unknown_token))
         accents = fields.get("strip_accents")
@@ -243,17 +256,50 @@ class BytePairTokenizer(BackendTokenizer):
     @staticmethod
     def _built(path: Path, fields: dict[str, Any], unknown_token: str) -> Backend:
         merges = path.with_name("merges.txt")
-        try:
+        both = f"`{path}` and `{merges}` must hold one BPE vocabulary"
+        check_ids(read_table(path), 0, f"`{path}`")
+        with rust_errors(f"{both}: {{}}. Copy both anew."):
             table, pairs = models.BPE.read_file(str(path), str(merges))
             backend = Backend(models.BPE(table, pairs))
-        except Exception as error:  # the library raises nothing more precise
-            raise InputError(
-                f"`{path}` and `{merges}` must hold one BPE vocabulary: {error}. "
-                "Copy both anew."
-            ) from error
         prefix = bool(fields.get("add_prefix_space", False))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         return backend
+
+
+@contextmanager
+def rust_errors(message: str) -> Iterator[None]:
+    """Turn whatever the `tokenizers` library raises into an `InputError`.
+
+    Args:
+        message: What the user reads, with {} for what the library says.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # It raises nothing more precise than Exception, and a panic is not even that.
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
+        raise InputError(message.format(error)) from error
+
+
+def check_ids(vocabulary: dict[str, Any], more: int, origin: str) -> None:
+    """Raise `InputError` unless ids are below the number of tokens.
+
+    The library keeps a row for each id up to the largest when it writes a vocabulary.
+
+    Args:
+        vocabulary: Ids by token.
+        more: Tokens that have their ids elsewhere.
+        origin: Where it comes from, for messages.
+    """
+    size = len(vocabulary) + more
+    for token, number in vocabulary.items():
+        if type(number) is not int or not 0 <= number < size:
+            raise InputError(
+                f"The ids of {origin} must run from 0 without gaps or repetition. "
+                f"Received: {number!r:.40} for {token!r:.40}, of {size} tokens. Take a "
+                "whole copy."
+            )
 
 
 def read_backend(content: bytes, origin: str) -> Backend:
@@ -262,13 +308,15 @@ def read_backend(content: bytes, origin: str) -> Backend:
     Raises:
         InputError: The content is not a tokenizer.json.
     """
-    try:
+    about = parse_json(content, origin)
+    model = about.get("model") if isinstance(about, dict) else None
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, dict):
+        added = about.get("added_tokens")
+        check_ids(vocabulary, len(added) if isinstance(added, list) else 0, origin)
+    damaged = f"{origin} is not a tokenizer.json that `tokenizers` can read"
+    with rust_errors(f"{damaged}: {{}}. Copy it anew."):
         backend = Backend.from_buffer(content)
-    except Exception as error:  # the library raises nothing more precise
-        raise InputError(
-            f"{origin} is not a tokenizer.json that `tokenizers` can read: {error}. "
-            "Copy it anew."
-        ) from error
     backend.no_truncation()
     backend.no_padding()
     # Without this "[SEP]" in a text would become the end token.

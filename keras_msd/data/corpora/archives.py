@@ -1,5 +1,8 @@
 """Zip and tar archives, read member by member; nothing is ever unpacked by its name."""
 
+import bz2
+import gzip
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -7,15 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
+from keras_msd import limits
 from keras_msd.checks import InputError, explained
 from keras_msd.data.readers.lines import decode_lines
 
-MOST_MEMBERS = 10_000
-LARGEST = 16 << 30  # bytes of all members; the largest corpus here has under 2 GiB
-MOST_TIMES = 200  # as large as the archive, which text never is
-ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-TAR_ERRORS = (tarfile.TarError, EOFError, zlib.error, OSError)
+# What begins a compressed tar, and what opens it.
+PACKED: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
+# Headers that come one after the other are read one inside the other.
+ERRORS = (EOFError, OSError, RecursionError, ValueError, lzma.LZMAError, zlib.error)
+ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, *ERRORS)
+TAR_ERRORS = (tarfile.TarError, *ERRORS)
 WRONG = "It is not the archive of this corpus: delete it."
 SMALL = 1 << 20  # bytes that any archive may hold
 
@@ -67,7 +77,11 @@ def tar_lines(path: Path) -> Iterator[tuple[str, Lines]]:
         InputError: As `open_zip`; or a member is a link or a device.
     """
     total, damaged = 0, partial(_damaged, path)
-    with explained(damaged, *TAR_ERRORS), tarfile.open(path, "r:*") as archive:
+    with (
+        explained(damaged, *TAR_ERRORS),
+        _unpacked(path) as content,
+        tarfile.open(fileobj=_Short(path, content), mode="r:") as archive,  # type: ignore[call-overload]
+    ):
         for number, member in enumerate(archive, 1):
             total += member.size
             _check(path, [member.name], number, total)
@@ -83,6 +97,25 @@ def tar_lines(path: Path) -> Iterator[tuple[str, Lines]]:
             yield member.name, _whole(path, lines)
 
 
+def _unpacked(path: Path) -> BinaryIO:
+    with open(path, "rb") as handle:
+        start = handle.read(max(map(len, PACKED)))
+    opens = (PACKED[magic] for magic in PACKED if start.startswith(magic))
+    return next(opens, open)(path, "rb")
+
+
+class _Short:
+    """A file from which little is taken at once: `tarfile` reads headers whole."""
+
+    def __init__(self, path: Path, handle: BinaryIO) -> None:
+        self.path, self.handle = path, handle
+        self.seek, self.tell = handle.seek, handle.tell
+
+    def read(self, size: int) -> bytes:
+        limits.ARCHIVE_HEADER.check(size, f"`{self.path}`", WRONG)
+        return self.handle.read(size)
+
+
 def _whole(path: Path, lines: Lines) -> Lines:
     with explained(partial(_damaged, path), *TAR_ERRORS):
         yield from lines
@@ -96,10 +129,7 @@ def _damaged(path: Path, error: Exception) -> str:
 
 
 def _check(path: Path, names: list[str], count: int, size: int) -> None:
-    if count > MOST_MEMBERS:
-        raise InputError(
-            f"`{path}` may hold {MOST_MEMBERS:,} files. Received: more. {WRONG}"
-        )
+    limits.MEMBERS.check(count, f"`{path}`", WRONG)
     for name in names:
         parts = name.replace("\\", "/").split("/")
         if ".." in parts or not parts[0] or ":" in parts[0] or "\0" in name:
@@ -107,7 +137,8 @@ def _check(path: Path, names: list[str], count: int, size: int) -> None:
                 f"`{path}` holds {name!r:.200}, a name that leads out of the folder. "
                 f"{WRONG}"
             )
-    limit = min(LARGEST, max(SMALL, MOST_TIMES * path.stat().st_size))
+    packed = path.stat().st_size
+    limit = min(limits.UNPACKED.most, max(SMALL, limits.TIMES.most * packed))
     if size > limit:
         raise InputError(
             f"`{path}` may unpack to {limit:,} bytes. Received: {size:,}. {WRONG}"

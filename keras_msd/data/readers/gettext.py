@@ -16,19 +16,25 @@ import polib
 
 from keras_msd.checks import InputError
 from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes
+from keras_msd.limits import CATALOGUE, ENTRIES
 
 CODE = r"[a-z]{2,3}(?:[_@-][A-Za-z]+)*"
 UNSET = "nplurals=INTEGER;plural=EXPRESSION;"  # what a new template holds
 ONE, MANY = 1, 5  # 5 takes the form of unnamed numbers: 2 is a dual in Arabic
-LARGEST = 1 << 28  # bytes; the largest catalogues have some millions
-
 HEAD = 1 << 16  # bytes in which the header must stand; licences come before it
-LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# What is matched is never given back (`*+`), else a long line takes n^2 steps.
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 LINE = re.compile(
-    r"(?:(msgctxt|msgid_plural|msgid|msgstr)\s*(\[\d\])?\s*)?"
-    rf"((?:{LITERAL.pattern}\s*)+)"
+    r"(?:(msgctxt|msgid_plural|msgid|msgstr)\s*+(\[\d\])?+\s*+)?+"
+    rf"((?:{LITERAL.pattern}\s*+)++)"
 )
-HEADER = re.compile(r'\s*msgid\s+""\s*\n\s*msgstr\s*(?:"(?:[^"\\]|\\.)*"\s*)+')
+HEADER = re.compile(
+    r'\s*+msgid\s++""[^\S\n]*+\n\s*+msgstr\s*+(?:"(?:[^"\\]|\\.)*+"\s*+)++'
+)
+# Codecs of text that are not character sets of files: of domain names, of programs.
+NO_CHARSETS = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
+WRONG_RULE = (ArithmeticError, MemoryError, RecursionError, SyntaxError, ValueError)
+REPAIR = "Split the catalogue, or give the pairs as TSV."
 NUMBER = r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})"
 ESCAPE = re.compile(rf"((?:{NUMBER})+)|\\(.)")
 ORDER = (
@@ -71,8 +77,10 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
     """
     header, entries = _catalogue(path)
     rule, empty = header.get("plural-forms", ""), True
+    both: list[int] = []
     for english, texts in entries:
-        forms = [0] if len(english) == 1 else _forms(rule, path)
+        both = both or (_forms(rule, path) if len(english) > 1 else [])
+        forms = both if len(english) > 1 else [0]
         for index in dict.fromkeys(forms):
             # The last of two equal indices: one form for both is the plural's.
             text = english[-1] if index == forms[-1] else english[0]
@@ -109,8 +117,11 @@ def _forms(rule: str, path: Path) -> list[int]:
         if match is None:
             raise ValueError("no `plural=`")
         form = gettext.c2py(match[1])
-        return [form(ONE), form(MANY)]
-    except (ValueError, ZeroDivisionError) as error:
+        forms = [form(ONE), form(MANY)]
+        if min(forms) < 0:
+            raise ValueError(f"it gives {min(forms)}")
+        return forms
+    except WRONG_RULE as error:
         raise InputError(
             f"`{path}`: `Plural-Forms` in the header must be a rule such as "
             f"`nplurals=2; plural=(n != 1);`. Received: {rule!r:.80} ({error})."
@@ -119,9 +130,8 @@ def _forms(rule: str, path: Path) -> list[int]:
 
 def _catalogue(path: Path, header_only: bool = False) -> Catalogue:
     with open_bytes(path) as handle:
-        data = handle.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise InputError(f"`{path}`: a catalogue may have {LARGEST} bytes.")
+        data = handle.read(CATALOGUE.most + 1)
+    CATALOGUE.check(len(data), f"`{path}`", REPAIR)
     if path.name.removesuffix(".gz").endswith(".mo"):
         return _compiled(path, data)
     return _written(path, data.removeprefix(codecs.BOM_UTF8), header_only)
@@ -148,11 +158,6 @@ def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
         forms = tuple(entry.msgstr_plural.values())
         plural = (entry.msgid_plural,) if forms else ()
         texts = (entry.msgid, *plural), forms or (entry.msgstr,)
-        if max(len(text) for side in texts for text in side) > LONGEST:
-            raise InputError(
-                f"`{path}`, line {entry.linenum}: a text may have {LONGEST} "
-                "characters. Received: more. Take the entry out."
-            )
         if not entry.fuzzy:
             entries.append(texts)
     fields = {name.lower(): value for name, value in catalogue.metadata.items()}
@@ -176,6 +181,8 @@ def _lines(path: Path, data: bytes, charset: str) -> list[str]:
     """
     lines: list[str] = []
     began, texts, last, form = 0, 0, "", ""  # the first two count lines
+    joined: dict[int, list[str]] = {}  # by the line in which a text begins
+    first, size, entries = 0, 0, 0
     for number, raw in enumerate(data.split(b"\n"), 1):
         where = f"`{path}`, line {number}"
         if len(raw) >= LONGEST:
@@ -203,7 +210,8 @@ def _lines(path: Path, data: bytes, charset: str) -> list[str]:
                 f"{where}: a text must follow msgid or msgstr. Received: {line!r:.80}."
             )
         if keyword in ("msgctxt", "msgid") and whole:
-            began, form = number, ""
+            began, form, entries = number, "", entries + 1
+            ENTRIES.check(entries, where, REPAIR)
         if index != (form if keyword == "msgstr" else ""):
             raise InputError(f"{where}: {ORDER}. Received: {line!r:.80}.")
         if keyword == "msgid_plural":
@@ -212,12 +220,25 @@ def _lines(path: Path, data: bytes, charset: str) -> list[str]:
             form = f"[{int(index[1:-1]) + 1}]"
         last, texts = keyword or last, number
         text = _spelt_out("".join(LITERAL.findall(match[3])), charset, where)
-        lines.append(f'{keyword}{index} "{text}"'.lstrip())
+        # A text in many lines becomes one: polib takes n^2 steps to put it together.
+        if keyword:
+            first, size = number - 1, 0
+            joined[first] = [f'{keyword}{index} "']
+        size += len(text)
+        if size > LONGEST:
+            raise InputError(
+                f"{where}: a text may have {LONGEST} characters. Received: more. Take "
+                "the entry out."
+            )
+        joined[first].append(text)
+        lines.append("")
     if last not in ("", "msgstr"):
         raise InputError(
             f"`{path}`, line {began}: an entry must end with msgstr. Received: the end "
             "of the file. Get the whole catalogue."
         )
+    for first, parts in joined.items():
+        lines[first] = "".join(parts) + '"'
     return lines
 
 
@@ -267,6 +288,7 @@ def _compiled(path: Path, data: bytes) -> Catalogue:
         return data[place : place + length]
 
     version, count, *tables = numbers(4, 4)
+    ENTRIES.check(count, f"`{path}`", REPAIR)
     if version >> 16 > 1:
         raise InputError(
             f"`{path}`: the format's version must be 0 or 1. Received: "
@@ -274,12 +296,15 @@ def _compiled(path: Path, data: bytes) -> Catalogue:
         )
     fields: dict[str, str] = {}
     entries: list[Texts] = []
-    charset = "utf-8"
+    charset, size = "utf-8", 0
     for index in range(count):
         english, text = (part(*numbers(2, table + 8 * index)) for table in tables)
+        size += len(english) + len(text)  # all entries may point to one text
+        CATALOGUE.check(size, f"`{path}`, entry {index + 1}", REPAIR)
         if not english:  # the header: it sorts first
-            header = text.decode("latin-1")
+            header = text[:HEAD].decode("latin-1")
             charset = _charset(header, path)
+            text = text[:HEAD]
             items = HeaderParser().parsestr(_decoded(text, charset, str(path))).items()
             fields = {name.lower(): value.strip() for name, value in items}
             continue
@@ -302,10 +327,11 @@ def _charset(header: str, path: Path) -> str:
         return "utf-8"
     try:
         # Byte codecs such as `zip` or `hex`, and UTF-16, cannot hold a catalogue.
-        if "a".encode(codecs.lookup(name).name) == b"a":
-            return codecs.lookup(name).name
+        charset = codecs.lookup(name).name
+        if charset not in NO_CHARSETS and "a".encode(charset) == b"a":
+            return charset
         cause = None
-    except (LookupError, UnicodeError) as error:
+    except (LookupError, ValueError) as error:
         cause = error
     raise InputError(
         f"`{path}`: the header's charset must be one that Python reads and that holds "

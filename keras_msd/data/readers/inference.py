@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, nearest, utf8
+from keras_msd.data.cleaning import visible
 from keras_msd.data.readers.jsonl import json_object
 from keras_msd.data.readers.lines import read_lines, unpacked
 
@@ -38,7 +39,8 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
     The columns of a TSV stand in its first line; it has no quoting. They, or the keys
     of a JSON object, are found by name: `sentence1`, `sentence2` and `gold_label` as in
     SNLI, MultiNLI and XNLI, or `premise`, `hypothesis` and `label`; others are passed
-    over. Rows with the label "-" (or -1) are skipped and counted.
+    over. Rows with the label "-" (or -1) are skipped and counted. Control characters
+    become blanks and invisible marks go, as in `normalize`.
 
     Args:
         path: The file, JSON Lines if its name ends in `.jsonl`; also `.gz`.
@@ -74,7 +76,8 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
         if str(label) in UNDECIDED:
             skipped += 1
         else:
-            rows.append((_id(label, names, where), premise, hypothesis))
+            number = _id(label, names, where)
+            rows.append((number, visible(premise), visible(hypothesis)))
     return Inferences(rows, skipped)
 
 

@@ -12,9 +12,10 @@ from typing import IO, BinaryIO
 
 from keras_msd.checks import InputError, existing_file, explained
 from keras_msd.data.pair import CODE, ENGLISH
+from keras_msd.limits import LINE
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
-LONGEST = 1 << 20  # bytes; a longer line is no sentence, and would fill the memory
+LONGEST = LINE.most
 
 
 @contextmanager
@@ -91,11 +92,13 @@ def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
     """Return text; raise `InputError`, naming the place, if it is not in `charset`."""
     try:
         return data.decode(charset)
-    except UnicodeDecodeError as error:
-        byte, position = data[error.start], error.start + 1
+    except UnicodeError as error:
+        received = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            byte, position = data[error.start], error.start + 1
+            received = f"byte 0x{byte:02x} at position {position}"
         raise InputError(
-            f"{where}: text must be {charset}. Received: byte 0x{byte:02x} at position "
-            f"{position}. {repair}"
+            f"{where}: text must be {charset}. Received: {received}. {repair}"
         ) from error
 
 

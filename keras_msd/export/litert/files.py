@@ -63,6 +63,8 @@ def read_files(path: str | Path) -> tuple[bytes, dict[str, bytes]]:
             entries = archive.infolist()
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError("its files are compressed")
+            if sum(entry.file_size for entry in entries) > len(content):
+                raise ValueError("its files overlap")
             files = {entry.filename: archive.read(entry) for entry in entries}
             start = min(entry.header_offset for entry in entries)
         seal = files.pop(SEAL)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_msd.arrays import pad_batch
-from keras_msd.checks import InputError, one_of, require, sentences
+from keras_msd.checks import InputError, explained, one_of, require, sentences
 from keras_msd.export.formats import Run
 from keras_msd.export.onnx.convert import converted
 from keras_msd.export.onnx.files import (
@@ -137,7 +137,9 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
             not installed.
     """
     session = open_session(path, IDS, threads)
-    metadata = session.get_modelmeta().custom_metadata_map
+    foreign = f"The metadata of `{Path(path) / FILE}` must be UTF-8. Export it again."
+    with explained(foreign, UnicodeDecodeError):
+        metadata = session.get_modelmeta().custom_metadata_map
     if TOKENIZER not in metadata:
         raise InputError(
             f"`{Path(path) / FILE}` must carry its tokenizer as the metadata "

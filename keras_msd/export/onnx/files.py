@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,15 +38,15 @@ LIBRARY = "onnxruntime_extensions._extensions_pydll"
 TENSORFLOW = "tensorflow"
 
 
-def save(model: "onnx.ModelProto", folder: Path) -> None:
-    """Check a model and write it as `model.onnx`; the same model gives the same bytes.
+def save(model: "onnx.ModelProto", folder: Path, name: str = FILE) -> None:
+    """Check a model and write it as a file; the same model gives the same bytes.
 
     Raises:
         InputError: It is larger than an ONNX file may be.
     """
     content = serialized(model)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_bytes(content + seal(content))
+    (folder / name).write_bytes(content + seal(content))
 
 
 def serialized(model: "onnx.ModelProto") -> bytes:
@@ -103,14 +103,18 @@ def open_session(
     inputs: Iterable[str],
     threads: int | None = None,
     extensions: bool = False,
+    outputs: Sequence[str] = ("embedding",),
+    name: str = FILE,
 ) -> Any:
-    """Open the `model.onnx` in a folder.
+    """Open an ONNX file in a folder.
 
     Args:
         folder: Holds the file.
-        inputs: Names that the model must have.
+        inputs: Names of what the model must take.
         threads: How many threads onnxruntime may use; by default its own choice.
         extensions: Whether the model has operators of onnxruntime-extensions.
+        outputs: Names of what it must give.
+        name: The file's.
 
     Returns:
         An `onnxruntime.InferenceSession`.
@@ -122,7 +126,7 @@ def open_session(
     checks.require("onnxruntime", EXTRA, PURPOSE)
     if extensions:
         load_extensions()
-    path = existing_folder(folder, "artefact") / FILE
+    path = existing_folder(folder, "artefact") / name
     content = read_sealed(path)
     checks.at_least(1, threads=threads)
     try:
@@ -133,12 +137,12 @@ def open_session(
             "copy, or export the encoder again."
         ) from error
     names = {value.name for value in session.get_inputs()}
-    outputs = [value.name for value in session.get_outputs()]
-    if names != set(inputs) or outputs != ["embedding"]:
+    given = [value.name for value in session.get_outputs()]
+    if names != set(inputs) or given != list(outputs):
         raise InputError(
-            f"`{path}` must take {', '.join(sorted(inputs))} and give embedding. "
-            f"Received: {', '.join(sorted(names))} and {', '.join(outputs)}. Give the "
-            "file of an exported encoder."
+            f"`{path}` must take {', '.join(sorted(inputs))} and give "
+            f"{', '.join(outputs)}. Received: {', '.join(sorted(names))} and "
+            f"{', '.join(given)}. Give the file of an exported encoder."
         )
     return session
 

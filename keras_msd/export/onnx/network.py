@@ -41,10 +41,14 @@ class Network:
         self.stored = Weights(graph, scheme)
 
     def embed(self, token_ids: str, padding_mask: str) -> str:
-        """Return sentence vectors.
+        """Return sentence vectors; shapes as for `states`."""
+        return self.states(token_ids, padding_mask)[1]
 
-        Shapes: `token_ids`, `padding_mask` int32 `(batch, length)`; returns float32
-        `(batch, dim)`.
+    def states(self, token_ids: str, padding_mask: str) -> tuple[str, str]:
+        """Return the vectors of tokens and of sentences.
+
+        Shapes: `token_ids`, `padding_mask` int32 or int64 `(batch, length)`; returns
+        float32 `(batch, length, hidden_dim)` and `(batch, dim)`.
         """
         graph, config = self.graph, self.config
         mask = graph.node("Cast", padding_mask, to=FLOAT)
@@ -67,7 +71,7 @@ class Network:
             weight = self.stored.small(self.weights["word_branch/body_weight"])
             body = graph.node("Mul", self._unit(vector), weight)
             vector = graph.node("Add", branch, body)
-        return self._unit(vector) if config.normalize else vector
+        return hidden, self._unit(vector) if config.normalize else vector
 
     def _word_rows(self, token_ids: str) -> str:
         table = self.weights["embedding/word"].copy()
@@ -136,11 +140,7 @@ class Network:
 
     def _dense(self, path: str, inputs: str) -> str:
         kernel, bias = self.weights[path + "kernel"], self.weights.get(path + "bias")
-        if kernel.ndim == 3:  # heads apart: the widths of one side stand in two axes
-            outwards = path.endswith("attention_output/")
-            width = kernel.shape[-1] if outwards else kernel.shape[0]
-            kernel = kernel.reshape((-1, width) if outwards else (width, -1))
-        product = self.stored.product(inputs, kernel)
+        product = self.stored.product(inputs, matrix(path, kernel))
         if bias is None:
             return product
         return self.graph.node("Add", product, self.stored.small(bias.reshape(-1)))
@@ -248,6 +248,15 @@ class Weights:
             block_size=values.shape[2] * 8 // bits,
             accuracy_level=INT8_ARITHMETIC,
         )
+
+
+def matrix(path: str, kernel: np.ndarray) -> np.ndarray:
+    """Return a kernel as `(in, out)`, also where attention has the heads apart."""
+    if kernel.ndim < 3:
+        return kernel
+    outwards = "/attention_output/" in path  # which side stands in two axes
+    width = kernel.shape[-1] if outwards else kernel.shape[0]
+    return kernel.reshape((-1, width) if outwards else (width, -1))
 
 
 def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

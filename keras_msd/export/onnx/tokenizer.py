@@ -389,7 +389,7 @@ def check_ids(tokenizer: Tokenizer) -> dict[str, int]:
         InputError: The ids of a text differ; the message lists the characters.
     """
     run = _Front(tokenizer)
-    texts, ties = list(_texts(tokenizer)), 0
+    texts, ties = list(check_texts(tokenizer)), 0
     for start in range(0, len(texts), BATCH):
         part = texts[start : start + BATCH]
         for text, expected, ids in zip(
@@ -423,7 +423,8 @@ class _Front:
         return [row[: kept.sum()].tolist() for row, kept in zip(ids, mask, strict=True)]
 
 
-def _texts(tokenizer: Tokenizer) -> Iterator[str]:
+def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield the proof's sentences, tricky ones, every piece and every character."""
     yield from proof_sentences()
     yield from TRICKY
     characters = [

@@ -14,6 +14,7 @@ from keras_msd.export.proof import ExportError
 from keras_msd.export.quantization import FULL, find_scheme
 from keras_msd.export.saved_model.files import slim_graph, write_warm_up
 from keras_msd.export.saved_model.network import IDS, store_network
+from keras_msd.teachers.saved_model_operations import check_operations
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
@@ -92,6 +93,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     _check_name(folder)
     if threads is not None:
         _set_threads(threads)
+    check_operations(folder)
     try:
         model = tf.saved_model.load(str(folder))
         serve = model.signatures["serving_default"]

@@ -98,7 +98,7 @@ def store_network(
     """
     model = export_model(encoder, scheme.table)
     stored = [_stored(weight, scheme.blocks) for weight in model.weights]
-    network = _in_parts if encoder.config.num_layers else _whole
+    network = _in_parts if encoder.has_body else _whole
     compute = network(model)
     # A function, for a smaller graph; of one export, since its traces are in its file.
     scale = tf.function(scale_values, autograph=False)

@@ -30,9 +30,12 @@ def environment() -> dict[str, Any]:
     import keras
 
     installed = {library.name: library.version for library in metadata.distributions()}
+    backend = keras.backend.backend()
+    # JAX does nothing under TensorFlow, which reads SavedModels under JAX.
+    used = [name for name in LIBRARIES if name != "jax" or backend == "jax"]
     return {
-        "libraries": {name: installed.get(name) for name in LIBRARIES},
-        "backend": keras.backend.backend(),
+        "libraries": {name: installed.get(name) for name in used},
+        "backend": backend,
         "precision": [keras.config.floatx(), keras.config.dtype_policy().name],
         "devices": keras.distribution.list_devices(),
         "machine": platform.machine(),

@@ -5,58 +5,82 @@ import json
 import math
 import time
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import atomic_path, read_json, remove, write_json
+from keras_msd.files import atomic_path, digest, remove, write_json
 from keras_msd.recipes.schema.recipe import Recipe
+from keras_msd.seals import checksums, damaged, read_sealed, sealed
 
 RECIPE, STAGES, DONE, BEGAN = "recipe.toml", "stages", "done.json", "began.json"
 LOCK = ".lock"
 UNFINISHED = "unfinished"  # in a step's folder: what it has so far; outlives a stop
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
-BEFORE = "seconds_before"  # in an action's result: seconds spent before the last stop
+# In an action's result: seconds spent before the last stop, and what it wrote outside
+# its folder, as paths in the run's.
+BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
 SPEED, EXPORT = "speed_", "export_"  # begin the names of steps
 # Of a recipe's header only these decide results; limits of time decide none.
 HEADER, DECIDING = ("recipe.", "budget."), ("recipe.name", "recipe.seed")
+LIMIT = ".bad_batches"  # of a stage; one that was reached has left nothing
 
 
 class RunFolder:
     """A run's folder. A step is done when its mark is there, which is written last.
 
+    A mark holds the checksums of all that the step left, and says of which recipe and
+    facts it is: what was damaged or comes from another run is not taken for a result.
+
     Args:
         path: The folder; it is made if it is not there.
         recipe: What the run does.
+        repair: Do damaged steps again, instead of raising.
 
     Raises:
         InputError: The folder holds a run of other settings, or other files.
     """
 
-    def __init__(self, path: str | Path, recipe: Recipe) -> None:
-        self.path, self._recipe = Path(path), recipe
+    def __init__(self, path: str | Path, recipe: Recipe, repair: bool = False) -> None:
+        self.path, self._recipe, self._repair = Path(path), recipe, repair
         self._text = to_toml(recipe.settings())
+        deciding = sorted(_deciding(self._text).items())
+        lines = (f"{key} = {value}" for key, value in deciding)
+        self._of = {"recipe": digest(*lines), "facts": ""}
         self._check()
 
     def _check(self) -> None:
         written = self.path / RECIPE
-        if written.is_file() and self._begun():
-            old = _deciding(written.read_text(encoding="utf-8"))
-            new = _deciding(self._text)
-            if changed := [*sorted(old - new), *sorted(new - old)]:
+        if not self._begun():
+            new = written.is_file() or not (self.path.is_file() or _used(self.path))
+        elif not (new := self._fits("recipe")):
+            old = _written(written)
+            if changed := _changes(old, _deciding(self._text)) if old else []:
                 raise InputError(
                     f"`{self.path}` holds a run of another recipe or other settings "
                     f"than `{self._recipe.recipe.name}` at scale {self._recipe.scale}. "
-                    f"Received: {'; '.join(changed[:4])}. Give another `out_dir`, or "
-                    "remove that folder."
+                    f"Received: {', '.join(changed[:6])}. Go on with those of then, "
+                    "give another `out_dir`, or remove that folder."
                 )
-        elif not written.is_file() and (self.path.is_file() or _used(self.path)):
+            new = bool(old)
+        if not new:
             raise InputError(
                 f"The run's folder must be new, empty, or hold a run. Received: "
-                f"`{self.path}`, which holds something else. Give another `out_dir`."
+                f"`{self.path}`, which holds something else, or a run whose "
+                f"`{RECIPE}` is damaged. Give another `out_dir`."
             )
+
+    def _fits(self, part: str) -> bool:
+        """Tell whether a step was done with the recipe or the facts of now.
+
+        The marks know it better than files that were perhaps damaged since.
+        """
+        marks = (self.path / STAGES).glob(f"*/{DONE}")
+        records = (read_sealed(mark, mark.parent.name) for mark in marks)
+        return any(it and it["of"][part] == self._of[part] for it in records)
 
     def claim(self, facts: Mapping[str, Any]) -> None:
         """Write recipe and facts: from now on the folder is that of this run.
@@ -69,17 +93,22 @@ class RunFolder:
                 other files.
         """
         self._check()
-        if begun := self._begun():
+        self._of["facts"] = digest(json.dumps(facts, sort_keys=True))
+        begun = self._begun()
+        if begun and not self._fits("facts"):
             _check_facts(self.path, _flat(self.begun()), _flat(facts))
         with atomic_path(self.path / RECIPE) as temporary:
             temporary.write_text(self._text, encoding="utf-8")
-        if not begun:
+        if not begun or self.begun() != json.loads(json.dumps(facts)):
             write_json(self.path / BEGAN, facts)
 
     def begun(self) -> dict[str, Any]:
-        """Return the facts that the run began with; none if it has not begun."""
-        written = self.path / BEGAN
-        return dict(read_json(written)) if written.is_file() else {}
+        """Return the facts that the run began with; none if it has not, or are lost."""
+        try:
+            facts = json.loads((self.path / BEGAN).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return facts if isinstance(facts, dict) else {}
 
     def _begun(self) -> bool:
         return any((self.path / STAGES).glob(f"*/{DONE}"))
@@ -89,9 +118,36 @@ class RunFolder:
         return self.path / STAGES / name
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """Return what a finished step left behind, or None if it is not done."""
+        """Return what a finished step left behind.
+
+        None if it is not done, or its mark is damaged, which `done` says.
+        """
+        return read_sealed(self.step(name) / DONE, name)
+
+    def done(self, name: str) -> dict[str, Any] | None:
+        """Return the record of a finished step whose files are whole, None without one.
+
+        Raises:
+            InputError: The record, or a file of the step, was damaged since.
+        """
         mark = self.step(name) / DONE
-        return read_json(mark) if mark.is_file() else None
+        if not mark.is_file():
+            return None
+        record = self.record(name)
+        whole = record is not None and record["of"] == self._of
+        lost = damaged(self.path, record["files"]) if record and whole else [DONE]
+        if not lost:
+            return record
+        where = f"the step `{name}` of `{self.path}` ({', '.join(lost[:4])})"
+        if not self._repair:
+            raise InputError(
+                "What a run has done must be as it was written. Received: changes in "
+                f"{where}. Delete {STAGES}/{name} there and run again, or run with "
+                "`repair=True` (`--repair`): this step alone is done anew."
+            )
+        warnings.warn(f"Changed since it was done: {where}. Done anew.", stacklevel=3)
+        remove(mark)
+        return None
 
     def perform(
         self,
@@ -107,10 +163,13 @@ class RunFolder:
                 itself left under `UNFINISHED` when it was stopped; returns what later
                 steps and the scores need, as JSON.
             marks: Goes into the record beside the action's result and its seconds.
+
+        Raises:
+            InputError: The step is done, and was damaged since.
         """
         folder = self.step(name)
         unfinished = folder / UNFINISHED
-        record = self.record(name)
+        record = self.done(name)
         if record is None:
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.iterdir():  # has no mark, so nothing relies on it
@@ -119,26 +178,32 @@ class RunFolder:
             began = time.monotonic()
             result = dict(action(folder) or {})
             seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
+            left = [path for path in folder.iterdir() if path != unfinished]
+            left += [self.path / path for path in result.pop(ELSEWHERE, ())]
             record = {"result": result, "seconds": round(seconds, 3)}
-            record |= marks or {}
-            write_json(folder / DONE, record)
+            record |= {**(marks or {}), "files": checksums(self.path, sorted(left))}
+            write_json(folder / DONE, sealed(record | {"of": self._of}, name))
         remove(unfinished)
         return record
 
 
 def _check_facts(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    changed = [
-        f"{key} ({old.get(key)} then, {new.get(key)} now)"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    ]
-    if changed:
+    if changed := _changes(old, new):
         raise InputError(
             "A run goes on with the code, the backend and the files that it began "
             f"with, or its scores would be of two kinds. Received for `{folder}`: "
             f"{', '.join(changed[:6])}. Go on with those of then, or give another "
             "`out_dir`."
         )
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what differs, by key, with both values; None where there was none."""
+    return [
+        f"{key} ({old.get(key)} then, {new.get(key)} now)"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -155,12 +220,20 @@ def _used(folder: Path) -> bool:
     return folder.is_dir() and any(p.name[0] != "." for p in folder.iterdir())
 
 
-def _deciding(text: str) -> set[str]:
-    """Return what decides a recipe's results, each with its table in front."""
+def _written(path: Path) -> dict[str, str]:
+    """Return what decides the results of a recipe on disk; nothing if it is damaged."""
+    try:
+        return _deciding(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _deciding(text: str) -> dict[str, str]:
+    """Return what decides a recipe's results, by dotted key."""
     return {
-        f"{key} = {_leaf(value)}"
+        key: _leaf(value)
         for key, value in _flat(tomllib.loads(text)).items()
-        if not key.startswith(HEADER) or key in DECIDING
+        if not key.startswith(HEADER) and not key.endswith(LIMIT) or key in DECIDING
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate.halves import named
-from keras_msd.files import remove, write_json
+from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.runs.run_folder import EXPORT, RECIPE, SPEED, RunFolder, locked
 from keras_msd.recipes.schema.folders import recipe_files
@@ -36,6 +36,7 @@ def run(
     checkpoint_minutes: float = 5.0,
     profile: bool = False,
     tensorboard: bool = False,
+    repair: bool = False,
 ) -> dict[str, Any]:
     """Run a recipe, or go on with its run where it was stopped.
 
@@ -61,6 +62,7 @@ def run(
             profile.json of their folders.
         tensorboard: Whether stages write their terms and scores for TensorBoard, under
             `tensorboard/`; it needs TensorFlow, under JAX too.
+        repair: Whether steps whose files were damaged are done again, with a warning.
 
     Returns:
         What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`, and
@@ -71,7 +73,8 @@ def run(
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
             be; the folder's run began with other code, libraries or backend, or another
-            process works on it. Steps that are done stay done.
+            process works on it; a file of a step that is done was damaged. Steps that
+            are done stay done.
 
     Example:
         >>> quick = {"data.pairs_per_language": 60, "evaluate.artefacts": False}
@@ -93,7 +96,7 @@ def run(
     from keras_msd.recipes.steps.plan import make_deterministic, perform, plan
 
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
-    folder = RunFolder(where, recipe)
+    folder = RunFolder(where, recipe, repair)
     data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
     store = Path(store_dir or default_store_dir())
     options = checkpoint_minutes, profile, tensorboard
@@ -105,6 +108,7 @@ def run(
         do = SharedSteps(work, work.store_dir / "steps").perform
     check(work)  # leaves no folder where something is missing
     with locked(where):
+        clear_leftovers(where)
         folder.claim(facts(work))
         make_deterministic()
         steps, records = plan(work), {}

@@ -6,6 +6,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from keras_msd import limits
 from keras_msd.checks import InputError, one_of
 from keras_msd.recipes.schema.folders import find_recipe, recipe_files
 from keras_msd.recipes.schema.layers import Layer, merge, read_layers
@@ -119,7 +120,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         )
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return key.strip(), value.strip()
 
 
@@ -143,6 +144,7 @@ def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:
 def _nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
-        parts = reversed(dotted.split("."))
+        parts = dotted.split(".")[::-1]
+        limits.NESTING.check(len(parts), "`--set`", "Give a key of the recipe.")
         result = merge(result, reduce(lambda inner, part: {part: inner}, parts, value))
     return result

@@ -50,7 +50,8 @@ class TrainingSettings(Settings):
     The stage ends after `epochs` or `steps`, whichever comes first. `warmup` is a share
     of the updates, `warmup_steps` their number, which counts where it is given.
     `frozen` names layers that keep their weights. `weights` are factors of the stage's
-    terms, `losses` further terms.
+    terms, `losses` further terms. `bad_batches` is how many batches whose loss or
+    gradients are not finite are skipped before the stage fails; without it none are.
     """
 
     skip: bool = False
@@ -64,6 +65,7 @@ class TrainingSettings(Settings):
     clip_norm: Positive = 1.0
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     frozen: Layers = ()
+    bad_batches: Count | None = None
     weights: dict[str, NotNegative] = Field(default_factory=dict)
     losses: dict[str, LossSettings] = Field(default_factory=dict)
 

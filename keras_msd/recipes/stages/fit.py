@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained
 from keras_msd.files import write_json
 from keras_msd.losses.table import loss_class
 from keras_msd.recipes.runs.run import Run
@@ -20,8 +20,9 @@ from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
 from keras_msd.stages.base import LossTerm
 from keras_msd.stages.checkpoint import Checkpoint
+from keras_msd.stages.collapse_monitor import CollapseMonitor
 from keras_msd.stages.optimizer import make_optimizer
-from keras_msd.stages.precision import computing_in
+from keras_msd.stages.precision import NotFiniteError, computing_in
 from keras_msd.stages.profile import UPDATES, profile_text, profile_updates
 
 
@@ -77,7 +78,8 @@ def fit(
         is to be said of the data, and what the stage's scores on its way lead to.
 
     Raises:
-        InputError: The settings are of another stage, or do not fit the data.
+        InputError: The settings are of another stage, or do not fit the data; the loss
+            is not finite.
     """
     kind = STAGE_KINDS[name]
     known: type[Any] = kind.settings
@@ -105,21 +107,46 @@ def fit(
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
     checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)
     batches = data.batches(epochs)
-    stage.fit(
-        batches,
-        steps_per_epoch=steps,
-        shuffle=False,
-        verbose=0,
-        callbacks=[history, *([watch] if watch else []), checkpoint],
+    monitor = _monitor(batches, settings)
+    others = [it for it in (watch, monitor) if it]
+    repair = (
+        f"The step `{step}` is not done; its last checkpoint stays. The same command "
+        f"tries again from there; with `stages.{name}.bad_batches` it skips a few such "
+        f"batches. With another `stages.{name}.learning_rate`, now "
+        f"{settings.learning_rate}, or `.warmup` it is another run: give another "
+        "`out_dir`."
     )
+    with explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError):
+        stage.fit(
+            batches,
+            steps_per_epoch=steps,
+            shuffle=False,
+            verbose=0,
+            callbacks=[history, *others, checkpoint],
+        )
     if run.profile:
         _profile(stage, batches, steps, folder / "profile.json", step, checkpoint)
     results = watch.results() if watch else {}
+    if settings.bad_batches:
+        history.record["bad_batches"] = int(float(stage.bad_batches))
+    if monitor and monitor.collapsed:
+        history.record["collapsed"] = monitor.collapsed
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     rows = data.cut.drawn(history.done)
     done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
     return {**done, **data.facts, **results}
+
+
+def _monitor(batches: Any, settings: TrainingSettings) -> CollapseMonitor | None:
+    """Return what watches the sentence vectors of the first batch, if it can."""
+    if getattr(settings, "per_token", False):
+        return None
+    first, _ = getattr(batches, "batches", batches).batch(0)
+    try:
+        return CollapseMonitor(first)
+    except InputError:  # all rows have one source line
+        return None
 
 
 def _stage(kind: Any, work: Fit) -> Any:
@@ -138,7 +165,10 @@ def _stage(kind: Any, work: Fit) -> Any:
     arguments = {"losses": losses, **settings.weights, **kind.arguments(work)}
     if isinstance(settings, PairStageSettings):
         arguments["dims"] = settings.dims
-    return loaded(kind.make)(work.encoder, **arguments)
+    stage = loaded(kind.make)(work.encoder, **arguments)
+    if settings.bad_batches:
+        stage.skip_bad_batches(settings.bad_batches)
+    return stage
 
 
 def _profile(

@@ -1,5 +1,6 @@
 """Steps that follow a training stage: score, keep, measure, export."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -9,18 +10,21 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.data.pair import Pairs, languages_of_pairs
+from keras_msd.data.corpora import corpora
+from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
+from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
-from keras_msd.recipes.runs.parallel_files import development_pairs
+from keras_msd.recipes.runs.parallel_files import corpus_of, development_pairs
 from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import UNFINISHED
+from keras_msd.recipes.runs.run_folder import ELSEWHERE, UNFINISHED
 from keras_msd.recipes.schema.recipe import TrimSettings
 from keras_msd.recipes.steps.data import both_sides
 from keras_msd.recipes.steps.reads import reads
+from keras_msd.teachers.teacher import default_folder
 
-SENTENCES = 1000  # of the held-out pairs that neighbours are looked for among
+SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
 TIMED = 256  # sentences in a pass that is timed
 
 
@@ -89,10 +93,11 @@ def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str,
     return trimming_report(encoder, trimmed, texts())
 
 
-def keep(run: Run, step: str, name: str, folder: Path) -> None:
+def keep(run: Run, step: str, name: str, folder: Path) -> dict[str, Any]:
     """Copy the encoder that a step left to the run's folder, under its name."""
     with atomic_path(run.folder.path / name) as temporary:
         shutil.copytree(run.folder.step(step) / "encoder", temporary)
+    return {ELSEWHERE: [name]}
 
 
 def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
@@ -103,7 +108,7 @@ def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
     return measure(run.encoder(step), sentences[:TIMED])
 
 
-def neighbours(run: Run, folder: Path, step: str) -> None:
+def neighbours(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Write what a student finds for a sentence of each language."""
     from keras_msd.evaluate import neighbours as find
 
@@ -111,6 +116,7 @@ def neighbours(run: Run, folder: Path, step: str) -> None:
     top = run.recipe.evaluate.neighbours
     nearest = find(run.encoder(step), queries, sentences, top) if top else []
     write_json(run.folder.path / "neighbours.json", nearest)
+    return {ELSEWHERE: ["neighbours.json"]}
 
 
 def can_export() -> bool:
@@ -119,11 +125,47 @@ def can_export() -> bool:
 
 
 def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
-    """Write a student as a SavedModel under `artefacts/`."""
+    """Write a student as a SavedModel under `artefacts/`, with its threshold."""
     path = run.folder.path / "artefacts" / f"{name}_saved_model"
     languages = languages_of_pairs(run.recipe.data.languages)
-    run.encoder(step).export(path, format="saved_model", languages=languages)
-    return {"path": path.relative_to(run.folder.path).as_posix()}
+    encoder, pairs = run.encoder(step), list(chain.from_iterable(held_out_pairs(run)))
+    pairs_of = f"held-out pairs in {', '.join(languages)}"
+    threshold = calibrate_threshold(encoder, pairs, name=pairs_of)
+    encoder.export(
+        path,
+        format="saved_model",
+        languages=languages,
+        teacher_license=teacher_licence(run.recipe.teacher.source),
+        data_license=data_licence(run),
+        threshold=threshold,
+    )
+    where = path.relative_to(run.folder.path).as_posix()
+    return {"path": where, "threshold": threshold, ELSEWHERE: [where]}
+
+
+def teacher_licence(source: str) -> str | None:
+    """Return the licence that a teacher's folder states in its README.md, if any."""
+    folder = Path(default_folder() if source == "default" else source)
+    if not (folder / "README.md").is_file():
+        return None
+    text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+    head = re.match(r"---\n(.*?)\n---", text, re.S)
+    stated = re.search(r"^license: *(\S+) *$", head[1] if head else "", re.M)
+    return stated[1] if stated else None
+
+
+def data_licence(run: Run) -> str | None:
+    """Return the licences of the training corpora, None where none is known."""
+    if run.recipe.data.kind == "made":
+        return "sentences made by keras-msd: Apache-2.0"
+    known = corpora()
+    names = sorted({corpus_of(path.name) for path in run.training_files()})
+    if not known.keys() & set(names):
+        return None
+    return "; ".join(
+        f"{name}: {known[name].licence if name in known else 'not known'}"
+        for name in names
+    )
 
 
 def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
@@ -131,13 +173,18 @@ def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
 
     The sources are English wherever a pair has English.
     """
-    files = development_pairs(run.recipe, run.data_dir)
-    sources: dict[str, None] = {}
-    queries = []
-    languages = dict.fromkeys(file.languages for file in files)
-    for both in languages:
-        pairs = Pairs(file for file in files if file.languages == both)
-        first = list(islice(iter(pairs), SENTENCES // len(languages)))
-        sources |= dict.fromkeys(pair.source for pair in first)
-        queries += [(pair.target, pair.language) for pair in first[:1]]
+    by_languages = held_out_pairs(run)
+    sources = dict.fromkeys(pair.source for of in by_languages for pair in of)
+    queries = [(pair.target, pair.language) for of in by_languages for pair in of[:1]]
     return list(sources), queries
+
+
+def held_out_pairs(run: Run) -> list[list[Pair]]:
+    """Return the first held-out pairs of each pair of languages."""
+    files = development_pairs(run.recipe, run.data_dir)
+    languages = dict.fromkeys(file.languages for file in files)
+    each = SENTENCES // len(languages)
+    return [
+        list(islice(Pairs(file for file in files if file.languages == both), each))
+        for both in languages
+    ]

@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_msd.files import atomic_path, file_digest, read_json, remove, write_json
+from keras_msd.checks import InputError
+from keras_msd.files import atomic_path, file_digest, remove, write_json
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import DONE
 from keras_msd.recipes.steps.keys import step_key
 from keras_msd.recipes.steps.plan import Step, perform
+from keras_msd.seals import read_sealed, sealed
 
 ENTRY, FILES = "entry.json", "files"
 
@@ -34,7 +36,7 @@ class SharedSteps:
 
     def perform(self, step: Step) -> dict[str, Any]:
         """Do a step unless it is done, here or elsewhere; return its record."""
-        record = self.run.folder.record(step.name)
+        record = self.run.folder.done(step.name)
         if record is not None:
             # What later steps rest on is what was done, whatever would be done now.
             self._keys[step.name] = record.get("key")
@@ -48,8 +50,8 @@ class SharedSteps:
         stored = self.folder / key
         if not (stored / ENTRY).is_file():
             return None
-        entry = read_json(stored / ENTRY)
-        if _digests(stored / FILES) != entry["files"]:
+        entry = read_sealed(stored / ENTRY, key)
+        if entry is None or _digests(stored / FILES) != entry["files"]:
             remove(stored)
             return None
 
@@ -69,8 +71,8 @@ class SharedSteps:
                 _link_files(self.run.folder.step(step.name), files, ignore=ignore)
                 entry = {name: record[name] for name in ("result", "seconds")}
                 entry |= {"step": step.name, "files": _digests(files)}
-                write_json(temporary / ENTRY, entry)
-        except OSError as error:
+                write_json(temporary / ENTRY, sealed(entry, key))
+        except (OSError, InputError) as error:  # such as a full disk
             # Another process may have stored the same step in this moment.
             if not (self.folder / key / ENTRY).is_file():
                 warnings.warn(

@@ -1,0 +1,174 @@
+"""The commands `keras-msd index` and `keras-msd search`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keras_msd.checks import InputError
+from keras_msd.cli import output
+from keras_msd.cli.output import SOURCE_HELP, Json, open_source
+
+INDEX_EXAMPLE = (
+    "Example: keras-msd index notes.md faq.csv --column text "
+    "--model runs/demo/student --out notes.index"
+)
+EXAMPLE = (
+    "Example: keras-msd search --index notes.index 'Wo ist der Hund?', or "
+    "keras-msd search runs/demo/student 'Wo ist der Hund?' lines.txt"
+)
+CARD = "card"
+PAIRS_HELP = "Files of held-out translations: calibrate the threshold on them."
+
+
+def index(
+    files: Annotated[
+        list[Path], typer.Argument(help="Text, .md, .csv, .tsv, .jsonl; .gz too.")
+    ],
+    model: Annotated[str, typer.Option("--model", "-m", help=SOURCE_HELP)],
+    out: Annotated[Path, typer.Option(help="Folder of the index.")],
+    column: Annotated[
+        str | None,
+        typer.Option(help="Of .csv, .tsv, .jsonl: name, number from 1, or key."),
+    ] = None,
+    paragraphs: Annotated[
+        bool, typer.Option("--paragraphs", help="Of text: not by lines.")
+    ] = False,
+    tokens: Annotated[
+        int | None, typer.Option(help="Most in a chunk; else what the model reads.")
+    ] = None,
+    pairs: Annotated[
+        list[Path] | None, typer.Option("--pairs", help=PAIRS_HELP)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write an index of exactly these files; unchanged ones are not embedded again."""
+    from keras_msd import build_index
+
+    encoder = open_source(model)
+    built = build_index(
+        encoder,
+        files,
+        out,
+        column=column,
+        paragraphs=paragraphs,
+        limit=tokens,
+        # What is no place, such as hf://org/name, means the same everywhere.
+        model=str(Path(model).resolve()) if Path(model).exists() else model,
+        threshold=calibrated(encoder, pairs),
+    )
+    result = {
+        "index": str(out),
+        "files": len(built.sources),
+        "chunks": len(built),
+        "bytes": sum(file.stat().st_size for file in out.iterdir()),
+        "largest error of a cosine": built.meta.error if built.meta else 0.0,
+        "threshold": built.threshold,
+    }
+    output.show(result, json, output.lines_text)
+
+
+def search(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[ENCODER] QUERY [FILE]",
+            help="QUERY alone with --index; else an encoder and a UTF-8 file, too.",
+        ),
+    ],
+    index: Annotated[
+        Path | None,
+        typer.Option("--index", help="What `index` wrote, or .npz of `embed --out`."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="With --index; else the one it names."),
+    ] = None,
+    top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
+    threshold: Annotated[
+        str | None, typer.Option(help="Lowest cosine: a number, or `card`'s.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Search of an index: numpy or faiss.")
+    ] = "numpy",
+    json: Json = False,
+) -> None:
+    """Find what is nearest to a query, in an index or in the lines of a file."""
+    if len(words) != (3 if index is None else 1) or (model and index is None):
+        raise InputError(
+            "Give ENCODER QUERY FILE, or QUERY and --index INDEX. Received: "
+            f"{len(words)} words{f', --index {index}' if index else ''}."
+            " Put a query of several words in quotes."
+        )
+    if index is None:
+        from keras_msd import search as find
+        from keras_msd.data.readers.lines import read_texts
+
+        encoder = open_source(words[0])
+        lowest = _lowest(threshold, encoder)
+        matches = find(encoder, words[1], read_texts(Path(words[2])), top)
+        rows = [one._asdict() for one in matches if one.cosine >= lowest]
+        output.show(rows, json, output.matches_table)
+        return
+    from keras_msd import Index
+
+    opened = Index.open(index)
+    encoder = _model_of(opened, model)
+    lowest = _lowest(threshold, encoder, opened.threshold)
+    found = opened.search(encoder, words[0], top, lowest, engine)
+    output.show([one._asdict() for one in found], json, output.found_table)
+
+
+def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | None:
+    """Return the threshold that files of translations give, None without any."""
+    if not pairs:
+        return None
+    from keras_msd.data import read_pairs
+    from keras_msd.evaluate import calibrate_threshold
+
+    names = ", ".join(path.name for path in pairs)
+    return calibrate_threshold(encoder, read_pairs(pairs), name=names)
+
+
+def _model_of(index: Any, model: str | None) -> Any:
+    """Return the model that was given, else the one that the index names."""
+    if model:
+        return open_source(model)
+    named = index.meta.model if index.meta else None
+    if named is None:
+        raise InputError(f"`{index.path}` names no model. Give it with `--model`.")
+    try:
+        return open_source(named)
+    except InputError as error:
+        raise InputError(
+            f"{error} `{index.path}` names this model; give another place with "
+            "`--model`."
+        ) from error
+
+
+def _lowest(threshold: str | None, *known: Any) -> float:
+    """Return the lowest cosine to show.
+
+    Args:
+        threshold: A number, "card" or None.
+        *known: The model, and what the index knows, which comes first.
+    """
+    if threshold is None:
+        return -1.0
+    if threshold == CARD:
+        model, *of_index = known
+        card = getattr(model, "card", {}).get("threshold")
+        cosine = (next(filter(None, of_index), None) or card or {}).get("cosine")
+        if cosine is None:
+            raise InputError(
+                "Neither the index nor the model's card has a threshold. Give a "
+                "number, or `--pairs` to `keras-msd index` or `keras-msd export`."
+            )
+        return float(cosine)
+    try:
+        return float(threshold)
+    except ValueError as error:
+        raise InputError(
+            f"`--threshold` must be a number or {CARD}. Received: {threshold!r:.60}."
+        ) from error

@@ -1,0 +1,347 @@
+"""An index on disk: chunks of text, their int8 vectors, and exact search in them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pydantic
+
+from keras_msd.arrays import unit_rows
+from keras_msd.checks import InputError, at_least, existing_folder, findings, one_of
+from keras_msd.evaluate.nearest import BLOCK, ENGINES, rounding, top_k
+from keras_msd.evaluate.threshold import Threshold
+from keras_msd.evaluate.vectors import SentenceEncoder, encoded
+from keras_msd.files import file_digest, read_table
+
+META = "index.json"
+VERSION = 1
+CODES, SCALES, TEXTS = "vectors.i8", "scales.f32", "texts.utf8"
+ENDS, LINES = "ends.i64", "lines.i64"
+FILES = CODES, SCALES, TEXTS, ENDS, LINES
+DTYPES = "i1", "<f4", "u1", "<i8", "<i8"
+LARGEST = 127  # of an int8 code, symmetric
+REPAIR = "Delete the folder and build the index again, or take a whole copy."
+
+
+class FileFacts(pydantic.BaseModel):
+    """Size and hash of one file of an index."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
+
+    bytes: Annotated[int, pydantic.Field(ge=0)]
+    blake2b: str
+
+
+class Source(pydantic.BaseModel):
+    """A file that was indexed; its chunks follow those of the one before."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
+
+    name: str
+    key: str  # hash of the file, and of how it was read
+    chunks: Annotated[int, pydantic.Field(ge=0)]
+    error: float  # the largest of its vectors, as `quantize` measures it
+
+
+class Meta(pydantic.BaseModel):
+    """What `index.json` holds."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
+
+    version: int
+    model: str | None
+    fingerprint: str
+    encoder: str
+    dim: Annotated[int, pydantic.Field(ge=1)]
+    rows: Annotated[int, pydantic.Field(ge=1)]
+    limit: Annotated[int, pydantic.Field(ge=1)]
+    error: float
+    threshold: Threshold | None
+    sources: list[Source]
+    files: dict[str, FileFacts]
+
+
+class Found(NamedTuple):
+    """A chunk that was found: its cosine to the query, text, file and line there.
+
+    Example:
+        >>> found = msd.index.Found(0.875, "It rains.", "notes.md", line=3)
+        >>> found.cosine, found.file, found.line
+        (0.875, 'notes.md', 3)
+    """
+
+    cosine: float
+    text: str
+    file: str
+    line: int
+
+
+def quantize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return vectors `(n, dim)` as int8 codes of their directions.
+
+    Returns:
+        Codes, int8 `(n, dim)`, symmetric: the largest number of a vector becomes 127 or
+        -127; scales, float32 `(n,)`, such that scale x codes has length one (a zero
+        vector stays zero); and the largest distance between that and the vector's own
+        direction. No cosine to any query differs by more than this distance, by
+        Cauchy-Schwarz. With m the largest number of a vector of length one and
+        `e = sqrt(dim) m / 254` it is at most `sqrt(2 - 2 sqrt(1 - e^2))`.
+    """
+    units = unit_rows(np.asarray(vectors, np.float64))
+    peaks = np.abs(units).max(axis=1, keepdims=True)
+    codes = np.rint(units * (LARGEST / np.where(peaks > 0, peaks, 1)))
+    distances = np.linalg.norm(units - unit_rows(codes), axis=1)
+    return codes.astype(np.int8), scales_of(codes), float(distances.max(initial=0))
+
+
+def scales_of(vectors: np.ndarray) -> np.ndarray:
+    """Return what brings each row to length one, float32 `(n,)`; zero for zeros."""
+    lengths = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
+    scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return scales.astype(np.float32)
+
+
+class Index:
+    r"""Chunks of text with their vectors; `Index.open` reads one from disk.
+
+    Args:
+        path: Where it stands, for messages.
+        vectors: `(n, dim)`, int8 codes or any real numbers.
+        meta: What `index.json` says; None for vectors that name no model.
+        files: Each file's name and number of chunks, in order.
+        scales: What brings each vector to length one, float32 `(n,)`.
+        texts: UTF-8 of all chunks in a row.
+        ends: Where each one ends there, int64 `(n,)`.
+        lines: The line of its file that each one begins in, int64 `(n,)`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("notes.txt").write_text("It rains.\nA cat sleeps.\n")
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> _ = msd.build_index(encoder, ["notes.txt"], "notes.index")
+        >>> index = msd.Index.open("notes.index")
+        >>> len(index), index.dim
+        (2, 16)
+        >>> index.search(encoder, "A cat sleeps.", top=1)[0].line
+        2
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        vectors: np.ndarray,
+        meta: Meta | None,
+        files: Sequence[tuple[str, int]],
+        scales: np.ndarray,
+        texts: np.ndarray,
+        ends: np.ndarray,
+        lines: np.ndarray,
+    ) -> None:
+        self.path, self.meta = path, meta
+        self.vectors, self.scales = vectors, scales
+        self.texts, self.ends, self.lines = texts, ends, lines
+        self._names = [name for name, _ in files]
+        self._last = np.cumsum([count for _, count in files])
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+        return self.vectors.shape[1]
+
+    @property
+    def threshold(self) -> dict[str, Any] | None:
+        """What `evaluate.calibrate_threshold` gave for its model, None if unknown."""
+        known = self.meta.threshold if self.meta else None
+        return known.model_dump() if known else None
+
+    @classmethod
+    def open(cls, path: str | Path, verify: bool = True) -> "Index":
+        """Open the folder of an index, memory-mapped, or an `.npz` of `embed --out`.
+
+        Args:
+            path: The folder or the file.
+            verify: Compare every file with its hash, some gigabytes a second.
+
+        Raises:
+            InputError: Nothing is there, or it is damaged, truncated, or of another
+                version.
+        """
+        path = Path(path)
+        if path.suffix == ".npz":
+            return _from_vectors(path)
+        folder = existing_folder(path, "index")
+        meta = _read(folder, verify)
+        codes, *rest = (
+            np.memmap(folder / name, dtype, "r")
+            for name, dtype in zip(FILES, DTYPES, strict=True)
+        )
+        files = [(source.name, source.chunks) for source in meta.sources]
+        return cls(path, codes.reshape(-1, meta.dim), meta, files, *rest)
+
+    @property
+    def sources(self) -> list[Source]:
+        """The files that were indexed, in the order of their chunks."""
+        return self.meta.sources if self.meta else []
+
+    def check_model(self, model: Any, exact: bool = False) -> None:
+        """Raise `InputError` unless the vectors are of this model.
+
+        Unless `exact`, an encoder and the artefacts made of it, quantised ones too, are
+        one model.
+        """
+        if self.meta is None:
+            return
+        own, origin = identity(model)
+        same = own == self.meta.fingerprint
+        if not (same or (not exact and origin == self.meta.encoder)):
+            name = f" ({self.meta.model})" if self.meta.model else ""
+            raise InputError(
+                f"`{self.path}` was built with another model. Received: fingerprint "
+                f"{own}; of the index: {self.meta.fingerprint}{name}. Give that model, "
+                "or build an index with this one in a folder of its own."
+            )
+
+    def search(
+        self,
+        encoder: SentenceEncoder,
+        query: str,
+        top: int = 5,
+        threshold: float | None = None,
+        engine: str = "numpy",
+    ) -> list[Found]:
+        """Return the chunks nearest to a query, best first.
+
+        Args:
+            encoder: What the index was built with, or an artefact made of it.
+            query: The text to look for, in any language the encoder knows.
+            top: Most chunks to return, at least 1.
+            threshold: Lowest cosine of a chunk that is returned; all if None.
+            engine: Of the search: "numpy" or "faiss" (extra `faiss`); both are exact
+                over the stored vectors and give the same.
+
+        Raises:
+            InputError: The index is of another model or width, `top` is below 1, or
+                faiss is not installed.
+        """
+        self.check_model(encoder)
+        cosines, rows = self.nearest(encoded(encoder, [query]), top, engine)
+        return [
+            self.found(row, cosine)
+            for cosine, row in zip(cosines.tolist(), rows.tolist(), strict=True)
+            if threshold is None or cosine >= threshold
+        ]
+
+    def nearest(
+        self, query: np.ndarray, top: int, engine: str = "numpy"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return cosines and rows, `(min(top, n),)`, of the vectors nearest to one.
+
+        Args:
+            query: `(1, dim)`, of any length.
+            top: Neighbours, at least 1.
+            engine: "numpy" or "faiss".
+
+        Raises:
+            InputError: As `search`, or as `evaluate.nearest.top_k`.
+        """
+        at_least(1, top=top)
+        one_of(ENGINES, engine=engine)
+        if query.shape[1] != self.dim:
+            raise InputError(
+                f"`{self.path}` holds vectors of {self.dim} numbers. Received: a model "
+                f"that gives {query.shape[1]}. Give the model they were made with."
+            )
+        rows = np.arange(len(self))
+        if engine == "numpy":
+            rows = np.flatnonzero(self._possible(query, top))
+        candidates = self.vectors if len(rows) == len(self) else self.vectors[rows]
+        cosines, places = top_k(query, candidates, top, engine)
+        return cosines[0], rows[places[0]]
+
+    def _possible(self, query: np.ndarray, top: int) -> np.ndarray:
+        """Tell which rows float32 products leave possible, bool `(n,)`."""
+        unit = unit_rows(query.astype(np.float64))[0].astype(np.float32)
+        products = np.empty(len(self), np.float32)
+        for start in range(0, len(self), BLOCK):
+            part = slice(start, start + BLOCK)
+            products[part] = self.vectors[part].astype(np.float32) @ unit
+        products *= self.scales
+        best = np.partition(products, -top)[-top] if top <= len(self) else -np.inf
+        return products >= best - rounding(self.dim)
+
+    def found(self, row: int, cosine: float) -> Found:
+        """Return the chunk of a row, with the cosine to six decimals."""
+        start = int(self.ends[row - 1]) if row else 0
+        text = self.texts[start : int(self.ends[row])].tobytes().decode()
+        name = self._names[int(np.searchsorted(self._last, row, side="right"))]
+        return Found(round(cosine, 6), text, name, int(self.lines[row]))
+
+
+def identity(model: Any) -> tuple[str, str]:
+    """Return the fingerprints of a model and of the encoder that it was made from."""
+    fingerprint = getattr(model, "fingerprint", None)
+    if not isinstance(fingerprint, str):
+        raise InputError(
+            "A model of an index must have a `fingerprint`, so that another one is "
+            f"noticed. Received: {type(model).__name__}. Wrap it in `load_teacher`."
+        )
+    card: Mapping[str, Any] = getattr(model, "card", {})
+    return fingerprint, card.get("encoder", {}).get("fingerprint", fingerprint)
+
+
+def _read(folder: Path, verify: bool) -> Meta:
+    """Return what `index.json` says, once the files are what it says."""
+    path = folder / META
+    content = read_table(path, "index")
+    if content.get("version") != VERSION:
+        raise InputError(
+            f"`{folder}` holds an index in format {content.get('version')}; this "
+            f"library reads format {VERSION}. {REPAIR}"
+        )
+    try:
+        meta = Meta.model_validate(content)
+    except pydantic.ValidationError as error:
+        wrong = " ".join(findings(error, Meta.model_fields))
+        raise InputError(f"`{path}` is damaged: {wrong} {REPAIR}") from error
+    sizes = {
+        CODES: meta.rows * meta.dim,
+        SCALES: 4 * meta.rows,
+        ENDS: 8 * meta.rows,
+        LINES: 8 * meta.rows,
+    }
+    stated = {name: facts.bytes for name, facts in meta.files.items()}
+    rows = sum(source.chunks for source in meta.sources)
+    if stated != sizes | {TEXTS: stated.get(TEXTS)} or rows != meta.rows:
+        raise InputError(f"`{path}` is damaged: its numbers do not agree. {REPAIR}")
+    for name, facts in meta.files.items():
+        file = folder / name
+        size = file.stat().st_size if file.is_file() else None
+        if size != facts.bytes:
+            there = "no such file" if size is None else f"{size} bytes"
+            raise InputError(
+                f"`{file}` must have {facts.bytes} bytes. Received: {there}. {REPAIR}"
+            )
+        if verify and file_digest(file) != facts.blake2b:
+            raise InputError(f"`{file}` differs from its hash in {META}. {REPAIR}")
+    return meta
+
+
+def _from_vectors(path: Path) -> Index:
+    from keras_msd.teachers.vectors import read_vectors
+
+    sentences, vectors = read_vectors(path)
+    content = [sentence.encode() for sentence in sentences]
+    return Index(
+        path,
+        vectors,
+        None,
+        [(str(path), len(content))],
+        scales_of(vectors),
+        np.frombuffer(b"".join(content), np.uint8),
+        np.cumsum([len(text) for text in content]),
+        np.arange(1, len(content) + 1),
+    )

@@ -1,0 +1,56 @@
+"""The most that a file may hold: what has more is refused before it takes memory.
+
+SECURITY.md lists them all (tests/test_security_page.py).
+"""
+
+from typing import NamedTuple
+
+from keras_msd.checks import InputError
+
+
+class Limit(NamedTuple):
+    """How many of what one thing may have.
+
+    Attributes:
+        most: The number that is still taken.
+        of: What is counted, and in what.
+    """
+
+    most: int
+    of: str
+
+    def check(self, number: int, where: str, repair: str) -> None:
+        """Raise `InputError`, naming the limit, if `number` is over it.
+
+        Args:
+            number: How many there are, or were counted so far.
+            where: The file, and the place in it.
+            repair: What to do.
+        """
+        if number > self.most:
+            raise InputError(
+                f"{where}: {self.of} may be at most {self.most:,}. Received: "
+                f"{number:,}. {repair}"
+            )
+
+
+JSON = Limit(1 << 25, "bytes of a JSON file")  # XLM-RoBERTa's tokenizer.json: 17 MB
+TOML = Limit(1 << 18, "bytes of a TOML file")
+POINTS = Limit(200, "points in a line of a TOML file")  # keys in keys take n^2 steps
+NESTING = Limit(100, "tables and lists inside each other")
+VOCABULARY = Limit(1 << 25, "bytes of a vocabulary")
+LINE = Limit(1 << 20, "bytes of a line or text")  # a longer one is no sentence
+CATALOGUE = Limit(1 << 24, "bytes of a gettext catalogue")  # the largest: some millions
+ENTRIES = Limit(1 << 16, "entries of a gettext catalogue")
+TAG = Limit(1 << 20, "bytes of one tag or comment in a TMX file")
+UNIT_TEXT = Limit(1 << 20, "characters of one unit of a TMX file")
+UNIT_ELEMENTS = Limit(10_000, "elements of one unit of a TMX file")
+ELEMENTS_DEEP = Limit(64, "elements inside each other in a TMX file")
+MEMBERS = Limit(10_000, "files of an archive")
+UNPACKED = Limit(16 << 30, "bytes of all files of an archive")
+TIMES = Limit(200, "times that an archive's files are as large as itself")
+ARCHIVE_HEADER = Limit(1 << 16, "bytes of a header in a tar archive")
+TENSOR_HEADER = Limit(1 << 24, "bytes of the header of a safetensors file")
+DEPTH = Limit(128, "layers of an encoder, repeats counted")
+GRAPH = Limit(1 << 30, "bytes of a saved_model.pb")
+CARD = Limit(1 << 22, "bytes of a card.json")  # a real one has a few thousand

@@ -1,0 +1,128 @@
+"""The folder of an encoder: `encoder.json`, `weights.safetensors` and `tokenizer/`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from keras_msd.checks import InputError, existing_file, existing_folder
+from keras_msd.files import atomic_path, read_json, write_json
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import weight_shapes
+from keras_msd.seals import checksums, damaged, sealed, unsealed
+from keras_msd.tensors import TensorFiles
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
+
+FORMAT = 1
+CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
+
+
+def write_folder(
+    folder: str | Path,
+    config: EncoderConfig,
+    weights: dict[str, np.ndarray],
+    tokenizer: Tokenizer,
+) -> None:
+    """Write an encoder's folder, complete or not at all, with checksums.
+
+    Args:
+        folder: Where it goes.
+        config: What the network is built from.
+        weights: Contiguous arrays by their paths.
+        tokenizer: The encoder's.
+
+    Raises:
+        InputError: A weight is not finite.
+    """
+    for path, value in weights.items():
+        if not np.isfinite(value).all():
+            raise InputError(
+                f"The weights of an encoder must be finite. Received: `{path}` "
+                "with NaN or infinity. Its training diverged: take it from before."
+            )
+    with atomic_path(folder) as temporary:
+        temporary.mkdir()
+        save_file(weights, temporary / WEIGHTS)
+        tokenizer.save(temporary / TOKENIZER)
+        about = {"format": FORMAT, "config": config.model_dump()}
+        about["files"] = checksums(temporary)
+        write_json(temporary / CONFIG, sealed(about, CONFIG))
+
+
+def is_saved_encoder(folder: str | Path) -> bool:
+    """Tell whether a folder holds an encoder of ours."""
+    return (Path(folder) / CONFIG).is_file()
+
+
+def read_folder(
+    folder: str | Path, pooling: str | None = None
+) -> tuple[EncoderConfig, dict[str, np.ndarray], Tokenizer]:
+    """Read an encoder's folder.
+
+    Only known fields are read and no class or path in the files is followed. Shapes are
+    compared by the header of the weights before any is read, files with their
+    checksums where they have some.
+
+    Args:
+        folder: Where `write_folder` wrote it.
+        pooling: Takes the place of the encoder's own.
+
+    Returns:
+        Settings, weights by their paths, tokenizer.
+
+    Raises:
+        InputError: A file is missing, damaged or does not fit the others.
+    """
+    folder = existing_folder(folder, "encoder folder")
+    origin = str(folder / CONFIG)
+    record = read_json(folder / CONFIG)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(
+            f"`{origin}` is not an encoder of format {FORMAT}. Save the encoder anew."
+        )
+    fields = record.get("config")
+    if not isinstance(fields, dict):
+        raise InputError(
+            f"`config` in `{origin}` must be a table of settings. Received: "
+            f"{fields!r:.60}. Save the encoder anew."
+        )
+    fields = fields | ({"pooling": pooling} if pooling else {})
+    config = EncoderConfig.from_dict(fields, origin)
+    tokenizer = load_tokenizer(folder / TOKENIZER)
+    path = existing_file(folder / WEIGHTS, "weights file")
+    files = TensorFiles(folder, {WEIGHTS: None}, CONFIG)
+    shapes = weight_shapes(config)
+    check_paths(shapes, files.shapes, f"`{path}`")
+    for name, shape in shapes.items():
+        files.check(name, shape)
+    weights = {name: files.read(name) for name in shapes}
+    _check_seal(folder, record)
+    return config, weights, tokenizer
+
+
+def check_paths(wanted: Iterable[str], given: Iterable[str], origin: str) -> None:
+    """Raise `InputError` unless both name the same weights."""
+    wanted, given = set(wanted), set(given)
+    if missing := sorted(wanted - given):
+        raise InputError(f"{origin} lacks the weight `{missing[0]}`.".strip())
+    if unknown := sorted(given - wanted):
+        raise InputError(f"{origin} has an unknown weight `{unknown[0]}`.".strip())
+
+
+def _check_seal(folder: Path, record: dict[str, Any]) -> None:
+    """Raise `InputError` if a file changed since it was saved, whatever it says now."""
+    if "seal" not in record:  # older encoders have none
+        return
+    if unsealed(record, CONFIG) is None:
+        raise InputError(
+            f"`{folder / CONFIG}` must be as it was written. Received: a changed file. "
+            "Copy it anew; or, if you changed it yourself, take `seal` and `files` out."
+        )
+    if lost := damaged(folder, record["files"]):
+        raise InputError(
+            f"`{folder / lost[0]}` must be as it was written. Received: a file that is "
+            "gone or changed. Copy the folder anew, or save it anew."
+        )

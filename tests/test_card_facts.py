@@ -1,0 +1,112 @@
+"""What a card is filled with: the run's languages and licences, and runtimes."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from keras_msd.cli.export import of_run
+from keras_msd.data.corpora import corpora
+from keras_msd.export.card import BROWSER, write_card
+from keras_msd.export.formats import loaders_folder
+from keras_msd.recipes.steps import finish
+from keras_msd.recipes.steps.finish import data_licence, export, teacher_licence
+from keras_msd.testing import tiny_encoder
+
+MADE = "sentences made by keras-msd: Apache-2.0"
+
+
+def threshold(encoder, pairs, name):
+    """Return what says that it was asked of the pairs held out."""
+    return {"cosine": 0.5, "pairs": len(pairs), "name": name}
+
+
+def a_run(tmp_path, kind="folder", files=(), source="hashed-words", languages=("de",)):
+    """Return as much of a run as its export looks at, and what it exports with."""
+    given = {}
+
+    def write(path, **options):
+        given.update(options)
+
+    data = SimpleNamespace(kind=kind, languages=languages)
+    return given, SimpleNamespace(
+        recipe=SimpleNamespace(data=data, teacher=SimpleNamespace(source=source)),
+        folder=SimpleNamespace(path=tmp_path),
+        training_files=lambda: [Path(name) for name in files],
+        encoder=lambda step: SimpleNamespace(export=write),
+    )
+
+
+def test_a_run_says_languages_and_licences(tmp_path, monkeypatch):
+    monkeypatch.setattr(finish, "calibrate_threshold", threshold)
+    monkeypatch.setattr(finish, "held_out_pairs", lambda run: [[1, 2], [3]])
+    readme = "---\nlanguage: en\nlicense: apache-2.0\ntags:\n- a\n---\n# Model\n"
+    (tmp_path / "README.md").write_text(readme, encoding="utf-8")
+    given, run = a_run(tmp_path, "made", source=str(tmp_path), languages=("de", "fr"))
+    export(run, tmp_path, "step", "student")
+    assert given == {
+        "format": "saved_model",
+        "languages": ["en", "de", "fr"],
+        "teacher_license": "apache-2.0",
+        "data_license": MADE,
+        "threshold": threshold(None, "123", "held-out pairs in en, de, fr"),
+    }
+
+
+def test_licences_of_corpora_are_those_of_the_catalogue(tmp_path):
+    files = "ted2020.en-de.tsv.gz", "ted2020.en-fr.tsv.gz", "mine.en-de.tsv.gz"
+    _, run = a_run(tmp_path, files=files)
+    ted = corpora()["ted2020"].licence
+    assert data_licence(run) == f"mine: not known; ted2020: {ted}"
+    _, run = a_run(tmp_path, files=files[2:])
+    assert data_licence(run) is None
+
+
+@pytest.mark.parametrize(
+    "text", [None, "# Model\nlicense: mit\n", "---\nlanguage: en\n---\nlicense: mit\n"]
+)
+def test_a_teacher_without_a_stated_licence(tmp_path, text):
+    if text:
+        (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    assert teacher_licence(str(tmp_path)) is None
+    assert teacher_licence("hf://organisation/model") is None
+
+
+def test_the_command_takes_what_the_run_said(tmp_path):
+    art = tmp_path / "artefacts" / "student_saved_model"
+    art.mkdir(parents=True)
+    said = {"languages": ["de", "en"], "data_license": MADE}
+    (art / "card.json").write_text(json.dumps(said | {"teacher_license": None}))
+    assert of_run(tmp_path / "student") == said
+    assert of_run(tmp_path / "other") == {}
+
+
+@pytest.mark.parametrize(
+    ("format", "facts", "runtimes", "size"),
+    [
+        ("saved_model", {}, ["tensorflow", "tensorflow-text"], None),
+        ("litert", {}, ["ai-edge-litert"], None),
+        ("litert_text", {}, ["mediapipe"], "6.9 MB"),
+        ("onnx", {"min_onnxruntime": "1.17", "opset": 18}, ["onnxruntime"], "14.2 MB"),
+    ],
+)
+def test_runtimes_and_their_sizes(tmp_path, format, facts, runtimes, size):
+    if format == "onnx":
+        facts = facts | {"libraries": {"onnx": "1.23.0", "onnxruntime": "1.31.0"}}
+    card = write_card(tmp_path, tiny_encoder(), format, ["de"], **facts)
+    assert [*card["runtimes"]] == runtimes
+    assert all(">=" in which for which in card["runtimes"].values())
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    (row,) = (line for line in text.splitlines() if line.startswith("| runs with |"))
+    assert all(f"{name} " in row for name in runtimes)
+    if format == "onnx":  # an older opset runs in an older runtime
+        assert card["runtimes"] == {"onnxruntime": ">=1.17"}
+    assert (f"{size} beside the model" in text) == (size is not None)
+    assert ("browser" in card) == (size is not None)
+
+
+def test_the_runtime_that_was_measured_is_the_one_of_our_page():
+    package = json.loads((loaders_folder() / "web" / "package.json").read_text())
+    name, version = BROWSER["onnx"][0].rsplit(" ", 1)
+    assert package["dependencies"][name] == version

@@ -1,0 +1,168 @@
+"""What people expect of any command line: version, completion, JSON, widths."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from struct import pack
+
+import pytest
+from test_cli import run
+
+import keras_msd
+from keras_msd.checks import InputError
+from keras_msd.export import FORMATS
+from keras_msd.recipes.runs.run_folder import DONE, STAGES, RunFolder
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import load_recipe
+
+# The parser itself imports pydantic.
+SLOW = {"jax", "keras", "matplotlib", "numpy", "scipy", "tensorflow"}
+MAIN = """
+import sys
+from keras_msd.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, f"keras-msd {keras_msd.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "nothing"], "There is no recipe `nothing`"),
+        (["run", "--nope"], "No such option: --nope"),
+        (["run"], "Missing argument"),
+        (["no-command"], "No such command"),
+        (["run", "demo", "--checkpoint-minutes", "soon"], "Invalid value for"),
+        (["report", "nowhere"], "nowhere"),
+    ],
+)
+def test_errors_under_json_are_json(capsys, arguments, message):
+    code, out, error = run(capsys, *arguments, "--json")
+    assert (code, error) == (2, "")
+    assert message in json.loads(out)["error"]
+    code, out, error = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in error
+
+
+def test_an_exit_code_outlives_json(capsys, monkeypatch):
+    failed = [{"recipe": "a", "scale": "b", "folder": "c", "error": "d"}]
+    monkeypatch.setattr("keras_msd.recipes.run_all", lambda *_, **__: failed)
+    code, out, _ = run(capsys, "run-all", "--json")
+    assert (code, json.loads(out)) == (1, failed)
+
+
+def completed(words):
+    """Return what the shell would be given, and the modules that it took."""
+    asked = {
+        "COMP_WORDS": f"keras-msd {words}",
+        "COMP_CWORD": str(len(words.split())),
+        "_KERAS_MSD_COMPLETE": "complete_bash",
+    }
+    command = [sys.executable, "-c", MAIN]
+    done = subprocess.run(
+        command, env=os.environ | asked, capture_output=True, text=True
+    )
+    return done.stdout.split(), set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("run msd_xl", [name for name in recipe_files() if name.startswith("msd_xl")]),
+        ("run-all demo xkd", [n for n in recipe_files() if n.startswith("xkd")]),
+        ("list dem", ["demo"]),
+        ("export a b --format o", [name for name in FORMATS if name[0] == "o"]),
+        ("evaluate a --set sts", ["stsb", "sts2017", "sts2017-extended"]),
+    ],
+)
+def test_the_shell_completes_names_at_once(words, wanted):
+    names, modules = completed(words)
+    assert set(wanted) <= set(names)
+    assert all(name.startswith(words.split()[-1]) for name in names)
+    assert "typer" in modules
+    assert modules & SLOW == set()
+
+
+def test_list_takes_a_part_of_names(capsys):
+    _, out, _ = run(capsys, "list", "lealla")
+    wanted = {name for name in recipe_files() if "lealla" in name}
+    shown = {line.split()[0] for line in out.splitlines() if line.split()}
+    assert wanted <= shown and "msd_lab" not in shown
+    _, out, _ = run(capsys, "list", "lealla", "--json")
+    assert {about["name"] for about in json.loads(out)} == wanted
+    _, out, _ = run(capsys, "list", "lealla_lab")  # a whole name, and part of another
+    assert "Command: keras-msd run lealla_lab" in out
+
+
+def in_terminal(columns, *arguments):
+    """Return the lines that a command writes to a terminal of that width."""
+    code = (
+        f"import fcntl, termios; fcntl.ioctl(1, termios.TIOCSWINSZ, "
+        f"{pack('HHHH', 50, columns, 0, 0)!r}); from keras_msd.cli import main; "
+        f"main({list(arguments)!r})"
+    )
+    main, terminal = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=terminal,
+        env=environment | {"TERM": "dumb"},
+    )
+    os.close(terminal)
+    parts = []
+    try:
+        while part := os.read(main, 2**16):
+            parts.append(part)
+    except OSError:  # the other side is closed
+        pass
+    assert process.wait() == 0
+    os.close(main)
+    return re.sub(r"\x1b\[[0-9;]*m|\r", "", b"".join(parts).decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_the_list_fits_the_terminal(columns):
+    lines = in_terminal(columns, "list")
+    assert max(map(len, lines)) <= columns
+    assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+    shown = {line.split()[0] for line in lines if line.split()}
+    assert set(recipe_files()) <= shown
+
+
+def test_a_changed_setting_is_named_with_both_values(tmp_path):
+    first = load_recipe("msd_lab", "smoke")
+    folder = RunFolder(tmp_path / "run", first)
+    folder.claim({})
+    (folder.path / STAGES / "one").mkdir(parents=True)
+    (folder.path / STAGES / "one" / DONE).write_text("{}")
+    changed = {"student.bottleneck_dim": 24, "stages.teach_student.batch_size": 7}
+    second = load_recipe("msd_lab", "smoke", changed)
+    old = first.settings()["student"]["bottleneck_dim"]
+    with pytest.raises(InputError) as error:
+        RunFolder(folder.path, second)
+    assert f"student.bottleneck_dim ({old} then, 24 now)" in str(error.value)
+    assert re.search(
+        r"stages\.teach_student\.batch_size \(\d+ then, 7 now\)", str(error.value)
+    )
+
+
+def test_files_are_readable_by_all(tmp_path):
+    before = os.umask(0o022)
+    try:
+        keras_msd.testing.tiny_encoder().save(tmp_path / "encoder")
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "encoder").rglob("*") if path.is_file()]
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == (
+        dict.fromkeys([path.name for path in files], "0o644")
+    )

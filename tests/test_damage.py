@@ -1,0 +1,203 @@
+"""What was damaged is never taken for what was written."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from keras_msd import files
+from keras_msd.checks import InputError
+from keras_msd.files import atomic_path, clear_leftovers
+from keras_msd.recipes.runs.run_folder import ELSEWHERE, RunFolder
+from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.seals import sealed, unsealed
+
+FACTS = {"code": "abc", "libraries": {"keras": "3.1"}, "files": {}}
+
+
+def made(path, overrides=(), facts=FACTS, **options):
+    """Return a run's folder after two steps, and how often an action was called."""
+    folder = RunFolder(
+        path, load_recipe("msd_lab", "smoke", dict(overrides)), **options
+    )
+    folder.claim(facts)
+    calls = []
+
+    def train(step):
+        calls.append("train")
+        (step / "encoder").mkdir()
+        (step / "encoder/weights").write_bytes(bytes(range(256)) * 9)
+        (step / "history.json").write_text('{"loss": 1.5}')
+        (path / "student").mkdir(exist_ok=True)
+        (path / "student/weights").write_bytes(bytes(99))
+        return {"steps": 7, ELSEWHERE: ["student"]}
+
+    def score(step):
+        calls.append("score")
+        return {"cross_lingual": 55.25}
+
+    records = [folder.perform("train", train), folder.perform("score", score)]
+    assert [it["result"] for it in records] == [{"steps": 7}, {"cross_lingual": 55.25}]
+    return calls
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def edit(path):
+    path.write_text(path.read_text().replace("5", "6", 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "damage"),
+    [
+        ("stages/train/encoder/weights", "train", flip),
+        ("stages/train/encoder/weights", "train", cut),
+        ("stages/train/history.json", "train", edit),
+        ("stages/train/history.json", "train", os.unlink),
+        ("student/weights", "train", flip),
+        ("stages/score/done.json", "score", edit),
+        ("stages/score/done.json", "score", cut),
+    ],
+)
+def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
+    assert made(tmp_path) == ["train", "score"]
+    assert made(tmp_path) == []
+    before = {p: p.read_bytes() for p in tmp_path.rglob("weights")}
+    damage(tmp_path / name)
+    lost = name.rpartition("/")[2]
+    with pytest.raises(InputError, match=f"`{step}`.*{lost}.*Delete stages/{step} "):
+        made(tmp_path)
+    with pytest.warns(UserWarning, match=f"`{step}`.*Done anew"):
+        assert made(tmp_path, repair=True) == [step]
+    assert {p: p.read_bytes() for p in tmp_path.rglob("weights")} == before
+    assert made(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff"])
+@pytest.mark.parametrize("name", ["stages/score/done.json", "began.json"])
+def test_marks_and_facts_of_any_content(tmp_path, content, name):
+    made(tmp_path)
+    before = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content)
+    if name == "began.json":  # the marks know it, too
+        assert made(tmp_path) == []
+        assert (tmp_path / name).read_bytes() == before
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="code .* then, abd now"):
+            made(tmp_path, facts=FACTS | {"code": "abd"})
+    else:
+        with pytest.raises(InputError, match="Delete stages/score"):
+            made(tmp_path)
+        with pytest.warns(UserWarning, match="Done anew"):
+            made(tmp_path, repair=True)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a = [", b""])
+def test_a_damaged_recipe_is_written_again(tmp_path, content):
+    made(tmp_path)
+    before = (tmp_path / "recipe.toml").read_bytes()
+    (tmp_path / "recipe.toml").write_bytes(content)
+    assert made(tmp_path) == []
+    assert (tmp_path / "recipe.toml").read_bytes() == before
+    for mark in tmp_path.glob("stages/*/done.json"):
+        mark.write_text("{}")
+    (tmp_path / "recipe.toml").write_bytes(content)
+    with pytest.raises(InputError, match="`recipe.toml` is damaged.*another `out_dir`"):
+        made(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "other", [{"overrides": {"recipe.seed": 1}}, {"facts": FACTS | {"code": "abd"}}]
+)
+def test_a_mark_of_another_run_or_step_is_none(tmp_path, other):
+    """Scores have no files: what the mark says is all there is."""
+    made(tmp_path / "mine")
+    made(tmp_path / "other", **other)
+    mark = tmp_path / "mine/stages/score/done.json"
+    for strange in ("other/stages/score", "mine/stages/train"):
+        mark.write_bytes((tmp_path / strange / "done.json").read_bytes())
+        with pytest.raises(InputError, match="`score`"):
+            made(tmp_path / "mine")
+
+
+def test_a_seal_is_of_content_and_owner():
+    value = {"a": [1.5, None], "b": {"c": (1, 2)}, "d": {3: "x"}}
+    kept = json.loads(json.dumps(sealed(value, "mine")))
+    assert unsealed(kept, "mine") == json.loads(json.dumps(value))
+    assert unsealed(kept, "yours") is None
+    assert unsealed(kept | {"a": [1.5, 0]}, "mine") is None
+    assert unsealed([kept], "mine") is None and unsealed({}, "mine") is None
+
+
+WRITE = """
+import os, sys
+from pathlib import Path
+from keras_msd import files
+if sys.argv[2] == "plain":
+    files._exchange = lambda one, other: False
+count = 0
+def replace(source, target, original=os.replace):
+    global count
+    count += 1
+    if count == 2:
+        os._exit(9)  # a kill between both renames
+    original(source, target)
+os.replace = replace
+for content in ("one", "two"):
+    with files.atomic_path(sys.argv[1]) as temporary:
+        temporary.mkdir()
+        (temporary / content).touch()
+"""
+
+
+@pytest.mark.parametrize("way", ["exchange", "plain"])
+def test_a_killed_replacement_leaves_a_folder(tmp_path, way):
+    path = tmp_path / "artefact"
+    path.mkdir()
+    (path / "old").touch()
+    code = subprocess.run([sys.executable, "-c", textwrap.dedent(WRITE), path, way])
+    if way == "exchange" and files._exchange(tmp_path / "a", tmp_path / "b"):
+        raise AssertionError("nothing to exchange")
+    if code.returncode == 0:
+        assert [it.name for it in path.iterdir()] == ["two"]
+        assert [it.name for it in tmp_path.iterdir()] == ["artefact"]
+    else:  # this system cannot exchange two names: the next write finds the folder
+        assert code.returncode == 9 and not path.exists()
+        with atomic_path(path) as temporary:
+            assert [it.name for it in path.iterdir()] == ["old"]
+            temporary.mkdir()
+        assert [it.name for it in tmp_path.iterdir()] == ["artefact"]
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
+    path = tmp_path / "a"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    machine = files._machine()
+    dead = tmp_path / f".a.{machine}-{ended.pid}.01234567.partial"
+    living = tmp_path / f".a.{machine}-{os.getppid()}.01234567.partial"
+    elsewhere = tmp_path / f".a.{'0' * 8}-{ended.pid}.01234567.partial"
+    other = tmp_path / f".b.{machine}-{ended.pid}.01234567.partial"
+    for left in (dead, living, elsewhere, other):
+        left.mkdir()
+        (left / "file").touch()
+    mine = tmp_path / ".a.mine.partial"
+    mine.touch()
+    with atomic_path(path) as temporary:
+        temporary.touch()
+    assert {*tmp_path.iterdir()} == {path, living, elsewhere, other, mine}
+    lost = tmp_path / f".c.{'0' * 8}-1.01234567.old"
+    lost.touch()
+    clear_leftovers(tmp_path)
+    assert {*tmp_path.iterdir()} == {path, mine, tmp_path / "c"}

@@ -1,0 +1,223 @@
+"""The format `huggingface`: by NumPy, `tokenizers` and onnxruntime, and read back."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy_bert import backend, read, sentence_vector, token_vectors
+from onnx_encoder import KINDS, TEXTS, cosines, random_encoder, run_alone
+from tokenizer_texts import CORPUS, SENTENCES, has_combining, made_texts
+
+from keras_msd import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.export import ExportError, export, load_artefact, loaders_folder
+from keras_msd.export.huggingface import exporter
+from keras_msd.export.proof import proof_sentences
+from keras_msd.models.encoder import Encoder
+from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+GIVEN = {
+    "sentences": TEXTS,
+    "sts": [(2, "a", "b"), (1, "a", "c"), (0, "b", "c")],
+    "max_sts_loss": 200,
+}
+BERTS = {
+    "student": {},
+    "two layers, cls": {
+        "num_layers": 2,
+        "activation": "gelu_tanh",
+        "pooling": "cls",
+        "projection_dim": 8,
+        "projection_activation": "tanh",
+        "normalize": False,
+    },
+    "checkpoint": KINDS["checkpoint"],
+}
+OTHERS = {
+    "pre-norm": "layers that normalise first",
+    "closed form": "embeddings without a layer norm .* and no body",
+    "word branch": "a word branch",
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tokenizer, tmp_path_factory):
+    """Return a function that exports an encoder once: (encoder, folder)."""
+    made = {}
+
+    def make(kind, *leave_out):
+        if (kind, leave_out) not in made:
+            encoder = random_encoder(tokenizer, **(BERTS | KINDS)[kind])
+            path = tmp_path_factory.mktemp("made") / "folder"
+            export(encoder, path, "huggingface", leave_out=leave_out, **GIVEN)
+            made[kind, leave_out] = encoder, path
+        return made[kind, leave_out]
+
+    return make
+
+
+def onnx_outputs(folder, texts, name="model.onnx"):
+    """Return both outputs for texts, one at a time."""
+    session = onnxruntime.InferenceSession(folder / "onnx" / name)
+    assert [one.name for one in session.get_inputs()] == list(exporter.INPUTS)
+    assert {one.type for one in session.get_inputs()} == {"tensor(int64)"}
+    assert [one.name for one in session.get_outputs()] == list(exporter.OUTPUTS)
+    for row in backend(folder).encode_batch(texts):
+        ids = np.array([row.ids], np.int64)
+        feeds = zip(exporter.INPUTS, (ids, ids**0, ids * 0), strict=True)
+        yield session.run(None, dict(feeds))
+
+
+# Names of special tokens in a text are those tokens in a tokenizer.json.
+PLAIN = [text for text in TEXTS if "</s>" not in text]
+
+
+@pytest.mark.parametrize("kind", BERTS)
+def test_a_bert_in_numpy_gives_the_vectors(kind, folder_of):
+    encoder, folder = folder_of(kind)
+    rows = [row.ids for row in backend(folder).encode_batch(PLAIN)]
+    assert rows == encoder.tokenizer.encode(PLAIN, encoder.max_length)
+    found = [sentence_vector(folder, token_vectors(folder, row)) for row in rows]
+    expected = encoder.encode(PLAIN)
+    np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
+    assert read(folder / "config.json")["num_hidden_layers"] == encoder.config.depth
+
+
+@pytest.mark.parametrize("kind", BERTS)
+def test_it_is_read_back_as_an_encoder(kind, folder_of):
+    encoder, folder = folder_of(kind)
+    again = load_encoder(folder)
+    assert isinstance(again, Encoder) and again.config.bottleneck_dim is None
+    assert again.config.repeats == 1 and again.max_length == encoder.max_length
+    np.testing.assert_allclose(again.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
+    artefact = load_artefact(folder)
+    np.testing.assert_allclose(artefact.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
+    assert load_encoder(folder, pooling="max").config.pooling == "max"
+
+
+@pytest.mark.parametrize("kind", BERTS)
+def test_onnx_gives_what_bert_gives(kind, folder_of):
+    encoder, folder = folder_of(kind)
+    rows = backend(folder).encode_batch(PLAIN)
+    found = list(onnx_outputs(folder, PLAIN))
+    for row, (hidden, _) in zip(rows, found, strict=True):
+        expected = token_vectors(folder, row.ids)
+        np.testing.assert_allclose(hidden[0], expected, atol=2e-5)
+    vectors = np.concatenate([vector for _, vector in found])
+    np.testing.assert_allclose(vectors, encoder.encode(PLAIN), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_bert_says_what_is_in_the_way(kind, tokenizer, tmp_path):
+    encoder = random_encoder(tokenizer, **KINDS[kind])
+    message = rf"{OTHERS[kind]}.*leave_out=\['weights'\].*format `onnx`"
+    with pytest.raises(InputError, match=message):
+        export(encoder, tmp_path / "a", "huggingface", **GIVEN)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("kind", [*OTHERS, "student"])
+def test_without_weights_each_token_has_the_sentences_vector(kind, folder_of):
+    encoder, folder = folder_of(kind, "weights")
+    assert not (folder / "model.safetensors").exists()
+    expected = encoder.encode(PLAIN)
+    for name, least in (("model.onnx", 0.999999), ("model_quantized.onnx", 0.98)):
+        found = list(onnx_outputs(folder, PLAIN, name))
+        pooled = [sentence_vector(folder, hidden[0]) for hidden, _ in found]
+        assert cosines(np.array(pooled), expected).min() > least
+        assert cosines(np.concatenate([v for _, v in found]), expected).min() > least
+    assert 'backend="onnx"' in (folder / "README.md").read_text()
+    loaded = load_encoder(folder).encode(TEXTS)
+    np.testing.assert_allclose(loaded, encoder.encode(TEXTS), atol=1e-5)
+
+
+def test_parts_can_be_left_out(folder_of, tokenizer, tmp_path):
+    _, folder = folder_of("student", "int8")
+    assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
+    assert (folder / "model.safetensors").is_file()
+    encoder, path = tiny_encoder(tokenizer), tmp_path / "a"
+    for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "lists")):
+        with pytest.raises(InputError, match=message):
+            export(encoder, path, "huggingface", leave_out=wrong)
+
+
+def test_a_part_that_differs_is_not_kept(tokenizer, tmp_path, monkeypatch):
+    encoder = random_encoder(tokenizer)
+    wrong = exporter.write_tensors
+
+    def swapped(encoder, path):
+        wrong(encoder.with_config(), path)  # other, random weights
+
+    monkeypatch.setattr(exporter, "write_tensors", swapped)
+    with pytest.raises(ExportError, match=r"`model.safetensors` must agree.*weights"):
+        export(encoder, tmp_path / "a", "huggingface", **GIVEN)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
+    if kind == "wordpiece":
+        lines = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(chr, range(33, 127))]
+        lines += [f"##{chr(code)}" for code in range(97, 123)]
+        lines += ["the", "cat", "die", "##tze", "##ing"]
+        (tmp_path / "vocab.txt").write_text("\n".join(lines))
+        tokenizer = read_checkpoint_tokenizer(tmp_path)
+    encoder = random_encoder(tokenizer)
+    export(encoder, tmp_path / "a", "huggingface", **GIVEN)
+    texts = [*SENTENCES, *CORPUS, *made_texts(), *proof_sentences()]
+    names = backend(tmp_path / "a").get_added_tokens_decoder().values()
+    names = [one.content for one in names]
+    texts = [text for text in texts if not any(name in text for name in names)]
+    # The library takes letters and their marks together, as SentencePiece does not.
+    texts = [t for t in texts if kind == "wordpiece" or not has_combining(t)]
+    assert len(texts) > 300
+    found = [row.ids for row in backend(tmp_path / "a").encode_batch(texts)]
+    assert found == tokenizer.encode(texts, encoder.max_length)
+    again = read_checkpoint_tokenizer(tmp_path / "a")
+    assert again.encode(texts) == tokenizer.encode(texts)
+    assert again.pieces() == tokenizer.pieces()
+
+
+def test_header_of_the_readme(tokenizer, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    encoder = random_encoder(tokenizer)
+    given = GIVEN | {"languages": ["en", "de"], "license": "Apache-2.0"}
+    hub = {"base_model": "org/teacher", "datasets": ["org/pairs"]}
+    export(encoder, tmp_path / "a", "huggingface", sts_name="stsb dev", **given, **hub)
+    _, head, text = (tmp_path / "a" / "README.md").read_text().split("---\n", 2)
+    fields = yaml.safe_load(head)
+    assert fields["language"] == ["de", "en"] and fields["license"] == "apache-2.0"
+    assert fields["base_model"] == "org/teacher" and fields["datasets"] == ["org/pairs"]
+    assert fields["pipeline_tag"] == "sentence-similarity"
+    (result,) = fields["model-index"][0]["results"]
+    card = json.loads((tmp_path / "a" / "card.json").read_text())
+    assert result["dataset"] == {"type": "stsb-dev", "name": "stsb dev"}
+    score = card["parity"]["sts"]["after"]["spearman"]
+    assert result["metrics"][0]["value"] == pytest.approx(score, abs=1e-3)
+    assert text.lstrip().startswith("# Sentence encoder, huggingface")
+    # Scores of rows without a name say nothing to others, and some licences have none.
+    given["license"] = "ask: me"
+    export(encoder, tmp_path / "b", "huggingface", **given)
+    head = (tmp_path / "b" / "README.md").read_text().split("---\n")[1]
+    fields = yaml.safe_load(head)
+    assert (fields["license"], fields["license_name"]) == ("other", "ask: me")
+    assert not {"model-index", "base_model", "datasets"} & set(fields)
+
+
+def test_the_script_needs_no_keras(folder_of, tmp_path):
+    _, folder = folder_of("student")
+    script = loaders_folder() / "load_huggingface.py"
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A dog runs.\nDie Katze schläft.\n", encoding="utf-8")
+    for more in ((), ("--model", "model_quantized.onnx")):
+        done = run_alone(
+            script, folder, "--query", "Die Katze schläft.", "--sentences", lines,
+            *more, blocked=["keras", "keras_msd", "tensorflow", "transformers"],
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0] == "1.0000\tDie Katze schläft."
+    done = run_alone(script, folder, "--query", "a", "--sentences", "none", blocked=[])
+    assert done.returncode == 2 and "none does not exist" in done.stderr

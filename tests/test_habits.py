@@ -1,0 +1,333 @@
+"""What users of Keras and of sentence-transformers write by habit works."""
+
+import copy
+import os
+import pickle
+import pickletools
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.testing import tiny_encoder, tiny_pairs
+
+TEXTS = ["The cat sleeps.", "", "Die Katze schläft auf dem Stuhl."]
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return tiny_encoder(tokenizer, normalize=False, bottleneck_dim=8, repeats=2)
+
+
+def own_model(tokenizer, dim=8, **changes):
+    """Return a functional model as a user would write one, its inputs in a list."""
+    ids = keras.Input((None,), dtype="int32", name="token_ids")
+    mask = keras.Input((None,), dtype="int32", name="padding_mask")
+    rows = changes.get("rows", tokenizer.vocabulary_size)
+    words = keras.layers.Embedding(rows, dim, name="words")(ids)
+    pooled = msd.layers.Pooling("mean", name="mean")(words, mask)
+    output = keras.layers.Dense(dim, name="dense")(pooled)
+    return keras.Model([ids, mask], changes.get("output", lambda *_: output)(words))
+
+
+@pytest.fixture(scope="module")
+def own(tokenizer):
+    return msd.Encoder.from_model(own_model(tokenizer), tokenizer, max_length=16)
+
+
+def test_names_of_sentence_transformers(encoder, capfd):
+    raw = encoder.encode(TEXTS)
+    unit = encoder.encode(
+        TEXTS, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+    )
+    np.testing.assert_array_equal(unit, encoder.encode(TEXTS, normalize=True))
+    assert np.abs(np.linalg.norm(raw, axis=1) - 1).max() > 0.01
+    np.testing.assert_array_equal(encoder(TEXTS, batch_size=8), raw)
+
+
+def test_a_single_sentence_gives_one_vector(encoder):
+    one = encoder.encode(TEXTS[0])
+    assert one.shape == (16,)
+    np.testing.assert_array_equal(one, encoder.encode(TEXTS[:1])[0])
+    unit = encoder(TEXTS[0], normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(unit), 1, atol=1e-6)
+
+
+def test_a_guide_takes_a_list_all_the_same(encoder):
+    guide = msd.teachers.ReducedGuide(encoder, np.eye(16, 4))
+    for given in (guide, msd.load_teacher(encoder), encoder.embedding_guide()):
+        with pytest.raises(InputError, match="must be a list of sentences"):
+            given.encode(TEXTS[0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"convert_to_tensor": True}, {"convert_to_numpy": False}]
+)
+def test_tensors_are_refused(encoder, options):
+    with pytest.raises(InputError, match="`keras.ops.convert_to_tensor` or `torch"):
+        encoder.encode(TEXTS, **options)
+
+
+def test_similarity_is_the_cosine(encoder):
+    vectors = encoder.encode(TEXTS)
+    cosines = encoder.similarity(vectors, vectors[:2])
+    assert cosines.shape == (3, 2) and cosines.dtype == np.float32
+    norms = np.linalg.norm(vectors, axis=1)
+    wanted = vectors @ vectors[:2].T / norms[:, None] / norms[:2]
+    np.testing.assert_allclose(cosines, wanted, atol=1e-6)
+    tensors = map(keras.ops.convert_to_tensor, (vectors, vectors[0]))
+    np.testing.assert_allclose(encoder.similarity(*tensors), cosines[:, :1], atol=1e-6)
+    for wrong in ("a text", TEXTS, vectors[:, :5], vectors[None]):
+        with pytest.raises(InputError, match="takes vectors of 16 numbers"):
+            encoder.similarity(vectors, wrong)
+
+
+def test_an_artefact_has_the_same_habits(encoder, tmp_path):
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    artefact = msd.export.load_artefact(
+        encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
+    )
+    vectors = artefact(TEXTS, normalize_embeddings=True)
+    np.testing.assert_array_equal(artefact.encode(TEXTS[2], normalize=True), vectors[2])
+    similar = artefact.similarity(encoder(TEXTS), vectors)
+    np.testing.assert_allclose(np.diag(similar), [1, 1, 1], atol=1e-5)
+    with pytest.raises(InputError, match="convert_to_tensor=True"):
+        artefact.encode(TEXTS, convert_to_tensor=True)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda encoder: pickle.loads(pickle.dumps(encoder))],
+)
+def test_an_encoder_is_copied_through_its_saved_form(encoder, again):
+    other = again(encoder)
+    assert other.fingerprint == encoder.fingerprint and other.config == encoder.config
+    np.testing.assert_array_equal(other.encode(TEXTS), encoder.encode(TEXTS))
+    other.set_weights({path: 0 * value for path, value in other.weights().items()})
+    assert other.fingerprint != encoder.fingerprint  # nothing is shared
+
+
+def test_a_pickle_names_nothing_but_one_function_of_ours(encoder):
+    content = pickle.dumps(encoder, protocol=4)
+    codes = [(code.name, value) for code, value, _ in pickletools.genops(content)]
+    assert [name for name, _ in codes].count("STACK_GLOBAL") == 1
+    assert {name for name, _ in codes}.isdisjoint({"GLOBAL", "INST", "OBJ", "NEWOBJ"})
+    assert [value for _, value in codes if isinstance(value, str)][:2] == [
+        "keras_msd.models.encoder",
+        "_from_pickle",
+    ]
+
+
+def test_a_damaged_pickle_is_refused(encoder):
+    make, (fields, tokenizer, weights, fingerprint) = encoder.__reduce__()
+    flipped = weights[:-1] + bytes([weights[-1] ^ 1])
+    with pytest.raises(InputError, match="must have the fingerprint that it had"):
+        make(fields, tokenizer, flipped, fingerprint)
+    with pytest.raises(InputError, match="a pickled encoder has weights that are cut"):
+        make(fields, tokenizer, weights[:-1], fingerprint)
+    with pytest.raises(InputError, match="`kind` must be one of 'unigram'"):
+        make(fields, ("os.system", *tokenizer[1:]), weights, fingerprint)
+    with pytest.raises(InputError, match="Unknown key `module`"):
+        make(fields | {"module": "os"}, tokenizer, weights, fingerprint)
+
+
+def test_from_preset_is_load_encoder(encoder, tmp_path):
+    encoder.save(tmp_path / "e")
+    again = msd.Encoder.from_preset(tmp_path / "e", pooling="cls")
+    assert again.config == encoder.config.model_copy(update={"pooling": "cls"})
+    with pytest.raises(InputError, match="`nowhere` does not exist"):
+        msd.Encoder.from_preset("nowhere")
+
+
+def test_a_model_of_ones_own_encodes(own, tokenizer):
+    vectors = own.encode([*TEXTS, "long " * 99])
+    assert vectors.shape == (4, 8) and own.dim == 8 and own.max_length == 16
+    (ids,) = tokenizer.encode(TEXTS[:1], 16)
+    words, kernel, bias = own.model.get_weights()
+    np.testing.assert_allclose(
+        vectors[0], words[ids].mean(axis=0) @ kernel + bias, atol=1e-6
+    )
+    same = msd.Encoder.from_model(own.model, tokenizer, max_length=16)
+    other = msd.Encoder.from_model(own.model, tokenizer, max_length=8)
+    assert own.fingerprint == same.fingerprint != other.fingerprint
+
+
+def test_a_model_of_ones_own_teaches_learns_and_is_scored(own, tmp_path):
+    teacher = msd.load_teacher(own)
+    assert (teacher.dim, teacher.normalized) == (8, False)
+    student = msd.Encoder.from_model(own_model(own.tokenizer), own.tokenizer)
+    store = msd.data.GuideStore(teacher, tmp_path / "store")
+    data = msd.data.PairBatches(
+        tiny_pairs(), student, {"teacher": (store, "source")}, 8, multiple=128
+    )
+    goals = {"source": "teacher", "target": "teacher"}
+    stage = msd.stages.Stage(student, goals=goals)
+    stage.compile("adam")
+    before = student.fingerprint
+    stage.fit(data, verbose=0, shuffle=False)
+    assert student.fingerprint != before
+    rows = [(1.0, "a cat", "a cat"), (0.5, "a dog", "a cat"), (0.0, "tea", "a train")]
+    assert msd.evaluate.sts(student, rows)["pairs"] == 3
+    assert msd.evaluate.cost(student)["parameters"] == student.num_parameters
+
+
+@pytest.mark.parametrize(
+    ("format", "options"), [("saved_model", {}), ("onnx", {"opset": 18})]
+)
+def test_a_model_of_ones_own_is_exported(own, tmp_path, format, options):
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    path = own.export(tmp_path / "a", format, sentences=TEXTS, sts=graded, **options)
+    artefact = msd.load_encoder(path)
+    np.testing.assert_allclose(artefact.encode(TEXTS), own.encode(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda own, path: own.save(path),
+        lambda own, path: pickle.dumps(own),
+        lambda own, path: own.with_config(pooling="max"),
+        lambda own, path: own.embedding_guide(),
+        lambda own, path: msd.build_student(own, 1),
+        lambda own, path: own.export(path, "onnx"),
+        lambda own, path: own.export(path, "litert"),
+        lambda own, path: own.export(path, "saved_model", quantize="int8"),
+    ],
+)
+def test_what_needs_a_config_says_so(own, tmp_path, ask):
+    with pytest.raises(InputError, match="an `EncoderConfig`, whose network is ours"):
+        ask(own, tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def without_mask(tokenizer):
+    ids = keras.Input((None,), dtype="int32", name="token_ids")
+    return keras.Model(ids, keras.layers.Embedding(9, 4)(ids)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda t: "model", "must be a functional Keras model. Received: str"),
+        (lambda t: keras.Sequential([]), "must be a functional Keras model"),
+        (without_mask, r"Received: token_ids int32 \(None, None\)"),
+        (lambda t: own_model(t, output=lambda w: w), r"float32 \(None, None, 8\)\. Po"),
+        (lambda t: own_model(t, output=lambda w: [w[:, 0], w[:, 1]]), "one tensor of"),
+        (lambda t: own_model(t, rows=9), "must take every id below"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused(tokenizer, make, message):
+    with pytest.raises(InputError, match=message):
+        msd.Encoder.from_model(make(tokenizer), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def keras_file(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("keras") / "network.keras"
+    encoder.model.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import keras_msd, keras",
+        "import keras, keras_msd",
+        "import keras_msd.layers.pooling, keras",  # Keras is imported by a layer
+    ],
+)
+def test_keras_loads_our_networks_by_name(keras_file, imports):
+    code = f"""
+import sys
+{imports}
+assert "keras_hub" not in sys.modules
+model = keras.saving.load_model({str(keras_file)!r})
+print(*(type(layer).__module__ for layer in model.layers[1:]))
+"""
+    out = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "keras_msd.layers.recurrent_encoder keras_msd.layers.pooling" in " ".join(
+        dict.fromkeys(out.split())
+    )
+
+
+def test_load_encoder_refuses_a_keras_file(keras_file):
+    with pytest.raises(InputError, match="has no card.json"):
+        msd.load_encoder(keras_file)
+
+
+def test_lazy_names_show():
+    for module, some in [
+        (msd, {"Encoder", "load_encoder", "stages", "callbacks", "InputError"}),
+        (msd.stages, {"TeachStudent", "Stage", "make_optimizer"}),
+        (msd.evaluate, {"MTEBEncoder", "callbacks", "sts"}),
+    ]:
+        public = {name for name in dir(module) if not name.startswith("_")}
+        assert some <= public == set(module.__all__) - {"__version__"}
+    names: dict[str, object] = {}
+    exec("from keras_msd import *", names)
+    assert names["stages"] is msd.stages and names["Encoder"] is msd.Encoder
+    assert issubclass(names["callbacks"].STSCallback, keras.callbacks.Callback)
+
+
+CORRECT = """
+import keras
+import numpy as np
+
+import keras_msd as msd
+from keras_msd.data import GuideStore, Pair, pair_dataset
+
+teacher = msd.load_teacher("hashed-words", dim=16)
+encoder = msd.load_encoder("encoder", pooling="mean")
+pairs = [Pair("A cat.", "Eine Katze.", "de"), Pair("Tea.", "Tee.", "de")]
+guides = {"teacher": (GuideStore(teacher, "vectors"), "source")}
+dataset = pair_dataset(pairs, encoder, guides, batch_size=2, epochs=3)
+stage = msd.stages.ContrastiveLearning(encoder, temperature=0.1, chunk_size=8)
+stage.compile(msd.stages.make_optimizer(steps=3, learning_rate=1e-4))
+scores = msd.callbacks.STSCallback(encoder, [(1.0, "a", "b"), (0.0, "a", "c")])
+stage.fit(dataset, callbacks=[scores], verbose=0)
+student: msd.Encoder = msd.new_encoder(
+    msd.testing.tiny_tokenizer(), num_layers=1, hidden_dim=8, num_heads=2
+)
+vectors: np.ndarray = student.encode("A cat.", normalize_embeddings=True)
+cosines: np.ndarray = student.similarity(vectors, student(["Tea."]))
+network: keras.Model = student.model
+assert student.config.hidden_dim + student.dim == 16
+for match in msd.search(student, "Tee", ["Tea.", "A cat."]):
+    print(match.cosine.real, match.sentence.upper())
+print(msd.evaluate.sts(student, [(1.0, "a", "b"), (0.0, "a", "c")]))
+"""
+WRONG = {
+    "pair_dataset(pairs, encoder, guides, batchsize=4)": '"batchsize" for "pair_data',
+    "pair_dataset(pairs, encoder, guides, batch_size=2.5)": 'incompatible type "flo',
+    'msd.load_encoder("encoder", poling="cls")': '"poling" for "load_encoder"',
+    "msd.load_encoder(3)": 'Argument 1 to "load_encoder" has incompatible type "int"',
+    'msd.stages.TeachStudent(encoder, chunk_size="8")': '"chunk_size" to "TeachS',
+    'msd.stages.TeachStudent(encoder, target_mse="1")': '"target_mse" to "TeachS',
+    "student.encode(3)": 'has incompatible type "int"; expected "str | Iterable',
+    "msd.stages.TeachStudents": 'Module has no attribute "TeachStudents"',
+}
+
+
+def test_type_checkers_see_what_is_wrong(tmp_path):
+    (tmp_path / "right.py").write_text(CORRECT, encoding="utf-8")
+    lines = [*CORRECT.splitlines(), *WRONG]
+    (tmp_path / "wrong.py").write_text("\n".join(lines), encoding="utf-8")
+    root = os.path.dirname(os.path.dirname(msd.__file__))
+    options = "--config-file=", "--ignore-missing-imports", "--no-error-summary"
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": root},
+        capture_output=True,
+        text=True,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    first = len(lines) - len(WRONG) + 1
+    for number, (line, message) in enumerate(WRONG.items(), first):
+        (error,) = (e for e in errors if e.startswith(f"wrong.py:{number}:"))
+        assert message in error, line
+    assert len(errors) == len(WRONG)

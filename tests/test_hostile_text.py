@@ -1,0 +1,255 @@
+"""Hostile JSON, TOML, TMX, gettext files and archives: an error, soon and small."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import sqlite3
+import tarfile
+import tracemalloc
+import zipfile
+
+import pytest
+
+from keras_msd import limits
+from keras_msd.checks import InputError, divides
+from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
+from keras_msd.data.corpora.archives import open_zip, tar_lines
+from keras_msd.files import atomic_path, read_json, read_toml
+from keras_msd.recipes import load_recipe
+
+MIB = 1 << 20
+DEEP = 200_000
+DIGITS = b"1" * 5000
+
+
+def refused(read, match):
+    with pytest.raises(InputError, match=f"(?s){match}") as caught:
+        read()
+    return str(caught.value)
+
+
+def small(read, match, most=64 * MIB):
+    """`read` is refused before Python has taken `most` bytes."""
+    tracemalloc.start()
+    try:
+        refused(read, match)
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+def made(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.json", b"[" * DEEP),
+        ("x.json", b'{"a":' * DEEP + b"1" + b"}" * DEEP),
+        ("x.json", b"[" * 200 + b"]" * 200),
+        ("x.json", b'{"a": ' + DIGITS + b"}"),
+        ("x.json", b'{"a": "\xff"}'),
+        ("x.toml", b"a = " + b"[" * DEEP),
+        ("x.toml", b"a = " + b"{a = " * DEEP),
+        ("x.toml", b".".join([b"a"] * 200) + b" = 1"),
+        ("x.toml", b"a = " + DIGITS),
+        ("x.toml", b"a = '\xff'"),
+        ("x.toml", b"[" + b".".join([b"a"] * DEEP) + b"]"),
+    ],
+)
+def test_settings_that_cannot_be_read(name, data, tmp_path):
+    path = made(tmp_path, name, data)
+    read = read_json if name.endswith("json") else read_toml
+    assert len(refused(lambda: read(path), name)) < 500
+    if name.endswith("toml"):
+        refused(lambda: load_recipe(path), name)
+
+
+def test_settings_that_are_too_large(tmp_path):
+    path = tmp_path / "x.json"
+    with open(path, "wb") as handle:
+        handle.truncate(limits.JSON.most + 1)
+    small(lambda: read_json(path), "x.json`.*33,554,432.*33,554,433")
+    (path := tmp_path / "x.toml").write_bytes(b"#" * (limits.TOML.most + 1))
+    small(lambda: read_toml(path), "x.toml`.*262,144")
+
+
+def test_an_override_too_deep_is_a_mistake():
+    changes = {".".join("a" * 5000): 1}
+    refused(lambda: load_recipe("demo", overrides=changes), "--set.*5,000")
+
+
+def test_a_divisor_of_a_huge_number():
+    refused(lambda: divides({"a": 7}, {"b": 10**12}), "Use one of 1, 2, 4, 5")
+
+
+TMX = b'<?xml version="1.0"?><tmx><body>%s</body></tmx>'
+UNIT = b"<tu><tuv xml:lang='en'><seg>a</seg></tuv>%s</tu>"
+VARIANT = b"<tuv xml:lang='de'><seg>b</seg></tuv>"
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b'<?xml version="1.0" encoding="Shift_JIS"?><tmx/>', "encoding.*UTF-8"),
+        (b'<?xml version="1.0" encoding="no-such"?><tmx/>', "encoding.*UTF-8"),
+        (TMX % (b"<a>" * 200), "elements inside each other.* 64"),
+        (TMX % (UNIT % (b"<a>" * 200)), "elements inside each other.* 64"),
+        (TMX % (UNIT % (VARIANT * 20_000)), "elements of one unit.*10,000"),
+        (TMX % (UNIT % (b"<note>" + b"x" * 2 * MIB)), "one unit.*1,048,576"),
+        (TMX % (b"<tu a='" + b"x" * 3 * MIB), "one tag.*1,048,576"),
+        (TMX % (b"<!--" + b"x" * 3 * MIB), "one tag.*1,048,576"),
+        (
+            b"<!DOCTYPE tmx SYSTEM 'tmx14.dtd'>"
+            + TMX[21:] % (UNIT % b"<tuv><seg>caf&eacute;</seg></tuv>"),
+            "&eacute;.*not declared",
+        ),
+    ],
+)
+def test_tmx(data, match, tmp_path):
+    path = made(tmp_path, "x.en-de.tmx", data)
+    assert refused(lambda: list(read_pairs(path)), match).startswith(f"`{path}`, line")
+
+
+@pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>", VARIANT])
+def test_packed_tmx_takes_no_memory(what, tmp_path):
+    data = gzip.compress(TMX % (UNIT % (what * (60 * MIB // len(what)))))
+    path = made(tmp_path, "x.en-de.tmx.gz", data)
+    small(lambda: list(read_pairs(path)), "line 1", 32 * MIB)
+
+
+def test_a_tmx_with_many_languages_keeps_few(tmp_path):
+    units = b"".join(b"<tu><tuv lang='%d'><seg/></tuv></tu>" % n for n in range(5000))
+    path = made(tmp_path, "x.en-de.tmx", TMX % units)
+    assert len(refused(lambda: list(read_pairs(path)), "has no unit in")) < 600
+
+
+PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=%s\\nPlural-Forms: %s\\n"\n'
+PLURALS = b'msgid "a"\nmsgid_plural "as"\nmsgstr[0] "b"\nmsgstr[1] "bs"\n'
+GOOD = b"nplurals=2; plural=(n != 1);"
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (PO % (b"a\0b", GOOD) + PLURALS, "charset"),
+        (PO % (b"idna", GOOD) + PLURALS, "charset.*idna"),
+        (PO % (b"punycode", GOOD) + PLURALS, "charset.*punycode"),
+        (PO % (b"utf-8", b"plural=(n !=!1);") + PLURALS, "Plural-Forms"),
+        (PO % (b"utf-8", b"plural=0-1;") + PLURALS, "Plural-Forms"),
+        (PO % (b"utf-8", b"plural=n/0;") + PLURALS, "Plural-Forms"),
+        (b"\n" * 60_000, "no translated entry"),
+        (b"msgid" + b" " * 78_000 + b"x", "line 1: a line must be"),
+        (b'msgid "a"' + b" " * 78_000 + b"x", "line 1: a line must be"),
+        (b'msgid ""\n' + b"\n" * 60_000 + b"x", "line 60002: a line must be"),
+        (b'msgid ""\nmsgstr ""\n' + b'"abcdefghij"\n' * 110_000, "1048576"),
+        (b'msgid "a"\nmsgstr "b"\n\n' * 66_000, "entries of.*65,536"),
+    ],
+)
+def test_po(data, match, tmp_path):
+    path = made(tmp_path, "x.en-de.po", data)
+    assert refused(lambda: list(read_pairs(path)), match).startswith(f"`{path}`")
+
+
+def test_a_compiled_catalogue_of_one_text_many_times(tmp_path):
+    count, text = 20_000, b"x" * 500_000
+    tables = 28 + 8 * count
+    numbers = [0x950412DE, 0, count, 28, 28, 0, 0, *([len(text), tables] * count)]
+    data = b"".join(n.to_bytes(4, "little") for n in numbers) + text
+    path = made(tmp_path, "x.en-de.mo", data)
+    small(lambda: list(read_pairs(path)), "at most 16,777,216")
+
+
+def tar(*members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def pax(size, kind=b"x"):
+    info = tarfile.TarInfo("pax")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L"])
+def test_a_header_of_a_gigabyte(kind, tmp_path):
+    packer = bz2.BZ2Compressor()
+    data = packer.compress(pax(1 << 30, kind))
+    for _ in range(64):
+        data += packer.compress(bytes(1 << 20))
+    path = made(tmp_path, "x.tar.bz2", data + packer.flush())
+    small(lambda: list(tar_lines(path)), "header.*65,536", 32 * MIB)
+
+
+def test_archives_of_kinds_that_break(tmp_path):
+    path = made(tmp_path, "x.tar.bz2", bz2.compress(pax(0) * 5000))
+    refused(lambda: list(tar_lines(path)), "damaged")
+    data = bytearray(lzma.compress(tar(("a", b"x\n" * 9999))))
+    data[len(data) // 2] ^= 255
+    path = made(tmp_path, "x.tar.xz", bytes(data))
+    refused(lambda: [list(lines) for _, lines in tar_lines(path)], "damaged")
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a", bytes(range(256)) * 99)
+    data = bytearray(path.read_bytes())
+    data[60:90] = b"\xff" * 30
+    path.write_bytes(bytes(data))
+
+    def read():
+        with open_zip(path) as archive:
+            archive.read("a")
+
+    refused(read, "damaged")
+
+
+def test_texts_lose_what_only_turns_their_direction():
+    marks = "\u061c\u200e\u200f" + "".join(map(chr, range(0x202A, 0x202F)))
+    marks += "".join(map(chr, range(0x2066, 0x206A)))
+    assert normalize(f"a{marks}b\0c") == "ab c"
+    assert Cleaning().reason(normalize(marks), "x") == "empty"
+
+
+def test_rows_of_inference_lose_them_too(tmp_path):
+    line = {"premise": "a\0b", "hypothesis": "\u202ec", "label": 1}
+    path = made(tmp_path, "x.jsonl", json.dumps(line).encode())
+    assert read_inference(path).rows == [(1, "a b", "c")]
+
+
+def write_all(_):
+    with open("/dev/full", "wb") as handle:
+        handle.write(b"x")
+
+
+def write_as_tensorflow_does(_):
+    raise RuntimeError("variables_temp: No space left on device [Op:SaveV2]")
+
+
+def write_as_sqlite_does(path):
+    base = sqlite3.connect(path)
+    try:
+        base.execute("pragma max_page_count = 2")
+        base.execute("create table t (x)")
+        base.execute("insert into t values (zeroblob(100000))")
+    finally:
+        base.close()
+
+
+@pytest.mark.parametrize(
+    "write", [write_all, write_as_tensorflow_does, write_as_sqlite_does]
+)
+def test_a_full_disk_names_the_file_and_the_repair(write, tmp_path):
+    def fill():
+        with atomic_path(tmp_path / "x") as temporary:
+            write(temporary)
+
+    refused(fill, "x` could not be written.*(No space left|full).*Free space")
+    assert list(tmp_path.iterdir()) == []

@@ -106,7 +106,7 @@ def test_search_in_vectors_and_with_an_artefact(capsys, model, place, plain_form
         (one["cosine"], one["sentence"]) for one in old
     ]
     threshold = {
-        "cosine": old[1]["cosine"] - 1e-6, "precision": 95.0, "recall": 80.0,
+        "cosine": old[1]["cosine"] - 0.02, "precision": 95.0, "recall": 80.0,
         "pairs": 8, "asked": 95.0, "set": "held | out",
     }  # fmt: skip
     art = export(

@@ -15,11 +15,13 @@ LOCK := $(PYTHON) -m uv --no-config pip compile pyproject.toml --quiet --upgrade
     --fork-strategy fewest --generate-hashes --no-emit-index-url \
     --default-index https://pypi.org/simple --custom-compile-command "make lock"
 
+UVX := $(PYTHON) -m uv --no-config tool run
+
 # TensorFlow reports processor and driver on every start; real errors are exceptions.
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock
+.PHONY: help demo test lint bench docs audit lock
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
@@ -49,6 +51,20 @@ bench: $(DEV) $(TEACHER)  ## Measure size and speed
 	@for script in benchmarks/bench_*.py; do \
 	    echo "$$script"; $(PYTHON) "$$script" || exit; \
 	done
+
+# MkDocs looks at every link within the site, and fails at one that leads nowhere.
+docs: $(DEV)  ## Write the site of pages and reference
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+	@echo "Site: $(CURDIR)/site/index.html"
+
+# Both tools are outside the locks, as they change with what is known. A package that the
+# service of advisories does not answer for fails the target.
+audit: $(DEV)  ## List the locked packages, and ask for holes that are known in them
+	sed -n 's/^\([a-z][^ ]*==[^ ]*\).*/\1/p' requirements.txt requirements-teacher.txt | \
+	    $(UVX) --from cyclonedx-bom==7.5.0 cyclonedx-py requirements - --mc-type library \
+	    --pyproject pyproject.toml --short-PURLs --of JSON -o benchmarks/results/sbom.json
+	$(UVX) pip-audit==2.10.1 --strict --disable-pip --require-hashes --format json \
+	    -r requirements-dev.txt -r requirements-teacher.txt -o benchmarks/results/audit.json
 
 lock: $(DEV)  ## Write the lock files again, with the newest versions allowed
 	$(LOCK) --output-file requirements.txt

@@ -59,9 +59,8 @@ def write_corpus(folder: Path, pairs: int) -> None:
 
 def private_bytes() -> int:
     """Return the anonymous resident and swapped memory of this process."""
-    fields = dict(
-        line.split(":", 1) for line in Path("/proc/self/status").open() if ":" in line
-    )
+    lines = Path("/proc/self/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
     return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "VmSwap"))
 
 

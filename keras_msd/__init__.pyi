@@ -65,5 +65,6 @@ from keras_msd.models.trim import (
 from keras_msd.models.trim import (
     trimming_report as trimming_report,
 )
+from keras_msd.recipes.distil import distil as distil
 from keras_msd.teachers.teacher import load_teacher as load_teacher
 from keras_msd.version import __version__ as __version__

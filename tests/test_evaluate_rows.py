@@ -198,7 +198,10 @@ def test_all_missing_files_are_named_at_once(data):
         ({"retrieval": ["deu"]}, ["`retrieval` is now", "`languages.tatoeba`"]),
         ({"bucc": ["de"]}, ['`sets`, with "bucc2018"']),
         ({"sets": ["stsb-multi-mt"]}, ["is now called `stsb`"]),
-        ({"sets": ["tatoeba"]}, ["a cross-lingual score", "received tatoeba"]),
+        (
+            {"sets": ["tatoeba"], "intermediate": "cross_lingual"},
+            ["a cross-lingual score", "received tatoeba"],
+        ),
         ({"sets": []}, ["received none"]),
         ({"sets": "stsb"}, ["`evaluate.sets`"]),
         ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
@@ -231,7 +234,7 @@ def test_what_is_said_of_other_sets_is_left_out():
 def test_names_and_labels_of_scores():
     assert list(score_labels()) == [
         *("cross_lingual", "monolingual", "retrieval", "retrieval_others"),
-        *("un", "bucc"),
+        *("held_out", "un", "bucc"),
     ]
     assert score_labels()["retrieval_others"] == "retrieval, other languages"
     assert score_labels()["un"] == "UN" and score_labels()["retrieval"] == ""

@@ -204,8 +204,8 @@ def read_csv(path, language):
 
 @pytest.fixture
 def csv_reader():
-    yield READERS.register(Reader(name="csv", suffixes=(".csv",), read=read_csv))
-    READERS.remove("csv")
+    yield READERS.register(Reader(name="commas", suffixes=(".com",), read=read_csv))
+    READERS.remove("commas")
 
 
 CSV = 'A house.,Ein Haus.\n"Tea, please",Tee\n'
@@ -214,20 +214,20 @@ CSV_PAIRS = [Pair("A house.", "Ein Haus.", "de"), Pair("Tea, please", "Tee", "de
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_reader_from_outside(tmp_path, csv_reader, packed):
-    path = write(tmp_path / ("x.en-de.csv" + ".gz" * packed), CSV, packed)
+    path = write(tmp_path / ("x.en-de.com" + ".gz" * packed), CSV, packed)
     write(tmp_path / "y.en-fr.tsv", tsv())
     assert list(read_pairs(path)) == CSV_PAIRS
     assert read_pairs(tmp_path).languages == ["de", "fr"]
     plain = write(tmp_path / "pairs.txt", CSV)
-    assert list(read_pairs(plain, format="csv", language="de")) == CSV_PAIRS
+    assert list(read_pairs(plain, format="commas", language="de")) == CSV_PAIRS
     (tmp_path / "empty").mkdir()
     for place in (tmp_path / "empty", write(tmp_path / "pairs.docx", CSV)):
-        with pytest.raises(InputError, match=r"Known: \.tsv, .*\.csv \(each also \.gz"):
+        with pytest.raises(InputError, match=r"Known: \.tsv, .*\.com \(each also \.gz"):
             read_pairs(place)
-    with pytest.raises(InputError, match="`format` must be one of .*'csv'"):
+    with pytest.raises(InputError, match="`format` must be one of .*'commas'"):
         read_pairs(path, format="cvs")
-    with pytest.raises(InputError, match="`<corpus>.en-<xx>.csv` or give `language`"):
-        read_pairs(path.rename(tmp_path / "unnamed.csv"))
+    with pytest.raises(InputError, match="`<corpus>.en-<xx>.com` or give `language`"):
+        read_pairs(path.rename(tmp_path / "unnamed.com"))
 
 
 def test_a_reader_from_outside_finds_the_language_in_the_file(tmp_path):

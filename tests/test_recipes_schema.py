@@ -253,11 +253,21 @@ def test_wrong_files(recipe, tmp_path):
         InputError, match="write `extends = ._shared.`, as it is called"
     ):
         load_recipe(recipe(SMALL.replace('"_shared"', '"base"')))
-    recipe(name="other.toml")
-    with pytest.raises(InputError, match="one level"):
+    recipe(SMALL.replace('"_shared"', '"mine"'), "other.toml")
+    with pytest.raises(InputError, match="extend itself.*mine.*other.*mine"):
         load_recipe(recipe(SMALL.replace('"_shared"', '"other"')))
     with pytest.raises(InputError, match="`scale` must be one of 'smoke'"):
         load_recipe(recipe(), "paper")
+
+
+def test_extends_goes_over_several_levels(recipe):
+    recipe(SMALL + "[smoke.data]\npairs_per_language = 70\n", "low.toml")
+    middle = 'extends = "low"\n[student]\nunit_layers = 2\n[recipe]\ntitle = "M"\n'
+    recipe(middle, "middle.toml")
+    top = load_recipe(recipe('extends = "middle"\n[student]\nbottleneck_dim = 4\n'))
+    assert top.recipe.title == "M" and top.data.pairs_per_language == 70
+    assert (top.student.unit_layers, top.student.bottleneck_dim) == (2, 4)
+    assert top.tokenizer.vocabulary_size == 400  # of `_shared`, three levels below
 
 
 def test_set_takes_toml_values_and_bare_words():

@@ -2,20 +2,19 @@
 
 import json as json_
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.cli import evaluate, export, mine, output, search, trim
+from keras_msd.cli import distil, evaluate, export, mine, output, search, trim
 from keras_msd.cli.data import data_app
 from keras_msd.cli.output import Json, Source, open_source
 from keras_msd.cli.quiet import quiet_tensorflow
+from keras_msd.cli.stop import goes_on
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.version import __version__
 
@@ -116,28 +115,6 @@ def _fail(message: str, as_json: bool) -> None:
     sys.exit(2)
 
 
-@contextmanager
-def _goes_on() -> Iterator[None]:
-    """End at Ctrl-C and SIGTERM with a line that says how to go on."""
-
-    def end(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit) as stop:
-        print(
-            "Stopped. What is done is kept: the same command goes on from there.",
-            file=sys.stderr,
-        )
-        if isinstance(stop, SystemExit):
-            raise
-        raise SystemExit(128 + signal.SIGINT) from stop
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 @app.command(epilog="Example: keras-msd demo --out runs/demo")
 def demo(
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
@@ -147,7 +124,7 @@ def demo(
     """Teach a student on made sentences, score it and search with it."""
     from keras_msd.recipes import run_demo
 
-    with _goes_on():
+    with goes_on():
         result = run_demo(out, store_dir=store)
     output.show(result, json, output.demo_text)
     if result["broken"]:
@@ -204,6 +181,9 @@ def run(
     backend: Annotated[
         str | None, typer.Option(help="tensorflow or jax: what Keras computes with.")
     ] = None,
+    devices: Annotated[
+        str | None, typer.Option(help="cpu, or a GPU's number; else what there is.")
+    ] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Share steps with other runs.")
     ] = False,
@@ -222,10 +202,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
+    _use_devices(devices)
     _use_backend(backend)
     from keras_msd.recipes import run as run_recipe
 
-    with _goes_on():
+    with goes_on():
         result = run_recipe(
             recipe,
             out_dir=out,
@@ -262,7 +243,7 @@ def run_all(
     """Run several recipes, and write one report of all; a failed one stops no other."""
     from keras_msd.recipes import run_all as run_recipes
 
-    with _goes_on():
+    with goes_on():
         results = run_recipes(
             recipes or None,
             scale,
@@ -321,6 +302,31 @@ def report(
     output.show({"report": str(page)}, json, output.lines_text)
 
 
+def _use_devices(devices: str | None) -> None:
+    """Have the backend see one GPU or none; None leaves it what there is.
+
+    Raises:
+        InputError: It is neither, or a backend has looked for devices already.
+    """
+    if devices is None:
+        return
+    if devices != "cpu" and not devices.isdecimal():
+        raise InputError(
+            "`--devices` must be cpu or the number of one GPU, such as 0: a run takes "
+            f"one. Received: {devices!r:.60}."
+        )
+    if started := {"jax", "tensorflow"} & sys.modules.keys():
+        raise InputError(
+            f"Devices are chosen before a backend starts. Received: --devices {devices}"
+            f" after {min(started)}. Start a new process."
+        )
+    if devices == "cpu":
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    else:  # numbered as nvidia-smi does
+        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        os.environ |= {"CUDA_VISIBLE_DEVICES": devices, **order}
+
+
 def _use_backend(backend: str | None) -> None:
     """Have Keras take a backend, for this process; None leaves it what it is.
 
@@ -348,6 +354,7 @@ def _overrides(texts: list[str] | None) -> dict[str, Any]:
 
 
 for command, example in (
+    (distil.distil, distil.EXAMPLE),
     (evaluate.evaluate, evaluate.EXAMPLE),
     (export.export, export.EXAMPLE),
     (export.push, export.PUSH_EXAMPLE),

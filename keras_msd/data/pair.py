@@ -62,6 +62,8 @@ class PairFile:
         paths: The files read, none for a corpus in memory.
         fingerprint: Hash of a corpus in memory; None where `paths` have the content.
         source_language: Code of the language that the translations are of.
+        skipping: As `iterate`, and takes `dirty`, which says how many rows that cannot
+            be read it may skip; None where it skips none.
 
     Example:
         >>> rows = [("A house.", "Ein Haus.")]
@@ -77,6 +79,9 @@ class PairFile:
     paths: tuple[Path, ...] = ()
     fingerprint: str | None = None
     source_language: str = ENGLISH
+    skipping: Callable[..., Iterator[tuple[str, str]]] | None = field(
+        default=None, repr=False
+    )
 
     @property
     def languages(self) -> tuple[str, str]:

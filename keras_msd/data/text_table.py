@@ -19,6 +19,7 @@ from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
+from keras_msd.data.readers.lines import DirtyRows
 from keras_msd.files import atomic_path, digest, remove, text_hash
 from keras_msd.progress import track
 from keras_msd.seals import DamagedError, read_meta, write_meta
@@ -48,7 +49,8 @@ class TextTable:
         files: `FileRange`s in order; files that keep no pair are left out.
         counts: For each file and language read (with the `source_language` where that
             is not English), the pairs `read`, `kept`, and dropped as `empty`, `short`,
-            `long`, `ratio`, `duplicate` or over a `limit`.
+            `long`, `ratio`, `duplicate` or over a `limit`; where some were skipped, how
+            many rows are `dirty`, and `dirty_rows`, messages about the first ones.
         key: Hash of everything the content depends on.
 
     Example:
@@ -109,6 +111,7 @@ class TextTable:
         limit_per_language: int | None = None,
         seed: int = 0,
         temperature: float = float("inf"),
+        dirty_rows: int | None = None,
     ) -> "TextTable":
         """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
 
@@ -128,6 +131,8 @@ class TextTable:
                 fill goes to the larger ones) and drawn at random inside each.
             temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
             seed: Chooses the pairs under `limit_per_language`.
+            dirty_rows: Rows of a TSV or JSON Lines file that cannot be read and are
+                skipped and counted; one more is an error. By default none are.
 
         Raises:
             InputError: A file cannot be read, nothing is left after the filters, or
@@ -136,9 +141,12 @@ class TextTable:
         folder = Path(folder)
         limits = {"limit_per_file": limit_per_file}
         limits["limit_per_language"] = limit_per_language
-        at_least(1, **limits)
+        at_least(1, **limits, dirty_rows=dirty_rows)
         cleaning = cleaning or Cleaning()
-        settings = repr((VERSION, asdict(cleaning), limits, seed, temperature))
+        skipped = () if dirty_rows is None else (dirty_rows,)  # keys of before stay
+        settings = repr(
+            (VERSION, asdict(cleaning), limits, seed, temperature, *skipped)
+        )
         key = digest(settings, pairs.digest())
         if (table := opened(cls, folder, folder)) is not None:
             if table.key != key:
@@ -151,7 +159,7 @@ class TextTable:
             temporary.mkdir()
             work = temporary / "work"
             work.mkdir()
-            counts = _spool(pairs, work, cleaning, limit_per_file)
+            counts = _spool(pairs, work, cleaning, limit_per_file, dirty_rows or 0)
             kept = _select(counts, work, limit_per_language, seed, temperature)
             if not any(kept):
                 raise InputError(
@@ -220,7 +228,11 @@ def _languages(count: dict[str, Any]) -> tuple[str, str]:
 
 
 def _spool(
-    pairs: Pairs, work: Path, cleaning: Cleaning, limit_per_file: int | None
+    pairs: Pairs,
+    work: Path,
+    cleaning: Cleaning,
+    limit_per_file: int | None,
+    dirty_rows: int,
 ) -> list[dict[str, Any]]:
     """Write all pairs that pass the filters to `work`, and which of them are repeats.
 
@@ -240,7 +252,9 @@ def _spool(
             if file.source_language == ENGLISH:
                 other = {}  # tables of such files are as they were without the others
             count |= {**other, "read": 0, "passed": 0}
-            passed = islice(_filtered(file, cleaning, count), limit_per_file)
+            dirty = DirtyRows(dirty_rows)
+            rows_of = _filtered(file, cleaning, count, dirty)
+            passed = islice(rows_of, limit_per_file)
             chunks = in_chunks(passed, CHUNK)
             for rows in track(chunks, what=f"Reading {file.name}", steps=CHUNK):
                 count["passed"] += len(rows)
@@ -248,16 +262,19 @@ def _spool(
                 targets.extend([target for _, target in rows])
                 for row in rows:
                     repeats.add(text_hash(file.language, *row, *other.values()))
+            if dirty.count:
+                count |= {"dirty": dirty.count, "dirty_rows": dirty.first}
             counts.append(count)
     repeats.write_repeats(work / "repeats")
     return counts
 
 
 def _filtered(
-    file: PairFile, cleaning: Cleaning, count: dict[str, Any]
+    file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield normalized, encoded pairs; keep the books in `count`."""
-    for source, target in file.iterate():
+    rows = file.skipping(dirty=dirty) if file.skipping else file.iterate()
+    for source, target in rows:
         count["read"] += 1
         source, target = normalize(source), normalize(target)
         if reason := cleaning.reason(source, target):

@@ -20,6 +20,8 @@ class RunFiles:
             by row name, where it was measured.
         histories: `stages/<name>/history.json` by name, in the recipe's order.
         neighbours: `neighbours.json`, or an empty list if the run has none.
+        counts: What became of the rows of each training file, from the `done.json` of
+            the step `pairs`; see `TextTable.counts`.
     """
 
     recipe: dict[str, Any]
@@ -27,6 +29,7 @@ class RunFiles:
     timings: dict[str, Any]
     histories: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
+    counts: list[dict[str, Any]]
 
 
 def read_run(folder: str | Path) -> RunFiles:
@@ -52,12 +55,15 @@ def read_run(folder: str | Path) -> RunFiles:
     order = sorted(paths, key=lambda name: (_place(name, stages), name))
     histories = {name: _history(paths[name]) for name in order}
     neighbours = folder / "neighbours.json"
+    pairs = folder / "stages" / "pairs" / "done.json"
+    taken = _mapping(pairs, {"result": dict})["result"] if pairs.is_file() else {}
     return RunFiles(
         recipe,
         scores,
         _mapping(folder / "timings.json", {"parts": dict}),
         histories,
         read_json(neighbours) if neighbours.is_file() else [],
+        taken.get("counts", []),
     )
 
 

@@ -48,8 +48,8 @@ def write_report(run_folder: str | Path) -> Path:
     """Write `report.html` into the folder of a finished run.
 
     Every number comes from `recipe.toml`, `scores.json`, `timings.json`,
-    `stages/<stage>/history.json` or `neighbours.json` of that folder, and the page
-    names which. The same files give the same bytes.
+    `stages/<stage>/history.json`, `stages/pairs/done.json` or `neighbours.json` of that
+    folder, and the page names which. The same files give the same bytes.
 
     Args:
         run_folder: The folder that `recipes.run` made.
@@ -91,6 +91,7 @@ def _page(run: RunFiles, recipe_text: str) -> str:
         ("Published and measured", _published, "scores.json, recipe.toml"),
         ("Nearest neighbours across languages", _neighbours, "neighbours.json"),
         ("Losses", _losses, "stages/<stage>/history.json"),
+        ("Rows that were skipped", _dirty_rows, "stages/pairs/done.json"),
         ("Time", _timings, "timings.json, recipe.toml"),
         ("Settings", _settings, "recipe.toml"),
         ("What differs from the paper", _differences, "recipe.toml"),
@@ -196,6 +197,17 @@ def _neighbours(run: RunFiles) -> Iterator[Block]:
     if body:
         heads = ["language", "query", "nearest sentences held out, cosine"]
         yield Table(heads, body, words=True)
+
+
+def _dirty_rows(run: RunFiles) -> Iterator[Block]:
+    body = []
+    for count in run.counts:
+        if dirty := count.get("dirty"):
+            first = "".join(f"<li>{escape(it)}</li>" for it in count["dirty_rows"])
+            rows = f"{dirty:,} of {count['read'] + dirty:,}"
+            body.append([count["name"], rows, Html(f"<ol>{first}</ol>")])
+    if body:
+        yield Table(["file", "rows", "what was wrong with the first"], body, words=True)
 
 
 def _timings(run: RunFiles) -> Iterator[Block]:

@@ -296,6 +296,7 @@ def train_unigram(
     folder: str | Path | None = None,
     sample: int = 1_000_000,
     character_coverage: float = 0.9995,
+    at_most: bool = False,
 ) -> SentencePieceTokenizer:
     """Learn a unigram vocabulary; the same texts always give the same bytes.
 
@@ -308,6 +309,7 @@ def train_unigram(
         sample: Sentences kept in memory, over 100; of more, a fixed random choice.
         character_coverage: Share of all characters in the texts that get a piece of
             their own, in (0, 1]; the rarest of the others are unknown.
+        at_most: Take fewer rows where the texts have no more pieces.
 
     Raises:
         InputError: The texts are too few, or too varied, for so many rows; the message
@@ -341,6 +343,7 @@ def train_unigram(
             character_coverage=character_coverage,
             input_sentence_size=sample,
             shuffle_input_sentence=True,
+            hard_vocab_limit=not at_most,
             num_threads=_THREADS,
             minloglevel=_ERRORS_ONLY,
         )

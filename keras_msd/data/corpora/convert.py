@@ -61,9 +61,9 @@ def moses(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Row
                 f"`{files[0]}` holds no pair with text on both sides. Delete it and "
                 "give the command again."
             )
-        rows = {train: _write(out / train, chain([first], training))}
+        rows = {train: write_rows(out / train, chain([first], training))}
     if split.kept:
-        rows[dev] = _write(out / dev, split.rows())
+        rows[dev] = write_rows(out / dev, split.rows())
     return rows
 
 
@@ -71,7 +71,7 @@ def tatoeba(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> R
     """Put the English and the other text side by side, in their order."""
     path = f"tatoeba/tatoeba.{portion.code}-eng.tsv.gz"
     both = aligned([read_lines(file) for file in files], [f.name for f in files])
-    return {path: _write(out / path, _full(both))}
+    return {path: write_rows(out / path, _full(both))}
 
 
 def _full(pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -127,7 +127,7 @@ def stsb(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> Rows
     rows: Rows = {}
     for file in files:
         path = f"sts/stsb.{file.stem.rpartition('-')[2]}.{language}.tsv.gz"
-        rows[path] = _write(out / path, _scored(csv_rows(file)))
+        rows[path] = write_rows(out / path, _scored(csv_rows(file)))
     return rows
 
 
@@ -140,7 +140,7 @@ def sts2017(corpus: Corpus, portion: Portion, files: list[Path], out: Path) -> R
             sides = zip_lines(inputs, member), zip_lines(golds, gold)
             both = aligned(sides, (member, gold))
             triples = ([*texts.split("\t")[:2], score] for texts, score in both)
-            rows[path] = _write(out / path, _scored(_numbered(member, triples)))
+            rows[path] = write_rows(out / path, _scored(_numbered(member, triples)))
     return rows
 
 
@@ -152,7 +152,7 @@ def sts2017_extended(
     with open_zip(files[0]) as archive:
         for member, path in _tracks(archive, EXTENDED, portion, files[0]):
             triples = (line.split("\t") for _, line in zip_lines(archive, member))
-            rows[path] = _write(out / path, _scored(_numbered(member, triples)))
+            rows[path] = write_rows(out / path, _scored(_numbered(member, triples)))
     return rows
 
 
@@ -246,7 +246,7 @@ def _copy(lines: Lines, source: str, path: Path) -> int:
     return number
 
 
-def _write(path: Path, rows: Iterable[Sequence[str]]) -> int:
+def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> int:
     """Write rows as gzip-compressed TSV and count them; equal rows, equal bytes.
 
     The fields are normalised, so that none holds a tab or an end of line.

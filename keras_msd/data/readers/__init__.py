@@ -35,6 +35,8 @@ class Reader(Record):
         words: How messages put the format, where the suffixes do not say it.
         sources: Whether `read` takes the code of the sources' language as well, where
             it is not English; and `opens` the one that was asked for, or None.
+        skips: Whether `read` takes `dirty`, a `readers.lines.DirtyRows`, and goes on
+            after a row that it skips.
 
     Raises:
         InputError: A part is empty, or a suffix has no point in front.
@@ -59,6 +61,7 @@ class Reader(Record):
     opens: "Callable[..., list[PairFile]] | str | None" = None
     words: str = ""
     sources: bool = False
+    skips: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

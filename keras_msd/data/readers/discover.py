@@ -128,7 +128,16 @@ def _opened(
     read = partial(loaded(reader.read), path, code)
     if source != ENGLISH:
         read = partial(read, source)
-    return [PairFile(path.name, code, read, (path,), source_language=source)]
+    return [
+        PairFile(
+            path.name,
+            code,
+            read,
+            (path,),
+            source_language=source,
+            skipping=read if reader.skips else None,
+        )
+    ]
 
 
 class LanguageTexts:

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, utf8
+from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import is_english, read_lines
+from keras_msd.data.readers.lines import DirtyRows, read_lines
+from keras_msd.data.readers.records import language_of, pair_of, unwrapped
 
-KEYS = ("source", "target")
 FORM = '{"source": ..., "target": ...}'
 
 
-def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+def read(
+    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every line.
 
     A line is `{"source": ..., "target": ...}`, `{"<source>": ..., "<language>": ...}`,
@@ -23,40 +25,27 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         path: A `.jsonl` or `.jsonl.gz` file.
         language: Code of the translations' language.
         source: Code of the other language.
+        dirty: Which lines may be skipped; by default none.
 
     Raises:
         InputError: A line is no such object, or the file cannot be read.
     """
-    for number, line in read_lines(path):
-        item = json_object(path, number, line)
-        first: str | None = source
-        if source == ENGLISH:
-            first = next((key for key in item if is_english(key)), None)
-        # Some corpora say under `source` where a line is from: language keys go first.
-        keys = (first, language) if first in item and language in item else KEYS
-        found = (item.get(str(key)) for key in keys)
-        texts = [text for text in found if isinstance(text, str)]
-        if len(texts) != len(keys):
-            raise InputError(
-                f"`{path}`, line {number}: an object must have texts under `source` "
-                f"and `target`, or under `{source}` and `{language}`. Received the "
-                f"keys: {', '.join(map(repr, item)) or 'none'}. Rename them."
-            )
-        utf8("".join(texts), f"`{path}`, line {number}")
-        yield texts[0], texts[1]
+    dirty = dirty or DirtyRows(0)
+    for number, line in read_lines(path, dirty):
+        try:
+            item = json_object(path, number, line)
+            where = f"`{path}`, line {number}"
+            texts = pair_of(item, language, source, where, "an object")
+        except InputError as error:
+            dirty.skip(error)
+            continue
+        yield texts
 
 
 def first_language(path: Path) -> str | None:
     """Return the one key of the first line that can be a language beside English."""
     number, line = next(read_lines(path))
-    item = json_object(path, number, line)
-    if "target" in item or not any(is_english(key) for key in item):
-        return None
-    others = [
-        key for key, text in item.items() if isinstance(text, str) and len(key) < 8
-    ]
-    others = [key for key in others if key != "id" and not is_english(key)]
-    return others[0] if len(others) == 1 else None
+    return language_of(json_object(path, number, line))
 
 
 def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[str, Any]:
@@ -76,11 +65,9 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
         item = json.loads(line)
     except (ValueError, RecursionError) as error:
         fault = error
-    if isinstance(item, dict) and isinstance(item.get("translation"), dict):
-        item = item["translation"]
     if not isinstance(item, dict):
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
             f"{line!r:.80}{f' ({fault})' if fault else ''}. Write it as {form}."
         ) from fault
-    return item
+    return unwrapped(item)

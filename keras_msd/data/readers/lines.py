@@ -16,6 +16,7 @@ from keras_msd.limits import LINE
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
+SHOWN = 5  # of the dirty rows of a file
 
 
 @contextmanager
@@ -47,17 +48,45 @@ def _damaged(path: Path, error: Exception) -> str:
     )
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+class DirtyRows:
+    """Rows of one file that cannot be read and are skipped, up to a number.
+
+    Args:
+        most: Rows to skip; one more ends the reading.
+
+    Attributes:
+        count: Rows that were skipped.
+        first: What was wrong with the first few of them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.count, self.first = most, 0, list[str]()
+
+    def skip(self, error: InputError) -> None:
+        """Count a row; raise its error if that is one too many."""
+        if self.count == self.most:
+            before = f" {self.most} such rows were skipped before."
+            raise InputError(f"{error}{before if self.most else ''}") from error
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(str(error))
+
+
+def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end).
 
     Only a line feed ends a line; a carriage return before it is dropped, and so is a
     byte order mark at the start.
 
+    Args:
+        path: The file.
+        dirty: Lines that are not UTF-8 are skipped as it says; by default none are.
+
     Raises:
         InputError: As `open_bytes`; or a line is not UTF-8 or is over 1 MiB.
     """
     with open_bytes(path) as handle:
-        yield from decode_lines(handle, str(path))
+        yield from decode_lines(handle, str(path), dirty)
 
 
 def read_texts(path: Path) -> list[str]:
@@ -65,7 +94,9 @@ def read_texts(path: Path) -> list[str]:
     return [line for _, line in read_lines(path)]
 
 
-def decode_lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+def decode_lines(
+    handle: IO[bytes], name: str, dirty: DirtyRows | None = None
+) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) of an open file that messages call `name`.
 
     Raises:
@@ -82,7 +113,11 @@ def decode_lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
         repair = "Convert the file, for example with: iconv -t UTF-8"
-        line = decoded(data, "UTF-8", f"`{name}`, line {number}", repair)
+        try:
+            line = decoded(data, "UTF-8", f"`{name}`, line {number}", repair)
+        except InputError as error:
+            (dirty or DirtyRows(0)).skip(error)
+            continue
         yield number, line.removesuffix("\n").removesuffix("\r")
     if number == 0:
         raise InputError(f"`{name}` is empty. Give a file with at least one line.")
@@ -102,15 +137,16 @@ def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
         ) from error
 
 
-def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[str, list[str]]]:
     """Yield (where it stands, for messages; fields) of each row of a CSV file.
 
-    A field in quotes may hold commas, quotes and line feeds.
+    A field in quotes may hold separators, quotes and line feeds.
 
     Raises:
         InputError: The file is not CSV, or cannot be read.
     """
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
+    lines = (f"{line}\n" for _, line in read_lines(path))
+    reader = csv.reader(lines, strict=True, delimiter=separator)
 
     def damage(error: Exception) -> str:
         place = f"`{path}`, line {reader.line_num}"

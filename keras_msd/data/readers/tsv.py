@@ -5,16 +5,19 @@ from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import english_comes_second, read_lines
+from keras_msd.data.readers.lines import DirtyRows, english_comes_second, read_lines
 
 
-def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+def read(
+    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield both columns of every line.
 
     Args:
         path: A `.tsv` or `.tsv.gz` file.
         language: Code of the second column.
         source: Code of the first column.
+        dirty: Which lines may be skipped; by default none.
 
     Raises:
         InputError: The name says that English is the second column, a line has not
@@ -26,13 +29,16 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
             "the second. If English is the first, rename the file to "
             f"`<corpus>.en-{language}.tsv`; if not, swap the columns, too."
         )
-    for number, line in read_lines(path):
+    dirty = dirty or DirtyRows(0)
+    for number, line in read_lines(path, dirty):
         columns = line.split("\t")
         if len(columns) != 2:
-            raise InputError(
+            error = InputError(
                 f"`{path}`, line {number}: a line must have 2 columns, `{source}` "
                 f"TAB `{language}`. Received: {len(columns)} "
                 f"column{'s' * (len(columns) > 1)}, {line!r:.80}. Remove the line or "
                 "the tabs inside its sentences."
             )
+            dirty.skip(error)
+            continue
         yield columns[0], columns[1]

@@ -285,7 +285,7 @@ def _results(records: Records, prefix: str) -> dict[str, Any]:
 
 def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
     assistants = [row for row in rows if row["kind"] == "assistant"]
-    if not assistants or not (whole := assistants[-1]["cross_lingual"]):
+    if not assistants or not (whole := assistants[-1].get("cross_lingual")):
         return
     last = {row["student"]: row for row in rows if "student" in row}
     for name, row in last.items():

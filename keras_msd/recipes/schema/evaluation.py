@@ -90,10 +90,12 @@ class EvaluateSettings(Settings):
     @model_validator(mode="after")
     def _sets_are_known(self) -> "EvaluateSettings":
         records = [evaluation_set(name) for name in self.sets]
-        if not any(record.similarity for record in records):
+        across = any(record.similarity for record in records)
+        if not across and (self.intermediate != "full" or not records):
             known = ", ".join(name for name in SETS if SETS[name].similarity)
             raise ValueError(
-                f"`sets` must have one with a cross-lingual score, such as {known}; "
+                f"`sets` must have one with a cross-lingual score, such as {known}, "
+                'or `intermediate = "full"`; '
                 f"received {', '.join(self.sets) or 'none'}"
             )
         for record in records:

@@ -20,28 +20,34 @@ class Layer(NamedTuple):
 def read_layers(path: Path) -> list[Layer]:
     """Return the values of a recipe file, below them those of the file it extends.
 
+    That file may extend another one, and so on; the lowest comes first.
+
     Raises:
-        InputError: A file is missing or is not TOML, or the base has one itself.
+        InputError: A file is missing or is not TOML, or one extends itself on the way.
     """
-    values = read_toml(path)
-    base = values.pop("extends", None)
-    top = Layer(str(path), values)
-    if base is None:
-        return [top]
-    if not isinstance(base, str):
-        raise InputError(
-            f"`extends` in `{path}` must be the name of a recipe file without "
-            f'.toml. Received: {base!r}. Write: extends = "{SHARED}"'
-        )
-    below = shared_file(path, base, "extends")
-    shared = read_unchanged(below)
-    if "extends" in shared:
-        raise InputError(
-            f"`{below}` is extended by `{path}` and extends "
-            f"{shared['extends']!r} itself; one level is allowed. "
-            "Write the values of one of them out."
-        )
-    return [Layer(str(below), shared), top]
+    layers: list[Layer] = []
+    way = [path]
+    values: Mapping[str, Any] = read_toml(path)
+    while True:
+        own = {key: value for key, value in values.items() if key != "extends"}
+        layers.insert(0, Layer(str(way[-1]), own))
+        base = values.get("extends")
+        if base is None:
+            return layers
+        if not isinstance(base, str):
+            raise InputError(
+                f"`extends` in `{way[-1]}` must be the name of a recipe file without "
+                f'.toml. Received: {base!r}. Write: extends = "{SHARED}"'
+            )
+        below = shared_file(way[-1], base, "extends")
+        if below.resolve() in [it.resolve() for it in way]:
+            names = " -> ".join(f"`{it}`" for it in (*way, below))
+            raise InputError(
+                f"A recipe must not extend itself. Received: {names}. Take `extends` "
+                "out of one of them."
+            )
+        way.append(below)
+        values = read_unchanged(below)
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def load_recipe(
     parts = [
         *(Layer(label, _without_scales(values)) for label, values in layers),
         *(Layer(f"{it.label}, [{chosen}]", it.values.get(chosen, {})) for it in layers),
-        Layer("--set", _nested(overrides or {})),
+        Layer("--set", nested(overrides or {})),
     ]
     merged: Mapping[str, Any] = {"scale": chosen}
     for part in parts:
@@ -141,7 +141,8 @@ def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in SCALES}
 
 
-def _nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted key as the tables that hold them."""
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
         parts = dotted.split(".")[::-1]

@@ -12,6 +12,7 @@ from pydantic import (
     model_validator,
 )
 
+from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.recipes.schema.evaluation import EvaluateSettings
 from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Settings, Words
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
@@ -98,6 +99,8 @@ class DataSettings(Settings):
     `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
     Limits count pairs after cleaning; an absent limit takes everything.
     `weights` are factors of the draws by corpus, 1 where it is not named.
+    `dirty_rows` is how many rows of each file that cannot be read are skipped and
+    counted before one stops the run; without it the first one does.
     `sts_train_rows` of a made STS set are for `regress_similarity`, `nli_rows` of made
     inference for `classify_inference`.
     """
@@ -111,6 +114,7 @@ class DataSettings(Settings):
     max_length: Annotated[int, Field(ge=4)] = 128
     temperature: Positive = float("inf")
     weights: dict[str, Positive] | None = None
+    dirty_rows: Count | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     sts_train_rows: Annotated[int, Field(ge=0)] = 0
     nli_rows: Count | None = None
@@ -119,10 +123,13 @@ class DataSettings(Settings):
 class TokenizerSettings(Settings):
     """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own.
 
-    `vocabulary_size` is that of one that is trained, and left out of others.
+    `vocabulary_size` is that of one that is trained, and left out of others; with
+    `at_most` it may have fewer rows, where the pairs have no more pieces.
     """
 
     source: Literal["train", "assistant", "teacher"] = "train"
+    # Not said where it is as before: results know their settings by a hash.
+    at_most: bool = Field(default=False, exclude_if=lambda it: not it)
     vocabulary_size: Annotated[int, Field(ge=8)] | None = Field(
         default=None, validate_default=True
     )
@@ -139,7 +146,8 @@ class TokenizerSettings(Settings):
 class AssistantSettings(Settings):
     """`[assistant]`: "new" with a shape and a start, or an encoder that exists.
 
-    "none" is for thin, deep students, which need no assistant.
+    "none" is for thin, deep students, which need no assistant. With `num_layers = 0`
+    there is no body: the word table is all.
 
     `start` of a new one: "random"; "ridge": closed-form word rows under a pre-norm body
     whose residuals begin at zero; "grow": the teacher's body with closed-form rows.
@@ -147,7 +155,7 @@ class AssistantSettings(Settings):
 
     source: str = "new"
     start: Literal["random", "ridge", "grow"] = "random"
-    num_layers: Count | None = None
+    num_layers: Annotated[int, Field(ge=0)] | None = None
     hidden_dim: Count | None = None
     num_heads: Count | None = None
     intermediate_dim: Count | None = None
@@ -166,6 +174,8 @@ class AssistantSettings(Settings):
     def _fits_its_start(self) -> "AssistantSettings":
         shape = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
         absent = [key for key in shape if getattr(self, key) is None]
+        if self.num_layers == 0 and "hidden_dim" in absent:
+            absent.remove("hidden_dim")  # without a body: the teacher's width
         if self.source == "new" and self.start != "grow" and absent:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
         identity = {
@@ -370,6 +380,12 @@ class Recipe(Settings):
             raise ValueError(
                 f'`stages.{kind.name}.of` must be "{only}" for `student.kind = '
                 f'"{student}"`'
+            )
+        across = any(evaluation_set(name).similarity for name in self.evaluate.sets)
+        if getattr(settings, "scored", None) and not across:
+            raise ValueError(
+                f"`stages.{kind.name}.scored` is a curve of cross-lingual scores; "
+                f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
             )
         used = [settings]
         if kind.trained(settings) == "student":

@@ -98,9 +98,8 @@ def contrastive_arguments(fit: Fit) -> dict[str, Any]:
     """Return the arguments of `ContrastiveLearning`."""
     if fit.settings.target == "none":
         return {"kd_weight": fit.settings.kd_weight, "contrastive": None}
-    arguments = peculiar_arguments(fit)
-    arguments.pop("branch_alone", None)  # says what is trained, not how
-    return arguments
+    names = SimilaritySettings.model_fields.keys() - PairStageSettings.model_fields
+    return {name: getattr(fit.settings, name) for name in sorted(names)}
 
 
 def thin_deep_arguments(fit: Fit) -> dict[str, Any]:
@@ -145,6 +144,19 @@ class ContrastiveSettings(SimilaritySettings):
     """
 
     branch_alone: bool = False
+
+
+class TranslationSettings(SimilaritySettings):
+    """`[stages.learn_translations]`: as `pretrain_assistant`, and chosen as it goes.
+
+    Precision at 1 on the half "choose" of the held-out pairs chooses among the weights
+    before training, after every `evaluate_every` updates and at the end. The stage ends
+    after `patience` such scores without a new best, or after `minutes`.
+    """
+
+    evaluate_every: Count = 20
+    patience: Count | None = None
+    minutes: Positive | None = None
 
 
 class ThinDeepSettings(PairStageSettings):
@@ -330,6 +342,21 @@ STAGE_KINDS: Registry[StageKind] = Registry(
         guides=teacher_guide,
         arguments=contrastive_arguments,
         short="pre-training",
+        loss_words=CONTRASTIVE,
+    ),
+    StageKind(
+        name="learn_translations",
+        title="The assistant learns to find translations, until held-out scores stop.",
+        settings=TranslationSettings,
+        make="keras_msd.stages.contrastive_learning.ContrastiveLearning",
+        trains="assistant",
+        guides=teacher_guide,
+        arguments=contrastive_arguments,
+        watch="keras_msd.recipes.stages.held_out.translation_scores",
+        check_files="keras_msd.recipes.stages.held_out.check_translations",
+        files="keras_msd.recipes.stages.held_out.translation_files",
+        short="training",
+        said_if_absent=False,
         loss_words=CONTRASTIVE,
     ),
     StageKind(

@@ -1,6 +1,6 @@
 """The data of `regress_similarity` and `classify_inference`: rows of STS, NLI sets."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -177,34 +177,42 @@ def inference_data(fit: Fit) -> Data:
 
 
 class DevelopmentScores(ScoreCallback):
-    """Chooses among the weights of a stage by Spearman on development rows.
+    """Chooses among the weights of a stage by a score on development rows.
 
     Args:
         fit: The stage.
         every: Updates between two scores.
-        history: Gets `dev`: `{"steps": [...], "spearman": [...]}`.
+        history: Gets `dev`: `{"steps": [...], <name of the score>: [...]}`.
+        score: Maps an encoder to scores, see `ScoreCallback`.
+        key: Name of the one that counts.
     """
 
-    def __init__(self, fit: Fit, every: int, history: dict[str, Any]) -> None:
-        rows = _dev_rows(fit.run, fit.settings)
+    def __init__(
+        self,
+        fit: Fit,
+        every: int,
+        history: dict[str, Any],
+        score: Callable[[Any], dict[str, Any]],
+        key: str,
+    ) -> None:
         super().__init__(
             fit.encoder,
-            lambda encoder: _dev_score(encoder, rows),
+            score,
             every=every,
             best_weights=True,
             patience=fit.settings.patience,
         )
-        self._history = history
+        self._history, self._key = history, key
 
     def last(self) -> dict[str, float]:
         """Return the newest score by its name."""
-        return {"dev": self.record[-1]["dev_spearman"]}
+        return {"dev": self.record[-1][f"dev_{self._key}"]}
 
     def results(self) -> dict[str, Any]:
         """Return which weights were kept, and the scores before and after."""
-        scores = [look["dev_spearman"] for look in self.record]
+        scores = [look[f"dev_{self._key}"] for look in self.record]
         steps = [look["step"] for look in self.record]
-        self._history["dev"] = {"steps": steps, "spearman": scores}
+        self._history["dev"] = {"steps": steps, self._key: scores}
         return {
             "best_step": self.best_step,
             "dev_before": scores[0],
@@ -216,7 +224,11 @@ def development_scores(fit: Fit, steps: int, history: dict[str, Any]) -> Any:
     """Return the callback that chooses the stage's weights."""
     rows = len(training_rows(fit.run, fit.settings))
     epoch = rows // fit.settings.batch_size
-    return DevelopmentScores(fit, fit.settings.evaluate_every or epoch, history)
+    dev = _dev_rows(fit.run, fit.settings)
+    every = fit.settings.evaluate_every or epoch
+    return DevelopmentScores(
+        fit, every, history, lambda encoder: _dev_score(encoder, dev), "spearman"
+    )
 
 
 def _dev_languages(run: Run, settings: RegressSettings) -> list[str]:

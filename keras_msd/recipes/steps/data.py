@@ -48,6 +48,7 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
         limit_per_language=settings.pairs_per_language,
         seed=settings.seed,
         temperature=settings.temperature,
+        dirty_rows=settings.dirty_rows,
     )
     return {
         "pairs": len(table),
@@ -82,7 +83,8 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
 
         texts = (text for chunk in both_sides(run) for text in chunk)
         size = settings.vocabulary_size or 0  # the schema asks for one
-        tokenizer = train_unigram(texts, size, folder / "tokenizer")
+        at_most = run.recipe.tokenizer.at_most
+        tokenizer = train_unigram(texts, size, folder / "tokenizer", at_most=at_most)
     counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
     np.save(folder / "frequencies.npy", counts)
     return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}

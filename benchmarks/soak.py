@@ -1,0 +1,204 @@
+"""Long use from many threads: each artefact format, `encode` and `search`.
+
+Calls have one to four texts of mixed lengths. Every answer is compared with the one
+that a single thread got for the same texts; private memory is sampled. Each subject has
+a process of its own, and goes on until both --minutes and --calls are over.
+
+    python benchmarks/soak.py runs/demo/student --json
+    python benchmarks/soak.py runs/demo/student --minutes 0.1 --calls 200 --groups 20
+    python benchmarks/soak.py runs/demo/student --quantize int8 --out soak.json
+
+Prints one JSON object: for each subject `calls`, `wrong` (answers that differ by more
+than 1e-5), `failed` (calls that raised), `largest` difference, `p50_ms`, `p99_ms`, and
+private memory in MiB after a tenth of the time, at the end and at most. A format that
+the encoder cannot have is `refused`, with the reason. Exit code 1 if anything is wrong.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from memory_epoch import private_bytes
+
+import keras_msd as msd
+from keras_msd.data.made import made_pairs
+from keras_msd.export import FORMATS
+from keras_msd.files import write_json
+
+TOLERANCE = 1e-5
+TEXTS, LONGEST = 400, 12  # the longest text is so many sentences
+OURS = ("encode", "search")
+
+
+def groups_of_texts(seed: int, count: int) -> list[list[str]]:
+    """Return what calls are made with: one to four texts of one to many sentences."""
+    draw = random.Random(seed)
+    pairs = made_pairs(TEXTS, seed=seed)
+    sentences = [text for pair in pairs for text in (pair.source, pair.target)]
+
+    def text() -> str:
+        return " ".join(draw.choices(sentences, k=min(LONGEST, draw.randint(1, 24))))
+
+    return [[text() for _ in range(draw.randint(1, 4))] for _ in range(count)]
+
+
+def soak(
+    call: Callable[[list[str]], np.ndarray],
+    groups: Sequence[list[str]],
+    threads: int,
+    seconds: float,
+    calls: int,
+) -> dict[str, Any]:
+    """Call from many threads, until both time and number are over; compare all answers.
+
+    Args:
+        call: From texts to numbers.
+        groups: Texts of single calls.
+        threads: Threads that call at once.
+        seconds: Shortest time.
+        calls: Fewest calls, of all threads together.
+    """
+    wanted = [call(group) for group in groups]
+    times: list[list[float]] = [[] for _ in range(threads)]
+    largest, wrong, failed = [0.0] * threads, [0] * threads, [0] * threads
+    memory = [(0.0, private_bytes())]
+    began = time.monotonic()
+
+    def over() -> bool:
+        done = sum(map(len, times))
+        return time.monotonic() - began >= seconds and done >= calls
+
+    def work(place: int) -> None:
+        draw = random.Random(place)
+        while not over():
+            number = draw.randrange(len(groups))
+            start = time.perf_counter()
+            try:
+                answer = call(groups[number])
+            except Exception as error:  # what it is goes to stderr, that it was counts
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
+                failed[place] += 1
+                answer = wanted[number]
+            times[place].append(time.perf_counter() - start)
+            if answer.shape != wanted[number].shape:
+                wrong[place] += 1
+                continue
+            gap = float(np.abs(answer - wanted[number]).max())
+            largest[place] = max(largest[place], gap)
+            wrong[place] += not gap <= TOLERANCE  # NaN is wrong, too
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        time.sleep(min(1.0, seconds / 50 + 0.01))
+        memory.append((time.monotonic() - began, private_bytes()))
+    took = time.monotonic() - began
+    memory.append((took, private_bytes()))
+    milliseconds = np.sort([1e3 * one for many in times for one in many])
+    settled = [size for at, size in memory if took / 10 <= at <= took / 5]
+    end = [size for at, size in memory if at >= 0.9 * took]
+    return {
+        "calls": len(milliseconds),
+        "seconds": round(took, 1),
+        "wrong": sum(wrong),
+        "failed": sum(failed),
+        "largest": max(largest),
+        "p50_ms": round(float(np.quantile(milliseconds, 0.5)), 2),
+        "p99_ms": round(float(np.quantile(milliseconds, 0.99)), 2),
+        "mib_settled": mib(settled or end),
+        "mib_end": mib(end),
+        "mib_peak": mib([max(size for _, size in memory)]),
+    }
+
+
+def mib(sizes: Sequence[int]) -> float:
+    """Return the median of sizes in bytes, in MiB."""
+    return round(statistics.median(sizes) / 2**20, 1)
+
+
+def subject(name: str, folder: Path, options: Any) -> Callable[[list[str]], np.ndarray]:
+    """Return what is called, made in a folder.
+
+    Raises:
+        InputError: The encoder cannot have the format.
+    """
+    encoder = msd.load_encoder(options.encoder)
+    if name == "encode":
+        return lambda texts: encoder.encode(texts, progress=False)
+    if name == "search":
+        lines = folder / "lines.txt"
+        sentences = (pair.source for pair in made_pairs(2000, languages=("de",)))
+        lines.write_text("\n".join(sentences), encoding="utf-8")
+        index = msd.build_index(encoder, [lines], folder / "index")
+
+        def search(texts: list[str]) -> np.ndarray:
+            found = [index.search(encoder, text, top=5) for text in texts]
+            return np.array([[one.cosine for one in five] for five in found])
+
+        return search
+    given = {"quantize": options.quantize, "format": name}
+    if name == "huggingface":
+        given = {"format": name, "leave_out": ["weights"]}  # what threads share is ONNX
+    artefact = msd.load_encoder(encoder.export(folder / name, **given))
+    return lambda texts: artefact.encode(texts, progress=False)
+
+
+def main() -> int:
+    """Run each subject, and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("encoder", help="a saved encoder")
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=10, help="at the least, each")
+    parser.add_argument("--calls", type=int, default=100_000, help="at the least, each")
+    parser.add_argument("--groups", type=int, default=200, help="different calls")
+    parser.add_argument("--quantize", help="fp16, int8, ...; else float32")
+    parser.add_argument("--only", nargs="+", choices=[*FORMATS, *OURS], help="of these")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write the object to this file, too")
+    parser.add_argument("--json", action="store_true", help="print nothing but it")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # within its own process
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(alone(options.one, options)))
+        return 0
+    found: dict[str, Any] = {}
+    for name in options.only or [*FORMATS, *OURS]:
+        command = [sys.executable, __file__, *sys.argv[1:], "--one", name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        lines = done.stdout.splitlines() if done.returncode == 0 else []
+        found[name] = json.loads(lines[-1]) if lines else {"failed": done.returncode}
+        if not options.json:
+            print(name, *(f"{k}={v}" for k, v in found[name].items()), flush=True)
+    result = {"threads": options.threads, "quantize": options.quantize} | found
+    if options.out:
+        write_json(options.out, result)
+    print(json.dumps(result, indent=2))
+    bad = [it for it in found.values() if it.get("wrong") or it.get("failed")]
+    return 1 if bad else 0
+
+
+def alone(name: str, options: Any) -> dict[str, Any]:
+    """Return the figures of one subject, or why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            call = subject(name, Path(folder), options)
+        except msd.InputError as error:
+            return {"refused": str(error)}
+        groups = groups_of_texts(options.seed, options.groups)
+        seconds = 60 * options.minutes
+        return soak(call, groups, options.threads, seconds, options.calls)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

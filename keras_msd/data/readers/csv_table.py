@@ -1,0 +1,55 @@
+"""CSV: the first row names the columns, each other one is a pair."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_msd.checks import InputError
+from keras_msd.data.pair import ENGLISH
+from keras_msd.data.readers.lines import csv_rows, read_lines
+from keras_msd.data.readers.records import language_of, pair_of
+
+SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
+
+
+def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+    """Yield source and translation of every row.
+
+    The columns are called `source` and `target`, or by the codes of their languages;
+    others are passed over.
+
+    Args:
+        path: A `.csv` or `.csv.gz` file.
+        language: Code of the translations' language.
+        source: Code of the other language.
+
+    Raises:
+        InputError: A column is not there, a row has more or fewer fields than the
+            first, or the file cannot be read.
+    """
+    rows = _rows(path)
+    _, names = next(rows)
+    for where, fields in rows:
+        if len(fields) != len(names):
+            raise InputError(
+                f"{where}: a row must have {len(names)} fields, as the first. "
+                f"Received: {len(fields)}, {fields!r:.80}. Put quotes around texts "
+                "that hold the separator."
+            )
+        row = dict(zip(names, fields, strict=True))
+        yield pair_of(row, language, source, where)
+
+
+def first_language(path: Path) -> str | None:
+    """Return the one column that can be a language beside English."""
+    return language_of(next(_rows(path))[1])
+
+
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that have a field, the first with names of columns."""
+    _, head = next(read_lines(path))
+    separator = max(SEPARATORS, key=head.count)
+    rows = ((where, row) for where, row in csv_rows(path, separator) if row)
+    where, names = next(rows)
+    names = [name.strip() for name in names]
+    yield where, [name.lower() if len(name) < 4 else name for name in names]
+    yield from rows

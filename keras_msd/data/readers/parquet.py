@@ -1,0 +1,43 @@
+"""Parquet: a table with named columns, read by pyarrow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import existing_file, explained, require
+from keras_msd.data.pair import ENGLISH
+from keras_msd.data.readers.records import language_of, pair_of, unwrapped
+
+
+def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+    """Yield source and translation of every row.
+
+    The columns are called as those of CSV; or one, `translation`, has both.
+
+    Args:
+        path: A `.parquet` file.
+        language: Code of the translations' language.
+        source: Code of the other language.
+
+    Raises:
+        InputError: pyarrow is not installed (extra `parquet`), a row has no such texts,
+            or the file cannot be read.
+    """
+    for number, row in enumerate(_rows(path), 1):
+        yield pair_of(row, language, source, f"`{path}`, row {number}")
+
+
+def first_language(path: Path) -> str | None:
+    """Return the one column that can be a language beside English."""
+    return next((language_of(row) for row in _rows(path)), None)
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    existing_file(path, "parquet file")
+    parquet = require("pyarrow.parquet", "parquet", "Reading parquet files")
+    arrow = require("pyarrow", "parquet", "Reading parquet files")
+    damage = f"`{path}` is no parquet file, or a damaged one. Write it again."
+    with explained(damage, arrow.ArrowInvalid, OSError):
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from map(unwrapped, batch.to_pylist())

@@ -1,13 +1,16 @@
 """An encoder and an artefact as models of mteb, on tasks made here."""
 
+import json
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import retrieval, sts
+from keras_msd.cli import main
+from keras_msd.evaluate import mteb_adapter, retrieval, sts
 from keras_msd.evaluate.mteb_adapter import MTEBEncoder
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
@@ -137,3 +140,40 @@ def test_without_mteb(monkeypatch, encoder):
     monkeypatch.setitem(sys.modules, "mteb.models.model_meta", None)
     with pytest.raises(InputError, match=r'pip install "keras-msd\[mteb\]"'):
         MTEBEncoder(encoder)
+
+
+def test_the_command_needs_mteb_or_data(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    for more, message in (
+        (["--mteb", "STS17"], "keras-msd[mteb]"),
+        ([], "`--data`, the folder of the set, or `--mteb TASK`"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(["evaluate", "nowhere", *more])
+        assert end.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_the_command_gives_the_main_score(monkeypatch, capsys, tmp_path):
+    tiny_encoder().save(tmp_path / "encoder")
+    given = {}
+
+    def evaluate(model, tasks):
+        given["dim"], given["tasks"] = model.encoder.dim, tasks
+        one = SimpleNamespace(get_score=lambda: 0.25)
+        return SimpleNamespace(task_results=[one])
+
+    def get_task(name):
+        return {"STS17": "a task"}[name]
+
+    fake = SimpleNamespace(evaluate=evaluate, get_task=get_task)
+    monkeypatch.setitem(sys.modules, "mteb", fake)
+    monkeypatch.setattr(
+        mteb_adapter, "MTEBEncoder", lambda it: SimpleNamespace(encoder=it)
+    )
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path / "encoder"), "--mteb", "STS17", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"task": "STS17", "score": 25.0}
+    assert given == {"dim": 16, "tasks": ["a task"]}
+    with pytest.raises(SystemExit):
+        main(["evaluate", "x", "--mteb", "STS18"])
+    assert "mteb has no task 'STS18'" in capsys.readouterr().err

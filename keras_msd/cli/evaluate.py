@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from keras_msd.checks import InputError
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
 from keras_msd.cli.output import Json, Source, open_source
@@ -25,8 +26,9 @@ def of_sets(option: str, words: str) -> str:
 def evaluate(
     encoder: Source,
     data: Annotated[
-        Path, typer.Option("--data", help="Data folder, or a set as downloaded.")
-    ],
+        Path | None,
+        typer.Option("--data", help="Data folder, or a set as downloaded."),
+    ] = None,
     languages: Annotated[
         str,
         typer.Option(
@@ -67,9 +69,24 @@ def evaluate(
     engine: Annotated[
         str | None, typer.Option(help=of_sets("engine", "numpy or faiss."))
     ] = None,
+    mteb: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead: the name of a task of mteb, such as STS17, which mteb "
+            "fetches and scores."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Score an encoder on an evaluation set, within and across languages."""
+    if mteb:
+        from keras_msd.evaluate.mteb_adapter import mteb_scores
+
+        scores = mteb_scores(lambda: open_source(encoder), mteb)
+        output.show(scores, json, output.lines_text)
+        return
+    if data is None:
+        raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
     from keras_msd.evaluate import score_set
 
     options = output.given(

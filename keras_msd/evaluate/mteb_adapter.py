@@ -1,11 +1,11 @@
 """Encoders as models of `mteb`, the Massive Text Embedding Benchmark."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, require
+from keras_msd.checks import InputError, explained, require
 from keras_msd.evaluate.costs import cost
 
 
@@ -98,3 +98,25 @@ class MTEBEncoder:
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Return the cosines of row with row, a torch tensor `(n,)`."""
         return self._functions.pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def mteb_scores(open_encoder: Callable[[], Any], task: str) -> dict[str, Any]:
+    """Score an encoder on a task of mteb, which fetches the task's data.
+
+    Args:
+        open_encoder: Gives what `MTEBEncoder` takes. mteb is imported before: some
+            builds of its torch crash after TensorFlow.
+        task: Name of the task, such as "STS17".
+
+    Returns:
+        `task`, and `score`, mteb's main score x100, a mean over splits and subsets.
+
+    Raises:
+        InputError: mteb is not installed (extra `mteb`), or has no such task.
+    """
+    mteb = require("mteb", "mteb", "Scoring with mteb")
+    with explained(lambda error: f"mteb has no task {task!r}: {error}", KeyError):
+        known = mteb.get_task(task)
+    result = mteb.evaluate(MTEBEncoder(open_encoder()), [known])
+    scores = [float(each.get_score()) for each in result.task_results]
+    return {"task": task, "score": round(100 * sum(scores) / len(scores), 4)}

@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the object alone")
     options = parser.parse_args()
     say = (lambda *words: None) if options.json else print
+    # A shell's jobs in the background ignore Ctrl-C, and what they start does, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)
     draw, began = random.Random(options.seed), time.monotonic()

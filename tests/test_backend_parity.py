@@ -24,6 +24,7 @@ from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax,
     LogitDistillation,
     MultilingualContrastive,
+    SimilarityDistribution,
 )
 from keras_msd.stages.align_embedding import AlignEmbedding
 from keras_msd.stages.classify_inference import ClassifyInference
@@ -115,6 +116,7 @@ def compute():
         made[f"loss/mse_{dims}"] = EmbeddingMSE(dims)(*pair)
     for target in TARGETS:
         made[f"loss/{target}"] = MultilingualContrastive(target)(goal, pair)
+    made["loss/distribution"] = SimilarityDistribution()(goal[0], pair)
     goals = (y["teacher_source"], y["teacher_target"])
     made["loss/ams"] = AdditiveMarginSoftmax()(goal, pair)
     made["loss/ams_literal"] = AdditiveMarginSoftmax(scale=1.0)(goal[0], pair)

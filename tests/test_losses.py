@@ -8,7 +8,11 @@ from keras_msd import losses
 from keras_msd.checks import InputError
 from keras_msd.losses.base import cosine_matrix
 from keras_msd.losses.distances import EmbeddingMSE
-from keras_msd.losses.similarities import TARGETS, MultilingualContrastive
+from keras_msd.losses.similarities import (
+    TARGETS,
+    MultilingualContrastive,
+    SimilarityDistribution,
+)
 from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.
@@ -143,6 +147,28 @@ def test_zero_vectors_have_cosine_zero_and_finite_gradients(target):
     np.testing.assert_array_equal(tape.gradient(value, source), 0)
 
 
+def shares_of_others(rows, temperature):
+    """Return, row by row, what a softmax gives every other row."""
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    shares = np.zeros((len(rows), len(rows)))
+    for i in range(len(rows)):
+        others = [j for j in range(len(rows)) if j != i]
+        powers = np.exp([unit[i] @ unit[j] / temperature for j in others])
+        shares[i, others] = powers / powers.sum()
+    return shares
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_similarity_distribution_equals_its_formula(temperature):
+    wanted = np.zeros(len(GUIDE))
+    goal = shares_of_others(GUIDE.astype("float64"), temperature)
+    for side in (SOURCE, TARGET):
+        shares = shares_of_others(side.astype("float64"), temperature)
+        logs = np.log(np.where(shares > 0, shares, 1))
+        wanted -= (goal * logs).sum(axis=1) / 2
+    run_loss_test(SimilarityDistribution(temperature), GUIDE, (SOURCE, TARGET), wanted)
+
+
 def test_cosine_ignores_length():
     tiny, huge = SOURCE * 1e-10, TARGET * 1e10
     np.testing.assert_allclose(cosine_matrix(tiny, huge), S, atol=1e-6)
@@ -155,6 +181,8 @@ def test_cosine_ignores_length():
         (lambda: MultilingualContrastive("sof"), "Did you mean `soft`"),
         (lambda: MultilingualContrastive(temperature=0), "above 0"),
         (lambda: MultilingualContrastive()(GUIDE, SOURCE), "must be a pair"),
+        (lambda: SimilarityDistribution(temperature=0), "above 0"),
+        (lambda: SimilarityDistribution()(GUIDE, SOURCE), "must be a pair"),
         (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same width"),
     ],
 )

@@ -15,6 +15,9 @@ from keras_msd.losses.similarities import LogitDistillation as LogitDistillation
 from keras_msd.losses.similarities import (
     MultilingualContrastive as MultilingualContrastive,
 )
+from keras_msd.losses.similarities import (
+    SimilarityDistribution as SimilarityDistribution,
+)
 from keras_msd.losses.table import LOSSES as LOSSES
 from keras_msd.losses.table import LossRecord as LossRecord
 from keras_msd.losses.table import loss_class as loss_class

@@ -182,6 +182,63 @@ class LogitDistillation(Float32Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
+class SimilarityDistribution(Float32Loss):
+    """Cross-entropy between whom guide vectors and whom embeddings are similar to.
+
+    With `T[i, j]` the cosine of guide vectors i and j, `Q[i, :]` is the softmax of
+    `T[i, :] / temperature` over all rows but i itself; `P` likewise of the embeddings
+    of one side. Row i is the mean over both sides of `-sum_j Q[i, j] log P[i, j]`. A
+    contrastive term spends nearly all of its share on the row itself, and so teaches
+    which sentence is the translation; this one teaches how alike the others are. A
+    zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
+    policy.
+
+    Shapes: `y_true` guide vectors `(n, d)`; `y_pred` a pair of source and target
+    embeddings, `(n, e)` each; `call` returns `(n,)`.
+
+    Args:
+        temperature: Divides the cosines, above 0.
+        reduction: Over the rows, as for every Keras loss.
+        name: Name of the loss.
+
+    Raises:
+        InputError: `temperature` is not above 0.
+
+    Source: ours, after Fang et al. 2021 (SEED), with the batch in place of a queue.
+
+    Example:
+        >>> loss = msd.losses.SimilarityDistribution(temperature=0.1)
+        >>> guide = np.array([[1, 0], [1, 1], [0, 1]], "float32")
+        >>> bool(loss(guide, (guide, guide)) < loss(guide, (guide, guide[[1, 0, 2]])))
+        True
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.05,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "similarity_distribution",
+    ) -> None:
+        super().__init__(reduction, name, temperature=temperature)
+        checks.above(0, temperature=temperature)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return one number per row of the batch.
+
+        Raises:
+            InputError: `y_pred` is not a pair.
+        """
+        sides = pair_of(y_pred, "y_pred", "source and target embeddings")
+        share = ops.softmax(self._others(y_true), axis=-1)
+        logs = sum(ops.log_softmax(self._others(side), axis=-1) for side in sides)
+        return -ops.sum(share * logs, axis=-1) / 2
+
+    def _others(self, rows: Any) -> Any:
+        cosines = cosine_matrix(rows, rows)
+        return ops.where(same_line(rows), EXCLUDED, cosines / self.temperature)
+
+
+@keras.saving.register_keras_serializable(package="keras_msd")
 class AdditiveMarginSoftmax(Float32Loss):
     """Translation ranking in both directions, with a margin on the right pairs.
 

@@ -25,7 +25,7 @@ from keras_msd.recipes.stages import pair_data
 def test_recipes_name_corpora_of_the_catalogue():
     named = set()
     for name in recipe_files():
-        if name.startswith("msd_assistant"):  # by licence, not by paper
+        if name.startswith(("msd_assistant", "tiny12")):  # by licence, not by paper
             continue
         for scale in describe(name).scales:
             recipe = load_recipe(name, scale)

@@ -88,7 +88,7 @@ CASES = [
     ("lealla_dimensions", "paper"), ("xkd_lab", "lab"), ("msd_lab", "lab"),
     ("xkd_legal_bertimbau_base", "paper"), ("msd_convergence", "lab"),
     ("msd_sizes", "paper"), ("msd_labse", "paper"), ("demo", "demo"),
-    ("msd_assistant", "lab"), ("msd_mbert_nli_stsb", "smoke"),
+    ("msd_assistant", "lab"), ("tiny12", "lab"), ("msd_mbert_nli_stsb", "smoke"),
     ("msd_mbert_nli_stsb", "paper"),
 ]  # fmt: skip
 

@@ -97,11 +97,11 @@ async function sha256(bytes) {
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Return `{text, cosine}` for the `top` texts that are nearest to a query. */
+/** Return `{text, row, cosine}` for the `top` texts that are nearest to a query. */
 export async function nearest(encoder, query, texts, top = 5) {
   const [wanted, ...vectors] = await encoder.encode([query, ...texts]);
   return texts
-    .map((text, row) => ({ text, cosine: cosine(wanted, vectors[row]) }))
+    .map((text, row) => ({ text, row, cosine: cosine(wanted, vectors[row]) }))
     .sort((a, b) => b.cosine - a.cosine)
     .slice(0, top);
 }

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from command_line import fails, run
 
 from keras_msd import cli
 from keras_msd.checks import InputError
@@ -63,24 +64,6 @@ def data(tmp_path):
         rows = [f"{i}\tone{' one' * i}\ttwo{' two' * i}".encode() for i in range(5)]
         write_rows(folder / "sts" / f"made.dev.{language}.tsv.gz", rows)
     return folder
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr) of the command line."""
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return end.value.code or 0, captured.out, captured.err
-
-
-def fails(capsys, *arguments):
-    """Return the message of a command that must end with exit code 2."""
-    code, out, error = run(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    assert error.startswith("Error: ") and error.count("Error") == 1
-    assert "Traceback" not in error
-    return error
 
 
 @pytest.mark.parametrize("command", COMMANDS)

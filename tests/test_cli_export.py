@@ -7,8 +7,9 @@ import keras
 import numpy as np
 import plain_exporter
 import pytest
+from command_line import fails, run
 
-from keras_msd import cli, load_encoder
+from keras_msd import load_encoder
 from keras_msd.testing import tiny_encoder
 
 
@@ -35,20 +36,6 @@ def data(tmp_path):
         with gzip.open(folder / "sts" / f"made.dev.{language}.tsv.gz", "wt") as file:
             file.write("\n".join(rows) + "\n")
     return folder
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr) of the command line."""
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return end.value.code or 0, captured.out, captured.err
-
-
-def fails(capsys, *arguments):
-    code, out, error = run(capsys, *arguments)
-    assert (code, out) == (2, "") and "Traceback" not in error
-    return error
 
 
 def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_path):

@@ -2,8 +2,8 @@ import gzip
 import json
 
 import pytest
+from command_line import run
 
-from keras_msd import cli
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.cli.mine import read_sentences
 from keras_msd.evaluate import mine
@@ -29,16 +29,11 @@ def files(tmp_path):
     return tmp_path / "a.txt", tmp_path / "b.txt.gz"
 
 
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([str(one) for one in ("mine", *arguments)])
-    out, err = capsys.readouterr()
-    return ended.value.code, out, err
-
-
 def test_pairs(capsys, tmp_path, folder, files):
     command = (*files, "--encoder", folder)
-    code, out, err = run(capsys, *command, "--k", 2, "--margin", "distance", "--json")
+    code, out, err = run(
+        capsys, "mine", *command, "--k", 2, "--margin", "distance", "--json"
+    )
     assert (code, err) == (0, "")
     result = json.loads(out)
     left, right = ([pair[side] for pair in SENTENCES[:4]] for side in (1, 0))
@@ -55,7 +50,7 @@ def test_pairs(capsys, tmp_path, folder, files):
     assert result["mined"] == len(expected) >= 2
     assert (result["margin"], result["k"], result["threshold"]) == ("distance", 2, None)
 
-    _, out, _ = run(capsys, *command)
+    _, out, _ = run(capsys, "mine", *command)
     expected = mine(load_encoder(folder), left, right)
     shown = [f"{s:.4f}  {left[i]}  |  {right[j]}" for s, i, j in expected]
     assert out.splitlines() == [*shown, f"{len(expected)} pairs of 4 and 4 sentences"]
@@ -63,7 +58,7 @@ def test_pairs(capsys, tmp_path, folder, files):
     best, i, j = expected[0]
     for name in ("pairs.tsv", "pairs.tsv.gz"):
         path = tmp_path / "new" / name
-        _, out, _ = run(capsys, *command, "--threshold", best, "--out", path)
+        _, out, _ = run(capsys, "mine", *command, "--threshold", best, "--out", path)
         assert out == f"1 pairs of 4 and 4 sentences in {path}\n"
         data = path.read_bytes()
         data = gzip.decompress(data) if name.endswith(".gz") else data
@@ -92,6 +87,6 @@ def test_mistakes(capsys, tmp_path, folder, files):
         (files[0], blank, *encoder): "must hold a sentence",
         (*files, "--encoder", tmp_path / "none"): "none",
     }.items():
-        code, out, err = run(capsys, *arguments)
+        code, out, err = run(capsys, "mine", *arguments)
         assert (code, out) == (2, "")
         assert words in err

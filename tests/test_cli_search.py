@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from command_line import fails, result, run
 
-from keras_msd import cli, load_encoder
+from keras_msd import load_encoder
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.export import export
 from keras_msd.testing import tiny_encoder, tiny_pairs
@@ -28,26 +29,6 @@ def place(tmp_path):
     rows = [f"{pair.source}\t{pair.target}\n" for pair in tiny_pairs()]
     (tmp_path / "held.en-de.tsv").write_text("".join(rows), encoding="utf-8")
     return tmp_path
-
-
-def run(capsys, *arguments):
-    """Return (exit code, stdout, stderr) of the command line."""
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return end.value.code or 0, captured.out, captured.err
-
-
-def result(capsys, *arguments):
-    code, out, error = run(capsys, *arguments, "--json")
-    assert code == 0, error
-    return json.loads(out)
-
-
-def fails(capsys, *arguments):
-    code, out, error = run(capsys, *arguments)
-    assert (code, out) == (2, "") and error.startswith("Error: ")
-    return error
 
 
 def test_index_then_search(capsys, model, place):
@@ -88,9 +69,11 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
     known = [(pair.source, pair.target) for pair in tiny_pairs()]
     expected = calibrate_threshold(load_encoder(model), known, name=pairs.name)
     assert threshold == expected and threshold["set"] == "held.en-de.tsv"
-    if threshold["cosine"] is None:
-        assert "has a threshold" in fails(capsys, *search, "--threshold", "card")
     meta = json.loads((index / "index.json").read_text())
+    meta["threshold"]["cosine"] = None
+    (index / "index.json").write_text(json.dumps(meta))
+    none = fails(capsys, *search, "--threshold", "card")
+    assert "At no cosine are 95 % of the answers right on held.en-de.tsv" in none
     meta["threshold"]["cosine"] = third - 1e-6
     (index / "index.json").write_text(json.dumps(meta))
     assert result(capsys, *search, "--threshold", "card") == kept

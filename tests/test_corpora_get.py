@@ -10,10 +10,10 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+from command_line import run
 from corpus_files import bucc_members, lines, moses, sentences, tarred
 from corpus_server import served
 
-from keras_msd import cli
 from keras_msd.checks import InputError
 from keras_msd.cli import data as cli_data
 from keras_msd.data import read_pairs
@@ -52,22 +52,12 @@ def opus(home, folder, *codes):
         home.files[f"{OPUS}/{pair}.txt.zip"] = path.read_bytes()
 
 
-def run(capsys, *arguments):
-    """Return exit code, standard output and standard error of `keras-msd data get`."""
-    code = 0
-    try:
-        cli.main(["data", "get", *map(str, arguments)])
-    except SystemExit as end:
-        code = end.code or 0
-    return (code, *capsys.readouterr())
-
-
 def test_command(home, tmp_path, capsys):
     opus(home, tmp_path, "de", "fr")
     home.breaks = [5_000]
     out = tmp_path / "data"
     code, said, asked = run(
-        capsys, "ted2020", "--languages", "de,fr", "--out", out, "--yes"
+        capsys, "data", "get", "ted2020", "--languages", "de,fr", "--out", out, "--yes"
     )
     assert code == 0
     assert home.gets() == [None, "bytes=5000-", None]
@@ -93,7 +83,7 @@ def test_command(home, tmp_path, capsys):
 
     home.asked.clear()
     code, said, asked = run(
-        capsys, "ted2020", "--languages", "de,fr", "--out", out, "--json"
+        capsys, "data", "get", "ted2020", "--languages", "de,fr", "--out", out, "--json"
     )
     assert code == 0 and "Nothing to fetch" in asked and home.asked == []
     assert set(json.loads(said)["outputs"]) == set(record["outputs"])
@@ -101,7 +91,15 @@ def test_command(home, tmp_path, capsys):
 
 def test_question(home, tmp_path, capsys, monkeypatch):
     opus(home, tmp_path, "de")
-    arguments = ("ted2020", "--languages", "de", "--out", tmp_path / "data")
+    arguments = (
+        "data",
+        "get",
+        "ted2020",
+        "--languages",
+        "de",
+        "--out",
+        tmp_path / "data",
+    )
     code, _, asked = run(capsys, *arguments)
     assert code == 2 and "no terminal to ask at" in asked and "--yes" in asked
 
@@ -119,7 +117,7 @@ def test_question(home, tmp_path, capsys, monkeypatch):
 
 def test_errors_say_what_to_do_by_hand(home, tmp_path, capsys, monkeypatch):
     out = tmp_path / "data"
-    arguments = ("ted2020", "--languages", "de", "--out", out, "--yes")
+    arguments = ("data", "get", "ted2020", "--languages", "de", "--out", out, "--yes")
     code, _, said = run(capsys, *arguments)
     place = out / "downloads" / "ted2020" / "de-en.txt.zip"
     assert code == 2 and "does not exist" in said and "may lack this language" in said

@@ -158,14 +158,19 @@ def _lowest(threshold: str | None, *known: Any) -> float:
         return -1.0
     if threshold == CARD:
         model, *of_index = known
-        card = getattr(model, "card", {}).get("threshold")
-        cosine = (next(filter(None, of_index), None) or card or {}).get("cosine")
-        if cosine is None:
+        of_card = getattr(model, "card", {}).get("threshold")
+        found = next(filter(None, [*of_index, of_card]), None)
+        if found is None:
             raise InputError(
                 "Neither the index nor the model's card has a threshold. Give a "
                 "number, or `--pairs` to `keras-msd index` or `keras-msd export`."
             )
-        return float(cosine)
+        if found["cosine"] is None:
+            raise InputError(
+                f"At no cosine are {found['asked']:.0f} % of the answers right on "
+                f"{found['set'] or 'the held-out pairs'}. Give a number."
+            )
+        return float(found["cosine"])
     try:
         return float(threshold)
     except ValueError as error:

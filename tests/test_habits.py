@@ -308,6 +308,7 @@ WRONG = {
     'msd.stages.TeachStudent(encoder, chunk_size="8")': '"chunk_size" to "TeachS',
     'msd.stages.TeachStudent(encoder, target_mse="1")': '"target_mse" to "TeachS',
     "student.encode(3)": 'has incompatible type "int"; expected "str | Iterable',
+    "student.embedding_guide().encodes": '"EmbeddingGuide" has no attribute "encodes"',
     "msd.stages.TeachStudents": 'Module has no attribute "TeachStudents"',
 }
 

@@ -1,6 +1,6 @@
 """A model for MediaPipe, run by its package for the web in headless Chromium.
 
-    npm install --no-save @mediapipe/tasks-text
+npm install --no-save @mediapipe/tasks-text
 """
 
 import json

@@ -23,6 +23,7 @@ from keras_msd.models.network import (
     use_xla,
 )
 from keras_msd.progress import track
+from keras_msd.teachers.guides import EmbeddingGuide
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import make_tokenizer
 
@@ -277,10 +278,8 @@ class Encoder(TextEncoder):
                 )
                 yield start + rows, batch
 
-    def embedding_guide(self, per_token: bool = False) -> Any:
+    def embedding_guide(self, per_token: bool = False) -> EmbeddingGuide:
         """Return stage 2's guide: the embedding block alone, pooled (or per token)."""
-        from keras_msd.teachers.guides import EmbeddingGuide
-
         return EmbeddingGuide(self, per_token=per_token)
 
     def save(self, folder: str | Path) -> None:

@@ -1,0 +1,234 @@
+"""Run what the pages show: every shell command and every block of Python.
+
+    python benchmarks/docs_commands.py --data DATA
+    python benchmarks/docs_commands.py --data DATA --only docs/search.md
+
+All run one after the other, each in a process of its own, in one folder, which has at
+first a few sentences, the files that the pages name, and beginnings of the corpora in
+DATA. What takes minutes runs at smoke size (`SMALLER`); what needs a network, a GPU or
+a person is named with the reason (`NOT_RUN`). Writes the result file
+benchmarks/results/docs_commands.json. Exit code 1: one failed.
+"""
+
+import argparse
+import gzip
+import multiprocessing
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checks import InputError
+from keras_msd.data.made import made_pairs
+from keras_msd.files import read_json, write_json
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "docs_commands.json"
+# What the others use comes first: runs/demo, runs/lab, runs/smoke, own.toml.
+FIRST = ["README.md", "docs/quickstart.md", "docs/own_data.md"]
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = "python benchmarks/docs_commands.py --data DATA"
+SHELL, LIMIT = ("sh", "bash"), 900  # seconds
+PRINTED = ".printed"  # of the command at work
+# A server that has imported what most of the time would else go into.
+FORKS = multiprocessing.get_context("forkserver")
+
+NOT_RUN = {
+    r"^pip install": "installs packages",
+    r"^keras-msd data get": "fetches from public homes",
+    r"^keras-msd push": "needs an account of the hub",
+    r"--devices 0": "needs a GPU",
+    r"--set sts2017": "needs a set that is fetched from its home",
+    r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
+}
+SMALLER = {
+    "keras-msd run msd_stages": "keras-msd run msd_lab",  # a dozen students
+    r"bottleneck_dim=128 --out": "bottleneck_dim=8 --out",
+    r"^make demo$": "keras-msd run demo --scale smoke --out runs/demo",
+    r"^(keras-msd run msd_\w+)( --scale lab)? --data DATA": r"\1 --scale smoke",
+    # Steps that several commands begin with are done once.
+    r"^(keras-msd run (?!.*--share).*)": r"\1 --store store --share",
+    r"^(keras-msd run own.toml .*)": r"\1 --set stages.teach_assistant.steps=2 "
+    "--set stages.align_embedding.steps=2 --set stages.contrastive_learning.steps=2",
+    r"( --set stages.teach_student.steps=)600": r"\g<1>2",
+    r"^keras-msd run-all .*": "keras-msd run-all msd_minilm_b128_ru3 --scale smoke",
+    r"^(keras-msd distil .*)": r"\1 --minutes 0.2 --vocabulary-size 1000",
+    r"--limit 50000 --updates 3000 --pieces 8000": "--limit 600 --updates 20 "
+    "--pieces 800",
+    r"^(python examples/distil_and_search.py out)$": r"\1 --limit 600 --updates 20 "
+    "--pieces 500",
+    r"^(python examples/fine_tune.py .*)": r"\1 --epochs 1",
+    # A student of smoke size loses more than a trained one.
+    r"^(python examples/export_and_use.py .*)": r"\1 --quantize fp16",
+    r"^(keras-msd export .*--quantize int.*)": r"\1 --max-sts-loss 100 "
+    "--min-cosine 0 --min-neighbours 0",
+    r"vocabulary_size( ?= ?)8000": r"vocabulary_size\g<1>800",
+    r"hidden_dim=384, num_layers=6": "hidden_dim=384, num_layers=3",
+    r"40_000": "400",
+}
+
+
+def main() -> int:
+    """Run all, print each line as it ends and write the result file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--only", nargs="+", help="pages; others keep their rows")
+    parser.add_argument("--folder", type=Path, help="an empty one, kept; else none is")
+    options = parser.parse_args()
+    FORKS.set_forkserver_preload(["tensorflow", "keras", "keras_msd.cli.commands"])
+    names = pages()
+    if unknown := set(options.only or ()) - set(names):
+        raise InputError(f"No such page: {', '.join(unknown)}. Give of: {names}.")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        if not (folder / "DATA").exists():
+            prepare(folder, options.data)
+        rows = read_json(RESULT)["rows"] if options.only and RESULT.exists() else []
+        for page in options.only or names:
+            rows = [row for row in rows if row["page"] != page]
+            for text, is_python in things(ROOT / page):
+                rows.append({"page": page} | tried(text, is_python, folder))
+                state = rows[-1].get("not_run") or "{seconds} s, exit {exit}"
+                print(f"{page}: {rows[-1]['command']}")
+                print(f"    {state.format(**rows[-1])}", flush=True)
+                if rows[-1].get("exit"):
+                    print((folder / PRINTED).read_text("utf-8", "replace")[-2000:])
+            rows.sort(key=lambda row: names.index(row["page"]))
+            failed = sum(bool(row.get("exit")) for row in rows)
+            write_json(RESULT, {"command": COMMAND, "failed": failed, "rows": rows})
+    return int(failed > 0)
+
+
+def pages() -> list[str]:
+    """Return the pages with commands for users, in the order that they are run in."""
+    globs = "README.md", "docs/*.md", "export/**/*.md", "recipes/*.md"
+    found = [path for it in globs for path in ROOT.glob(it)]
+    names = sorted(it.relative_to(ROOT).as_posix() for it in found)
+    return FIRST + [name for name in names if name not in FIRST]
+
+
+def things(page: Path) -> Iterator[tuple[str, bool]]:
+    """Yield each command and each block of Python, with whether it is Python."""
+    for language, text in FENCE.findall(page.read_text(encoding="utf-8")):
+        if language in SHELL:
+            lines = text.replace("\\\n", " ").splitlines()
+            yield from ((line.split("  #")[0].strip(), False) for line in lines)
+        elif language == "python":
+            yield text, True
+
+
+def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
+    """Return what a command or a block gave, or why it was not run."""
+    row: dict[str, Any] = {"command": text.splitlines()[0] if is_python else text}
+    for pattern, reason in NOT_RUN.items():
+        if not is_python and re.search(pattern, text):
+            return row | {"not_run": reason}
+    small = smaller(text)
+    if small != text and not is_python:
+        row["as"] = small
+    run = re.match(r"keras-msd run .*--out (\S+)", small)
+    if run and "--repair" not in small:  # other options: another way, not the same run
+        shutil.rmtree(folder / run[1], ignore_errors=True)
+    log = folder / PRINTED
+    began = time.perf_counter()
+    if is_python or small.startswith("keras-msd") and "--backend" not in small:
+        child = FORKS.Process(target=within, args=(small, is_python, folder, log))
+        child.start()
+        child.join(LIMIT)
+        child.kill()
+        child.join()
+        code = child.exitcode
+    else:
+        line = re.sub(r"^keras-msd", "python -m keras_msd", small)
+        here = str(Path(sys.executable).parent), os.environ["PATH"]
+        settings = {"PYTHONPATH": str(ROOT), "PATH": ":".join(here)}
+        with log.open("w") as file:
+            code = subprocess.run(
+                ["timeout", str(LIMIT), "bash", "-c", line],  # noqa: S607
+                cwd=folder,
+                env=os.environ | settings,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            ).returncode
+    return row | {"seconds": round(time.perf_counter() - began, 1), "exit": code}
+
+
+def within(text: str, is_python: bool, folder: Path, log: Path) -> None:
+    """Run a block of Python or a command of ours in this process."""
+    os.chdir(folder)
+    with log.open("w") as file:
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+    if is_python:
+        exec(compile(text, "page", "exec"), {"__name__": "__main__"})  # noqa: S102
+    else:
+        from keras_msd.cli import main
+
+        main(shlex.split(text, comments=True)[1:])
+
+
+def smaller(text: str) -> str:
+    """Return a command, a block or a recipe at smoke size."""
+    for pattern, instead in SMALLER.items():
+        text = re.sub(pattern, instead, text)
+    return text
+
+
+def prepare(folder: Path, data: Path) -> None:
+    """Write what the pages name, and beginnings of the corpora as DATA."""
+    pairs = [pair for pair in made_pairs(8000) if pair.language == "de"]
+    pairs = list(dict.fromkeys(pairs))
+    english, german = ([f"{p[side]}\n" for p in pairs] for side in (0, 1))
+    rows = [f"{pair.source}\t{pair.target}\n" for pair in pairs]
+    table = [f'"{pair.source}","{pair.target}"\n' for pair in pairs]
+    # Of what a student of smoke size makes a threshold: words that are alike.
+    alike = [f"{word}\t{word}\n" for word in ("Radio", "Hotel", "Taxi")]
+    files = {
+        "sentences.txt": english,
+        "english.txt": english[:200],
+        "german.txt": german[:200],
+        "notes.md": german[:100],
+        "faq.txt": english[:100],
+        "faq.csv": ["text\n", *(f'"{line.strip()}"\n' for line in english[:100])],
+        "pairs.csv": ["en,de\n", *table],
+        "held_out.en-de.tsv": alike,
+        "help.en-de.tsv": rows,
+        "help.en-nl.tsv": rows,
+    }
+    for name, lines in files.items():
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    with gzip.open(folder / "news.en-de.tsv.gz", "wt", encoding="utf-8") as file:
+        file.writelines(rows)
+    for name in ("examples", "README.md"):
+        (folder / name).symlink_to(ROOT / name)
+    page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")
+    (recipe,) = (text for kind, text in FENCE.findall(page) if kind == "toml")
+    (folder / "own.toml").write_text(smaller(recipe), encoding="utf-8")
+    for pattern, count in (("parallel/*/*.en-nl.*", 300), ("sts/*", 100)):
+        cut(data, folder / "DATA", pattern, count)
+    cut(data, folder / "DATA", "tatoeba/*", 100)
+
+
+def cut(data: Path, out: Path, pattern: str, count: int) -> None:
+    """Copy the first rows of each file."""
+    for path in sorted(data.glob(pattern)):
+        target = out / path.relative_to(data)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            gzip.open(path, "rt", encoding="utf-8", newline="\n") as file,
+            gzip.open(target, "wt", encoding="utf-8", newline="\n") as copy,
+        ):
+            copy.writelines(islice(file, count))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -236,7 +236,10 @@ def _account_for_the_rest(files: TensorFiles, rest: set[str], prefix: str) -> No
             "its config.json."
         )
     if unused:
-        logger.warning(
+        # With modules.json the folder itself says what follows the network.
+        said = (files.folder / "modules.json").is_file()
+        logger.log(
+            logging.INFO if said else logging.WARNING,
             "%s: a pooler or task head is not part of an encoder and stays unused: %s",
             files.folder,
             ", ".join(unused),

@@ -30,6 +30,7 @@ def texts(seed=0):
 def unigrams():
     """Yield models in which flags, the character map and the kind of scores differ."""
     definition = train_unigram(CORPUS, 500).definition
+    folded = parse(train_unigram(CORPUS, 500, case_fold=True).definition)
     for seed in range(8):
         draw, proto = random.Random(seed), parse(definition)
         spec = proto.normalizer_spec
@@ -39,6 +40,8 @@ def unigrams():
             spec.escape_whitespaces = bool(seed & 4) or seed == 1
         if seed in (2, 5):
             spec.precompiled_charsmap = b""
+        if seed == 6:
+            spec.precompiled_charsmap = folded.normalizer_spec.precompiled_charsmap
         there = {piece.piece for piece in proto.pieces}
         for piece in {"  c", "a b", "ab", "▁▁", "hello"} - there:
             proto.pieces.add(piece=piece, score=-3.3)

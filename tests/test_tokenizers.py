@@ -143,6 +143,15 @@ def test_training_is_silent_and_takes_a_sample(capfd, tmp_path):
     assert capfd.readouterr() == ("", "")
 
 
+def test_case_folded_pieces_are_those_of_the_small_letters(tmp_path):
+    folded = train_unigram(CORPUS, 260, tmp_path, case_fold=True)
+    texts = [*SENTENCES, "GRÜSSE AUS BOZEN", "Щука И ЁЖ"]
+    texts = [text for text in texts if "İ" not in text]  # two letters, when small
+    assert folded.encode(texts) == folded.encode([text.lower() for text in texts])
+    assert load_tokenizer(tmp_path).encode(texts) == folded.encode(texts)
+    assert train_unigram(CORPUS, 260).encode(texts) != folded.encode(texts)
+
+
 def test_a_size_that_does_not_fit_names_one_that_does():
     with pytest.raises(InputError, match="must be at most") as caught:
         train_unigram(SENTENCES, 5000)

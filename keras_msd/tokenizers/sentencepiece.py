@@ -297,6 +297,7 @@ def train_unigram(
     sample: int = 1_000_000,
     character_coverage: float = 0.9995,
     at_most: bool = False,
+    case_fold: bool = False,
 ) -> SentencePieceTokenizer:
     """Learn a unigram vocabulary; the same texts always give the same bytes.
 
@@ -310,6 +311,7 @@ def train_unigram(
         character_coverage: Share of all characters in the texts that get a piece of
             their own, in (0, 1]; the rarest of the others are unknown.
         at_most: Take fewer rows where the texts have no more pieces.
+        case_fold: Make capitals small letters first, so that both share their pieces.
 
     Raises:
         InputError: The texts are too few, or too varied, for so many rows; the message
@@ -339,7 +341,7 @@ def train_unigram(
             model_writer=model,
             model_type="unigram",
             vocab_size=vocabulary_size - _EXTRA_ROWS,
-            normalization_rule_name="nmt_nfkc",
+            normalization_rule_name="nmt_nfkc_cf" if case_fold else "nmt_nfkc",
             character_coverage=character_coverage,
             input_sentence_size=sample,
             shuffle_input_sentence=True,

@@ -124,12 +124,14 @@ class TokenizerSettings(Settings):
     """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own.
 
     `vocabulary_size` is that of one that is trained, and left out of others; with
-    `at_most` it may have fewer rows, where the pairs have no more pieces.
+    `at_most` it may have fewer rows, where the pairs have no more pieces, with
+    `case_fold` capitals and small letters share their pieces.
     """
 
     source: Literal["train", "assistant", "teacher"] = "train"
     # Not said where it is as before: results know their settings by a hash.
     at_most: bool = Field(default=False, exclude_if=lambda it: not it)
+    case_fold: bool = Field(default=False, exclude_if=lambda it: not it)
     vocabulary_size: Annotated[int, Field(ge=8)] | None = Field(
         default=None, validate_default=True
     )

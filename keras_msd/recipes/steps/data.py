@@ -83,8 +83,13 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
 
         texts = (text for chunk in both_sides(run) for text in chunk)
         size = settings.vocabulary_size or 0  # the schema asks for one
-        at_most = run.recipe.tokenizer.at_most
-        tokenizer = train_unigram(texts, size, folder / "tokenizer", at_most=at_most)
+        tokenizer = train_unigram(
+            texts,
+            size,
+            folder / "tokenizer",
+            at_most=settings.at_most,
+            case_fold=settings.case_fold,
+        )
     counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
     np.save(folder / "frequencies.npy", counts)
     return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}

@@ -14,6 +14,7 @@ INDEX = "model.safetensors.index.json"
 WHOLE = "Take a whole copy of the checkpoint."
 DAMAGED = "Copy or download it again."
 FLOATS = ("F64", "F32", "F16", "BF16")
+INT8 = ("I8",)
 
 
 class TensorFiles:
@@ -59,8 +60,10 @@ class TensorFiles:
                 self._dtypes[key] = view.get_dtype()
                 self._files[key] = file
 
-    def check(self, key: str, shape: tuple[int, ...]) -> None:
-        """Raise `InputError` unless `key` is there, of that shape, and of floats."""
+    def check(
+        self, key: str, shape: tuple[int, ...], dtypes: tuple[str, ...] = FLOATS
+    ) -> None:
+        """Raise `InputError` unless `key` is there, of that shape and a known dtype."""
         if key not in self.shapes:
             raise InputError(
                 f"`{self.folder}` lacks the tensor `{key}`. Take a whole copy of it, "
@@ -72,11 +75,13 @@ class TensorFiles:
                 f"Received: {self.shapes[key]} in `{self.folder}`. Take both files "
                 "from the same folder."
             )
-        if self._dtypes[key] not in FLOATS:
+        if self._dtypes[key] not in dtypes:
+            repair = (
+                "Give weights that are not quantised." if dtypes is FLOATS else DAMAGED
+            )
             raise InputError(
-                f"`{key}` must be one of {', '.join(FLOATS)}. Received: "
-                f"{self._dtypes[key]} in `{self.folder}`. Give weights that are not "
-                "quantised."
+                f"`{key}` must be one of {', '.join(dtypes)}. Received: "
+                f"{self._dtypes[key]} in `{self.folder}`. {repair}"
             )
 
     def read(self, key: str) -> np.ndarray:

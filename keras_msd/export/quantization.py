@@ -1,17 +1,12 @@
-"""How an artefact's weights are stored: the schemes, and numbers in few bits."""
+"""How an artefact's weights are stored: the schemes."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd.checks import InputError, divides, one_of
+from keras_msd.checks import InputError, one_of
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
-INT4_GROUP = 32  # columns that share a scale, at most
-LARGEST = {8: 127, 4: 7}
-BITS = {"int8": 8, "int4": 4}
-CLIPS = np.linspace(1.0, 0.7, 7, dtype=np.float32)
 
 
 class Scheme(NamedTuple):
@@ -64,120 +59,3 @@ def check_weights(encoder: Any, quantize: str | None) -> None:
                 f"hold at most {LARGEST_HALF:g}. Received: {np.abs(value).max():g} in "
                 f"`{name}`. Leave `quantize` out."
             )
-
-
-@dataclass(frozen=True)
-class StoredTable:
-    """A quantised table of `V` rows and `width` columns.
-
-    Row `r`, column `c` is `number * scales[r, c // group]` with `group` =
-    `width / groups`.
-
-    Attributes:
-        values: The numbers. With 8 bits, int8 `(V, width)`. With 4 bits, uint8
-            `(V, ceil(width / 2))`: each byte is `(a + 8) + 16 * (b + 8)` with `a` from
-            the first half of the columns and `b` from the second.
-        scales: float32 `(V, groups)`.
-        width: Columns.
-        bits: 8 or 4.
-    """
-
-    values: np.ndarray
-    scales: np.ndarray
-    width: int
-    bits: int
-
-    def dequantize(self) -> np.ndarray:
-        """Return the float32 table `(V, width)` that the numbers stand for."""
-        numbers = self.values.astype(np.float32)
-        if self.bits == 4:
-            high = np.floor(numbers / 16)
-            numbers = np.concatenate([numbers - 16 * high, high], axis=1)
-            numbers = numbers[:, : self.width] - 8
-        group = self.width // self.scales.shape[1]
-        return numbers * np.repeat(self.scales, group, axis=1)
-
-
-def quantize_table(
-    table: np.ndarray, bits: int, group: int | None = None
-) -> StoredTable:
-    """Store a table in 8 or 4 bits a number, as `whole_numbers` rounds them.
-
-    Args:
-        table: float32 `(V, width)`.
-        bits: 8 or 4.
-        group: Columns that share a scale; must divide `width`. By default the whole
-            row with 8 bits, and with 4 bits the largest divisor of `width` from 8 to
-            32, if it has one.
-
-    Raises:
-        InputError: `bits` is another number, or `group` does not divide `width`.
-    """
-    width = table.shape[1]
-    if group is None:
-        group = width if bits == 8 else _group(width)
-    numbers, scales = whole_numbers(table, bits, group)
-    values = numbers if bits == 8 else _packed(numbers)
-    return StoredTable(values, scales, width, bits)
-
-
-def whole_numbers(
-    table: np.ndarray, bits: int, group: int, scale_dtype: Any = np.float32
-) -> tuple[np.ndarray, np.ndarray]:
-    """Round a table to whole numbers that stand for themselves times a scale.
-
-    A scale is the largest size in its group over 127. With 4 bits, over 7, and some
-    larger numbers are clipped where that makes the squared error smaller.
-
-    Args:
-        table: float32 `(V, width)`.
-        bits: 8, for numbers from -127 to 127, or 4, from -7 to 7.
-        group: Columns that share a scale; must divide `width`.
-        scale_dtype: What can hold a scale of 4 bits; with 8 it is float32.
-
-    Returns:
-        Numbers int8 `(V, width)` and scales float32 `(V, width / group)`.
-
-    Raises:
-        InputError: `bits` is another number, or `group` does not divide `width`.
-    """
-    one_of(LARGEST, bits=bits)
-    table = np.asarray(table, np.float32)
-    rows, width = table.shape
-    divides({"group": group}, {"width": width})
-    groups = table.reshape(rows, width // group, group)
-    scales = np.abs(groups).max(axis=2, keepdims=True) / LARGEST[bits]
-    scales = np.where(scales > 0, scales, np.float32(1))
-    if bits == 4:
-        scales = _clipping(groups, scales, scale_dtype)
-    numbers = _rounded(groups, scales, bits).reshape(rows, width)
-    return numbers.astype(np.int8), scales[:, :, 0].astype(np.float32)
-
-
-def _group(width: int) -> int:
-    largest = max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
-    return largest if largest >= INT4_GROUP // 4 else width  # scales take bytes too
-
-
-def _rounded(groups: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
-    return np.clip(np.rint(groups / scales), -LARGEST[bits], LARGEST[bits])
-
-
-def _clipping(groups: np.ndarray, scales: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return, for each group, the scale of least squared error among a few."""
-    smallest = np.finfo(dtype).smallest_subnormal.astype(np.float32)
-    best, least = scales, np.full(scales.shape, np.inf, np.float32)
-    for clip in CLIPS:
-        held = np.maximum(scales * clip, smallest).astype(dtype).astype(np.float32)
-        error = np.square(_rounded(groups, held, 4) * held - groups)
-        error = error.sum(axis=2, keepdims=True)
-        best, least = np.where(error < least, held, best), np.minimum(error, least)
-    return best
-
-
-def _packed(numbers: np.ndarray) -> np.ndarray:
-    rows, width = numbers.shape
-    half = -(-width // 2)
-    shifted = np.full((rows, 2 * half), 8, np.uint8)
-    shifted[:, :width] = numbers + 8
-    return shifted[:, :half] + 16 * shifted[:, half:]

@@ -282,13 +282,20 @@ class Encoder(TextEncoder):
         """Return stage 2's guide: the embedding block alone, pooled (or per token)."""
         return EmbeddingGuide(self, per_token=per_token)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, quantize: str | None = None) -> None:
         """Write the encoder's folder; it appears complete or not at all.
 
+        Args:
+            folder: Where it goes.
+            quantize: None for float32; or "int8" for about a quarter of the bytes: the
+                word table in whole numbers with a scale for each row, matrices with
+                one for each output, all else float32. `load_encoder` makes float32
+                of it, with which computing is as fast as ever.
+
         Raises:
-            InputError: A weight is not finite.
+            InputError: A weight is not finite, or `quantize` is something else.
         """
-        write_folder(folder, self.config, self._tensors(), self.tokenizer)
+        write_folder(folder, self.config, self._tensors(), self.tokenizer, quantize)
 
     def _tensors(self) -> dict[str, np.ndarray]:
         weights = sorted(self.weights().items())

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from keras_msd.checks import InputError, existing_file, existing_folder
+from keras_msd.checks import InputError, existing_file, existing_folder, one_of
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
+from keras_msd.models.int8_weights import SCALES, from_int8, scale_shapes, to_int8
 from keras_msd.models.network import weight_shapes
 from keras_msd.seals import checksums, damaged, sealed, unsealed
-from keras_msd.tensors import TensorFiles
+from keras_msd.tensors import FLOATS, INT8, TensorFiles
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import load_tokenizer
 
-FORMAT = 1
+# By what `quantize` is. A library that knows no int8 refuses the second.
+FORMATS = {None: 1, "int8": 2}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 
 
@@ -25,6 +27,7 @@ def write_folder(
     config: EncoderConfig,
     weights: dict[str, np.ndarray],
     tokenizer: Tokenizer,
+    quantize: str | None = None,
 ) -> None:
     """Write an encoder's folder, complete or not at all, with checksums.
 
@@ -33,10 +36,12 @@ def write_folder(
         config: What the network is built from.
         weights: Contiguous arrays by their paths.
         tokenizer: The encoder's.
+        quantize: None for float32, or "int8", as `to_int8` stores them.
 
     Raises:
-        InputError: A weight is not finite.
+        InputError: A weight is not finite, or `quantize` is something else.
     """
+    one_of(FORMATS, quantize=quantize)
     for path, value in weights.items():
         if not np.isfinite(value).all():
             raise InputError(
@@ -45,9 +50,10 @@ def write_folder(
             )
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        save_file(weights, temporary / WEIGHTS)
+        save_file(to_int8(weights) if quantize else weights, temporary / WEIGHTS)
         tokenizer.save(temporary / TOKENIZER)
-        about = {"format": FORMAT, "config": config.model_dump()}
+        about = {"format": FORMATS[quantize], "config": config.model_dump()}
+        about |= {"quantize": quantize} if quantize else {}
         about["files"] = checksums(temporary)
         write_json(temporary / CONFIG, sealed(about, CONFIG))
 
@@ -71,7 +77,7 @@ def read_folder(
         pooling: Takes the place of the encoder's own.
 
     Returns:
-        Settings, weights by their paths, tokenizer.
+        Settings, float32 weights by their paths, tokenizer.
 
     Raises:
         InputError: A file is missing, damaged or does not fit the others.
@@ -79,9 +85,13 @@ def read_folder(
     folder = existing_folder(folder, "encoder folder")
     origin = str(folder / CONFIG)
     record = read_json(folder / CONFIG)
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
+    record = record if isinstance(record, dict) else {}
+    quantize, number = record.get("quantize"), record.get("format")
+    if (quantize, number) not in [*FORMATS.items()]:
         raise InputError(
-            f"`{origin}` is not an encoder of format {FORMAT}. Save the encoder anew."
+            f"`{origin}` must be an encoder of format 1, or 2 with quantize 'int8'. "
+            f"Received: format {number!r:.20}, quantize {quantize!r:.20}. Save the "
+            "encoder anew, or install the library that wrote it."
         )
     fields = record.get("config")
     if not isinstance(fields, dict):
@@ -92,15 +102,25 @@ def read_folder(
     fields = fields | ({"pooling": pooling} if pooling else {})
     config = EncoderConfig.from_dict(fields, origin)
     tokenizer = load_tokenizer(folder / TOKENIZER)
-    path = existing_file(folder / WEIGHTS, "weights file")
-    files = TensorFiles(folder, {WEIGHTS: None}, CONFIG)
-    shapes = weight_shapes(config)
-    check_paths(shapes, files.shapes, f"`{path}`")
-    for name, shape in shapes.items():
-        files.check(name, shape)
-    weights = {name: files.read(name) for name in shapes}
+    weights = _read_weights(folder, weight_shapes(config), quantize)
     _check_seal(folder, record)
     return config, weights, tokenizer
+
+
+def _read_weights(
+    folder: Path, shapes: dict[str, tuple[int, ...]], quantize: str | None
+) -> dict[str, np.ndarray]:
+    origin = f"`{existing_file(folder / WEIGHTS, 'weights file')}`"
+    files = TensorFiles(folder, {WEIGHTS: None}, CONFIG)
+    scales = scale_shapes(shapes) if quantize else {}
+    check_paths([*shapes, *scales], files.shapes, origin)
+    for name, shape in (shapes | scales).items():
+        files.check(name, shape, INT8 if name + SCALES in scales else FLOATS)
+    weights = {name: files.read(name) for name in shapes}
+    for name in scales:
+        path = name.removesuffix(SCALES)
+        weights[path] = from_int8(path, weights[path], files.read(name), origin)
+    return weights
 
 
 def check_paths(wanted: Iterable[str], given: Iterable[str], origin: str) -> None:

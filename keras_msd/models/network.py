@@ -1,5 +1,6 @@
 """The functional Keras model that an `EncoderConfig` describes."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import keras
@@ -10,6 +11,9 @@ from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.pooling import L2Normalize, Pooling, WordBranch
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
 from keras_msd.models.config import EncoderConfig
+
+WORD = "embedding/word"  # the table
+KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
 
 
 def use_xla() -> bool:
@@ -78,6 +82,17 @@ def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         shapes["word_branch/projection"] = (width, config.dim)
         shapes["word_branch/body_weight"] = (1,)
     return shapes
+
+
+def outputs(path: str, shape: tuple[int, ...]) -> int:
+    """Return how many numbers a kernel gives, also where attention has heads apart."""
+    joined = "/attention_output/" not in path  # which side stands in two axes
+    return math.prod(shape[1:]) if joined else shape[-1]
+
+
+def matrix(path: str, kernel: np.ndarray) -> np.ndarray:
+    """Return a kernel as `(in, out)`."""
+    return kernel.reshape(-1, outputs(path, kernel.shape))
 
 
 def build_model(

@@ -9,9 +9,9 @@ from safetensors.numpy import save_file
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.loading import ACTIVATIONS
 from keras_msd.checks import InputError
-from keras_msd.export.onnx.network import matrix
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import matrix
 
 BERT = checkpoint.FAMILIES["bert"]
 # Of several names for one function, the one that most checkpoints have stands first.

@@ -13,7 +13,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd import checks
 from keras_msd.export.litert.files import IDENTIFIER
-from keras_msd.export.quantization import BITS, whole_numbers
+from keras_msd.whole_numbers import BITS, whole_numbers
 
 ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
 BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32

@@ -4,14 +4,11 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.export.onnx.graph import BOOL, FLOAT, Graph
-from keras_msd.export.quantization import (
-    BITS,
-    Scheme,
-    quantize_table,
-    whole_numbers,
-)
+from keras_msd.export.quantization import Scheme
 from keras_msd.layers.pooling import POOLINGS, SMALLEST_SQUARE
 from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import matrix
+from keras_msd.whole_numbers import BITS, quantize_table, whole_numbers
 
 MASKED = -1e9  # added to the score of a padding token, and its value in max pooling
 LEAST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
@@ -248,15 +245,6 @@ class Weights:
             block_size=values.shape[2] * 8 // bits,
             accuracy_level=INT8_ARITHMETIC,
         )
-
-
-def matrix(path: str, kernel: np.ndarray) -> np.ndarray:
-    """Return a kernel as `(in, out)`, also where attention has the heads apart."""
-    if kernel.ndim < 3:
-        return kernel
-    outwards = "/attention_output/" in path  # which side stands in two axes
-    width = kernel.shape[-1] if outwards else kernel.shape[0]
-    return kernel.reshape((-1, width) if outwards else (width, -1))
 
 
 def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_msd.export.export_model import export_model
-from keras_msd.export.quantization import BITS, Scheme, quantize_table
+from keras_msd.export.quantization import Scheme
+from keras_msd.models.network import KERNELS
+from keras_msd.whole_numbers import BITS, quantize_table
 
 IDS = [
     tf.TensorSpec([None, None], tf.int32, name=name)
@@ -113,7 +115,7 @@ def store_network(
 
 def _stored(weight: Any, kind: str) -> Weight:
     is_float = weight.dtype in ("float32", "bfloat16")
-    if kind in BITS and weight.path.endswith(("/kernel", "/projection")):
+    if kind in BITS and weight.path.endswith(KERNELS):
         kernel = keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))
         last = weight.path.endswith("attention_output/kernel")
         return Kernel(kernel, BITS[kind], last, weight.dtype)

@@ -1,0 +1,301 @@
+"""Encoder folders in int8: the numbers, what comes back, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.export.litert import exporter as litert
+from keras_msd.export.litert.model import TFLiteModel
+from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.saved_model.network import Kernel, store_network
+from keras_msd.files import write_json
+from keras_msd.testing import tiny_encoder
+
+WEIGHTS, CONFIG = "weights.safetensors", "encoder.json"
+QUERY = "body/block_0/self_attention_layer/query/kernel"
+JOINED = "body/block_0/self_attention_layer/attention_output/kernel"
+TEXTS = ["The cat sleeps on the chair.", "Die Katze schläft.", "", "ok"]
+# The shapes of `tiny12`, in small: a table without a body, projected after the mean.
+BODILESS = {
+    "num_layers": 0,
+    "hidden_dim": 24,
+    "projection_dim": 40,
+    "embedding_layer_norm": False,
+}
+
+
+def lively(tokenizer, **fields):
+    """Return an encoder whose every weight is drawn, rows and outputs of many sizes."""
+    encoder = tiny_encoder(tokenizer, **fields)
+    random = np.random.default_rng(0)
+    values = {}
+    for path, value in encoder.weights().items():
+        sizes = 10 ** random.uniform(
+            -3, 3, (*value.shape[:1], *(1,) * (value.ndim - 1))
+        )
+        values[path] = (sizes * random.normal(size=value.shape)).astype(np.float32)
+    values["embedding/word"][1] = 0  # the padding token's row
+    encoder.set_weights(values)
+    return encoder
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    fields = {"bottleneck_dim": 8, "projection_dim": 12, "word_branch": True}
+    return lively(tokenizer, num_layers=1, **fields)
+
+
+@pytest.fixture(scope="module")
+def bodiless(tokenizer):
+    return lively(tokenizer, **BODILESS)
+
+
+@pytest.fixture
+def folder(encoder, tmp_path):
+    encoder.save(tmp_path / "e", quantize="int8")
+    return tmp_path / "e"
+
+
+def by_hand(path, stored):
+    """Return a weight as the numbers and their scales say, one output at a time."""
+    numbers = stored[path].astype(np.float32)
+    if f"{path}/scales" not in stored:
+        return numbers
+    scales = stored[f"{path}/scales"]
+    weight = np.empty_like(numbers)
+    if path == "embedding/word":
+        for row, scale in enumerate(scales):
+            weight[row] = numbers[row] * scale
+    elif numbers.ndim == 3 and "attention_output" not in path:
+        heads, width = numbers.shape[1:]
+        for head in range(heads):
+            for column in range(width):
+                scale = scales[head * width + column]
+                weight[:, head, column] = numbers[:, head, column] * scale
+    else:
+        for column, scale in enumerate(scales):
+            weight[..., column] = numbers[..., column] * scale
+    return weight
+
+
+def test_the_numbers_are_those_of_the_formula(encoder, folder):
+    stored = load_file(folder / WEIGHTS)
+    weights, scaled = encoder.weights(), 0
+    for path, value in weights.items():
+        if f"{path}/scales" not in stored:
+            np.testing.assert_array_equal(stored[path], value)
+            assert path.endswith(
+                ("bias", "gamma", "beta", "position", "type", "body_weight")
+            )
+            continue
+        scales = stored[f"{path}/scales"]
+        assert (stored[path].dtype, scales.dtype) == (np.int8, np.float32)
+        assert stored[path].shape == value.shape
+        of_output = {
+            "embedding/word": 1,
+            QUERY: 0,
+            QUERY.replace("query", "key"): 0,
+            QUERY.replace("query", "value"): 0,
+            JOINED: (0, 1),
+        }
+        largest = np.abs(value).max(axis=of_output.get(path, 0)).reshape(-1)
+        expected = np.where(largest > 0, largest / np.float32(127), 1)
+        np.testing.assert_array_equal(scales, expected.astype(np.float32))
+        error = np.abs(by_hand(path, stored) - value)
+        assert error.max() <= 0.5001 * scales.max()
+        assert np.abs(stored[path].astype(int)).max() == 127
+        scaled += 1
+    assert scaled == 1 + 1 + 6 + 1 + 1  # table, bottleneck, body, projection, branch
+    assert len(stored) == len(weights) + scaled
+
+
+def test_what_is_loaded_is_what_the_numbers_say(encoder, folder):
+    stored, loaded = load_file(folder / WEIGHTS), load_encoder(folder)
+    assert loaded.config == encoder.config
+    for path, value in loaded.weights().items():
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, by_hand(path, stored))
+    assert loaded.tokenizer.fingerprint == encoder.tokenizer.fingerprint
+
+
+def test_vectors_hardly_change(tokenizer, tmp_path):
+    encoder = tiny_encoder(tokenizer, **BODILESS)
+    encoder.save(tmp_path / "e", quantize="int8")
+    ours = encoder.encode(TEXTS, normalize=True)
+    theirs = load_encoder(tmp_path / "e").encode(TEXTS, normalize=True)
+    assert 0 < np.abs(ours - theirs).max() < 0.01
+    assert (ours * theirs).sum(axis=1).min() > 0.9999
+
+
+def test_the_record_says_how_weights_are_stored(encoder, folder, tmp_path):
+    record = json.loads((folder / CONFIG).read_text())
+    assert (record["format"], record["quantize"]) == (2, "int8")
+    encoder.save(tmp_path / "whole")
+    record = json.loads((tmp_path / "whole" / CONFIG).read_text())
+    assert record["format"] == 1 and "quantize" not in record
+    again = load_encoder(tmp_path / "whole")
+    assert again.fingerprint == encoder.fingerprint
+
+
+def test_a_byte_a_number(bodiless, tmp_path):
+    bodiless.save(tmp_path / "e", quantize="int8")
+    weights = bodiless.weights()
+    rows, width = weights["embedding/word"].shape
+    small = ("embedding/position", "embedding/type", "projection/bias")
+    expected = rows * width + 4 * rows + 24 * 40 + 4 * 40
+    expected += sum(4 * weights[path].size for path in small)
+    size = (tmp_path / "e" / WEIGHTS).stat().st_size
+    header = int.from_bytes((tmp_path / "e" / WEIGHTS).read_bytes()[:8], "little")
+    assert size == 8 + header + expected
+
+
+def test_saved_again_it_has_the_same_bytes(folder, tmp_path):
+    load_encoder(folder).save(tmp_path / "again", quantize="int8")
+    for name in (WEIGHTS, CONFIG):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_artefacts_store_the_same_numbers(bodiless, tmp_path):
+    """Of the encoder itself, and of what int8 made of it."""
+    bodiless.save(tmp_path / "e", quantize="int8")
+    stored = load_file(tmp_path / "e" / WEIGHTS)
+    table, kernel = stored["embedding/word"], stored["projection/kernel"]
+    for number, given in enumerate([bodiless, load_encoder(tmp_path / "e")]):
+        litert.write_ids(given, tmp_path / f"{number}", "int8")
+        model = TFLiteModel((tmp_path / f"{number}" / "model.tflite").read_bytes())
+        found = {}
+        for tensor in model.graph.tensors:
+            data = model.content.buffers[tensor.buffer].data
+            if data is not None and len(tensor.shape) == 2:
+                found[*tensor.shape] = (data.tobytes(), tensor.quantization)
+        assert found[table.shape][0] == table.tobytes()
+        assert found[len(table), 1][0] == stored["embedding/word/scales"].tobytes()
+        numbers, quantization = found[kernel.T.shape]
+        assert numbers == kernel.T.tobytes()
+        scales = stored["projection/kernel/scales"]
+        np.testing.assert_array_equal(quantization.scale, scales)
+
+
+def test_a_saved_model_stores_the_same_numbers(encoder, folder):
+    stored, loaded = load_file(folder / WEIGHTS), load_encoder(folder)
+    weights, _ = store_network(loaded, SCHEMES["int8"])
+    kernels = [weight for weight in weights if isinstance(weight, Kernel)]
+    found = {kernel.variable.numpy().tobytes() for kernel in kernels}
+    scales = {kernel.scales.numpy().tobytes() for kernel in kernels}
+    paths = [path for path in loaded.weights() if f"{path}/scales" in stored]
+    paths.remove("embedding/word")  # it is no kernel
+    assert len(kernels) == len(paths)
+    for path in paths:
+        assert stored[path].tobytes() in found
+        assert stored[f"{path}/scales"].tobytes() in scales
+
+
+def test_another_name_of_a_scheme(encoder, tmp_path):
+    with pytest.raises(InputError, match="`quantize` must be one of None, 'int8'"):
+        encoder.save(tmp_path / "e", quantize="int4")
+    assert not (tmp_path / "e").exists()
+
+
+def tampered(folder, change):
+    """Change stored tensors; without a seal, so that nothing else refuses them."""
+    stored = load_file(folder / WEIGHTS)
+    change(stored)
+    save_file(stored, folder / WEIGHTS)
+    record = json.loads((folder / CONFIG).read_text())
+    del record["seal"], record["files"]
+    write_json(folder / CONFIG, record)
+
+
+def scale(value):
+    def change(stored):
+        stored["projection/kernel/scales"][3] = value
+
+    return change
+
+
+def cast(path, dtype):
+    def change(stored):
+        stored[path] = stored[path].astype(dtype)
+
+    return change
+
+
+def cut(path):
+    def change(stored):
+        stored[path] = stored[path][:-1]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (scale(0), "projection/kernel/scales.*above 0.*0 at position 3"),
+        (scale(-0.5), "projection/kernel/scales.*above 0.*-0.5 at position 3"),
+        (scale(np.nan), "projection/kernel/scales.*finite"),
+        (scale(np.inf), "projection/kernel/scales.*finite"),
+        (scale(3e38), "projection/kernel.*finite.*3e\\+38"),
+        (cast("embedding/word", np.float32), "embedding/word.*one of I8.*F32"),
+        (cast("embedding/word", np.uint8), "embedding/word.*one of I8.*U8"),
+        (cast("embedding/word/scales", np.int32), "scales.*BF16.*I32"),
+        (cast("projection/bias", np.int8), "projection/bias.*BF16.*I8"),
+        (cut("embedding/word"), "embedding/word.*shape"),
+        (cut("embedding/word/scales"), "embedding/word/scales.*shape"),
+        (cut(f"{QUERY}/scales"), "query/kernel/scales.*shape"),
+        (lambda stored: stored.pop(f"{JOINED}/scales"), "lacks.*output/kernel/scales"),
+        (
+            lambda stored: stored.update({"projection/bias/scales": np.ones(12)}),
+            "unknown weight `projection/bias/scales`",
+        ),
+    ],
+)
+def test_what_is_tampered_with(folder, change, match):
+    tampered(folder, change)
+    with pytest.raises(InputError, match=f"(?s){match}"):
+        load_encoder(folder)
+
+
+def test_what_is_left_alone_is_taken(folder, encoder):
+    tampered(folder, lambda stored: None)
+    assert load_encoder(folder).config == encoder.config
+
+
+def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
+    def read(*_):
+        raise AssertionError("a tensor was read")
+
+    monkeypatch.setattr("keras_msd.tensors.TensorFiles.read", read)
+    record = json.loads((folder / CONFIG).read_text())
+    record["config"]["projection_dim"] = 10**9
+    write_json(folder / CONFIG, record)
+    with pytest.raises(InputError, match="projection/.*1000000000"):
+        load_encoder(folder)
+
+
+def test_a_flipped_bit_is_found(folder):
+    content = bytearray((folder / WEIGHTS).read_bytes())
+    content[-40] ^= 1
+    (folder / WEIGHTS).write_bytes(content)
+    with pytest.raises(InputError, match="as it was written"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 1},
+        {"format": 3},
+        {"quantize": None},
+        {"quantize": "int4"},
+        {"quantize": ["int8"]},
+    ],
+)
+def test_a_record_that_does_not_fit(folder, changes):
+    record = json.loads((folder / CONFIG).read_text()) | changes
+    write_json(folder / CONFIG, record)
+    with pytest.raises(InputError, match="encoder of format 1"):
+        load_encoder(folder)

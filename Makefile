@@ -4,6 +4,10 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 INSTALL := $(PYTHON) -m pip --disable-pip-version-check install
+# The library and the encoder in the box; editable, so that a new model is there at once.
+OURS := pyproject.toml packages/tiny12/pyproject.toml
+INSTALL_OURS := $(INSTALL) --no-deps --no-build-isolation --editable . \
+    --editable packages/tiny12
 RUNTIME := $(VENV)/runtime.stamp
 DEV := $(VENV)/dev.stamp
 TEACHER := $(VENV)/teacher.stamp
@@ -88,15 +92,15 @@ $(PYTHON):
 	    "\`brew install python@3.13\` or https://www.python.org/downloads." >&2; \
 	exit 1
 
-# setuptools is in the lock, so the package itself builds without a download.
-$(RUNTIME): requirements.txt pyproject.toml | $(PYTHON)
+# setuptools is in the lock, so the packages themselves build without a download.
+$(RUNTIME): requirements.txt $(OURS) | $(PYTHON)
 	$(INSTALL) --require-hashes -r requirements.txt
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(INSTALL_OURS)
 	@touch $@
 
-$(DEV): requirements-dev.txt pyproject.toml | $(PYTHON)
+$(DEV): requirements-dev.txt $(OURS) | $(PYTHON)
 	$(INSTALL) --require-hashes -r requirements-dev.txt
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(INSTALL_OURS)
 	@touch $@
 
 # The teacher's package declares torch and does not need it: hence --no-deps.

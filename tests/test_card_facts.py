@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_msd.cli.export import of_run
+from keras_msd.cli.export import card_of
 from keras_msd.data.corpora import corpora
 from keras_msd.export.card import BROWSER, write_card
 from keras_msd.export.formats import loaders_folder
@@ -78,8 +78,8 @@ def test_the_command_takes_what_the_run_said(tmp_path):
     art.mkdir(parents=True)
     said = {"languages": ["de", "en"], "data_license": MADE}
     (art / "card.json").write_text(json.dumps(said | {"teacher_license": None}))
-    assert of_run(tmp_path / "student") == said
-    assert of_run(tmp_path / "other") == {}
+    assert card_of(str(tmp_path / "student")) == said
+    assert card_of(str(tmp_path / "other")) == {}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ PAGES = [
     *(ROOT / "benchmarks").glob("*.md"),
     *(ROOT / "recipes").glob("*.md"),
     *(ROOT / "export").rglob("*.md"),
+    *(ROOT / "packages").glob("*/*.md"),
 ]
 FENCE = re.compile(r"^```(\w+)?[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {

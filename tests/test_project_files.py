@@ -16,7 +16,16 @@ from keras_msd.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = (
-    *("keras_msd", "recipes", "export", "benchmarks", "examples", "tests", "tools"),
+    *(
+        "keras_msd",
+        "recipes",
+        "export",
+        "benchmarks",
+        "examples",
+        "packages",
+        "tests",
+        "tools",
+    ),
 )
 PYTHON = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
 LIBRARY = [path for path in PYTHON if path.is_relative_to(ROOT / "keras_msd")]

@@ -26,7 +26,7 @@ def wheel(tmp_path_factory) -> Path:
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in ("keras_msd", "recipes", "export"):
+    for name in ("keras_msd", "recipes", "export", "packages"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(source)]

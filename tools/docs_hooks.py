@@ -22,6 +22,7 @@ ELSEWHERE = (
     "benchmarks/results/inference.md",
     "export/README.md",
     "export/web/README.md",
+    "packages/tiny12/README.md",
     "recipes/README.md",
 )
 LINK = re.compile(r"\[([^\]\n]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")

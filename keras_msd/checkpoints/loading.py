@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_msd.checkpoints.packaged import is_packaged, packaged_folder
 from keras_msd.checkpoints.weights import (
     SINGLE,
     check_settings,
@@ -56,8 +57,9 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
 
     Args:
         source: A folder of ours, a folder in sentence-transformers layout (so is an
-            artefact with model.safetensors), "hf://org/name", or an artefact of any
-            format: its folder, or the model file in it.
+            artefact with model.safetensors), "hf://org/name", an artefact of any
+            format: its folder, or the model file in it; or "tiny12", an encoder in a
+            package of its own. A folder of that name comes first.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
 
@@ -65,8 +67,9 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
         An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
 
     Raises:
-        InputError: Nothing of these kinds is there, it is damaged, or it is an artefact
-            and `pooling` is given.
+        InputError: Nothing of these kinds is there, it is damaged, it is an artefact
+            and `pooling` is given, or its package is not installed or of another
+            version than the library.
 
     Example:
         >>> msd.testing.tiny_encoder().save("encoder")
@@ -77,7 +80,7 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
     """
     if pooling is not None:
         one_of(POOLINGS, pooling=pooling)
-    folder = Path(fetch(str(source)) if str(source).startswith("hf://") else source)
+    folder = _folder_of(source)
     if is_saved_encoder(folder):
         return load_saved(folder, pooling)
     is_artefact = folder.is_file() or (folder / "card.json").is_file()
@@ -99,6 +102,12 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
     from keras_msd.export import load_artefact
 
     return load_artefact(folder)
+
+
+def _folder_of(source: str | Path) -> Path:
+    if is_packaged(source):
+        return packaged_folder(str(source))
+    return fetch(str(source)) if str(source).startswith("hf://") else Path(source)
 
 
 def fetch(name: str) -> Path:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.cli import output
 from keras_msd.cli.data import codes
 from keras_msd.cli.output import Json
@@ -22,7 +23,8 @@ EXAMPLE = (
 
 def export(
     encoder: Annotated[
-        str, typer.Argument(help="An encoder's folder or hf://organisation/model.")
+        str,
+        typer.Argument(help="An encoder's folder, tiny12 or hf://organisation/model."),
     ],
     path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
     format_: Annotated[
@@ -87,7 +89,7 @@ def export(
     from keras_msd.export import export as export_encoder
     from keras_msd.export import read_card
 
-    settings = of_run(Path(encoder)) | output.given(
+    settings = card_of(encoder) | output.given(
         format=format_,
         quantize=quantize,
         opset=opset,
@@ -118,14 +120,18 @@ def export(
     output.show({"artefact": str(written)} | shown, json, output.export_text)
 
 
-def of_run(folder: Path) -> dict[str, Any]:
-    """Return languages and licences on the card of a run's own artefact, if any.
+def card_of(encoder: str) -> dict[str, Any]:
+    """Return the languages and licences that are known of an encoder.
 
     Args:
-        folder: Perhaps an encoder in the folder of a run.
+        encoder: The name of a packaged one; or perhaps a folder in that of a run, where
+            they stand on the card of the run's own artefact.
     """
     from keras_msd.export.card import CARD
 
+    if is_packaged(encoder):
+        return packaged_card(encoder)
+    folder = Path(encoder)
     path = folder.parent / "artefacts" / f"{folder.name}_saved_model" / CARD
     card = read_table(path) if path.is_file() else {}
     names = "languages", "teacher_license", "data_license"

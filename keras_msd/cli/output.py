@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCORES = ("cross_lingual", "monolingual", "retrieval")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 SOURCE_HELP = (
-    "An encoder's folder, an artefact, hf://organisation/model, or a teacher: "
+    "An encoder's folder, tiny12, an artefact, hf://organisation/model, or a teacher: "
     '"default", a published SavedModel, an .npz file.'
 )
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]

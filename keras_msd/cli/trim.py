@@ -15,7 +15,7 @@ EXAMPLE = "Example: keras-msd trim runs/lab/student small --languages de,en --da
 
 
 def trim(
-    encoder: Annotated[str, typer.Argument(help="Encoder: a folder or hf://.")],
+    encoder: Annotated[str, typer.Argument(help="Encoder: a folder, tiny12 or hf://.")],
     out: Annotated[Path, typer.Argument(help="Folder of the trimmed encoder.")],
     texts: Annotated[
         list[Path] | None,

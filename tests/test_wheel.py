@@ -88,7 +88,7 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
         "recipes": "keras_msd/recipes/configs",
         "export": "keras_msd/export/loaders",
     }
-    expected = {"keras_msd/py.typed"}
+    expected = {"keras_msd/py.typed", "keras_msd/checkpoints/packaged.json"}
     for folder, place in travels.items():
         names = files_below(ROOT / folder, *TRAVELS)
         expected |= {f"{place}/{name}" for name in names}

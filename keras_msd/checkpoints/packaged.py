@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import read_toml
+from keras_msd.files import read_table
 
-TABLE = Path(__file__).with_name("packaged.toml")
+# Of each: its module, how it is installed, the SHA-256 of its files, which
+# tools/package_encoder.py writes, and what cards of its artefacts say. It is no TOML:
+# that is in the keys of steps, and a new model in the box shall stop no run.
+TABLE = Path(__file__).with_name("packaged.json")
 
 
 def is_packaged(source: Any) -> bool:
@@ -16,20 +19,20 @@ def is_packaged(source: Any) -> bool:
 
     A folder or file of that name comes first.
     """
-    is_place = isinstance(source, str | Path) and not Path(source).exists()
-    return is_place and str(source) in read_toml(TABLE)
+    named = isinstance(source, str | Path) and str(source) in read_table(TABLE)
+    return named and not Path(source).exists()
 
 
 def packaged_folder(name: str) -> Path:
     """Return the folder of a packaged encoder, compared with what the library knows.
 
     Args:
-        name: A key of packaged.toml, such as "tiny12".
+        name: A key of packaged.json, such as "tiny12".
 
     Raises:
         InputError: The package is not installed, or holds no encoder or another one.
     """
-    record = read_toml(TABLE)[name]
+    record = read_table(TABLE)[name]
     module, repair = record["module"], f"In a checkout: {record['install']}"
     try:
         folder = import_module(module).FOLDER
@@ -50,7 +53,7 @@ def packaged_folder(name: str) -> Path:
 
 def packaged_card(name: str) -> dict[str, Any]:
     """Return what the card of an artefact says of a packaged encoder."""
-    return dict(read_toml(TABLE)[name]["card"])
+    return dict(read_table(TABLE)[name]["card"])
 
 
 def files_sha256(folder: Path) -> str:

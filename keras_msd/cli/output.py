@@ -188,7 +188,7 @@ def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
         [f"{match['cosine']:.4f}", str(match["place"] + 1), match["sentence"]]
         for match in matches
     )
-    yield _table(("cosine", "line", "sentence"), rows)
+    yield _table(("cosine", "line", "sentence"), rows, left=3)
 
 
 def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:

@@ -107,8 +107,14 @@ def search(
 
         encoder = open_source(words[0])
         lowest = _lowest(threshold, encoder)
-        matches = find(encoder, words[1], read_texts(Path(words[2])), top)
-        rows = [one._asdict() for one in matches if one.cosine >= lowest]
+        texts = read_texts(Path(words[2]))
+        places = [place for place, text in enumerate(texts) if text.strip()]
+        matches = find(encoder, words[1], [texts[place] for place in places], top)
+        rows = [
+            one._replace(place=places[one.place])._asdict()
+            for one in matches
+            if one.cosine >= lowest
+        ]
         output.show(rows, json, output.matches_table)
         return
     from keras_msd import Index

@@ -1,0 +1,213 @@
+"""The table that a user chooses by: bytes, scores and speed of small encoders.
+
+Ours are measured on the reported halves of STSb dev and Tatoeba, in float32 and as the
+int8 files that are shipped; other models have the numbers that pareto.toml names with
+their sources. Run it on an idle machine: it times one sentence on one core.
+
+    python benchmarks/pareto.py --data DATA --json
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd import load_encoder
+from keras_msd.evaluate import SentenceEncoder, read_tatoeba, score_set
+from keras_msd.files import write_json
+
+HERE = Path(__file__).parent
+RESULT = HERE / "results" / "pareto.json"
+PAGE, PLOT, PUBLISHED = HERE / "pareto.md", HERE / "pareto.svg", HERE / "pareto.toml"
+LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
+FIVE = ("de", "es", "fr", "ja", "zh")
+FILES = {"litert_text": "model.tflite", "onnx_text": "model.onnx"}
+SENTENCE = "The children are playing football in the park behind the old school."
+CALLS = 300
+
+
+def weighted_f1(encoder: SentenceEncoder, folder: Path) -> float:
+    """Score the search for the English side in Tatoeba as mteb does.
+
+    The answer to sentence i is a class, i the right one: F1 of each class is
+    `2 hits / (1 + answers)`, and their mean, x100, is that of languages.
+    """
+    scores = []
+    for pairs in read_tatoeba(folder, LANGUAGES).values():
+        english, other = (
+            encoder.encode([pair[side] for pair in pairs]) for side in (0, 1)
+        )
+        english, other = (
+            rows / np.linalg.norm(rows, axis=1, keepdims=True)
+            for rows in (english, other)
+        )
+        found = (other @ english.T).argmax(axis=1)
+        answers = np.bincount(found, minlength=len(pairs))
+        hits = found == np.arange(len(pairs))
+        scores.append((2 * hits / (1 + answers)).mean())
+    return round(100 * float(np.mean(scores)), 2)
+
+
+def scores_of(encoder: SentenceEncoder, data: Path, part: str) -> dict[str, float]:
+    """Return the encoder's scores on one half of both sets, and its F1 on Tatoeba."""
+    similarity = score_set(encoder, "stsb", data, part=part)
+    tracks = similarity["tracks"]
+    found = score_set(encoder, "tatoeba", data, languages=LANGUAGES, part=part)
+
+    def mean(names: list[str]) -> float:
+        return round(float(np.mean([tracks[name] for name in names])), 2)
+
+    return {
+        "cross": round(similarity["cross_lingual"], 2),
+        "within": round(similarity["monolingual"], 2),
+        "english": mean(["en-en"]),
+        "cross_five": mean([f"en-{code}" for code in FIVE]),
+        "within_five": mean([f"{code}-{code}" for code in FIVE]),
+        "tatoeba": round(found["precision"], 2),
+        "tatoeba_f1": weighted_f1(encoder, data / "tatoeba"),
+    }
+
+
+def milliseconds(encoder: SentenceEncoder) -> float:
+    """Return the median time of one call with one sentence of 13 words."""
+    times = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        encoder.encode([SENTENCE])
+        times.append(time.perf_counter() - began)
+    return round(1000 * float(np.median(times[CALLS // 10 :])), 3)
+
+
+def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any]]:
+    """Score an encoder from Python and as int8 files with the tokenizer inside."""
+    encoder = load_encoder(source)
+    first = {"name": name, "format": "float32", "bytes": 4 * encoder.num_parameters}
+    rows = [first | scores_of(encoder, data, part)]
+    for format_, file in FILES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "artefact"
+            encoder.export(out, format=format_, quantize="int8")
+            artefact = load_encoder(out)
+            row = {"name": name, "format": f"{format_} int8"}
+            row["bytes"] = (out / file).stat().st_size
+            row |= scores_of(artefact, data, part) | {"ms": milliseconds(artefact)}
+            rows.append(row)
+    return rows
+
+
+def published() -> list[dict[str, Any]]:
+    """Return the rows of pareto.toml."""
+    return list(tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))["model"])
+
+
+def table(rows: list[dict[str, Any]], columns: dict[str, str]) -> list[str]:
+    """Return a table in Markdown; what a row does not have stays empty."""
+    lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
+    for row in rows:
+        cells = [row.get(key, "") for key in columns]
+        shown = [f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells]
+        lines.append(f"| {' | '.join(shown)} |")
+    return lines
+
+
+HEAD = """# Bytes and scores
+
+Made by `python benchmarks/pareto.py`, which measures the first table; the second
+repeats [published numbers](pareto.toml). **They are of different sets.** Ours are on
+the half `{part}` of STSb *dev* (Spearman x 100; across: English against a
+translation, mean of 10 languages; within: mean of 11; five: de es fr ja zh) and of
+Tatoeba (12 languages; P@1 x 100 both ways; F1 into English, weighted as mteb has it,
+on all pairs); theirs are on test sets that are not here. Tatoeba's corpus, none of
+its sentences that are scored, is in our training text. Bytes of a file are those of
+weights and tokenizer; ms is one sentence of 12 words, from text to vector, on one
+core.
+"""
+OURS = {
+    "name": "encoder", "format": "format", "bytes": "bytes", "cross": "STSb across",
+    "within": "within", "english": "English", "cross_five": "across, five",
+    "within_five": "within, five", "tatoeba": "Tatoeba P@1", "tatoeba_f1": "F1",
+    "ms": "ms",
+}  # fmt: skip
+THEIRS = {
+    "name": "model", "megabytes": "MB, float32", "sts17_across": "STS17 across",
+    "sts17_within": "within", "stsb": "STSb", "stsb_english": "STSb English",
+    "tatoeba_f1": "Tatoeba F1, 112", "tatoeba_p1": "P@1, 112",
+    "tatoeba12_f1": "Tatoeba F1, our 12", "source": "source",
+}  # fmt: skip
+
+
+def page(result: dict[str, Any]) -> str:
+    """Return pareto.md."""
+    lines = [
+        HEAD.format(part=result["part"]),
+        *table(result["ours"], OURS),
+        "",
+        "![Bytes and scores](pareto.svg)",
+        "",
+        *table(result["published"], THEIRS),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Draw bytes against F1 on Tatoeba: ours in 12 languages, others as published."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for row in result["ours"]:
+        axes.scatter(row["bytes"] / 1e6, row["tatoeba_f1"], color="tab:blue")
+        label = f"{row['name']}, {row['format']}"
+        axes.annotate(label, (row["bytes"] / 1e6, row["tatoeba_f1"]), fontsize=7)
+    for row in result["published"]:
+        for key, color in (("tatoeba12_f1", "tab:green"), ("tatoeba_f1", "tab:gray")):
+            if key in row and "megabytes" in row:
+                axes.scatter(row["megabytes"], row[key], color=color)
+                axes.annotate(row["name"], (row["megabytes"], row[key]), fontsize=6)
+    axes.set_xscale("log")
+    axes.set_xlabel("MB of weights (ours in int8: with the tokenizer)")
+    axes.set_ylabel("Tatoeba F1 (blue, green: 12 languages; gray: 112)")
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+
+
+def main() -> None:
+    """Measure ours, write the result, the page and the plot."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument(
+        "--encoder",
+        metavar="NAME=SOURCE",
+        nargs="+",
+        default=["tiny12=tiny12"],
+        help="ours: what the table calls them, and what `load_encoder` takes",
+    )
+    parser.add_argument("--part", default="report", choices=["choose", "report"])
+    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--json", action="store_true", help="end with one JSON object")
+    given = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    ours = []
+    for each in given.encoder:
+        name, _, source = each.partition("=")
+        ours += measure(name, source, given.data, given.part)
+    result = {"part": given.part, "ours": ours, "published": published()}
+    write_json(given.out, result)
+    PAGE.write_text(page(result), encoding="utf-8")
+    draw(result, PLOT)
+    print(page(result))
+    if given.json:
+        print(json.dumps({"part": given.part, "ours": ours}))
+
+
+if __name__ == "__main__":
+    main()

@@ -349,5 +349,5 @@ def test_a_process_reads_no_rows_of_others(table, tmp_path, monkeypatch):
     batches.of_process(1, 2)[3]
     sides = [rows.tolist() for side, rows, _ in read[:2]]
     assert sides == [own.tolist()] * 2 and len(read[2][0]) == 8
-    with pytest.raises(InputError, match="a batch of 16 rows, 3 processes"):
+    with pytest.raises(InputError, match="16 rows, 3 processes with 1 devices"):
         batches.of_process(0, 3)[0]

@@ -40,8 +40,9 @@ class Batches(keras.utils.PyDataset):
         identity: Hash of what decides the stream, to know it again; the guides'
             vectors count by their fingerprints.
         whole: What these batches are the rest of, if they are.
-        share: Whose rows of each batch are read: the number of a process, from 0, and
-            how many there are. What a batch holds does not depend on it.
+        share: Whose rows of each batch are read: the number of a process, from 0, how
+            many there are, and the devices of each. What the parts of all hold does
+            not depend on it.
     """
 
     dataset: str
@@ -51,7 +52,7 @@ class Batches(keras.utils.PyDataset):
     steps: int
     identity: str
     whole: "Batches | None" = None
-    share: tuple[int, int] = (0, 1)
+    share: tuple[int, int, int] = (0, 1, 1)
 
     def __len__(self) -> int:
         """Return the number of batches in a pass."""
@@ -74,7 +75,7 @@ class Batches(keras.utils.PyDataset):
         rest.whole = self  # a temporary folder lives as long as the whole
         return rest
 
-    def of_process(self, index: int, count: int) -> "Batches":
+    def of_process(self, index: int, count: int, devices: int = 1) -> "Batches":
         """Return the same batches, of which one of several processes reads its rows.
 
         Their order, their padded lengths and `group`, which counts rows of the whole
@@ -83,23 +84,25 @@ class Batches(keras.utils.PyDataset):
         Args:
             index: The process, from 0.
             count: How many there are.
+            devices: Of a process, which its rows are divided among.
         """
         part = copy.copy(self)
-        part.share, part.whole = (index, count), self
+        part.share, part.whole = (index, count, devices), self
         return part
 
     def own(self, rows: int) -> slice:
         """Return which rows of a batch of so many are those of this process.
 
         Raises:
-            InputError: The processes' shares would differ.
+            InputError: The devices' shares would differ.
         """
-        index, count = self.share
-        if rows % count:
+        index, count, devices = self.share
+        if rows % (count * devices):
             raise InputError(
-                "Every process must have as many rows of a batch. Received: a batch of "
-                f"{rows} rows, {count} processes. Choose a `batch_size` that {count} "
-                "divides, no `token_budget`, and leave smaller batches out."
+                "Every device must have as many rows of a batch. Received: a batch of "
+                f"{rows} rows, {count} processes with {devices} devices each. Choose a "
+                f"`batch_size` that {count * devices} divides, no `token_budget`, and "
+                "leave smaller batches out."
             )
         return slice(index * rows // count, (index + 1) * rows // count)
 

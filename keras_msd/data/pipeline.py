@@ -151,7 +151,7 @@ def _dataset(batches: Batches, signature: Any, pieces: int = 1) -> tf.data.Datas
     def of_process(index: int, count: int, pieces: int) -> tf.data.Dataset:
         fewer = partial(_fewer, count)
         cut = tf.nest.map_structure(fewer, signature)
-        return _dataset(batches.of_process(index, count), cut, pieces)
+        return _dataset(batches.of_process(index, count, pieces), cut, pieces)
 
     dataset.of_process = of_process
     return dataset

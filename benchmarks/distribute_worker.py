@@ -286,9 +286,11 @@ def checkpointed(given, spread, folder):
         place = given.folder / "workers", spread.process, spread.processes
         watched = msd.distribute.Workers(*place)
     with watched:
+        # JAX draws the same masks on any number of devices.
+        dropout = 0.1 if keras.backend.backend() == "jax" else 0.0
         length = given.steps, given.rows, "adamw"
         losses, _, last, _ = train(
-            given.cases, spread, folder, *length, callbacks, dropout=0.1
+            given.cases, spread, folder, *length, callbacks, dropout
         )
     if spread.process == 0:
         np.savez(given.folder / "last.npz", *last)

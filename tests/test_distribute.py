@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,10 +70,10 @@ def test_two_processes_train_as_one(bench, backend, compiled):
 def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
     bench, backend, compiled, tmp_path
 ):
-    def run(name, **options):
+    def run(name, processes=2, **options):
         where = ("--folder", tmp_path / name, "--cases", "teach_assistant")
         where += ("--steps", UPDATES)
-        return bench.start(backend, compiled, *where, processes=2, **options)
+        return bench.start(backend, compiled, *where, processes=processes, **options)
 
     bench.rows_of(run("whole"))
     kill = {1: ("--kill-at", KILLED_AT)}
@@ -83,12 +84,16 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
     assert "Worker 1 of 2" in errors and "was ended" in errors
     kept = sorted(path.name for path in (tmp_path / "killed/checkpoints").iterdir())
     assert f"update_{KILLED_AT - 1:010d}" in kept
-    again = bench.rows_of(run("killed"))
-    assert len(again[0][0]["losses"]) < UPDATES  # those behind the checkpoint
-    whole, resumed = (np.load(tmp_path / it / "last.npz") for it in ("whole", "killed"))
+    shutil.copytree(tmp_path / "killed", tmp_path / "alone")
+    for name, processes in (("killed", 2), ("alone", 1)):
+        (row,), *_ = bench.rows_of(run(name, processes))
+        assert len(row["losses"]) < UPDATES  # those behind the checkpoint
+    names = "whole", "killed", "alone"
+    whole, resumed, alone = (np.load(tmp_path / it / "last.npz") for it in names)
     assert list(whole) == list(resumed) and len(whole.files) > 5
     for name in whole:
         np.testing.assert_array_equal(whole[name], resumed[name])
+        np.testing.assert_allclose(whole[name], alone[name], atol=1e-5)
 
 
 PLAIN = """

@@ -130,11 +130,17 @@ def _wide(dtype):
 
 
 class Watch(keras.callbacks.Callback):
-    """Keeps every loss, and the weights behind the first update."""
+    """Keeps every loss, the weights behind the first update, and vectors at the end."""
 
-    def __init__(self):
+    def __init__(self, encoder):
         super().__init__()
-        self.losses, self.first = [], None
+        self.losses, self.first, self.vectors = [], None, None
+        self.encoder = encoder
+
+    def on_train_end(self, logs=None):
+        """Encode, as callbacks that score do."""
+        if self.model is not None:
+            self.vectors = self.encoder.encode(["A cat.", "Ein Hund."], progress=False)
 
     def on_train_batch_end(self, batch, logs=None):
         """Keep the loss of this update alone."""
@@ -187,7 +193,7 @@ def train(
         multiple=16,
         folder=folder / "table",
     )
-    watch = Watch()
+    watch = Watch(encoder)
     with spread.scope():
         stage = make(encoder)
         made = keras.optimizers.SGD(RATE, momentum=0.9, global_clipnorm=1e3)
@@ -206,7 +212,7 @@ def train(
         alike = same_everywhere(stage)
     moved = zip(before, watch.first or before, strict=True)
     gradient = [(old - new) / RATE for old, new in moved]
-    return watch.losses, gradient, after, alike
+    return watch.losses, gradient, after, alike, watch.vectors
 
 
 def same_everywhere(stage):
@@ -237,6 +243,7 @@ def compare(case, spread, folder, steps, batch, optimizer):
         "losses": max(abs(a - b) / abs(a) for a, b in losses),
         "first_loss": one[0][0],
         "same_weights": many[3],
+        "vectors": float(np.abs(one[4] - many[4]).max()),
     }
 
 
@@ -289,7 +296,7 @@ def checkpointed(given, spread, folder):
         # JAX draws the same masks on any number of devices.
         dropout = 0.1 if keras.backend.backend() == "jax" else 0.0
         length = given.steps, given.rows, "adamw"
-        losses, _, last, _ = train(
+        losses, _, last, *_ = train(
             given.cases, spread, folder, *length, callbacks, dropout
         )
     if spread.process == 0:

@@ -87,9 +87,8 @@ def _data_parallel() -> Distribution:
 
     process, processes, strategy = find_strategy()
     replicas = strategy.num_replicas_in_sync
-    if replicas == 1:
-        return Distribution(process, processes)
-    return Distribution(process, processes, replicas, strategy.scope)
+    scope = strategy.scope if replicas > 1 else nullcontext
+    return Distribution(process, processes, replicas, scope)
 
 
 def _of_jax() -> Distribution:
@@ -99,9 +98,8 @@ def _of_jax() -> Distribution:
         keras.distribution.initialize()
     parallel = keras.distribution.DataParallel(auto_shard_dataset=False)
     replicas = len(keras.distribution.list_devices())
-    return Distribution(
-        jax.process_index(), jax.process_count(), replicas, parallel.scope
-    )
+    scope = parallel.scope if replicas > 1 else nullcontext
+    return Distribution(jax.process_index(), jax.process_count(), replicas, scope)
 
 
 def _several_processes() -> bool:

@@ -67,7 +67,7 @@ class Run:
         self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
         self.checkpoint_minutes = checkpoint_minutes
         self.profile, self.tensorboard = profile, tensorboard
-        self.distribution, self.workers = distribution, workers or Workers(folder.path)
+        self.distribution, self.workers = distribution, workers or Workers(".")
         self._given_data = tuple(data_dirs)
 
     @cached_property

@@ -171,7 +171,10 @@ def weights(stage):
 def train(
     case, spread, folder, steps, batch, optimizer="sgd", callbacks=(), dropout=0.0
 ):
-    """Return losses, the first gradient under "sgd", and the last weights."""
+    """Return losses, the first gradient under "sgd", the last weights, and vectors.
+
+    With callbacks there is a `CollapseMonitor`, as in a run.
+    """
     make, sides = CASES[case]
     keras.utils.set_random_seed(3)
     tokenizer = msd.testing.tiny_tokenizer()
@@ -194,6 +197,9 @@ def train(
         folder=folder / "table",
     )
     watch = Watch(encoder)
+    if callbacks:
+        first, _ = getattr(batches, "batches", batches).batch(0)
+        callbacks = [msd.stages.CollapseMonitor(first, every=2), *callbacks]
     with spread.scope():
         stage = make(encoder)
         made = keras.optimizers.SGD(RATE, momentum=0.9, global_clipnorm=1e3)

@@ -5,6 +5,9 @@ from keras_msd import (
     data as data,
 )
 from keras_msd import (
+    distribute as distribute,
+)
+from keras_msd import (
     evaluate as evaluate,
 )
 from keras_msd import (

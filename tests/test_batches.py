@@ -314,3 +314,40 @@ def test_damaged_row_numbers_and_vectors_are_made_again(table, tmp_path, damage)
     np.testing.assert_array_equal(again, whole)
     np.testing.assert_array_equal(store.vectors(again), vectors)
     assert (len(guide.asked) > asked) == (len(said) == 1) == (damage == "vectors")
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_the_parts_of_all_processes_are_the_batch(table, tmp_path, processes):
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    guides = {"teacher": (store, "target")}
+    whole = PairBatches(table, WordEncoder(), guides, 16, epochs=2)
+    parts = [whole.of_process(index, processes) for index in range(processes)]
+    assert {part.identity for part in parts} == {whole.identity}
+    for index in (0, 19, 25):
+        read = [part.after(3)[index - 3] if index else part[0] for part in parts]
+        for kind in (0, 1):
+            joined = {
+                name: np.concatenate([part[kind][name] for part in read])
+                for name in read[0][kind]
+            }
+            same([joined], [whole[index][kind]])
+
+
+def test_a_process_reads_no_rows_of_others(table, tmp_path, monkeypatch):
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    batches = PairBatches(table, WordEncoder(), {"teacher": (store, "source")}, 16)
+    own = batches.stream.rows(3)[8:]
+    read = []
+    for name, holder in (("padded", PairTable), ("vectors", GuideStore)):
+        plain = getattr(holder, name)
+
+        def watched(self, *given, plain=plain):
+            read.append(given)
+            return plain(self, *given)
+
+        monkeypatch.setattr(holder, name, watched)
+    batches.of_process(1, 2)[3]
+    sides = [rows.tolist() for side, rows, _ in read[:2]]
+    assert sides == [own.tolist()] * 2 and len(read[2][0]) == 8
+    with pytest.raises(InputError, match="16 rows, 3 processes with 1 devices"):
+        batches.of_process(0, 3)[0]

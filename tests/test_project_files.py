@@ -35,6 +35,7 @@ TEXT = {"", ".html", ".ipynb", ".json", ".md", ".py", ".toml", ".tsv", ".txt", "
 
 MAY_IMPORT_TENSORFLOW = (
     "keras_msd/data/pipeline.py",
+    "keras_msd/distribute/_tensorflow.py",
     "keras_msd/export/",
     "keras_msd/models/_tensorflow.py",
     "keras_msd/recipes/stages/_tensorflow.py",

@@ -206,3 +206,14 @@ def test_regression_learns_the_order_of_its_rows():
     losses = stage.fit(dataset, shuffle=False, verbose=0).history["similarity_mse"]
     assert np.isfinite(losses).all()
     assert sts(encoder, ROWS)["spearman"] > before + 10
+
+
+def test_processes_read_their_rows_of_scored_batches():
+    rows = [(place / 20, f"one {'word ' * place}", "two") for place in range(20)]
+    encoder = tiny_encoder()
+    whole = ScoredBatches(rows, encoder, batch_size=4, epochs=2)
+    parts = [whole.of_process(index, 2)[7] for index in (0, 1)]
+    for kind in (0, 1):
+        for name, value in whole[7][kind].items():
+            joined = np.concatenate([part[kind][name] for part in parts])
+            np.testing.assert_array_equal(joined, value)

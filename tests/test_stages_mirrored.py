@@ -24,29 +24,25 @@ def one_step(x, y, rows):
     return logs | {w.path: keras.ops.convert_to_numpy(w.value) for w in stage.weights}
 
 
-def test_two_replicas_see_their_own_rows_and_add_to_the_whole_batch(tmp_path):
+def test_two_replicas_see_the_rows_of_both_and_add_to_the_whole_batch(tmp_path):
     path = tmp_path / "mirrored.npz"
     command = [sys.executable, __file__, str(path)]
     root = str(Path(keras_msd.__path__[0]).parent)
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": root})
     made = dict(np.load(path))
     x, y = batch()
-    half = ROWS // 2
-    parts = [
-        one_step(*({k: v[rows] for k, v in d.items()} for d in (x, y)), half)
-        for rows in (slice(0, half), slice(half, ROWS))
-    ]
-    for name in ("loss", "source_mse", "target_mse", "contrastive"):
-        mean = np.mean([part[name] for part in parts])
-        np.testing.assert_allclose(made[name], mean, rtol=1e-5)
-        assert np.isfinite(made[f"later_{name}"]) and made[f"later_{name}"] > 0
     whole = one_step(x, y, ROWS)
-    assert abs(whole["contrastive"] - made["contrastive"]) > 1e-3
-    np.testing.assert_allclose(whole["target_mse"], made["target_mse"], rtol=1e-5)
-    weights = [w.path for w in network().weights]
-    for name in weights:
-        mean = np.mean([part[name] for part in parts], axis=0)
-        np.testing.assert_allclose(made[name], mean, atol=1e-5, err_msg=name)
+    assert made.keys() == whole.keys() and "later_contrastive" in whole
+    half = (
+        {k: v[: ROWS // 2] for k, v in x.items()},
+        {k: v[: ROWS // 2] for k, v in y.items()},
+    )
+    alone = one_step(*half, ROWS // 2)  # so the test would see rows that are missing
+    assert abs(alone["contrastive"] - whole["contrastive"]) > 1e-3
+    for name, value in whole.items():
+        np.testing.assert_allclose(
+            made[name], value, rtol=1e-4, atol=1e-5, err_msg=name
+        )
 
 
 if __name__ == "__main__":

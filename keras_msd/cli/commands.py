@@ -184,6 +184,10 @@ def run(
     devices: Annotated[
         str | None, typer.Option(help="cpu, or a GPU's number; else what there is.")
     ] = None,
+    distribute: Annotated[
+        str | None,
+        typer.Option(help="none or data_parallel: every device of every process."),
+    ] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Share steps with other runs.")
     ] = False,
@@ -213,7 +217,7 @@ def run(
             scale=scale,
             data_dir=data,
             store_dir=store,
-            overrides=_overrides(set_) | output.given(precision=precision),
+            overrides=_overrides(set_) | _given(precision, distribute),
             share_steps=share,
             checkpoint_minutes=checkpoint_minutes,
             profile=profile,
@@ -345,6 +349,12 @@ def _use_backend(backend: str | None) -> None:
             f"--backend {backend}, after {keras.backend.backend()}. Start a new "
             "process."
         )
+
+
+def _given(precision: str | None, distribute: str | None) -> dict[str, Any]:
+    """Return what options of their own say of a recipe, by dotted key."""
+    options = {"precision": precision, "distribute.strategy": distribute}
+    return output.given(**options)
 
 
 def _overrides(texts: list[str] | None) -> dict[str, Any]:

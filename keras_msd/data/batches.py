@@ -40,6 +40,9 @@ class Batches(keras.utils.PyDataset):
         identity: Hash of what decides the stream, to know it again; the guides'
             vectors count by their fingerprints.
         whole: What these batches are the rest of, if they are.
+        share: Whose rows of each batch are read: the number of a process, from 0, how
+            many there are, and the devices of each. What the parts of all hold does
+            not depend on it.
     """
 
     dataset: str
@@ -49,6 +52,7 @@ class Batches(keras.utils.PyDataset):
     steps: int
     identity: str
     whole: "Batches | None" = None
+    share: tuple[int, int, int] = (0, 1, 1)
 
     def __len__(self) -> int:
         """Return the number of batches in a pass."""
@@ -70,6 +74,37 @@ class Batches(keras.utils.PyDataset):
         rest.position, rest.steps = self.position + count, self.steps - count
         rest.whole = self  # a temporary folder lives as long as the whole
         return rest
+
+    def of_process(self, index: int, count: int, devices: int = 1) -> "Batches":
+        """Return the same batches, of which one of several processes reads its rows.
+
+        Their order, their padded lengths and `group`, which counts rows of the whole
+        batch, stay: the parts of all processes, one after the other, are the batch.
+
+        Args:
+            index: The process, from 0.
+            count: How many there are.
+            devices: Of a process, which its rows are divided among.
+        """
+        part = copy.copy(self)
+        part.share, part.whole = (index, count, devices), self
+        return part
+
+    def own(self, rows: int) -> slice:
+        """Return which rows of a batch of so many are those of this process.
+
+        Raises:
+            InputError: The devices' shares would differ.
+        """
+        index, count, devices = self.share
+        if rows % (count * devices):
+            raise InputError(
+                "Every device must have as many rows of a batch. Received: a batch of "
+                f"{rows} rows, {count} processes with {devices} devices each. Choose a "
+                f"`batch_size` that {count * devices} divides, no `token_budget`, and "
+                "leave smaller batches out."
+            )
+        return slice(index * rows // count, (index + 1) * rows // count)
 
     def on_epoch_begin(self) -> None:
         """Refuse what Keras cannot do.
@@ -227,17 +262,18 @@ class PairBatches(Batches):
     def batch(self, position: int) -> Batch:
         """Return the batch at any place of the stream; no state changes."""
         rows = self.stream.rows(position)
+        own = self.own(len(rows))
         x = {}
         for side in SIDES:
             longest = int(self.table.lengths(side, rows).max())
             length = padded_length(longest, self.max_length, self.multiple)
-            ids, mask = self.table.padded(side, rows, length)
+            ids, mask = self.table.padded(side, rows[own], length)
             x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
         groups = self.table.groups(rows)
         _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-        x["group"] = first[inverse].astype(np.int32)
+        x["group"] = first[inverse[own]].astype(np.int32)
         y = {
-            name: store.vectors(where[rows])
+            name: store.vectors(where[rows[own]])
             for name, (store, where) in self._guides.items()
         }
         return x, y

@@ -2,8 +2,8 @@
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.scored import InferenceBatches, RowBatches, ScoredBatches
 from keras_msd.data.text_table import SIDES
 
-AHEAD = 2  # batches; the work for one is short against a training step
+AHEAD = 4  # batches; the work for one is short against a training step
 
 P = ParamSpec("P")
 B = TypeVar("B", bound=Batches)
@@ -118,15 +118,28 @@ def _sides(rows: int | None) -> dict[str, tf.TensorSpec]:
     }
 
 
-def _dataset(batches: Batches, signature: Any) -> tf.data.Dataset:
-    # TensorFlow never lets go of a generator. Batches hold stores and encoders, which
-    # must live no longer than the dataset: it alone has a reference that counts.
+def _dataset(batches: Batches, signature: Any, pieces: int = 1) -> tf.data.Dataset:
+    """Return the batches of a pass, each cut into so many of equal size."""
+    # TensorFlow may keep a function for longer than its dataset. Batches hold stores
+    # and encoders, which must not: the dataset alone has a reference that counts.
     source = weakref.ref(batches)
-    dataset = tf.data.Dataset.from_generator(
-        lambda: _one_pass(source()), output_signature=signature
-    )
-    known = tf.data.experimental.assert_cardinality(len(batches))
-    dataset = dataset.apply(known).prefetch(AHEAD)
+    specs = tf.nest.flatten(signature)
+
+    def read(index: Any) -> list[Any]:
+        return _numbered(source(), int(index))
+
+    def batch(index: Any) -> Any:
+        values = tf.numpy_function(read, [index], [spec.dtype for spec in specs])
+        for value, spec in zip(values, specs, strict=True):
+            value.set_shape(spec.shape)
+        return tf.nest.pack_sequence_as(signature, values)
+
+    # In order and one at a time: neighbours share what was sorted for both.
+    dataset = tf.data.Dataset.range(len(batches)).map(batch)
+    if pieces > 1:
+        cut = partial(_cut, pieces)
+        dataset = dataset.map(lambda *both: tf.nest.map_structure(cut, both)).unbatch()
+    dataset = dataset.prefetch(AHEAD * pieces)
     # Nothing here is left to be tuned, and TensorFlow's tuner, which sleeps twice as
     # long each time, now and then misses the end of a pass, which then waits for it.
     options = tf.data.Options()
@@ -134,13 +147,34 @@ def _dataset(batches: Batches, signature: Any) -> tf.data.Dataset:
     dataset = dataset.with_options(options)
     dataset.batches, dataset.identity = batches, batches.identity
     dataset.after = lambda count: _dataset(batches.after(count), signature)
+
+    def of_process(index: int, count: int, pieces: int) -> tf.data.Dataset:
+        fewer = partial(_fewer, count)
+        cut = tf.nest.map_structure(fewer, signature)
+        return _dataset(batches.of_process(index, count, pieces), cut, pieces)
+
+    dataset.of_process = of_process
     return dataset
 
 
-def _one_pass(batches: Any) -> Iterator[Any]:
-    last = len(batches) - 1
-    for index in range(last + 1):
-        batch = batches[index]
-        if index == last:  # `fit` stops asking here: nothing runs after this batch
-            batches.on_epoch_end()
-        yield batch
+def _numbered(batches: Any, index: int) -> list[Any]:
+    """Return the arrays of batch `index` of a pass, in TensorFlow's order."""
+    batch = batches[index]
+    if index == len(batches) - 1:  # `fit` stops asking here
+        batches.on_epoch_end()
+    return tf.nest.flatten(batch)
+
+
+def _fewer(count: int, spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Return the shape and type of what one of several processes reads of a batch."""
+    rows, *rest = spec.shape
+    return tf.TensorSpec((rows and rows // count, *rest), spec.dtype)
+
+
+def _cut(pieces: int, value: tf.Tensor) -> tf.Tensor:
+    """Cut the rows of a batch into equal parts, `(pieces, rows / pieces, ...)`."""
+    rows, *rest = value.shape
+    sizes = tf.shape(value)
+    each = rows // pieces if rows else -1
+    lengths = [sizes[place] if it is None else it for place, it in enumerate(rest, 1)]
+    return tf.reshape(value, [pieces, each, *lengths])

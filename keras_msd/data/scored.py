@@ -167,12 +167,13 @@ class RowBatches(Batches):
     def batch(self, position: int) -> Batch:
         """Return the batch at any place of the pass; no state changes."""
         rows = self.rows(position)
+        own = self.own(len(rows))
         x: dict[str, np.ndarray] = {}
         for side, ids in self._ids.items():
             texts = [ids[row] for row in rows]
             padded = pad_batch(texts, self._pad_id, self.max_length, self.multiple)
-            x |= {f"{side}_{part}": values for part, values in padded.items()}
-        return x, {self.target: self.values[rows]}
+            x |= {f"{side}_{part}": values[own] for part, values in padded.items()}
+        return x, {self.target: self.values[rows[own]]}
 
 
 class ScoredBatches(RowBatches):

@@ -4,10 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_msd.checks import InputError
+from keras_msd.distribute import _tensorflow as replicas
+from keras_msd.stages import cached_gradients as cached
 from keras_msd.stages.cached_gradients import (
+    SIDES,
     float32,
     join,
     random_states,
@@ -25,10 +29,36 @@ def make_deterministic() -> None:
 class TensorFlowStep:
     """Mix-in with the steps that `fit` and `evaluate` run under TensorFlow.
 
-    Under `tf.distribute` every replica sees its own share of the batch. A Keras loss
-    divides its mean by the number of replicas, so that the summed gradients are those
-    of the whole batch; what is logged is multiplied back.
+    Under `tf.distribute` every replica embeds its own share of the batch, and computes
+    the loss of the whole. A Keras loss divides its mean by the number of replicas, so
+    that the summed gradients are those of the whole batch; what is logged is
+    multiplied back.
     """
+
+    @property
+    def process(self) -> tuple[int, int]:
+        """The number of this process, from 0, and how many train the stage."""
+        return replicas.process_of(self)
+
+    def own_batches(self, batches: Any) -> Any:
+        """Return a dataset of ours with the rows of this process alone."""
+        return replicas.own_batches(self, batches)
+
+    def numbers(self, variable: Any) -> np.ndarray:
+        """Return the value of a variable."""
+        return replicas.local_numbers(self, variable)
+
+    def build_optimizer(self) -> None:
+        """Make the optimizer's variables."""
+        replicas.build_optimizer(self)
+
+    def whole_batch(self, parts: Any) -> Any:
+        """Return nested rows of this replica as those of the whole batch."""
+        return replicas.whole_batch(parts)
+
+    def divided(self, loss: Any, value: Any) -> Any:
+        """Return a loss of the whole batch as this replica's share of it."""
+        return replicas.divided(loss, value)
 
     def make_train_function(self: Any, force: bool = False) -> None:
         """Make the function that `fit` calls, once the optimizer has its variables.
@@ -45,10 +75,22 @@ class TensorFlowStep:
                     f"{self.distribute_strategy.num_replicas_in_sync}. Leave "
                     "`skip_bad_batches` out."
                 )
-        if not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
-        super().make_train_function(force)  # type: ignore[misc]
+        self.build_optimizer()
+        if not replicas.several(self):
+            super().make_train_function(force)  # type: ignore[misc]
+        elif self.train_function is None or force:
+            self.train_function = replicas.function_of(self, self.train_step)
+
+    def make_test_function(self: Any, force: bool = False) -> None:
+        """Make the function that `evaluate` calls."""
+        if not replicas.several(self):
+            super().make_test_function(force)  # type: ignore[misc]
+        elif self.test_function is None or force:
+            self.test_function = replicas.function_of(self, self.test_step)
+
+    def _maybe_symbolic_build(self, *given: Any, **options: Any) -> None:
+        if not replicas.several(self):  # a stage is built, and no batch is looked at
+            super()._maybe_symbolic_build(*given, **options)  # type: ignore[misc]
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
@@ -97,7 +139,7 @@ class TensorFlowStep:
         embedded = tf.map_fn(
             lambda rows: float32(self.both_sides(rows, training)),
             parts,
-            fn_output_signature={"source": tf.float32, "target": tf.float32},
+            fn_output_signature=dict.fromkeys(SIDES, tf.as_dtype(cached.LOSS_DTYPE)),
             parallel_iterations=1,
         )
         return join(embedded, count)
@@ -164,6 +206,9 @@ class TensorFlowStep:
         Across replicas, where `merge_call` goes, nothing is summed. An optimizer that
         scales the loss must not be called there.
         """
+        if replicas.several(self):
+            replicas.apply_sum(self.optimizer, pairs)
+            return
 
         def apply() -> None:
             self.optimizer.apply_gradients(pairs)

@@ -13,47 +13,11 @@ from keras_msd.checks import InputError, at_least, nearest, one_of
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.models.network import use_xla
-from keras_msd.stages.cached_gradients import (
-    INPUTS,
-    SIDES,
-    CachedGradients,
-    check_chunks,
-)
+from keras_msd.stages.cached_gradients import INPUTS, SIDES, check_chunks
 from keras_msd.stages.checkpoint import Checkpoint
-from keras_msd.stages.precision import FiniteLoss, all_finite
+from keras_msd.stages.precision import FiniteLoss
 
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
-
-
-class _OneDevice(CachedGradients):
-    def undivided(self, value: Any) -> Any:
-        return value
-
-    def train_step(self: Any, *given: Any) -> Any:
-        """Update the encoder on one batch; where the stage says so, skip a bad one."""
-        found = super().train_step(*given)  # type: ignore[misc]
-        return found if self.bad_batches is None else self._good(given[0], *found)
-
-    def _good(self: Any, old: Any, logs: Any, new: Any) -> tuple[Any, Any]:
-        """Return logs and state of JAX: the old one where the new is not finite."""
-        trained, fixed, optimizer, means = new
-        floats = [it for it in (*trained, *optimizer) if "float" in str(it.dtype)]
-        good = all_finite([logs["loss"], *floats])
-
-        def either(place: int) -> list[Any]:
-            pairs = zip(new[place], old[place], strict=True)
-            return [ops.where(good, one, other) for one, other in pairs]
-
-        place = [it is self.bad_batches for it in self.non_trainable_variables].index(
-            True
-        )
-        fixed = list(fixed)
-        fixed[place] = fixed[place] + 1 - ops.cast(good, fixed[place].dtype)
-        means = either(3)
-        pairs = zip(self.metrics_variables, means, strict=True)
-        with keras.StatelessScope(list(pairs)):
-            logs = self.get_metrics_result() | {"bad_batches": fixed[place]}
-        return logs, (either(0), fixed, either(2), means)
 
 
 def _step() -> Any:
@@ -61,7 +25,9 @@ def _step() -> Any:
         from keras_msd.stages._tensorflow import TensorFlowStep
 
         return TensorFlowStep
-    return _OneDevice
+    from keras_msd.stages.step import PlainStep
+
+    return PlainStep
 
 
 class LossTerm(NamedTuple):
@@ -257,7 +223,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             goals = goals[0] if len(goals) == 1 else goals
             if term.grouped:
                 goals = goals, self.group(x, f"the term `{name}`")
-            terms[name] = term.loss(goals, both)
+            terms[name] = self.divided(term.loss, term.loss(goals, both))
         return terms
 
     def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
@@ -355,7 +321,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     def _fit(self, *arguments: Any, **options: Any) -> Any:
         given = inspect.signature(super().fit).bind_partial(*arguments, **options)
         others = given.arguments.get("callbacks")
-        first = FiniteLoss(given.arguments.get("x"))
+        x = given.arguments.get("x")
+        first = FiniteLoss(x)
+        own = given.arguments["x"] = self.own_batches(x)
+        if updates := getattr(own, "updates", None):  # not the parts of replicas
+            given.arguments.setdefault("steps_per_epoch", updates)
         if isinstance(others, keras.callbacks.CallbackList):
             first.set_model(self)
             others.callbacks.insert(0, first)
@@ -415,6 +385,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 "with a third part. Give `(x, y)`."
             )
         self._check_targets(y, y_pred)
+        x, y, y_pred = self.whole_batch((x, y, y_pred))
         terms = self.loss_terms(x, y, y_pred)
         total = 0.0
         for name in self.terms:

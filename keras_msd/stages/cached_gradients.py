@@ -3,10 +3,12 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_msd.checks import InputError
 
+LOSS_DTYPE = "float32"
 SIDES = ("source", "target")
 INPUTS = (
     "source_token_ids",
@@ -29,7 +31,8 @@ class CachedGradients:
     the first. So with dropout 0 the gradients are those of the whole batch to rounding,
     and otherwise those of the whole batch with the masks that were drawn.
 
-    Under TensorFlow the training step runs both passes; see `TensorFlowStep`. Under JAX
+    On several devices each has so many rows of a chunk. Under TensorFlow the training
+    step runs both passes; see `TensorFlowStep`. Under JAX
     differentiation does: a chunk is a checkpoint, computed anew in the backward pass.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
@@ -64,11 +67,17 @@ class CachedGradients:
                 embedded = float32(self.both_sides(rows, training))
             return [scope.get_current_value(state) for state in states], embedded
 
-        parts, count = split(x, self.chunk_size)
+        order = _dealt(len(x[INPUTS[0]]), self.chunk_size)
+        dealt = {name: ops.take(x[name], order, axis=0) for name in INPUTS}
+        parts, count = split(dealt, self.chunk_size * _devices())
+        parts = {name: _spread(part) for name, part in parts.items()}
         drawn, embedded = ops.scan(embed, [state.value for state in states], parts)
         for state, value in zip(states, drawn, strict=True):
             state.assign(value)
-        return join(embedded, count)
+        joined = join(embedded, count).items()
+        return {
+            side: ops.take(rows, np.argsort(order), axis=0) for side, rows in joined
+        }
 
 
 class _OwnValues(keras.layers.Layer):
@@ -95,6 +104,32 @@ def check_chunks(network: Any) -> None:
                 f"batch. Received: `{layer.name}`, which has {what}. Freeze or remove "
                 "it, or leave `chunk_size` out."
             )
+
+
+def _devices() -> int:
+    """Return on how many devices JAX has the rows of a batch."""
+    distribution = keras.distribution.distribution()
+    return int(np.prod(distribution.device_mesh.shape)) if distribution else 1
+
+
+def _dealt(count: int, chunk_size: int) -> np.ndarray:
+    """Return the rows of a batch in the order in which chunks take them.
+
+    A device has neighbouring rows, and each chunk `chunk_size` rows of every device.
+    """
+    rows = np.arange(count).reshape(_devices(), -1)
+    cuts = range(chunk_size, rows.shape[1], chunk_size)
+    return np.concatenate([part.ravel() for part in np.split(rows, cuts, axis=1)])
+
+
+def _spread(part: Any) -> Any:
+    """Return chunks, `(chunks, rows, length)`, the rows of each on all devices."""
+    distribution = keras.distribution.distribution()
+    if distribution is None or part.shape[1] % _devices():
+        return part
+    axes = [None, distribution.batch_dim_name, None]
+    layout = keras.distribution.TensorLayout(axes, distribution.device_mesh)
+    return keras.distribution.distribute_tensor(part, layout)
 
 
 def random_states(network: Any) -> list[Any]:
@@ -146,4 +181,4 @@ def join(chunks: dict[str, Any], count: Any) -> dict[str, Any]:
 
 def float32(embeddings: dict[str, Any]) -> dict[str, Any]:
     """Return embeddings in the dtype that losses compute in."""
-    return {side: ops.cast(value, "float32") for side, value in embeddings.items()}
+    return {side: ops.cast(value, LOSS_DTYPE) for side, value in embeddings.items()}

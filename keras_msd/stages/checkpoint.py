@@ -39,6 +39,10 @@ class Checkpoint(keras.callbacks.Callback):
     `PairBatches` with `epochs`, `scored_dataset`, `inference_dataset` or their like.
     The last two checkpoints are kept; remove the folder to begin anew.
 
+    Of several processes the first writes checkpoints and all read them, in a folder
+    that all of them see; any number of processes and devices goes on from there. A
+    signal to another process than the first ends it behind its update, unsaved.
+
     Args:
         folder: Where checkpoints are kept, those of this training alone.
         minutes: Time between two of them.
@@ -144,9 +148,11 @@ class Checkpoint(keras.callbacks.Callback):
                 self._save()
 
     def _save(self) -> None:
+        if self.model.process[0]:  # all have the same; one writes it
+            return
         now = time.monotonic()
         arrays = {
-            name: np.asarray(keras.ops.convert_to_numpy(variable.value))
+            name: self.model.numbers(variable)
             for name, variable in stage_variables(self.model)
         }
         if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -211,8 +217,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _check(
         self, path: Path, facts: dict[str, Any], arrays: Any, stage: Any
     ) -> None:
-        if not stage.optimizer.built:
-            stage.optimizer.build(stage.trainable_variables)
+        stage.build_optimizer()
         shapes = {name: list(v.shape) for name, v in stage_variables(stage)}
         now = self._identity | {"variables": shapes}
         then = {name: facts.get(name) for name in self._identity}

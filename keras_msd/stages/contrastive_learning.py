@@ -17,7 +17,7 @@ class ContrastiveLearning(Stage):
 
     `kd_weight * (mse(source, teacher) + mse(target, teacher)) + contrastive_weight *
     contrastive`. In-batch terms need batches of a sentence count, not of a token
-    budget; on several replicas each sees only its own rows.
+    budget.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.

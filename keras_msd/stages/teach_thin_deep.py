@@ -34,7 +34,7 @@ class TeachThinDeep(Stage):
 
     The encoder is trained in place; `trained_encoder` returns it, for
     "distillation_first" the merged one. In-batch terms need batches of a sentence
-    count, not of a token budget; on several replicas each sees only its own rows.
+    count, not of a token budget.
 
     Targets: `teacher_source` and `teacher_target` `(n, teacher_dim)`, vectors of the
         source side and of the translation; none where only `ams` has a weight.

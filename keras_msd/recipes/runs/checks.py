@@ -64,6 +64,8 @@ def facts(run: Run) -> dict[str, Any]:
         run is scored and its regression trained on, by their paths in the data folder.
     """
     machine = {"code": code_digest(PLAN), "computes_in": run.precision} | environment()
+    if run.recipe.distribute.strategy != "none":
+        del machine["devices"]  # it goes on with another number of them
     if run.recipe.data.kind == "made":
         return machine | {"files": {}}
     files = run.evaluation_files()

@@ -12,6 +12,8 @@ import numpy as np
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs
 from keras_msd.data.text_table import TextTable
+from keras_msd.distribute.strategy import Distribution
+from keras_msd.distribute.workers import Workers
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest
 from keras_msd.recipes.runs.parallel_files import (
@@ -46,6 +48,8 @@ class Run:
         checkpoint_minutes: Time between two checkpoints of a stage.
         profile: Whether stages say what their time went into.
         tensorboard: Whether stages write events for TensorBoard.
+        distribution: What stages are spread over.
+        workers: The processes that take part.
     """
 
     def __init__(
@@ -57,10 +61,13 @@ class Run:
         checkpoint_minutes: float = 5.0,
         profile: bool = False,
         tensorboard: bool = False,
+        distribution: Distribution = Distribution(),  # noqa: B008
+        workers: Workers | None = None,
     ) -> None:
         self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
         self.checkpoint_minutes = checkpoint_minutes
         self.profile, self.tensorboard = profile, tensorboard
+        self.distribution, self.workers = distribution, workers or Workers(".")
         self._given_data = tuple(data_dirs)
 
     @cached_property

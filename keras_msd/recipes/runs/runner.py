@@ -18,10 +18,11 @@ from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.recipes.schema.recipe import Recipe
 
 if TYPE_CHECKING:
+    from keras_msd.recipes.runs.run import Run
     from keras_msd.recipes.steps.plan import Step
 
 Records = Mapping[str, dict[str, Any]]
-RESULTS, ERRORS = "results.json", "errors"
+RESULTS, ERRORS, WORKERS = "results.json", "errors", ".workers"
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
 
@@ -44,6 +45,10 @@ def run(
     The same recipe on the same machine leaves the same bytes, however often the run was
     stopped. For that, TensorFlow's kernels are deterministic from here on, and every
     step sets Keras' random state.
+
+    With `distribute.strategy` "data_parallel" stages are spread over all devices. Where
+    there are several processes, all call this with the same arguments and folders on a
+    disk that they share: the first does every step, the others take part in stages.
 
     Args:
         name_or_path: A recipe's name, or the path of a TOML file.
@@ -91,16 +96,46 @@ def run(
             "tensorboard=True, and it is not installed. Install it, or look at "
             "history.csv in the folders of the stages."
         )
-    from keras_msd.recipes.runs.checks import check, check_stages, facts
+    from keras_msd.distribute.strategy import distribution
+    from keras_msd.distribute.workers import Workers
+    from keras_msd.recipes.runs.following import follow
     from keras_msd.recipes.runs.run import Run, default_store_dir
-    from keras_msd.recipes.steps.plan import make_deterministic, perform, plan
+    from keras_msd.recipes.steps.plan import make_deterministic
 
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
     folder = RunFolder(where, recipe, repair)
     data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
     store = Path(store_dir or default_store_dir())
-    options = checkpoint_minutes, profile, tensorboard
-    work = Run(recipe, folder, [Path(it) for it in data], store, *options)
+    spread = distribution(recipe.distribute.strategy)
+    if profile and spread.replicas > 1:
+        raise InputError(
+            "The parts of an update are measured on one device. Received: "
+            f"profile=True, {spread.replicas} devices. Leave one of both out."
+        )
+    workers = Workers(where / WORKERS, spread.process, spread.processes)
+    work = Run(
+        recipe,
+        folder,
+        [Path(it) for it in data],
+        store,
+        checkpoint_minutes,
+        profile,
+        tensorboard and workers.first,
+        spread,
+        workers,
+    )
+    with workers:
+        make_deterministic()
+        return _led(work, share_steps) if workers.first else follow(work)
+
+
+def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
+    """Do every step that is not done, with the other processes if there are any."""
+    from keras_msd.recipes.runs.checks import check, check_stages, facts
+    from keras_msd.recipes.runs.following import ENDED, RESULT
+    from keras_msd.recipes.steps.plan import perform, plan
+
+    recipe, folder, where = work.recipe, work.folder, work.folder.path
     do: Callable[[Step], dict[str, Any]] = partial(perform, work)
     if share_steps:
         from keras_msd.recipes.steps.shared import SharedSteps
@@ -110,7 +145,6 @@ def run(
     with locked(where):
         clear_leftovers(where)
         folder.claim(facts(work))
-        make_deterministic()
         steps, records = plan(work), {}
         written = time.monotonic()
         for number, step in enumerate(steps, 1):
@@ -121,7 +155,11 @@ def run(
             if step.row and time.monotonic() - written > WATCHED_S:
                 _written(recipe, where, steps[:number], records)
                 written = time.monotonic()
-        return _written(recipe, where, steps, records)
+        result = _written(recipe, where, steps, records)
+    if work.distribution.processes > 1:
+        write_json(work.workers.folder / RESULT, result)
+        work.workers.say(ENDED)
+    return result
 
 
 def _written(

@@ -308,6 +308,17 @@ class TrimSettings(Settings):
     min_count: Count = 1
 
 
+class DistributeSettings(Settings):
+    """`[distribute]`: what a stage is spread over, see `distribute.distribution`.
+
+    "none" is one device. With "data_parallel" every device has an equal share of the
+    rows of each batch, so that `batch_size` is a multiple of their number; it is that
+    of the whole batch, and the loss is the same on any number of them.
+    """
+
+    strategy: Literal["none", "data_parallel"] = "none"
+
+
 class Recipe(Settings):
     """One experiment at one scale, as `load_recipe` gives it.
 
@@ -318,6 +329,10 @@ class Recipe(Settings):
 
     recipe: About
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    # Not said where it is as before: results know their settings by a hash.
+    distribute: DistributeSettings = Field(
+        default=DistributeSettings(), exclude_if=lambda it: it.strategy == "none"
+    )
     teacher: TeacherSettings
     data: DataSettings
     tokenizer: TokenizerSettings
@@ -395,6 +410,13 @@ class Recipe(Settings):
             used = [student.stage(kind.name, settings) for student in students]
         for each in used:
             budget = getattr(each, "token_budget", None)
+            if budget and not each.skip and self.distribute.strategy != "none":
+                raise ValueError(
+                    f"`stages.{kind.name}.token_budget` has batches of any number of "
+                    "pairs, which devices cannot share equally; received "
+                    f'{budget} with `distribute.strategy = "{self.distribute.strategy}'
+                    '"`. Leave one of both out'
+                )
             if budget and not each.skip and (terms := kind.compared(each)):
                 raise ValueError(
                     f"`stages.{kind.name}.token_budget` is for stages whose terms each "

@@ -34,7 +34,8 @@ def _reads(given: Mapping[str, Any]) -> Reads:
         files = partial(loaded(kind.files), settings=settings)
     elif getattr(settings, "scored", None):
         files = Run.evaluation_files
-    sections = ("data", "teacher", "evaluate") if files else ("data", "teacher")
+    sections: tuple[str, ...] = ("data", "teacher", "distribute")
+    sections += ("evaluate",) if files else ()
     return Reads(
         sections=sections,
         steps=("pairs", "tokenizer"),
@@ -78,8 +79,8 @@ def fit(
         is to be said of the data, and what the stage's scores on its way lead to.
 
     Raises:
-        InputError: The settings are of another stage, or do not fit the data; the loss
-            is not finite.
+        InputError: The settings are of another stage, or do not fit the data or the
+            number of devices; the loss is not finite.
     """
     kind = STAGE_KINDS[name]
     known: type[Any] = kind.settings
@@ -88,16 +89,24 @@ def fit(
             f"The stage `{name}` has settings of the class {known.__name__}. "
             f"Received: {type(settings).__name__}. Take them from the recipe."
         )
+    spread = run.distribution
+    _check_shares(name, settings, spread.replicas)
     with computing_in(precision):
         encoder = run.encoder(start)
-    for layer in settings.frozen:
-        encoder.model.get_layer(layer).trainable = False
     work = Fit(run, name, settings, encoder, assistant, reduction)
     data = loaded(kind.data)(work)
-    stage = _stage(kind, work)
     steps = updates(name, settings, data.cut.steps)
     epochs = next(some for some in count(1) if data.cut.steps(some) >= steps)
-    stage.compile(optimizer=stage_optimizer(settings, steps))
+    batches = data.batches(epochs)
+    run.workers.meet(step)  # the others come once this is on disk
+    if spread.replicas > 1:  # all make its weights together
+        with spread.scope(), computing_in(precision):
+            work = work._replace(encoder=run.encoder(start))
+    for layer in settings.frozen:
+        work.encoder.model.get_layer(layer).trainable = False
+    with spread.scope():
+        stage = _stage(kind, work)
+        stage.compile(optimizer=stage_optimizer(settings, steps))
     events = None
     if run.tensorboard:
         from keras_msd.recipes.stages._tensorflow import EventFile
@@ -105,8 +114,8 @@ def fit(
         events = EventFile(run.folder.path / EVENTS / step)
     history = History(steps, folder / "history.csv", step, data.cut.drawn, events)
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
-    checkpoint = Checkpoint(folder / UNFINISHED, run.checkpoint_minutes)
-    batches = data.batches(epochs)
+    unfinished = run.folder.step(step) / UNFINISHED  # `folder` is a worker's own
+    checkpoint = Checkpoint(unfinished, run.checkpoint_minutes)
     monitor = _monitor(batches, settings)
     others = [it for it in (watch, monitor) if it]
     repair = (
@@ -116,7 +125,8 @@ def fit(
         f"{settings.learning_rate}, or `.warmup` it is another run: give another "
         "`out_dir`."
     )
-    with explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError):
+    said = explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError)
+    with said, spread.scope():
         stage.fit(
             batches,
             steps_per_epoch=steps,
@@ -136,6 +146,15 @@ def fit(
     rows = data.cut.drawn(history.done)
     done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
     return {**done, **data.facts, **results}
+
+
+def _check_shares(name: str, settings: TrainingSettings, replicas: int) -> None:
+    if settings.batch_size % replicas:
+        raise InputError(
+            f"`stages.{name}.batch_size` must be a multiple of the number of devices. "
+            f"Received: {settings.batch_size}, {replicas} devices. Change it, or take "
+            "fewer devices."
+        )
 
 
 def _monitor(batches: Any, settings: TrainingSettings) -> CollapseMonitor | None:

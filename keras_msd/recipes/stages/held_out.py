@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from keras_msd.checks import InputError
 from keras_msd.evaluate.halves import CHOOSE
 from keras_msd.evaluate.held_out import held_out_files, read_held_out
 from keras_msd.evaluate.translations import retrieval_languages
@@ -37,6 +38,12 @@ class TranslationScores(DevelopmentScores):
     """
 
     def __init__(self, fit: Fit, history: dict[str, Any]) -> None:
+        if fit.settings.minutes and fit.run.distribution.processes > 1:
+            raise InputError(
+                "Clocks of several processes would end a stage at different updates. "
+                f"Received: `stages.{fit.name}.minutes` = {fit.settings.minutes}. "
+                "Give it `steps` or `patience` instead."
+            )
         pairs = read_held_out(_folder(fit.run), list(fit.run.recipe.data.languages))
 
         def score(encoder: Any) -> dict[str, Any]:

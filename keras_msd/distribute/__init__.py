@@ -1,0 +1,5 @@
+"""One training on several devices and machines."""
+
+from keras_msd.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

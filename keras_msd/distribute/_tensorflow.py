@@ -1,0 +1,227 @@
+"""All that Keras does not do by itself under `tf.distribute`, in one place.
+
+Keras 3 cannot fit a model on several workers (keras#20585): it looks at a first batch
+to build the model, and takes the mean of numbers as if they had rows. Its losses see
+the rows of one replica, and its optimizers clip the gradients of a replica before
+they are added up.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_msd.checks import InputError
+
+TASKS = ("chief", "worker")
+Task = tuple[str, int]
+
+
+def find_strategy() -> tuple[int, int, Any]:
+    """Return the number of this process, how many there are, and TensorFlow's strategy.
+
+    Raises:
+        InputError: `TF_CONFIG` has other tasks than a chief and workers.
+    """
+    own, tasks = _tasks()
+    if len(tasks) > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        return tasks.index(own), len(tasks), strategy
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    names = [device.name for device in devices]
+    return 0, 1, tf.distribute.MirroredStrategy(names)
+
+
+def _tasks() -> tuple[Task, list[Task]]:
+    """Return the task of this process, and those of all in order; none without any."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    cluster = config.get("cluster", {})
+    if unknown := sorted(cluster.keys() - {*TASKS}):
+        raise InputError(
+            "`TF_CONFIG` must have tasks `chief` and `worker` alone. Received: "
+            f"{', '.join(unknown)}. Leave them out of its cluster."
+        )
+    tasks = [(kind, i) for kind in TASKS for i, _ in enumerate(cluster.get(kind, ()))]
+    own = config.get("task", {"type": "", "index": 0})
+    return (own["type"], int(own["index"])), tasks
+
+
+def several(model: Any) -> bool:
+    """Tell whether a model is trained on several replicas."""
+    return model.distribute_strategy.num_replicas_in_sync > 1
+
+
+def process_of(model: Any) -> tuple[int, int]:
+    """Return the number of the process that trains a model, and how many there are."""
+    workers = tf.distribute.MultiWorkerMirroredStrategy
+    if not isinstance(model.distribute_strategy, workers):
+        return 0, 1
+    own, tasks = _tasks()
+    return tasks.index(own), len(tasks)
+
+
+def own_batches(model: Any, dataset: Any) -> Any:
+    """Return a dataset of ours as the one whose rows this process reads.
+
+    In a single process TensorFlow cuts each batch for its replicas.
+    """
+    process, processes = process_of(model)
+    if processes == 1 or not hasattr(dataset, "of_process"):
+        return dataset
+    strategy = model.distribute_strategy
+    each = strategy.num_replicas_in_sync // processes
+    own = dataset.of_process(process, processes, each)
+    spread = strategy.distribute_datasets_from_function(lambda context: own)
+    spread.own, spread.updates = own, len(dataset)  # `own` lives as long
+    return spread
+
+
+def function_of(model: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what `fit` or `evaluate` calls with an iterator, on several replicas.
+
+    Args:
+        model: What is trained.
+        step: From the data of one replica to logs, which are those of the whole batch.
+
+    Raises:
+        InputError: The model was compiled with `jit_compile` or `steps_per_execution`.
+    """
+    if model.jit_compile or model.steps_per_execution > 1:
+        raise InputError(
+            "On several replicas TensorFlow runs one update at a time, and not under "
+            f"XLA. Received: jit_compile={model.jit_compile}, steps_per_execution="
+            f"{model.steps_per_execution}. Leave both out of `compile`."
+        )
+    strategy = model.distribute_strategy
+
+    def on_data(data: Any) -> Any:
+        logs = strategy.run(step, args=(data,))
+        first = {}
+        for name, value in logs.items():
+            first[name] = strategy.experimental_local_results(value)[0]
+        return first
+
+    def on_next(iterator: Any) -> Any:
+        return on_data(iterator.get_next())
+
+    # The first is traced for the shapes that any batch may have: a trace for a single
+    # shape may round otherwise, and training that goes on would differ in a last bit.
+    of_next, of_data = on_next, on_data
+    if not model.run_eagerly:
+        of_next, of_data = (
+            tf.function(it, autograph=False, reduce_retracing=True)
+            for it in (on_next, on_data)
+        )
+    known = tf.data.Iterator, tf.distribute.DistributedIterator
+    return lambda it: of_next(it) if isinstance(it, known) else of_data(next(it))
+
+
+def whole_batch(parts: Any) -> Any:
+    """Return nested tensors with the rows of all replicas, in order.
+
+    Every replica computes the same loss from them, divided by their number, and the
+    gradients of all are added up. Of a row's gradient each replica has that share; the
+    replica that owns the row keeps it for all of them.
+    """
+    context = tf.distribute.get_replica_context()
+    replicas = context.num_replicas_in_sync
+    if replicas == 1:
+        return parts
+    count = tf.shape(tf.nest.flatten(parts)[0])[0]
+    place = _place(context, count)
+
+    @tf.custom_gradient
+    def whole(own: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            share = upstream[place[0] : place[0] + count]
+            return tf.cast(replicas, share.dtype) * share
+
+        return _gathered(context, own, place), gradient
+
+    return tf.nest.map_structure(whole, parts)
+
+
+def _place(context: Any, count: Any) -> Any:
+    """Return how many rows other replicas have before and behind those of this one."""
+    own = tf.one_hot(context.replica_id_in_sync_group, context.num_replicas_in_sync)
+    counts = _added(context, tf.cast(own, count.dtype) * count)
+    before = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
+    return before, tf.reduce_sum(counts) - before - count
+
+
+def _gathered(context: Any, own: Any, place: Any) -> Any:
+    """Return the rows of all replicas, in order.
+
+    Zeros are added to them: `all_gather` does not go on one device of several workers.
+    """
+    rest = [[0, 0]] * (len(own.shape) - 1)
+    return _added(context, tf.pad(own, [place, *rest]))
+
+
+def _added(context: Any, value: Any) -> Any:
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+
+def divided(loss: Any, value: Any) -> Any:
+    """Return a loss of the whole batch as one replica's share of it.
+
+    Keras divides means by the number of replicas, and sums by nothing.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    return value / replicas if getattr(loss, "reduction", "") == "sum" else value
+
+
+def apply_sum(optimizer: Any, pairs: list[tuple[Any, Any]]) -> None:
+    """Update weights, in each replica, by the sum of the gradients of all.
+
+    Args:
+        optimizer: One that `build_optimizer` was called for.
+        pairs: Gradient of a replica, or None, and variable.
+    """
+    context = tf.distribute.get_replica_context()
+    known = [(gradient, it) for gradient, it in pairs if gradient is not None]
+    is_table = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in known]
+    tables = [pair for pair, yes in zip(known, is_table, strict=True) if yes]
+    others = [pair for pair, yes in zip(known, is_table, strict=True) if not yes]
+    sums = _added(context, [gradient for gradient, _ in others])
+    sums += [_sum_of_rows(context, gradient) for gradient, _ in tables]
+    variables = [variable for _, variable in (*others, *tables)]
+    optimizer.apply_gradients(zip(sums, variables, strict=True))
+
+
+def _sum_of_rows(context: Any, gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Return the changes of a table's rows by all replicas, and of no other rows."""
+    place = _place(context, tf.shape(gradient.indices)[0])
+    values = _gathered(context, gradient.values, place)
+    indices = _gathered(context, gradient.indices, place)
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def local_numbers(model: Any, variable: Any) -> np.ndarray:
+    """Return the value of a variable, without asking other processes.
+
+    Running means are kept by replica, each with its share; all are equal here.
+    """
+    strategy, value = model.distribute_strategy, variable.value
+    first = strategy.experimental_local_results(value)[0].numpy()
+    on_read = tf.VariableSynchronization.ON_READ
+    if getattr(value, "synchronization", None) == on_read:
+        return np.asarray(first * strategy.num_replicas_in_sync, first.dtype)
+    return np.asarray(first)
+
+
+def build_optimizer(model: Any) -> None:
+    """Make the variables of a model's optimizer where those of the model are.
+
+    On several replicas it is given sums, which it may clip, and adds up nothing.
+    """
+    if not model.optimizer.built:
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+    if several(model):
+        inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        inner._all_reduce_sum_gradients = list

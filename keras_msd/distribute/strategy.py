@@ -1,0 +1,108 @@
+"""Which devices and processes a training is spread over, as the backend finds them."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_msd.checks import InputError, one_of
+
+STRATEGIES = ("none", "data_parallel")
+# What tells JAX of other processes: those of Keras and of JAX name them, the others
+# count the tasks of a SLURM step and of Open MPI.
+NAMED = (
+    "KERAS_DISTRIBUTION_JOB_ADDRESSES",
+    "KERAS_DISTRIBUTION_NUM_PROCESSES",
+    "JAX_COORDINATOR_ADDRESS",
+)
+COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
+TPU_HOSTS = "TPU_WORKER_HOSTNAMES"  # with commas; GKE sets it
+
+
+class Distribution(NamedTuple):
+    """Where a training runs.
+
+    Attributes:
+        process: Number of this process, from 0; process 0 writes what is kept.
+        processes: How many take part.
+        replicas: Devices in all of them; each has the weights, and an equal share of
+            the rows of a batch.
+        scope: Gives the context in which the encoder, the stage and its optimizer are
+            made, and `fit` is called.
+
+    Example:
+        >>> alone = msd.distribute.Distribution()
+        >>> alone.process, alone.processes, alone.replicas
+        (0, 1, 1)
+    """
+
+    process: int = 0
+    processes: int = 1
+    replicas: int = 1
+    scope: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+def distribution(strategy: str = "data_parallel") -> Distribution:
+    """Return where trainings run from here on.
+
+    "data_parallel" takes every device of every process. Under JAX these are what
+    `keras.distribution.initialize` finds: processes that SLURM, Open MPI, GKE or
+    `KERAS_DISTRIBUTION_*` started; one that calls `jax.distributed.initialize` itself,
+    as Ray's trainer does, is taken as it is. Under TensorFlow they are the devices of
+    this process, or the workers in `TF_CONFIG`. The first call must come before the
+    backend computes anything, in every process.
+
+    The batch is global: what a stage computes from one, and what its gradients are,
+    does not depend on the number of replicas.
+
+    Args:
+        strategy: "none" for one device, or "data_parallel".
+
+    Raises:
+        InputError: The strategy is unknown, the backend is neither TensorFlow nor JAX,
+            or `TF_CONFIG` has other tasks than workers.
+
+    Example:
+        >>> msd.distribute.distribution("none").replicas
+        1
+    """
+    one_of(STRATEGIES, strategy=strategy)
+    return Distribution() if strategy == "none" else _data_parallel()
+
+
+@lru_cache
+def _data_parallel() -> Distribution:
+    backend = keras.backend.backend()
+    if backend == "jax":
+        return _of_jax()
+    if backend != "tensorflow":
+        raise InputError(
+            'The strategy "data_parallel" needs the backend tensorflow or jax. '
+            f"Received: {backend}. Set KERAS_BACKEND, or leave the strategy out."
+        )
+    from keras_msd.distribute._tensorflow import find_strategy
+
+    process, processes, strategy = find_strategy()
+    replicas = strategy.num_replicas_in_sync
+    scope = strategy.scope if replicas > 1 else nullcontext
+    return Distribution(process, processes, replicas, scope)
+
+
+def _of_jax() -> Distribution:
+    import jax
+
+    if _several_processes() and not jax.distributed.is_initialized():
+        keras.distribution.initialize()
+    parallel = keras.distribution.DataParallel(auto_shard_dataset=False)
+    replicas = len(keras.distribution.list_devices())
+    scope = parallel.scope if replicas > 1 else nullcontext
+    return Distribution(jax.process_index(), jax.process_count(), replicas, scope)
+
+
+def _several_processes() -> bool:
+    named = any(os.environ.get(name) for name in NAMED)
+    counted = any(int(os.environ.get(name) or 1) > 1 for name in COUNTED)
+    return named or counted or "," in os.environ.get(TPU_HOSTS, "")

@@ -1,0 +1,91 @@
+"""A run of two processes: both take part in its stages, and the first leaves it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_recipe import write_place
+
+import keras_msd
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.recipes import run
+from keras_msd.recipes.schema.loading import load_recipe
+
+ROOT = Path(keras_msd.__path__[0]).parent
+SPREAD = {"distribute.strategy": "data_parallel"}
+STAGES = ("teach_assistant", "contrastive_learning")
+# Rates at which three updates move weights by more than rounding.
+OTHERS = {"evaluate.artefacts": False, "assistant.dropout": 0.0} | {
+    f"stages.{name}.learning_rate": 1e-2 for name in STAGES
+}
+RUN = f"""
+import json, sys
+from keras_msd.recipes import run
+place, out = sys.argv[1:3]
+options = {OTHERS | SPREAD!r}
+folders = place + "/data", place + "/store"
+found = run(place + "/small.toml", out, None, *folders, options)
+print(json.dumps([found["rows"], found["folder"]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = write_place(tmp_path_factory.mktemp("spread"))
+    text = (folder / "small.toml").read_text()
+    batches = text.replace("token_budget = 500", "batch_size = 16")
+    (folder / "small.toml").write_text(batches)
+    (folder / "budget.toml").write_text(text)
+    return folder
+
+
+def test_a_run_of_two_processes_is_that_of_one(place, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import distribute
+
+    out = place / "both"
+    program = ("-c", RUN, place, out)
+    both = distribute.start("tensorflow", "", processes=2, program=program)
+    said = [process.communicate(timeout=300) for process in both]
+    for process, (_, errors) in zip(both, said, strict=True):
+        assert process.returncode == 0, errors[-2000:]
+    (rows, where), other = (json.loads(found.splitlines()[-1]) for found, _ in said)
+    assert [rows, where] == other and where == str(out)
+    assert json.loads((out / "scores.json").read_text())["rows"] == rows
+    alone = run(
+        place / "small.toml", place / "one", None, place / "data", place / "store",
+        OTHERS,
+    )  # fmt: skip
+    assert [row["name"] for row in alone["rows"]] == [row["name"] for row in rows]
+    start, *trained = (
+        {name: it.weights() for name, it in encoders(place / folder)}
+        for folder in ("one", "both")
+    )
+    (found,) = trained
+    for step, weights in start.items():
+        moved = [np.abs(it - found[step][path]).max() for path, it in weights.items()]
+        assert max(moved) < 1e-3, step
+    before = start["assistant_start"], start["teach_assistant"]
+    steps = [np.abs(before[0][path] - before[1][path]).max() for path in before[0]]
+    assert max(steps) > 1e-2  # so that other gradients would be seen
+
+
+def encoders(folder):
+    steps = ("assistant_start", *STAGES)
+    return [(it, load_encoder(folder / "stages" / it / "encoder")) for it in steps]
+
+
+def test_a_token_budget_is_not_shared_among_devices(place):
+    with pytest.raises(InputError, match="teach_assistant.token_budget"):
+        load_recipe(place / "budget.toml", None, SPREAD)
+
+
+def test_a_recipe_says_how_it_is_spread_where_it_is(place):
+    plain, spread = (
+        load_recipe(place / "small.toml", None, options).settings()
+        for options in ({"distribute.strategy": "none"}, SPREAD)
+    )
+    assert "distribute" not in plain
+    assert spread["distribute"] == {"strategy": "data_parallel"}

@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_msd.files import write_json
 from keras_msd.recipes import run
+from keras_msd.recipes.schema.loading import parse_override
 from keras_msd.stages.precision import faster_precision
 
 RESULT = Path(__file__).parent / "results" / "precision.json"
@@ -35,12 +36,19 @@ def measure(given: argparse.Namespace, precision: str, seed: int) -> dict[str, A
         given.scale,
         data_dir=given.data,
         store_dir=given.store,
-        overrides=CHANGES | {"recipe.seed": seed, "precision": precision},
+        overrides=CHANGES
+        | dict(map(parse_override, given.set))
+        | {"recipe.seed": seed, "precision": precision},
         share_steps=True,
     )
-    scores = [row for row in done["rows"] if row["kind"] == "stage"][-1]
-    found = {key: scores[key] for key in ("cross_lingual", "monolingual")}
-    return found | {"stage_seconds": done["timings"]["parts"]["stages"]}
+    rows = done["rows"]
+    last = [row for row in rows if row["kind"] == "stage"][-1]
+    starts = [row for row in rows if row["kind"] == "untrained"]
+    return {
+        **{key: last[key] for key in ("cross_lingual", "monolingual")},
+        "starts": {row["name"]: row.get("cross_lingual") for row in starts},
+        "stage_seconds": done["timings"]["parts"]["stages"],
+    }
 
 
 def main() -> None:
@@ -50,6 +58,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="msd_minilm_b128_ru3")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
     parser.add_argument("--folder", type=Path, default=Path("runs/precision"))
     parser.add_argument("--store", type=Path, help="guide vectors and shared steps")
     parser.add_argument("--out", type=Path, default=RESULT)
@@ -67,7 +76,7 @@ def main() -> None:
         for key in ("cross_lingual", "monolingual")
     }
     result = {
-        "recipe": f"{given.recipe}, {given.scale}",
+        "recipe": ", ".join([given.recipe, given.scale, *given.set]),
         "seeds": seeds,
         "bfloat16_less_float32": differences,
         "largest_difference": float(np.abs(list(differences.values())).max()),

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from keras_msd import load_encoder
-from keras_msd.evaluate import SentenceEncoder, read_tatoeba, score_set
+from keras_msd.evaluate import read_tatoeba, score_set
+from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.files import write_json
 
 HERE = Path(__file__).parent
@@ -66,9 +67,9 @@ def scores_of(encoder: SentenceEncoder, data: Path, part: str) -> dict[str, floa
     return {
         "cross": round(similarity["cross_lingual"], 2),
         "within": round(similarity["monolingual"], 2),
-        "english": mean(["en-en"]),
+        "english": mean(["en"]),
         "cross_five": mean([f"en-{code}" for code in FIVE]),
-        "within_five": mean([f"{code}-{code}" for code in FIVE]),
+        "within_five": mean(list(FIVE)),
         "tatoeba": round(found["precision"], 2),
         "tatoeba_f1": weighted_f1(encoder, data / "tatoeba"),
     }

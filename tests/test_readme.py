@@ -34,3 +34,14 @@ def test_what_stage_3_cost_is_said_as_measured():
     )
     text = " ".join((ROOT / "benchmarks/README.md").read_text(encoding="utf-8").split())
     assert f"{before - after:.1f} ({before:.2f} to {after:.2f})" in text
+
+
+def test_scores_of_tiny12_are_those_of_the_committed_file():
+    result = json.loads((ROOT / "benchmarks/results/pareto.json").read_text())
+    assert result["part"] == "report"
+    row = next(it for it in result["ours"] if it["format"] == "litert_text int8")
+    scores = [f"{row[key]:.1f}" for key in ("cross", "within", "english", "tatoeba")]
+    for page in ("README.md", "packages/tiny12/README.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert f"| {row['bytes']:,} | {' | '.join(scores)} |" in text, page
+    assert f"takes {row['ms']:.2g} ms a sentence" in (ROOT / "README.md").read_text()

@@ -1,0 +1,84 @@
+"""What helps tiny12: arms of its recipe, scored on the halves that settings come from.
+
+All arms have the same pairs, stages and updates but for what their name says. An arm
+whose folder has its scores is not run again; one that was stopped goes on.
+
+    python benchmarks/tiny12.py --data DATA --data MORE --folder runs/tiny12
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from keras_msd.files import read_json, write_json
+from keras_msd.recipes import run
+from keras_msd.recipes.schema.loading import parse_override
+
+RESULT = Path(__file__).parent / "results" / "tiny12.json"
+STAGE = "stages.pretrain_assistant"
+ARMS: dict[str, list[str]] = {
+    "the recipe": [],
+    "capitals apart": ["tokenizer.case_fold=false"],
+    "vectors imitated, too; half the updates": [
+        f"{STAGE}.kd_weight=192",
+        f"{STAGE}.steps=1500",
+    ],
+}
+SCORES = ("cross_lingual", "monolingual", "retrieval")
+
+
+def folder_of(arm: str) -> str:
+    """Return the name of an arm's folder."""
+    return "_".join("".join(it if it.isalnum() else " " for it in arm).split())
+
+
+def scores_of(arm: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Run an arm, unless it is done, and return its scores and minutes."""
+    folder = given.folder / folder_of(arm)
+    if not (folder / "timings.json").is_file():
+        changes = ['evaluate.part="choose"', *ARMS[arm], *given.set]
+        run(
+            "tiny12",
+            folder,
+            given.scale,
+            data_dir=given.data,
+            store_dir=given.folder / "store",
+            overrides=dict(map(parse_override, changes)),
+            share_steps=True,
+        )
+    rows = read_json(folder / "scores.json")["rows"]
+    start, last = (
+        next(row for row in reversed(rows) if row["name"] == name)
+        for name in ("closed form", "assistant")
+    )
+    found = {key: round(last[key], 2) for key in SCORES if key in last}
+    found |= {"english": last["tracks"].get("en")}
+    timings = read_json(folder / "timings.json")
+    history = read_json(folder / "stages" / "pretrain_assistant" / "history.json")
+    return {
+        "settings": ARMS[arm],
+        "closed_form": {key: round(start[key], 2) for key in SCORES if key in start},
+        "scores": found,
+        "across_by_tenth": [round(it, 2) for it in history["scores"]["cross_lingual"]],
+        "stage_minutes": round(timings["parts"]["stages"] / 60, 1),
+    }
+
+
+def main() -> None:
+    """Run what is not there yet, write the result, print it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, action="append")
+    parser.add_argument("--scale", default="lab")
+    parser.add_argument("--folder", type=Path, default=Path("runs/tiny12"))
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
+    parser.add_argument("--out", type=Path, default=RESULT)
+    given = parser.parse_args()
+    found = {arm: scores_of(arm, given) for arm in given.arms}
+    write_json(given.out, {"scale": given.scale, "part": "choose", "arms": found})
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -208,7 +208,8 @@ def prepare(folder: Path, data: Path) -> None:
         (folder / name).write_text("".join(lines), encoding="utf-8")
     with gzip.open(folder / "news.en-de.tsv.gz", "wt", encoding="utf-8") as file:
         file.writelines(rows)
-    for name in ("examples", "README.md"):
+    for name in ("examples", "README.md", "keras_msd/export/sentences.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(ROOT / name)
     page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")
     (recipe,) = (text for kind, text in FENCE.findall(page) if kind == "toml")

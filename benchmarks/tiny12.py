@@ -20,6 +20,11 @@ STAGE = "stages.pretrain_assistant"
 ARMS: dict[str, list[str]] = {
     "the recipe": [],
     "capitals apart": ["tokenizer.case_fold=false"],
+    "600 updates": [f"{STAGE}.steps=600"],
+    "600 updates, softmax alone": [
+        f"{STAGE}.steps=600",
+        f"{STAGE}.losses.others.weight=0.0",
+    ],
     "vectors imitated, too; half the updates": [
         f"{STAGE}.kd_weight=192",
         f"{STAGE}.steps=1500",

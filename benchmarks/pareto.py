@@ -20,7 +20,8 @@ import numpy as np
 
 from keras_msd import load_encoder
 from keras_msd.evaluate import read_tatoeba, score_set
-from keras_msd.evaluate.vectors import SentenceEncoder
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors
 from keras_msd.files import write_json
 
 HERE = Path(__file__).parent
@@ -41,14 +42,9 @@ def weighted_f1(encoder: SentenceEncoder, folder: Path) -> float:
     """
     scores = []
     for pairs in read_tatoeba(folder, LANGUAGES).values():
-        english, other = (
-            encoder.encode([pair[side] for pair in pairs]) for side in (0, 1)
-        )
-        english, other = (
-            rows / np.linalg.norm(rows, axis=1, keepdims=True)
-            for rows in (english, other)
-        )
-        found = (other @ english.T).argmax(axis=1)
+        units = UnitVectors(encoder, (text for pair in pairs for text in pair))
+        english, other = (units(pair[side] for pair in pairs) for side in (0, 1))
+        found = top_k(other, english, 1)[1][:, 0]
         answers = np.bincount(found, minlength=len(pairs))
         hits = found == np.arange(len(pairs))
         scores.append((2 * hits / (1 + answers)).mean())

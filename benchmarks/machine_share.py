@@ -3,7 +3,8 @@
 Compares the floating-point operations of a step of stage 1, three times those of the
 forward pass, with the best product of two matrices of 2048 x 2048 that NumPy,
 TensorFlow or JAX makes in the same precision. Sentences have one length, so that
-nothing is padded. Medians of the steps, the best of the products:
+nothing is padded. Medians of the steps, the best of the products; and what kinds of
+operations the time of a step goes to, by TensorFlow's own trace of a few more:
 
     python benchmarks/machine_share.py --json
 """
@@ -13,7 +14,10 @@ import json
 import os
 import platform
 import statistics
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ from operations import best, jax_product, step_operations
 
 RESULT = Path(__file__).parent / "results" / "machine_share.json"
 SIDE = 2048
+TRACED = 3  # steps
 VOCABULARY, BOTTLENECK, WIDTH = 20000, 128, 384
 # Layers and width of the two encoders.
 SIZES = {"12 x 128": (12, 128), "6 x 384": (6, 384)}
@@ -59,8 +64,10 @@ def encoder_config(layers: int, width: int, tokens: int) -> Any:
     )
 
 
-def step(config: Any, precision: str, pairs: int, tokens: int, steps: int) -> float:
-    """Return the median seconds of a step."""
+def step(
+    config: Any, precision: str, pairs: int, tokens: int, steps: int
+) -> tuple[float, dict[str, float]]:
+    """Return the median seconds of a step, and the shares of kinds of operations."""
     import keras_msd as msd
     from keras_msd.stages.precision import computing_in
 
@@ -79,7 +86,33 @@ def step(config: Any, precision: str, pairs: int, tokens: int, steps: int) -> fl
         began = time.perf_counter()
         stage.train_on_batch(x, y)
         spent.append(time.perf_counter() - began)
-    return statistics.median(spent[2:])
+    return statistics.median(spent[2:]), traced(lambda: stage.train_on_batch(x, y))
+
+
+def traced(call: Callable[[], Any]) -> dict[str, float]:
+    """Return the shares of the time of a call by the kinds of operations, above 1 %.
+
+    Operations that run beside each other both count; their sum is the whole.
+    """
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        with tf.profiler.experimental.Profile(folder):
+            for _ in range(TRACED):
+                call()
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        space = xplane_pb2.XSpace.FromString(file.read_bytes())
+    spent: Counter[str] = Counter()
+    for plane in space.planes:
+        names = {key: it.name for key, it in plane.event_metadata.items()}
+        for event in (event for line in plane.lines for event in line.events):
+            node, colon, kind = names[event.metadata_id].rpartition(":")
+            if colon and not node.endswith(":") and kind.isidentifier():
+                spent[kind] += event.duration_ps
+    total = sum(spent.values())
+    shares = {kind: round(each / total, 3) for kind, each in spent.most_common()}
+    return {kind: share for kind, share in shares.items() if share > 0.01}
 
 
 def main() -> None:
@@ -100,7 +133,9 @@ def main() -> None:
     models = {}
     for name, (layers, width) in SIZES.items():
         config = encoder_config(layers, width, given.tokens)
-        took = step(config, given.precision, given.pairs, given.tokens, given.steps)
+        took, operations = step(
+            config, given.precision, given.pairs, given.tokens, given.steps
+        )
         lengths = np.full(2 * given.pairs, given.tokens)
         rate = step_operations(config, lengths) / took / 1e9
         models[name] = {
@@ -108,6 +143,7 @@ def main() -> None:
             "gflops": round(rate, 1),
             "share": round(rate / peak, 3),
             "pairs_per_second": round(given.pairs / took, 1),
+            "operations": operations,
         }
     result = {
         "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
@@ -124,6 +160,8 @@ def main() -> None:
         print(
             f"{name}: {row['gflops']} GFLOP/s, {100 * row['share']:.0f} % of the best"
         )
+        kinds = (f"{kind} {share:.0%}" for kind, share in row["operations"].items())
+        print(f"  time: {', '.join(kinds)}")
     if given.json:
         print(json.dumps(result, sort_keys=True))
 

@@ -25,6 +25,7 @@ from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import starts as start_steps
 from keras_msd.seals import sealed, unsealed
 from keras_msd.stages import Checkpoint
+from keras_msd.starts.closed_form import IDENTITY
 from keras_msd.testing import tiny_encoder
 
 
@@ -281,14 +282,12 @@ def other_run(place, overrides, **moved):
     return Run(recipe, folder, [place / "data"], place / "store")
 
 
+AS_THE_IDENTITY = {f"assistant.{key}": value for key, value in IDENTITY.items()}
+
+
 def test_ridge_start_is_the_closed_form(place, finished):
     texts = sentences(5, 9)
-    begin = {
-        "assistant.start": "ridge",
-        "assistant.normalize_first": True,
-        "assistant.zero_residuals": True,
-        "assistant.embedding_layer_norm": False,
-    }
+    begin = {"assistant.start": "ridge"} | AS_THE_IDENTITY
     shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
     ours = other_run(place, begin | shape)
     narrow = start_steps._ridge(ours)
@@ -298,6 +297,29 @@ def test_ridge_start_is_the_closed_form(place, finished):
     ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
     wide = start_steps._ridge(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
+
+
+def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
+    table = place / "finished/stages/closed_form/encoder"
+    begin = {
+        "assistant.source": str(table),
+        "assistant.start": "body",
+        "tokenizer.source": "assistant",
+    } | AS_THE_IDENTITY
+    texts = sentences(5, 9)
+    wanted = load_encoder(table).encode(texts)
+    whole = start_steps._with_body(other_run(place, begin))
+    assert whole.config.num_layers == 2
+    np.testing.assert_allclose(whole.encode(texts), wanted, atol=1e-5)
+    shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
+    narrow = start_steps._with_body(other_run(place, begin | shape))
+    closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
+    np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
+    bent = begin | {"assistant.source": str(place / "finished/assistant")}
+    with pytest.raises(InputError, match="a word table and nothing that bends it"):
+        start(place, tmp_path / "run", overrides=bent)
+    with pytest.raises(InputError, match="needs a `source`"):
+        other_run(place, begin | {"assistant.source": "new"})
 
 
 def test_grown_assistant_has_the_teachers_body(place, finished, tmp_path):

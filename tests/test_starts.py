@@ -18,6 +18,7 @@ from keras_msd.starts import (
     join_tables,
     set_branch,
     start_student,
+    table_of,
     token_frequencies,
 )
 from keras_msd.testing import tiny_encoder
@@ -77,6 +78,29 @@ def test_closed_form_is_the_direction_of_the_mean_row(tokenizer):
         tokenizer, word, num_layers=2, num_heads=2, intermediate_dim=16, max_length=32
     )
     np.testing.assert_allclose(layered.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
+
+
+def test_a_word_table_is_taken_from_what_is_nothing_else(tokenizer):
+    rows = tokenizer.vocabulary_size
+    word = RNG.normal(size=(rows, 4)).astype("float32")
+    kernel = RNG.normal(size=(4, 8)).astype("float32")
+    narrow = closed_form_encoder(
+        tokenizer, word, projection_dim=8, projection_bias=False, max_length=32
+    )
+    values = narrow.weights() | {"projection/kernel": kernel}
+    narrow.set_weights(values, origin="the test")
+    np.testing.assert_allclose(table_of(narrow), word @ kernel, atol=1e-6)
+    same = closed_form_encoder(tokenizer, word, kernel, max_length=32)
+    np.testing.assert_allclose(table_of(same), word @ kernel, atol=1e-6)
+    table = closed_form_encoder(tokenizer, table_of(narrow), max_length=32)
+    np.testing.assert_allclose(table.encode(TEXTS), narrow.encode(TEXTS), atol=1e-5)
+    bent = closed_form_encoder(tokenizer, word, projection_dim=8, max_length=32)
+    values = bent.weights() | {"projection/bias": np.ones(8, "float32")}
+    bent.set_weights(values, origin="the test")
+    with pytest.raises(InputError, match="`projection/bias` is not zero"):
+        table_of(bent)
+    with pytest.raises(InputError, match="num_layers=2, embedding_layer_norm=True"):
+        table_of(tiny_encoder(tokenizer))
 
 
 def test_grown_assistant_is_the_teacher_when_the_table_is(tokenizer):

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.models.encoder import Encoder, new_encoder
-from keras_msd.starts.tables import bottleneck, row_weights
+from keras_msd.starts.tables import bottleneck, row_weights, word_rows
 from keras_msd.tokenizers.base import Tokenizer
 
 ROW_NORM = 0.7  # a closed form's: a learning rate then means the same for all branches
@@ -74,6 +74,46 @@ def set_closed_form(encoder: Encoder, given: dict[str, np.ndarray]) -> None:
     for name in ("embedding/position", "embedding/type"):
         values[name] = np.zeros_like(values[name])
     encoder.set_weights(values, origin="the closed form")
+
+
+def table_of(encoder: Encoder) -> np.ndarray:
+    """Return the word table of an encoder without a body, `(rows, dim)`.
+
+    The direction of a sentence's mean row is the encoder's vector.
+
+    Raises:
+        InputError: The encoder is more than such a table.
+
+    Example:
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> word = np.eye(tokenizer.vocabulary_size, 8, dtype="float32")
+        >>> encoder = msd.starts.closed_form_encoder(tokenizer, word, max_length=32)
+        >>> np.array_equal(msd.starts.table_of(encoder), word)
+        True
+    """
+    config, weights = encoder.config, encoder.weights()
+    plain = {
+        "num_layers": 0,
+        "embedding_layer_norm": False,
+        "pooling": "mean",
+        "projection_activation": "linear",
+        "word_branch": False,
+    }
+    found = [
+        f"{field}={value!r}"
+        for field, wanted in plain.items()
+        if (value := getattr(config, field)) != wanted
+    ]
+    added = ("embedding/position", "embedding/type", "projection/bias")
+    found += [f"`{name}` is not zero" for name in added if np.any(weights.get(name, 0))]
+    if found:
+        raise InputError(
+            "The encoder must be a word table and nothing that bends it. Received: "
+            f'{", ".join(found)}. Take such a one, "tiny12" or a closed form.'
+        )
+    rows = word_rows(weights)
+    kernel = weights.get("projection/kernel")
+    return rows if kernel is None else rows @ kernel
 
 
 def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:

@@ -16,6 +16,7 @@ from keras_msd.recipes.runs.updates import (
 from keras_msd.recipes.schema.recipe import Recipe, StudentSettings
 from keras_msd.recipes.steps.starts import thin_deep_shape
 from keras_msd.registry import loaded
+from keras_msd.starts.closed_form import table_of
 
 PLAN = "keras_msd.recipes.steps.plan"  # leads to everything that a step may run
 
@@ -125,6 +126,9 @@ def _check_widths(
         return
     if assistant is None and settings.start == "grow":
         assistant = _grown_from(recipe, body)
+    if assistant is not None and settings.start == "body":
+        _check_table(settings.source, assistant, teacher.dim)
+        assistant = None
     config = assistant.config if assistant else None
     taken = config if settings.source != "new" else None
     branch = (taken or settings).word_branch
@@ -178,6 +182,16 @@ def _check_thin_deep(name: str, student: StudentSettings, dim: int) -> None:
             'A closed-form start, `start = "ridge"`, is a part of the teacher\'s '
             f"vectors, of at most {dim} numbers. Received: {name} of width {hidden}. "
             'Set `student.hidden_dim`, or `start = "random"`.'
+        )
+
+
+def _check_table(source: str, encoder: Any, dim: int) -> None:
+    width = table_of(encoder).shape[1]
+    if width != dim:
+        raise InputError(
+            "A body stands on a word table of the teacher's width. Received: "
+            f"`{source}` {width}, teacher {dim}. Take one that learnt from this "
+            "teacher."
         )
 
 

@@ -153,10 +153,12 @@ class AssistantSettings(Settings):
 
     `start` of a new one: "random"; "ridge": closed-form word rows under a pre-norm body
     whose residuals begin at zero; "grow": the teacher's body with closed-form rows.
+    "body" puts such a body on the word table of the encoder that `source` names, which
+    has none.
     """
 
     source: str = "new"
-    start: Literal["random", "ridge", "grow"] = "random"
+    start: Literal["random", "ridge", "grow", "body"] = "random"
     num_layers: Annotated[int, Field(ge=0)] | None = None
     hidden_dim: Count | None = None
     num_heads: Count | None = None
@@ -178,18 +180,25 @@ class AssistantSettings(Settings):
         absent = [key for key in shape if getattr(self, key) is None]
         if self.num_layers == 0 and "hidden_dim" in absent:
             absent.remove("hidden_dim")  # without a body: the teacher's width
-        if self.source == "new" and self.start != "grow" and absent:
+        made = self.source == "new" or self.start == "body"
+        if made and self.start != "grow" and absent:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
+        if self.start == "body" and self.source in ("new", "none"):
+            raise ValueError(
+                '`start = "body"` needs a `source`, the encoder whose word table is '
+                f'taken; received "{self.source}"'
+            )
         identity = {
             "normalize_first": True,
             "zero_residuals": True,
             "embedding_layer_norm": False,
         }
-        if self.source == "new" and self.start == "ridge":
+        if made and self.start in ("ridge", "body"):
             for key, value in identity.items():
                 if getattr(self, key) is not value:
                     raise ValueError(
-                        f'`start = "ridge"` needs `{key} = {str(value).lower()}`, as '
+                        f'`start = "{self.start}"` needs '
+                        f"`{key} = {str(value).lower()}`, as "
                         "the body must begin as the identity"
                     )
         return self

@@ -104,11 +104,10 @@ def closed_form(run: Run, folder: Path, width: int | None) -> None:
 )
 def start_assistant(run: Run, folder: Path) -> None:
     """Make the assistant that stage 1 trains, or take the one the recipe names."""
-    if run.given_assistant is not None:
-        run.given_assistant.save(folder / "encoder")
-        return
-    makers = {"random": _random, "ridge": _ridge, "grow": _grown}
-    assistant = makers[run.recipe.assistant.start](run)
+    given, start = run.given_assistant, run.recipe.assistant.start
+    makers = {"random": _random, "ridge": _ridge, "grow": _grown, "body": _with_body}
+    given_whole = given is not None and start != "body"
+    assistant: Any = given if given_whole else makers[start](run)
     assistant.save(folder / "encoder")
 
 
@@ -270,7 +269,10 @@ def fitted_table(run: Run, name: str = "table") -> np.ndarray:
 
 def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
     """Return the closed form's word table; of a width also what projects it back."""
-    table = fitted_table(run)
+    return _narrowed(run, fitted_table(run), width)
+
+
+def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
     return (table,) if width is None else bottleneck(table, width, run.frequencies)
 
 
@@ -286,7 +288,17 @@ def _random(run: Run) -> Any:
 
 
 def _ridge(run: Run) -> Any:
-    """Return the closed form under a body that begins as the identity.
+    return _over_table(run, fitted_table(run))
+
+
+def _with_body(run: Run) -> Any:
+    """Return a body that begins as the identity over the given encoder's table."""
+    owner: Any = run.given_assistant  # the schema asks for one
+    return _over_table(run, forms.table_of(owner))
+
+
+def _over_table(run: Run, table: np.ndarray) -> Any:
+    """Return a word table under a body that begins as the identity.
 
     A body narrower than the vectors takes the table's SVD: its rows under the body, the
     projection after it.
@@ -295,20 +307,21 @@ def _ridge(run: Run) -> Any:
     hidden = fields.pop("hidden_dim", dim)
     width = fields.pop("bottleneck_dim", None)
     if hidden == dim:
-        parts = narrowed_table(run, width)
+        parts = _narrowed(run, table, width)
         return forms.closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
-            'An assistant with `start = "ridge"` has a bottleneck or a body narrower '
-            f"than the teacher, not both. Received: bottleneck_dim={width}, "
-            f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
+            f'An assistant with `start = "{run.recipe.assistant.start}"` has a '
+            "bottleneck or a body narrower than the teacher, not both. Received: "
+            f"bottleneck_dim={width}, hidden_dim={hidden}, teacher {dim}. Leave the "
+            "first out."
         )
-    word, projection = narrowed_table(run, hidden)
+    word, projection = _narrowed(run, table, hidden)
     encoder = forms.closed_form_encoder(
         run.tokenizer, word, **fields | {"projection_bias": False}
     )
     values = encoder.weights() | {"projection/kernel": projection}
-    encoder.set_weights(values, origin="the ridge start")
+    encoder.set_weights(values, origin="the start")
     return encoder
 
 

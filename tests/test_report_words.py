@@ -55,7 +55,7 @@ def unused(settings, dotted):
     own = settings.get(section, {})
     student, assistant = settings["student"], settings["assistant"]
     if section == "assistant":
-        return assistant["source"] != "new"
+        return assistant["source"] != "new" and assistant["start"] != "body"
     if section == "student":
         thin = student["kind"] == "thin_deep"
         unread = thin and key in ("unit_layers", "layers", "guide")
@@ -64,7 +64,8 @@ def unused(settings, dotted):
         branch = assistant["source"] == "new" and assistant["word_branch"]
         fitted = assistant["source"] == "new" and assistant["start"] != "random"
         ridge = own["closed_form"] or fitted or branch or "ridge" in str(student)
-        given = assistant["source"] not in ("new", "none") and "svd" in str(student)
+        begun = student["kind"] != "none" and "svd" in str(student)
+        given = assistant["source"] not in ("new", "none") and begun
         return not (ridge if key == "ridge" else branch or given)
     if section == "stages":
         name, _, key = key.partition(".")

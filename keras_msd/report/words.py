@@ -126,12 +126,13 @@ def _tokenizer(tokenizer: Section) -> str:
 
 
 def _assistant(assistant: Section) -> str:
-    source = assistant.get("source", "new")
+    source, said = assistant.get("source", "new"), _without(assistant, "source")
+    if assistant.get("start") == "body":
+        start = f"a new body on the word table of {source}"
+        return _join(start, _without(said, "start"), WORDS["encoder"])
     if source != "new":
         return "" if source == "none" else f"{source}."
-    return _join(
-        "new" if assistant else "", _without(assistant, "source"), WORDS["encoder"]
-    )
+    return _join("new" if assistant else "", said, WORDS["encoder"])
 
 
 def _student(student: Section) -> str:

@@ -71,7 +71,8 @@ def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
             given["assistant"],
             given.get("reduction"),
         )
-        batches = loaded(STAGE_KINDS[given["name"]].data)(work).batches(updates)
+        data = loaded(STAGE_KINDS[given["name"]].data)(work)
+        batches = data.batches(updates, updates)
         alone = given["name"] == "align_embedding"  # of all stages: no body is run
         tokens = operations = sentences = 0.0
         for x, _ in islice(batches, updates):

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.files import atomic_path, digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
+ABSENT = -1  # the row of a vector that nothing has asked for
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
@@ -154,6 +155,8 @@ class PairBatches(Batches):
         drop_remainder: Leave out the last, smaller batch of an epoch.
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
+        steps: With `epochs`: most batches in the pass; where they are less than an
+            epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
         workers: As in `keras.utils.PyDataset`; so the next.
         max_queue_size: Batches made ahead by several workers.
@@ -191,13 +194,19 @@ class PairBatches(Batches):
         drop_remainder: bool = True,
         start: int = 0,
         multiple: int = MULTIPLE,
+        steps: int | None = None,
         weights: Mapping[str, float] | None = None,
         workers: int = 1,
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
         at_least(0, start=start)
-        at_least(1, epochs=epochs)
+        at_least(1, epochs=epochs, steps=steps)
+        if steps is not None and epochs is None:
+            raise InputError(
+                f"`steps` ends a pass of `epochs`. Received: steps={steps}, no epochs. "
+                "Give both."
+            )
         if not isinstance(pairs, PairTable) and folder is None:
             folder = tempfile.mkdtemp(prefix="keras_msd_")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -223,9 +232,13 @@ class PairBatches(Batches):
                     "`start` must be below the number of batches. Received: "
                     f"start={start}, {self.steps + start} batches in {epochs} epochs."
                 )
+        read = None
+        if steps is not None:
+            self.steps = min(self.steps, steps)
+            read = self._rows_read()
         self._last_given = False
         self._guides = {
-            name: (_checked(name, guide)[0], guide_rows(self.table, *guide))
+            name: (_checked(name, guide)[0], guide_rows(self.table, *guide, read))
             for name, guide in guides.items()
         }
         self.identity = digest(
@@ -239,6 +252,13 @@ class PairBatches(Batches):
                 for part in (name, store.fingerprint, side)
             ),
         )
+
+    def _rows_read(self) -> np.ndarray | None:
+        """Return the rows of all batches in order, None where they are an epoch's."""
+        places = range(self.position, self.position + self.steps)
+        if len(places) >= self.stream.steps(1):
+            return None
+        return np.unique(np.concatenate([self.stream.rows(place) for place in places]))
 
     def __getitem__(self, index: int) -> Batch:
         """Return batch `index` of the current pass."""
@@ -369,12 +389,21 @@ def check_reads(guide: Any, side: str, file: Any) -> None:
         )
 
 
-def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
+def guide_rows(
+    table: PairTable, store: GuideStore, side: str, read: np.ndarray | None = None
+) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, read from disk.
 
     Vectors that are missing or damaged are computed first. The row numbers are kept
     beside the table and belong to the store's id: a store keeps them as long as it
     lives.
+
+    Args:
+        table: The pairs.
+        store: Has the vectors.
+        side: "source" or "target".
+        read: The rows of the table that count, in order; the store's rows of others
+            may be `ABSENT`. None for all.
 
     Raises:
         InputError: The guide does not read the side's language.
@@ -384,19 +413,40 @@ def guide_rows(table: PairTable, store: GuideStore, side: str) -> np.ndarray:
     path = table.folder / "rows" / f"{digest(store.id, side)}.i64"
     seed = zlib.crc32(f"{table.key}/{path.name}".encode())
     rows = _kept_rows(path, len(table), seed)
-    if rows is None or store.lost(rows):
-        texts = (text for chunk in table.texts.chunks(side) for text in chunk)
-        store.build(texts, total=len(table))
-    if rows is None:
-        with atomic_path(path) as temporary, open(temporary, "wb") as handle:
-            state = seed
-            for chunk in table.texts.chunks(side):
-                part = store.rows(chunk).tobytes()
-                state = zlib.crc32(part, state)
-                handle.write(part)
-            handle.write(state.to_bytes(8, "little"))
-        rows = read_flat(path, np.int64)[:-1]
-    return rows
+    wanted = slice(None) if read is None else read
+    known = rows is not None and not (rows[wanted] == ABSENT).any()
+    if rows is None or not known or store.lost(rows[wanted]):
+        parts = _texts_read(table, side, read)
+        asked = (text for _, _, texts in parts for text in texts)
+        store.build(asked, total=len(table) if read is None else len(read))
+    if rows is not None and known:
+        return rows
+    with atomic_path(path) as temporary, open(temporary, "wb") as handle:
+        state = seed
+        for (start, stop), places, texts in _texts_read(table, side, read):
+            part = np.full(stop - start, ABSENT)
+            if rows is not None:
+                part[:] = rows[start:stop]
+            part[places] = store.rows(texts)
+            state = zlib.crc32(part.data, state)
+            handle.write(part.data)
+        handle.write(state.to_bytes(8, "little"))
+    return read_flat(path, np.int64)[:-1]
+
+
+def _texts_read(
+    table: PairTable, side: str, read: np.ndarray | None
+) -> Iterator[tuple[tuple[int, int], np.ndarray, list[str]]]:
+    """Yield parts of a table: its bounds, which of its rows are read, their texts."""
+    start = 0
+    for chunk in table.texts.chunks(side):
+        stop = start + len(chunk)
+        places = np.arange(len(chunk))
+        if read is not None:
+            first, end = np.searchsorted(read, (start, stop))
+            places = read[first:end] - start
+        yield (start, stop), places, [chunk[place] for place in places]
+        start = stop
 
 
 def _kept_rows(path: Path, count: int, seed: int) -> np.ndarray | None:

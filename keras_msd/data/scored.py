@@ -119,11 +119,13 @@ class RowBatches(Batches):
         epochs: int = 1,
         seed: int = 0,
         multiple: int = 8,
+        steps: int | None = None,
         workers: int = 1,
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
         at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
+        at_least(1, steps=steps)
         given = np.array([row[0] for row in rows], object)  # texts among numbers stay
         fits, rule, repair = self.rule(given)
         if not fits.all():
@@ -145,7 +147,8 @@ class RowBatches(Batches):
         self._pad_id = tokenizer.pad_id
         self.batch_size, self.max_length = batch_size, longest
         self.seed, self.multiple = seed, multiple
-        self.position, self.steps = 0, epochs * self.steps_per_epoch
+        whole = epochs * self.steps_per_epoch
+        self.position, self.steps = 0, min(whole, steps or whole)
         order = batch_size, longest, epochs, seed, multiple
         self.identity = digest(tokenizer.fingerprint, repr(order), repr(list(rows)))
 
@@ -197,6 +200,7 @@ class ScoredBatches(RowBatches):
         epochs: Epochs in a pass.
         seed: Chooses the order.
         multiple: Padded lengths are multiples of this.
+        steps: Most batches in the pass.
         workers: As in `keras.utils.PyDataset`; so the next.
         max_queue_size: Batches made ahead by several workers.
 

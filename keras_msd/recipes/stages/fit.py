@@ -97,7 +97,7 @@ def fit(
     data = loaded(kind.data)(work)
     steps = updates(name, settings, data.cut.steps)
     epochs = next(some for some in count(1) if data.cut.steps(some) >= steps)
-    batches = data.batches(epochs)
+    batches = data.batches(epochs, steps)
     run.workers.meet(step)  # the others come once this is on disk
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):

@@ -24,13 +24,13 @@ class Data(NamedTuple):
     Attributes:
         unit: What a row is called in results.
         cut: How rows become batches: `steps(epochs)` and `drawn(batches)` count both.
-        batches: Gives the batches of so many epochs.
+        batches: Gives the batches of so many epochs, at most so many.
         facts: What results say of them, too.
     """
 
     unit: str
     cut: BatchStream | FullBatches
-    batches: Callable[[int], Any]
+    batches: Callable[[int, int], Any]
     facts: Mapping[str, Any] = {}
 
 
@@ -57,8 +57,8 @@ def pair_data(fit: Fit) -> Data:
 
 def batches_of(
     makers: tuple[str, str], fit: Fit, rows: Any, **options: Any
-) -> Callable[[int], Any]:
-    """Return what gives the batches of a stage for so many epochs.
+) -> Callable[[int, int], Any]:
+    """Return what gives the batches of a stage for so many epochs and updates.
 
     Args:
         makers: Dotted paths of what makes them under TensorFlow, and elsewhere.
@@ -67,12 +67,13 @@ def batches_of(
         **options: As for the makers, besides those that all stages have.
     """
     make = loaded(makers[keras.backend.backend() != "tensorflow"])
-    return lambda epochs: make(
+    return lambda epochs, steps: make(
         rows,
         fit.encoder,
         batch_size=fit.settings.batch_size,
         max_length=fit.run.recipe.data.max_length,
         epochs=epochs,
+        steps=steps,
         seed=fit.run.seed(fit.name),
         **options,
     )

@@ -150,15 +150,16 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def existing_file(path: str | Path, what: str = "file") -> Path:
     """Return `path` as a `Path`; raise `InputError` if no file is there."""
-    return _existing(Path(path), what, "file")
+    return _existing(path, what, "file")
 
 
 def existing_folder(path: str | Path, what: str = "folder") -> Path:
     """Return `path` as a `Path`; raise `InputError` if no folder is there."""
-    return _existing(Path(path), what, "folder")
+    return _existing(path, what, "folder")
 
 
-def _existing(path: Path, what: str, kind: str) -> Path:
+def _existing(given: str | Path, what: str, kind: str) -> Path:
+    path = given if isinstance(given, Path) else Path(given)  # subclasses stay
     there = "file" if path.is_file() else "folder" if path.is_dir() else None
     if there != kind:
         state = f"is a {there}" if there else "does not exist"

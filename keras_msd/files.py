@@ -178,9 +178,14 @@ def _sync_folder(folder: Path) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` with sorted keys, atomically."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return what `write_json` writes."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    return f"{text}\n".encode()
 
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
@@ -289,9 +294,9 @@ def digest(*parts: bytes | str) -> str:
     return text_hash(*parts).hex()
 
 
-def file_digest(path: str | Path) -> str:
+def file_digest(path: Path) -> str:
     """Return the 128-bit BLAKE2b hash of a file's bytes in hex."""
-    with open(path, "rb") as handle:
+    with path.open("rb") as handle:
         return hashlib.file_digest(
             handle, lambda: hashlib.blake2b(digest_size=16)
         ).hexdigest()

@@ -1,6 +1,5 @@
 """From paths, folders and patterns to a corpus, and to the texts of some languages."""
 
-import glob
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import READERS, Reader
 from keras_msd.data.readers.lines import languages_of, unpacked
 from keras_msd.registry import loaded
+from keras_msd.remote import as_path, matching
 
 
 def read_pairs(
@@ -27,7 +27,8 @@ def read_pairs(
 
     Args:
         paths: A file, a folder (its files, not those of folders inside), a pattern
-            such as `data/*.en-de.tsv.gz`, or a list of those.
+            such as `data/*.en-de.tsv.gz`, or a list of those; or a text that names one
+            elsewhere, such as `s3://bucket/pairs`, `gs://...` and `hf://datasets/...`.
         format: A name in `READERS`; by default the suffix decides.
         language: Code of the translations' language, where no name says it; of
             several translations that lie beside an `x.en`, the one to read.
@@ -65,7 +66,7 @@ def _expanded(
     paths: str | Path | Iterable[str | Path], given: Reader | None
 ) -> list[Path]:
     files: list[Path] = []
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+    for path in map(as_path, [paths] if isinstance(paths, str | Path) else paths):
         if path.is_dir():
             here = [file for file in sorted(path.iterdir()) if file.is_file()]
             usable = [file for file in here if given or _reader_of(file)]
@@ -78,7 +79,7 @@ def _expanded(
         elif path.exists():
             files.append(path)
         else:
-            matches = sorted(Path(name) for name in glob.glob(str(path)))
+            matches = matching(path)
             if not matches:
                 raise InputError(
                     f"The corpus file `{path}` does not exist. Give the path of a file "

@@ -8,6 +8,7 @@ from keras_msd.checks import InputError, nearest, utf8
 from keras_msd.data.cleaning import visible
 from keras_msd.data.readers.jsonl import json_object
 from keras_msd.data.readers.lines import read_lines, unpacked
+from keras_msd.remote import as_path
 
 CLASSES = ("entailment", "neutral", "contradiction")  # ids 0, 1, 2 as in common use
 # What the columns are called: SNLI, MultiNLI and XNLI; others; translations in XNLI.
@@ -62,7 +63,7 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
         >>> msd.data.read_inference("pets.tsv")
         Inferences(rows=[(0, 'A dog runs.', 'An animal runs.')], skipped=1)
     """
-    path = Path(path)
+    path = as_path(path)
     names = [_name(label) for label in classes]
     rows, skipped = [], 0
     for where, (premise, hypothesis, label) in _records(path):

@@ -28,7 +28,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             the reading inside the `with` block meets the damage).
     """
     existing_file(path, "text file")
-    with open(path, "rb") as raw:
+    with path.open("rb") as raw:
         magic = raw.read(2)
         if not magic:
             raise InputError(f"`{path}` is empty. Give a file with at least one line.")

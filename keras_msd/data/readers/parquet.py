@@ -38,6 +38,6 @@ def _rows(path: Path) -> Iterator[Any]:
     arrow = require("pyarrow", "parquet", "Reading parquet files")
     damage = f"`{path}` is no parquet file, or a damaged one. Write it again."
     with explained(damage, arrow.ArrowInvalid, OSError):
-        with parquet.ParquetFile(path) as file:
+        with path.open("rb") as handle, parquet.ParquetFile(handle) as file:
             for batch in file.iter_batches():
                 yield from map(unwrapped, batch.to_pylist())

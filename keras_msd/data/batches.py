@@ -18,6 +18,7 @@ from keras_msd.data.order import MULTIPLE, BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
 from keras_msd.data.ragged import read_flat
+from keras_msd.data.sharded_store import ShardedStore
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.files import atomic_path, digest
@@ -25,6 +26,7 @@ from keras_msd.files import atomic_path, digest
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
 ABSENT = -1  # the row of a vector that nothing has asked for
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+Store = GuideStore | ShardedStore
 
 
 class Batches(keras.utils.PyDataset):
@@ -183,7 +185,7 @@ class PairBatches(Batches):
         self,
         pairs: Corpus,
         encoder: Any,
-        guides: Mapping[str, tuple[GuideStore, str]],
+        guides: Mapping[str, tuple[Store, str]],
         batch_size: int = 64,
         token_budget: int | None = None,
         max_length: int | None = None,
@@ -353,12 +355,12 @@ def _table_for(
     )
 
 
-def _checked(name: str, guide: Any) -> tuple[GuideStore, str]:
+def _checked(name: str, guide: Any) -> tuple[Store, str]:
     """Return `guide`; raise `InputError` unless it is (store, side)."""
     if not (
         isinstance(guide, tuple)
         and len(guide) == 2
-        and isinstance(guide[0], GuideStore)
+        and isinstance(guide[0], Store)
         and guide[1] in SIDES
     ):
         raise InputError(
@@ -390,7 +392,7 @@ def check_reads(guide: Any, side: str, file: Any) -> None:
 
 
 def guide_rows(
-    table: PairTable, store: GuideStore, side: str, read: np.ndarray | None = None
+    table: PairTable, store: Store, side: str, read: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, read from disk.
 

@@ -77,6 +77,7 @@ class GuideStore:
     Args:
         guide: Has `encode(texts)`, `dim` and `fingerprint`.
         folder: Where the store lives; it is made if it is not there.
+        id: What row numbers of a new store go by; by default drawn at random.
 
     Raises:
         InputError: The folder belongs to another guide or is no store.
@@ -89,14 +90,14 @@ class GuideStore:
         2
     """
 
-    def __init__(self, guide: Guide, folder: str | Path) -> None:
+    def __init__(self, guide: Guide, folder: str | Path, id: str = "") -> None:
         self.guide, self.folder = guide, Path(folder)
         self.dim, self.fingerprint = int(guide.dim), guide.fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         mine = {"version": VERSION, "dim": self.dim, "fingerprint": self.fingerprint}
         with self._alone():
             if not (self.folder / META).exists():
-                meta = sealed(mine | {"id": uuid.uuid4().hex}, VECTORS)
+                meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                 write_json(self.folder / META, meta)
         meta = read_table(self.folder / META)
         whole = "seal" not in meta or unsealed(meta, VECTORS)  # once there was none
@@ -209,15 +210,15 @@ class GuideStore:
         if len(keys) != end - start or there < end:
             raise BrokenIndexError(f"{end - start} rows, {len(keys)} keys")
         os.truncate(self.folder / BLOCKS, len(self._blocks()) * RECORD.size)
-        for first in range(start, end, self._size):
-            last = min(first + self._size, end)
+        for first in range(start, end, self.chunk_size):
+            last = min(first + self.chunk_size, end)
             own = b"".join(keys[first - start : last - start])
             self._write(KEYS, {first * KEY_BYTES: own})
             self._record(first, last)
 
     @property
-    def _size(self) -> int:
-        """Rows of a full block."""
+    def chunk_size(self) -> int:
+        """Sentences that the guide is given at a time."""
         return max(1, min(CHUNK_SENTENCES, CHUNK_BYTES // (4 * self.dim)))
 
     def _blocks(self) -> list[Block]:
@@ -230,9 +231,8 @@ class GuideStore:
             with open(path, "rb") as handle:
                 handle.seek(len(blocks) * RECORD.size)
                 data = handle.read()
-            for found in RECORD.iter_unpack(
-                data[: len(data) // RECORD.size * RECORD.size]
-            ):
+            data = data[: len(data) // RECORD.size * RECORD.size]
+            for found in RECORD.iter_unpack(data):
                 start = _end(blocks)
                 if found[2] != self._own(start, *found[:2]):
                     break
@@ -398,8 +398,8 @@ class GuideStore:
         Raises:
             InputError: As `targets`. What was computed before stays.
         """
-        size = self._size
-        slices = _slices(sentences, size)
+        size = self.chunk_size
+        slices = checked_slices(sentences, size)
         if progress:
             slices = track(slices, total=total, what="Guide vectors", steps=size)
         missing: dict[bytes, str] = {}
@@ -490,7 +490,7 @@ def _places(index: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, int]:
     return places
 
 
-def _slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
+def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield lists of at most `size` sentences; check each."""
     if isinstance(sentences, str):
         checks.sentences(sentences, "sentences")  # which says what is wrong

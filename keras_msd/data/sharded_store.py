@@ -1,0 +1,162 @@
+"""One guide's vectors in several stores, so that several machines can write them."""
+
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from keras_msd.checks import InputError, at_least
+from keras_msd.data.store import META, Guide, GuideStore, checked_slices
+from keras_msd.files import digest, read_table, text_hash, write_json
+from keras_msd.progress import track
+from keras_msd.seals import sealed, unsealed
+
+VERSION = 1
+SHARDS = "shards.json"
+DEFAULT = 16
+SLICE = 8192  # sentences that are dealt out at a time
+
+
+class ShardedStore:
+    """Vectors of one guide in several `GuideStore`s; the sentence's hash says in which.
+
+    It is used wherever a `GuideStore` is. Each shard is a `GuideStore` in a folder of
+    its own, and can be written and copied apart from the others.
+
+    Args:
+        guide: As of a `GuideStore`.
+        folder: Where the shards live; it is made if it is not there.
+        shards: How many there are in a new folder, by default 16.
+
+    Attributes:
+        stores: The `GuideStore` of each shard.
+        id: What row numbers of this store go by.
+
+    Raises:
+        InputError: As `GuideStore`; or the folder has another number of shards.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> store = msd.data.ShardedStore(encoder, "shards", shards=4)
+        >>> store.targets(["A dog.", "A cat.", "A dog."]).shape
+        (3, 16)
+        >>> len(store), len(store.stores)
+        (2, 4)
+    """
+
+    def __init__(
+        self, guide: Guide, folder: str | Path, shards: int | None = None
+    ) -> None:
+        at_least(1, shards=shards)
+        self.guide, self.folder = guide, Path(folder)
+        count = _count(self.folder, shards)
+        folders = (self.folder / shard_name(shard, count) for shard in range(count))
+        self.stores = [GuideStore(guide, place) for place in folders]
+        self.dim, self.fingerprint = self.stores[0].dim, self.stores[0].fingerprint
+        self.id = digest(*(store.id for store in self.stores))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.stores))
+
+    def targets(self, sentences: list[str]) -> np.ndarray:
+        """Return the vectors of sentences, float32 `(n, dim)`; as a `GuideStore`."""
+        return self.vectors(self.rows(sentences))
+
+    def rows(self, sentences: list[str]) -> np.ndarray:
+        """Return where the vectors stand, int64 `(n,)`; missing ones are computed.
+
+        A sentence keeps its row as long as the folder lives.
+        """
+        self.build(sentences, progress=False)
+        count = len(self.stores)
+        shards = np.array([shard_of(text, count) for text in sentences], np.int64)
+        rows = np.empty(len(shards), np.int64)
+        for shard in np.unique(shards).tolist():
+            own = np.flatnonzero(shards == shard)
+            found = self.stores[shard].rows([sentences[place] for place in own])
+            rows[own] = found * count + shard
+        return rows
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Return the vectors that stand at `rows`, a float32 copy `(n, dim)`."""
+        inner, shards = np.divmod(np.asarray(rows, np.int64), len(self.stores))
+        vectors = np.empty((len(inner), self.dim), np.float32)
+        for shard in np.unique(shards).tolist():
+            own = shards == shard
+            vectors[own] = self.stores[shard].vectors(inner[own])
+        return vectors
+
+    def lost(self, rows: np.ndarray) -> bool:
+        """Tell whether `build` must compute vectors at these rows anew."""
+        inner, shards = np.divmod(rows, len(self.stores))
+        return any(
+            store.lost(inner[shards == shard])
+            for shard, store in enumerate(self.stores)
+        )
+
+    def build(
+        self, sentences: Iterable[str], total: int | None = None, progress: bool = True
+    ) -> None:
+        """Compute the vectors of all sentences that are not in the store.
+
+        Args:
+            sentences: Read as a stream; memory holds what is dealt out and not yet
+                enough for a full chunk of its shard.
+            total: Number of sentences, if known, for the progress bar.
+            progress: Show a bar when it takes longer than a second.
+
+        Raises:
+            InputError: As `GuideStore.build`.
+        """
+        slices = checked_slices(sentences, SLICE)
+        if progress:
+            slices = track(slices, total=total, what="Guide vectors", steps=SLICE)
+        waiting: list[list[str]] = [[] for _ in self.stores]
+        for text in chain.from_iterable(slices):
+            shard = shard_of(text, len(self.stores))
+            waiting[shard].append(text)
+            if len(waiting[shard]) == self.stores[shard].chunk_size:
+                self.stores[shard].build(waiting[shard], progress=False)
+                waiting[shard] = []
+        for store, texts in zip(self.stores, waiting, strict=True):
+            store.build(texts, progress=False)
+
+
+def shard_of(text: str | bytes, shards: int) -> int:
+    """Return which of so many shards has the vector of a text."""
+    return int.from_bytes(text_hash(text)[:8]) % shards
+
+
+def shard_name(shard: int, shards: int) -> str:
+    """Return the name of a shard's folder."""
+    return f"{shard:05d}-of-{shards:05d}"
+
+
+def shards_meta(shards: int) -> dict[str, object]:
+    """Return what `shards.json` says."""
+    return sealed({"version": VERSION, "shards": shards}, SHARDS)
+
+
+def _count(folder: Path, shards: int | None) -> int:
+    """Return how many shards a folder has; a new one gets as many as asked for."""
+    if (folder / META).exists():
+        raise InputError(
+            f"`{folder}` must hold shards. Received: one store. Open it with "
+            "`GuideStore`, or give another folder."
+        )
+    path = folder / SHARDS
+    if not path.exists():
+        write_json(path, shards_meta(shards or DEFAULT))
+    meta = unsealed(read_table(path), SHARDS)
+    if meta is None:
+        raise InputError(
+            f"`{path}` must be as it was written. Received: changes. Delete it, and "
+            "give `shards`, the number in the names of the folders beside it."
+        )
+    if shards not in (None, meta["shards"]):
+        raise InputError(
+            "`shards` must be that of the folder. Received: "
+            f"shards={shards}; `{folder}` has {meta['shards']}. Leave it out."
+        )
+    return meta["shards"]

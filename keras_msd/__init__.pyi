@@ -1,4 +1,7 @@
 from keras_msd import (
+    beam as beam,
+)
+from keras_msd import (
     checkpoints as checkpoints,
 )
 from keras_msd import (

@@ -349,7 +349,7 @@ def _table_for(
         pairs = Pairs.from_list(pairs)
     if isinstance(pairs, Pairs):
         pairs = TextTable.build(pairs, folder / f"texts-{pairs.digest()[:16]}")
-    key = table_key(pairs, tokenizer, longest)
+    key = table_key(pairs.key, tokenizer, longest)
     return PairTable.build(
         pairs, tokenizer, folder / f"tokens-{key[:16]}", max_length=longest
     )

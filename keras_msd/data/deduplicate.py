@@ -1,6 +1,6 @@
 """Exact duplicates found on disk: 128-bit hashes, one partition in memory at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,10 +35,7 @@ class Deduplicator:
             self._flush()
 
     def _flush(self) -> None:
-        records = np.empty(len(self._pending), RECORD)
-        halves = np.frombuffer(b"".join(self._pending), ">u8").reshape(-1, 2)
-        records["high"], records["low"] = halves.T
-        records["row"] = np.arange(self.count, self.count + len(records))
+        records = hash_records(self._pending, self.count)
         self.count += len(records)
         self._pending.clear()
         _scatter(records, self.folder / "0", level=0)
@@ -59,7 +56,7 @@ class Deduplicator:
         for path in sorted(folder.glob("*.part")):
             count = path.stat().st_size // RECORD.itemsize
             if count <= self.partition_rows or level == LEVELS - 1:
-                yield _split_repeats(np.fromfile(path, RECORD))[1]
+                yield split_repeats(np.fromfile(path, RECORD))[1]
             else:
                 finer = path.with_suffix("")
                 for start in range(0, count, self.partition_rows):
@@ -68,15 +65,28 @@ class Deduplicator:
                     )
                     # A line that occurs a million times would stay together at every
                     # level; only its first occurrence goes on.
-                    records, rows = _split_repeats(records)
+                    records, rows = split_repeats(records)
                     yield rows
                     _scatter(records, finer, level + 1)
                 yield from self._repeats(finer, level + 1)
             path.unlink()
 
 
-def _split_repeats(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first record of each hash, and the row numbers of all others."""
+def hash_records(keys: Sequence[bytes], first: int) -> np.ndarray:
+    """Return a `RECORD` for each of consecutive rows, the first of which is `first`."""
+    records = np.empty(len(keys), RECORD)
+    halves = np.frombuffer(b"".join(keys), ">u8").reshape(-1, 2)
+    records["high"], records["low"] = halves.T
+    records["row"] = np.arange(first, first + len(records))
+    return records
+
+
+def split_repeats(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first record of each hash, and the row numbers of all others.
+
+    Args:
+        records: In the order of their rows.
+    """
     order = np.lexsort((records["low"], records["high"]))  # stable: rows stay in order
     ordered = records[order]
     same = np.zeros(len(records), bool)
@@ -87,13 +97,19 @@ def _split_repeats(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scatter(records: np.ndarray, folder: Path, level: int) -> None:
-    """Append each record to the partition that six bits of its hash name."""
+    """Append each record to the file of its partition."""
     folder.mkdir(exist_ok=True)
+    for part, some in partitions(records, level):
+        with open(folder / f"{part:02d}.part", "ab") as file:
+            file.write(some.tobytes())
+
+
+def partitions(records: np.ndarray, level: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the partitions that six bits of the hashes name, with their records."""
     shift = np.uint64(64 - BITS * (level + 1))
     parts = (records["high"].astype(np.uint64) >> shift) % np.uint64(1 << BITS)
     order = np.argsort(parts, kind="stable")
     edges = np.searchsorted(parts[order], np.arange((1 << BITS) + 1))
     for part, (start, end) in enumerate(pairwise(edges)):
         if end > start:
-            with open(folder / f"{part:02d}.part", "ab") as file:
-                file.write(records[order[start:end]].tobytes())
+            yield part, records[order[start:end]]

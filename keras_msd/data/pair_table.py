@@ -9,7 +9,8 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
+from keras_msd.data.text_rows import CHUNK
+from keras_msd.data.text_table import SIDES, FileRange, TextTable, opened
 from keras_msd.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
 from keras_msd.seals import read_meta, write_meta
@@ -132,16 +133,8 @@ class PairTable:
             texts = pairs
         else:
             texts = TextTable.build(pairs, folder / "texts", **options)
-        meta = {
-            "version": VERSION,
-            "key": table_key(texts, tokenizer, max_length),
-            "texts": os.path.relpath(texts.folder, folder),
-            "texts_key": texts.key,
-            "tokenizer": tokenizer.fingerprint,
-            "max_length": max_length,
-            "pad_id": tokenizer.pad_id,
-            "dtype": "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32",
-        }
+        place = os.path.relpath(texts.folder, folder)
+        meta = tokens_meta(texts.key, place, tokenizer, max_length)
         if (table := opened(cls, folder, folder / "tokens")) is not None:
             if table.key != meta["key"]:
                 raise InputError(
@@ -159,14 +152,47 @@ class PairTable:
                         writer.extend(tokenizer.encode(chunk, max_length))
             with open(temporary / "groups", "wb") as handle:
                 for chunk in texts.chunks("source"):
-                    handle.write(b"".join(text_hash(text)[:8] for text in chunk))
+                    handle.write(group_hashes(chunk))
             write_meta(temporary / "tokens.json", meta, "token ids")
         return cls(folder, texts)
 
 
-def table_key(texts: TextTable, tokenizer: Tokenizer, max_length: int) -> str:
+def group_hashes(texts: list[str] | list[bytes]) -> bytes:
+    """Return 8 bytes of hash of each English text, little-endian in `groups`."""
+    return b"".join(text_hash(text)[:8] for text in texts)
+
+
+def tokens_meta(
+    texts_key: str, place: str, tokenizer: Tokenizer, max_length: int
+) -> dict[str, Any]:
+    """Return what `tokens.json` says.
+
+    Args:
+        texts_key: Key of the texts.
+        place: Where they are, seen from the table's folder.
+        tokenizer: Gives the token ids.
+        max_length: Most token ids of a text.
+    """
+    return {
+        "version": VERSION,
+        "key": table_key(texts_key, tokenizer, max_length),
+        "texts": place,
+        "texts_key": texts_key,
+        "tokenizer": tokenizer.fingerprint,
+        "max_length": max_length,
+        "pad_id": tokenizer.pad_id,
+        "dtype": token_type(tokenizer),
+    }
+
+
+def token_type(tokenizer: Tokenizer) -> str:
+    """Return the type in which token ids stand on disk."""
+    return "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32"
+
+
+def table_key(texts_key: str, tokenizer: Tokenizer, max_length: int) -> str:
     """Return the hash of what token ids depend on."""
-    return digest(str(VERSION), texts.key, tokenizer.fingerprint, str(max_length))
+    return digest(str(VERSION), texts_key, tokenizer.fingerprint, str(max_length))
 
 
 def _meta(folder: Path) -> dict[str, Any]:

@@ -15,6 +15,20 @@ def read_flat(path: Path, dtype: Any) -> np.ndarray:
     return np.memmap(path, dtype, "r")
 
 
+def flattened(rows: Sequence[Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of all rows one after the other, and int64 lengths `(n,)`.
+
+    Args:
+        rows: Sequences of numbers or, for bytes, `bytes` objects.
+        dtype: Type of the values.
+    """
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    if dtype == np.uint8:
+        return np.frombuffer(b"".join(rows), np.uint8), lengths
+    numbers = [np.asarray(row, dtype) for row in rows]
+    return np.concatenate([np.zeros(0, dtype), *numbers]), lengths
+
+
 class RaggedWriter:
     """Appends rows to `<path>.values` and their ends to `<path>.offsets`.
 
@@ -32,13 +46,12 @@ class RaggedWriter:
 
     def extend(self, rows: Sequence[Any]) -> None:
         """Append rows: sequences of numbers or, for bytes, `bytes` objects."""
-        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-        if self.dtype == np.uint8:
-            self._values.write(b"".join(rows))
-        elif len(rows):
-            flat = np.concatenate([np.asarray(row, self.dtype) for row in rows])
-            self._values.write(flat.tobytes())
-        ends = self.end + np.cumsum(lengths)
+        self.extend_flat(*flattened(rows, self.dtype))
+
+    def extend_flat(self, values: np.ndarray, lengths: np.ndarray) -> None:
+        """Append rows as `flattened` returns them."""
+        self._values.write(values.tobytes())
+        ends = self.end + np.cumsum(lengths, dtype=np.int64)
         self._offsets.write(ends.tobytes())
         self.end += int(lengths.sum())
 

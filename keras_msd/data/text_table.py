@@ -1,31 +1,36 @@
 """Clean, distinct, limited texts of a corpus, on disk and read by offset."""
 
-import math
 import shutil
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, compress, islice, pairwise
+from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError, at_least
-from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.checks import InputError
+from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.deduplicate import Deduplicator
-from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.data.readers.lines import DirtyRows
-from keras_msd.files import atomic_path, digest, remove, text_hash
+from keras_msd.data.text_rows import (
+    CHUNK,
+    VERSION,
+    TextOptions,
+    drawn,
+    languages_of_count,
+    new_count,
+    passed_rows,
+    row_keys,
+    settle,
+)
+from keras_msd.files import atomic_path, digest, remove
 from keras_msd.progress import track
 from keras_msd.seals import DamagedError, read_meta, write_meta
 
-VERSION = 1
-CHUNK = 8192  # rows in memory at a time
 SIDES = ("source", "target")
 
 
@@ -139,15 +144,15 @@ class TextTable:
                 `folder` holds another table.
         """
         folder = Path(folder)
-        limits = {"limit_per_file": limit_per_file}
-        limits["limit_per_language"] = limit_per_language
-        at_least(1, **limits, dirty_rows=dirty_rows)
-        cleaning = cleaning or Cleaning()
-        skipped = () if dirty_rows is None else (dirty_rows,)  # keys of before stay
-        settings = repr(
-            (VERSION, asdict(cleaning), limits, seed, temperature, *skipped)
+        options = TextOptions(
+            cleaning or Cleaning(),
+            limit_per_file,
+            limit_per_language,
+            seed,
+            temperature,
+            dirty_rows,
         )
-        key = digest(settings, pairs.digest())
+        key = options.key(pairs.digest())
         if (table := opened(cls, folder, folder)) is not None:
             if table.key != key:
                 raise InputError(
@@ -159,13 +164,8 @@ class TextTable:
             temporary.mkdir()
             work = temporary / "work"
             work.mkdir()
-            counts = _spool(pairs, work, cleaning, limit_per_file, dirty_rows or 0)
-            kept = _select(counts, work, limit_per_language, seed, temperature)
-            if not any(kept):
-                raise InputError(
-                    "No pair is left after the filters. Received, by file: "
-                    f"{str(counts):.300}. Loosen `cleaning` or give other files."
-                )
+            counts = _spool(pairs, work, options)
+            _select(counts, work, options)
             _copy_kept(work, temporary)
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}
@@ -215,30 +215,18 @@ def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
             count["language"],
             stop - count["kept"],
             stop,
-            _languages(count)[0],
+            languages_of_count(count)[0],
         )
         for count, stop in zip(counts, stops, strict=True)
         if count["kept"]
     ]
 
 
-def _languages(count: dict[str, Any]) -> tuple[str, str]:
-    """Return the languages of source and target of a file that was read."""
-    return count.get("source_language", ENGLISH), count["language"]
-
-
-def _spool(
-    pairs: Pairs,
-    work: Path,
-    cleaning: Cleaning,
-    limit_per_file: int | None,
-    dirty_rows: int,
-) -> list[dict[str, Any]]:
+def _spool(pairs: Pairs, work: Path, options: TextOptions) -> list[dict[str, Any]]:
     """Write all pairs that pass the filters to `work`, and which of them are repeats.
 
     Returns:
-        For each file its `name`, `language`, `source_language` if it is not English,
-        the pairs `read` and dropped by reason, and `passed`, the number written.
+        The books of each file.
     """
     counts = []
     repeats = Deduplicator(work / "hashes")
@@ -247,80 +235,33 @@ def _spool(
         RaggedWriter(work / "target", np.uint8) as targets,
     ):
         for file in pairs.files:
-            count: dict[str, Any] = {"name": file.name, "language": file.language}
-            other = {"source_language": file.source_language}
-            if file.source_language == ENGLISH:
-                other = {}  # tables of such files are as they were without the others
-            count |= {**other, "read": 0, "passed": 0}
-            dirty = DirtyRows(dirty_rows)
-            rows_of = _filtered(file, cleaning, count, dirty)
-            passed = islice(rows_of, limit_per_file)
-            chunks = in_chunks(passed, CHUNK)
+            counts.append(count := new_count(file))
+            chunks = passed_rows(file, options, count)
             for rows in track(chunks, what=f"Reading {file.name}", steps=CHUNK):
-                count["passed"] += len(rows)
                 sources.extend([source for source, _ in rows])
                 targets.extend([target for _, target in rows])
-                for row in rows:
-                    repeats.add(text_hash(file.language, *row, *other.values()))
-            if dirty.count:
-                count |= {"dirty": dirty.count, "dirty_rows": dirty.first}
-            counts.append(count)
+                for key in row_keys(file.languages, rows):
+                    repeats.add(key)
     repeats.write_repeats(work / "repeats")
     return counts
 
 
-def _filtered(
-    file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield normalized, encoded pairs; keep the books in `count`."""
-    rows = file.skipping(dirty=dirty) if file.skipping else file.iterate()
-    for source, target in rows:
-        count["read"] += 1
-        source, target = normalize(source), normalize(target)
-        if reason := cleaning.reason(source, target):
-            count[reason] = count.get(reason, 0) + 1
-        else:
-            yield source.encode(), target.encode()
-
-
-def _select(
-    counts: list[dict[str, Any]],
-    work: Path,
-    limit: int | None,
-    seed: int,
-    temperature: float,
-) -> list[int]:
-    """Turn `work/repeats` into `work/keep`, one byte per row; return rows kept by file.
-
-    Under a limit per language the files of a pair of languages get shares by
-    `file_shares`, and the rows of a file's share are the first ones of a permutation of
-    its distinct rows.
-    """
+def _select(counts: list[dict[str, Any]], work: Path, options: TextOptions) -> None:
+    """Turn `work/repeats` into `work/keep`, one byte per row; close the books."""
     repeats = read_flat(work / "repeats", np.uint8)
     edges = np.cumsum([0] + [count["passed"] for count in counts]).tolist()
     ranges = list(pairwise(edges))
     distinct = [b - a - int(repeats[a:b].sum()) for a, b in ranges]
-    shares = list(distinct)
-    if limit is not None:
-        for pair in {_languages(count) for count in counts}:
-            files = [i for i, c in enumerate(counts) if _languages(c) == pair]
-            fair = share_out([distinct[i] for i in files], limit, temperature)
-            for index, share in zip(files, fair, strict=True):
-                shares[index] = share
+    shares = settle(counts, distinct, options)
     with open(work / "keep", "wb") as handle:
-        for index, (count, rows) in enumerate(zip(counts, ranges, strict=True)):
-            size, share = distinct[index], shares[index]
-            count["duplicate"] = count.pop("passed") - size
-            count |= {"limit": size - share, "kept": share}
+        for index, (size, share) in enumerate(zip(distinct, shares, strict=True)):
             before = 0
-            for start, stop in _chunks(*rows):
+            for start, stop in _chunks(*ranges[index]):
                 keep = repeats[start:stop] == 0
-                if share < size:
-                    ordinals = np.arange(before, before + int(keep.sum()))
-                    before += len(ordinals)
-                    keep[keep] = permutation(ordinals, size, mix(seed, index)) < share
+                count = int(keep.sum())
+                keep[keep] = drawn(options, index, size, share, before, count)
+                before += count
                 handle.write(keep.astype(np.uint8).tobytes())
-    return shares
 
 
 def _copy_kept(work: Path, folder: Path) -> None:
@@ -332,25 +273,6 @@ def _copy_kept(work: Path, folder: Path) -> None:
             for start, stop in _chunks(0, len(texts)):
                 marks = keep[start:stop].tolist()
                 kept.extend(list(compress(texts.chunk(start, stop), marks)))
-
-
-def share_out(
-    sizes: list[int], limit: int, temperature: float = float("inf")
-) -> list[int]:
-    """Divide `limit` by `file_shares`; what a small file cannot fill goes to others."""
-    shares = [0] * len(sizes)
-    full = [index for index, size in enumerate(sizes) if size]
-    if not full:
-        return shares
-    parts = file_shares([sizes[index] for index in full], temperature)
-    left, weight = limit, float(parts.sum())
-    for place in np.argsort(np.take(sizes, full) / parts, kind="stable").tolist():
-        index, part = full[place], float(parts[place])
-        # A share is exact but for rounding of the weights: 25000 / 11, not one less.
-        fair = math.floor(left * part / weight + 1e-9) if weight > part else left
-        shares[index] = min(sizes[index], fair)
-        left, weight = left - shares[index], weight - part
-    return shares
 
 
 def _chunks(start: int, stop: int) -> Iterator[tuple[int, int]]:

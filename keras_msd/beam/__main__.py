@@ -1,0 +1,66 @@
+"""Run the pipeline: `python -m keras_msd.beam PAIRS... --tokenizer T --table FOLDER`.
+
+What is not known here goes to Beam, such as `--runner DataflowRunner`.
+"""
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from keras_msd.beam.pipeline import clean_texts, write_store, write_table
+from keras_msd.checks import InputError, require
+from keras_msd.data.readers.discover import read_pairs
+from keras_msd.teachers.teacher import load_teacher
+from keras_msd.tokenizers.kinds import load_tokenizer
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the arguments and run the pipeline to its end."""
+    parser = argparse.ArgumentParser(
+        prog="python -m keras_msd.beam", description=(__doc__ or "").splitlines()[0]
+    )
+    add = parser.add_argument
+    add("pairs", nargs="+", help="as of `msd.data.read_pairs`, such as gs://b/*.tsv.gz")
+    add("--language", help="of the translations, where no name says it")
+    add("--tokenizer", help="folder that `save` wrote; with --table")
+    add("--table", help="new folder of token ids and texts")
+    add("--max-length", type=int, default=128, help="most token ids of a text")
+    add("--guide", help="as of `msd.load_teacher`; with --store")
+    add("--dim", type=int, help="the guide's width")
+    add("--store", help="new folder of vectors")
+    add("--side", default="source", help="whose texts the guide reads")
+    add("--shards", type=int, default=16, help="of the store")
+    limits = "limit-per-file", "limit-per-language", "dirty-rows", "seed"
+    for name in limits:
+        add(f"--{name}", type=int, help="as of `TextTable.build`")
+    given, others = parser.parse_known_args(arguments)
+    for one, other in (("table", "tokenizer"), ("store", "guide")):
+        if (getattr(given, one) is None) != (getattr(given, other) is None):
+            parser.error(f"--{one} and --{other} go together")
+    if given.table is None and given.store is None:
+        parser.error("give --table, --store or both")
+    names = [name.replace("-", "_") for name in limits]
+    options = {name: value for name in names if (value := getattr(given, name))}
+    try:
+        _run(given, others, options)
+    except InputError as error:
+        parser.error(str(error))
+
+
+def _run(given: argparse.Namespace, others: list[str], options: dict[str, Any]) -> None:
+    beam = require("apache_beam", "beam", "A pipeline")
+    settings = require("apache_beam.options.pipeline_options", "beam", "A pipeline")
+    pairs = read_pairs(given.pairs, language=given.language)
+    with beam.Pipeline(options=settings.PipelineOptions(others)) as pipeline:
+        texts = clean_texts(pipeline, pairs, **options)
+        if given.table:
+            tokenizer = load_tokenizer(given.tokenizer)
+            write_table(texts, tokenizer, given.table, given.max_length)
+        if given.store:
+            guide = partial(load_teacher, given.guide, dim=given.dim)
+            write_store(texts, guide, given.store, given.side, given.shards)
+
+
+if __name__ == "__main__":
+    main()

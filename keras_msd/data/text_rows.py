@@ -1,0 +1,210 @@
+"""Which rows of a corpus a table keeps: filters, what is a repeat, limits."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from keras_msd.arrays import in_chunks
+from keras_msd.checks import InputError, at_least
+from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.data.order import file_shares, mix, permutation
+from keras_msd.data.pair import ENGLISH, PairFile
+from keras_msd.data.readers.lines import DirtyRows
+from keras_msd.files import digest, text_hash
+
+VERSION = 1
+CHUNK = 8192  # rows in memory at a time
+
+Row = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What decides, beside the corpus, which rows a table keeps.
+
+    Attributes:
+        cleaning: Filters.
+        limit_per_file: Stop reading a file once so many of its pairs passed them.
+        limit_per_language: Most pairs of two languages.
+        seed: Chooses the pairs under `limit_per_language`.
+        temperature: Of the shares of the files in that limit.
+        dirty_rows: Rows of a file that cannot be read and are skipped.
+
+    Raises:
+        InputError: A number is below 1.
+    """
+
+    cleaning: Cleaning = Cleaning()
+    limit_per_file: int | None = None
+    limit_per_language: int | None = None
+    seed: int = 0
+    temperature: float = float("inf")
+    dirty_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least(1, **self._limits(), dirty_rows=self.dirty_rows)
+
+    def _limits(self) -> dict[str, int | None]:
+        return {
+            "limit_per_file": self.limit_per_file,
+            "limit_per_language": self.limit_per_language,
+        }
+
+    def key(self, content: str) -> str:
+        """Return the key of the table of a corpus, whose `digest()` is `content`."""
+        # Keys of tables from before there were dirty rows stay.
+        skipped = () if self.dirty_rows is None else (self.dirty_rows,)
+        cleaning, limits = asdict(self.cleaning), self._limits()
+        settings = (VERSION, cleaning, limits, self.seed, self.temperature, *skipped)
+        return digest(repr(settings), content)
+
+
+def new_count(file: PairFile) -> dict[str, Any]:
+    """Return the books of a file that is not yet read.
+
+    `name`, `language`, `source_language` if it is not English, and the pairs `read` and
+    `passed`; `passed_rows` adds those dropped by reason.
+    """
+    source = _other_source(file.source_language)
+    count = {"name": file.name, "language": file.language, **source}
+    return {**count, "read": 0, "passed": 0}
+
+
+def _other_source(language: str) -> dict[str, str]:
+    if language == ENGLISH:
+        return {}  # tables of such files are as they were without the others
+    return {"source_language": language}
+
+
+def languages_of_count(count: dict[str, Any]) -> tuple[str, str]:
+    """Return the languages of source and target of a file that was read."""
+    return count.get("source_language", ENGLISH), count["language"]
+
+
+def passed_rows(
+    file: PairFile, options: TextOptions, count: dict[str, Any]
+) -> Iterator[list[Row]]:
+    """Yield the rows of a file that pass the filters, normalised, `CHUNK` at a time.
+
+    Args:
+        file: Read once.
+        options: Filters, `limit_per_file` and `dirty_rows` of a table.
+        count: Its books, which are kept while it is read.
+    """
+    dirty = DirtyRows(options.dirty_rows or 0)
+    passed = islice(
+        _filtered(file, options.cleaning, count, dirty), options.limit_per_file
+    )
+    for rows in in_chunks(passed, CHUNK):
+        count["passed"] += len(rows)
+        yield rows
+    if dirty.count:
+        count |= {"dirty": dirty.count, "dirty_rows": dirty.first}
+
+
+def _filtered(
+    file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
+) -> Iterator[Row]:
+    rows = file.skipping(dirty=dirty) if file.skipping else file.iterate()
+    for source, target in rows:
+        count["read"] += 1
+        source, target = normalize(source), normalize(target)
+        if reason := cleaning.reason(source, target):
+            count[reason] = count.get(reason, 0) + 1
+        else:
+            yield source.encode(), target.encode()
+
+
+def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
+    """Return 16 bytes for each row; repeats have the same.
+
+    Args:
+        languages: Those of source and target.
+        rows: Of one file.
+    """
+    source, language = languages
+    other = _other_source(source).values()
+    return [text_hash(language, *row, *other) for row in rows]
+
+
+def settle(
+    counts: list[dict[str, Any]], distinct: list[int], options: TextOptions
+) -> list[int]:
+    """Decide how many rows of each file are kept, and close its books.
+
+    Under a limit per language the files of a pair of languages get shares by
+    `file_shares`.
+
+    Args:
+        counts: The books of each file that was read; `passed` gives way to `duplicate`,
+            `limit` and `kept`.
+        distinct: Rows of each that repeat no earlier one.
+        options: Those of the table.
+
+    Returns:
+        Rows kept by file.
+
+    Raises:
+        InputError: None is.
+    """
+    shares, limit = list(distinct), options.limit_per_language
+    if limit is not None:
+        for pair in {languages_of_count(count) for count in counts}:
+            files = [i for i, c in enumerate(counts) if languages_of_count(c) == pair]
+            sizes = [distinct[i] for i in files]
+            fair = share_out(sizes, limit, options.temperature)
+            for index, share in zip(files, fair, strict=True):
+                shares[index] = share
+    for count, size, share in zip(counts, distinct, shares, strict=True):
+        count["duplicate"] = count.pop("passed") - size
+        count |= {"limit": size - share, "kept": share}
+    if not any(shares):
+        raise InputError(
+            "No pair is left after the filters. Received, by file: "
+            f"{str(counts):.300}. Loosen `cleaning` or give other files."
+        )
+    return shares
+
+
+def drawn(
+    options: TextOptions, index: int, size: int, share: int, first: int, count: int
+) -> np.ndarray:
+    """Return which distinct rows of a file are among its share, bool `(count,)`.
+
+    They are the first ones of a permutation of its distinct rows.
+
+    Args:
+        options: Those of the table.
+        index: Number of the file.
+        size: Distinct rows of the file.
+        share: How many of them are kept.
+        first: Distinct rows of the file before these.
+        count: How many these are.
+    """
+    if share == size:
+        return np.ones(count, bool)
+    ordinals = np.arange(first, first + count)
+    return permutation(ordinals, size, mix(options.seed, index)) < share
+
+
+def share_out(
+    sizes: list[int], limit: int, temperature: float = float("inf")
+) -> list[int]:
+    """Divide `limit` by `file_shares`; what a small file cannot fill goes to others."""
+    shares = [0] * len(sizes)
+    full = [index for index, size in enumerate(sizes) if size]
+    if not full:
+        return shares
+    parts = file_shares([sizes[index] for index in full], temperature)
+    left, weight = limit, float(parts.sum())
+    for place in np.argsort(np.take(sizes, full) / parts, kind="stable").tolist():
+        index, part = full[place], float(parts[place])
+        # A share is exact but for rounding of the weights: 25000 / 11, not one less.
+        fair = math.floor(left * part / weight + 1e-9) if weight > part else left
+        shares[index] = min(sizes[index], fair)
+        left, weight = left - shares[index], weight - part
+    return shares

@@ -18,7 +18,9 @@ from keras_msd.tokenizers.kinds import load_tokenizer
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the arguments and run the pipeline to its end."""
     parser = argparse.ArgumentParser(
-        prog="python -m keras_msd.beam", description=(__doc__ or "").splitlines()[0]
+        prog="python -m keras_msd.beam",
+        description=(__doc__ or "").splitlines()[0],
+        allow_abbrev=False,  # what Beam knows may begin as one of ours
     )
     add = parser.add_argument
     add("pairs", nargs="+", help="as of `msd.data.read_pairs`, such as gs://b/*.tsv.gz")

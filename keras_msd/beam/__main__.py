@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.table is None and given.store is None:
         parser.error("give --table, --store or both")
     names = [name.replace("-", "_") for name in limits]
-    options = {name: value for name in names if (value := getattr(given, name))}
+    asked = {name: getattr(given, name) for name in names}
+    options = {name: value for name, value in asked.items() if value is not None}
     try:
         _run(given, others, options)
     except InputError as error:

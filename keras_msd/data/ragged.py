@@ -34,10 +34,19 @@ class RaggedWriter:
         """Append rows: sequences of numbers or, for bytes, `bytes` objects."""
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         if self.dtype == np.uint8:
-            self._values.write(b"".join(rows))
+            self.extend_flat(b"".join(rows), lengths)
         elif len(rows):
             flat = np.concatenate([np.asarray(row, self.dtype) for row in rows])
-            self._values.write(flat.tobytes())
+            self.extend_flat(flat, lengths)
+
+    def extend_flat(self, values: Any, lengths: np.ndarray) -> None:
+        """Append rows whose values follow one another.
+
+        Args:
+            values: Bytes, or a contiguous array of this type, of all rows.
+            lengths: Values of each row, int64 `(n,)`.
+        """
+        self._values.write(values)
         ends = self.end + np.cumsum(lengths)
         self._offsets.write(ends.tobytes())
         self.end += int(lengths.sum())

@@ -101,7 +101,7 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
         (row,), *_ = bench.rows_of(run(name, processes))
         behind = undisturbed["losses"][-len(row["losses"]) :]
         assert len(behind) < UPDATES  # those behind the checkpoint
-        np.testing.assert_allclose(row["losses"], behind, rtol=1e-5)  # of these rows
+        np.testing.assert_allclose(row["losses"], behind, rtol=1e-4)  # of these rows
     names = "whole", "killed", "alone"
     whole, resumed, alone = (np.load(tmp_path / it / "last.npz") for it in names)
     assert list(whole) == list(resumed) and len(whole.files) > 5

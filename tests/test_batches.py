@@ -4,7 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 import warnings
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -13,7 +15,7 @@ from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
-from keras_msd.data.batches import guide_rows
+from keras_msd.data.batches import _kept_rows, guide_rows
 from keras_msd.data.order import BatchStream
 
 
@@ -343,6 +345,21 @@ def test_damaged_row_numbers_and_vectors_are_made_again(table, tmp_path, damage)
     np.testing.assert_array_equal(again, whole)
     np.testing.assert_array_equal(store.vectors(again), vectors)
     assert (len(guide.asked) > asked) == (len(said) == 1) == (damage == "vectors")
+
+
+def test_row_numbers_of_a_large_table_stay_on_disk(tmp_path):
+    store = GuideStore(HashGuide(), tmp_path / "store")
+    store.build(["a", "b"])
+    rows = np.arange(1 << 20) % 2
+    path = tmp_path / "rows.i64"
+    path.write_bytes(rows.tobytes() + zlib.crc32(rows, 7).to_bytes(8, "little"))
+    tracemalloc.start()
+    kept = _kept_rows(path, len(rows), 7)
+    assert not store.lost(kept)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(kept, rows)
+    assert peak < rows.nbytes / 8
 
 
 @pytest.mark.parametrize("processes", [2, 4])

@@ -59,6 +59,16 @@ def test_two_devices_train_as_one(bench, backend, compiled):
         assert_exact(row)
 
 
+def test_three_devices_train_as_one(bench):
+    # A third is no number of float32, to which Keras rounds it.
+    options = ("--float64", "--steps", 2, "--rows", bench.ROWS[3])
+    options += ("--cases", "similarities,thin_deep_chunks")
+    (found,) = bench.rows_of(bench.start("tensorflow", "", *options, devices=3))
+    assert [row["replicas"] for row in found] == [3, 3]
+    for row in found:
+        assert_exact(row)
+
+
 def test_two_processes_train_as_one(bench, backend, compiled):
     options = ("--float64", "--steps", 2, "--cases", "similarities")
     both = bench.rows_of(bench.start(backend, compiled, *options, processes=2))
@@ -76,7 +86,7 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
         where += ("--steps", UPDATES)
         return bench.start(backend, compiled, *where, processes=processes, **options)
 
-    bench.rows_of(run("whole"))
+    (undisturbed,), *_ = bench.rows_of(run("whole"))
     kill = {1: ("--kill-at", KILLED_AT)}
     first, second = run("killed", of_process=kill)
     second.communicate(timeout=300)
@@ -89,13 +99,29 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
     shutil.copytree(tmp_path / "killed", tmp_path / "alone")
     for name, processes in (("killed", 2), ("alone", 1)):
         (row,), *_ = bench.rows_of(run(name, processes))
-        assert len(row["losses"]) < UPDATES  # those behind the checkpoint
+        behind = undisturbed["losses"][-len(row["losses"]) :]
+        assert len(behind) < UPDATES  # those behind the checkpoint
+        np.testing.assert_allclose(row["losses"], behind, rtol=1e-4)  # of these rows
     names = "whole", "killed", "alone"
     whole, resumed, alone = (np.load(tmp_path / it / "last.npz") for it in names)
     assert list(whole) == list(resumed) and len(whole.files) > 5
     for name in whole:
         np.testing.assert_array_equal(whole[name], resumed[name])
         np.testing.assert_allclose(whole[name], alone[name], atol=1e-5)
+
+
+def test_the_first_process_is_killed(bench, backend, compiled, tmp_path):
+    where = ("--folder", tmp_path, "--cases", "teach_assistant", "--steps", UPDATES)
+    kill = {0: ("--kill-at", KILLED_AT)}
+    first, second = bench.start(backend, compiled, *where, processes=2, of_process=kill)
+    first.communicate(timeout=300)
+    _, errors = second.communicate(timeout=60)
+    assert first.returncode == -signal.SIGKILL
+    if backend == "tensorflow":
+        assert second.returncode == LOST, errors[-2000:]
+        assert "Worker 0 of 2" in errors and "was ended" in errors
+    else:  # JAX is quicker to see that its coordinator is gone: docs/distribute.md
+        assert second.returncode and "leader task" in errors, errors[-2000:]
 
 
 PLAIN = """

@@ -459,7 +459,7 @@ def _kept_rows(path: Path, count: int, seed: int) -> np.ndarray | None:
     if not path.exists() or path.stat().st_size != 8 * (count + 1):
         return None
     rows = read_flat(path, np.int64)
-    state = zlib.crc32(rows[:-1].tobytes(), seed)
+    state = zlib.crc32(rows[:-1].data, seed)  # of the mapped file, not of a copy
     return rows[:-1] if state == rows[-1] else None
 
 

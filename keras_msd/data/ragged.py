@@ -48,9 +48,14 @@ class RaggedWriter:
         """Append rows: sequences of numbers or, for bytes, `bytes` objects."""
         self.extend_flat(*flattened(rows, self.dtype))
 
-    def extend_flat(self, values: np.ndarray, lengths: np.ndarray) -> None:
-        """Append rows as `flattened` returns them."""
-        self._values.write(values.tobytes())
+    def extend_flat(self, values: Any, lengths: np.ndarray) -> None:
+        """Append rows whose values follow one another.
+
+        Args:
+            values: Bytes, or a contiguous array of this type, of all rows.
+            lengths: Values of each row, int64 `(n,)`.
+        """
+        self._values.write(values)
         ends = self.end + np.cumsum(lengths, dtype=np.int64)
         self._offsets.write(ends.tobytes())
         self.end += int(lengths.sum())

@@ -10,13 +10,14 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.ragged import read_flat
 from keras_msd.files import read_table, remove, text_hash, write_json
@@ -183,10 +184,8 @@ class GuideStore:
                 "CREATE TABLE IF NOT EXISTS keys "
                 "(key BLOB PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID"
             )
-            for table, column, value in (
-                ("total", "count", 0),
-                ("owner", "id", self.id),
-            ):
+            begun = ("total", "count", 0), ("owner", "id", self.id)
+            for table, column, value in begun:
                 index.execute(f"CREATE TABLE IF NOT EXISTS {table} ({column} NOT NULL)")
                 once = f"SELECT ? WHERE NOT EXISTS (SELECT * FROM {table})"
                 index.execute(f"INSERT INTO {table} {once}", (value,))
@@ -309,11 +308,18 @@ class GuideStore:
 
         Blocks of theirs that were not looked at yet are compared with their checksums.
         """
-        for block in [*self._blocks()]:
-            inside = (rows >= block.start) & (rows < block.end)
-            if block.start not in self._whole and inside.any():
+        for block in self._touched(rows):
+            if block.start not in self._whole:
                 self._look_at(block)
         return bool(self._lost) and bool(np.isin(rows, list(self._lost)).any())
+
+    def _touched(self, rows: np.ndarray) -> list[Block]:
+        """Return the blocks of these rows, which may be those of a whole table."""
+        blocks, found = self._blocks(), set[int]()
+        ends = np.array([block.end for block in blocks], np.int64)
+        for part in np.array_split(rows, 1 + len(rows) // CHUNK_SENTENCES):
+            found.update(np.unique(np.searchsorted(ends, part, "right")).tolist())
+        return [block for place, block in enumerate(blocks) if place in found]
 
     def _look_at(self, block: Block) -> None:
         """Compare a block with its checksum; if it differs its vectors become NaN."""
@@ -374,9 +380,8 @@ class GuideStore:
         if len(rows) and int(np.max(rows)) >= len(mapped):
             # The file may end in part of a vector that another process is writing.
             shape = (self._path.stat().st_size // (4 * self.dim), self.dim)
-            mapped = np.memmap(self._path, np.float32, "r", shape=shape)
-            self._mapped = mapped
-        found = np.array(mapped[rows], np.float32)
+            self._mapped = mapped = np.memmap(self._path, np.float32, "r", shape=shape)
+        found = np.asarray(mapped[rows])
         if np.isnan(found[:, 0]).any():
             raise InputError(
                 f"`{self._path}` was damaged. Received: no vector at row "
@@ -464,9 +469,8 @@ class GuideStore:
         rows = np.array(sorted(self._lost.intersection(vectors)), np.int64)
         parts = {int(row) * 4 * self.dim: vectors[row].tobytes() for row in rows}
         self._write(VECTORS, parts)
-        for block in [*self._blocks()]:
-            if ((rows >= block.start) & (rows < block.end)).any():
-                self._record(block.start, block.end)
+        for block in self._touched(rows):
+            self._record(block.start, block.end)
         self._lost.difference_update(rows.tolist())
 
 
@@ -494,7 +498,5 @@ def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield lists of at most `size` sentences; check each."""
     if isinstance(sentences, str):
         checks.sentences(sentences, "sentences")  # which says what is wrong
-    stream, first = iter(sentences), 0
-    while texts := checks.sentences(islice(stream, size), "sentences", first):
-        first += len(texts)
-        yield texts
+    for number, texts in enumerate(in_chunks(sentences, size)):
+        yield checks.sentences(texts, "sentences", number * size)

@@ -2,8 +2,8 @@
 
 Keras 3 cannot fit a model on several workers (keras#20585): it looks at a first batch
 to build the model, and takes the mean of numbers as if they had rows. Its losses see
-the rows of one replica, and its optimizers clip the gradients of a replica before
-they are added up.
+the rows of one replica, and are divided by the number of replicas in float32; its
+optimizers clip the gradients of a replica before they are added up.
 """
 
 import json
@@ -171,8 +171,26 @@ def divided(loss: Any, value: Any) -> Any:
 
     Keras divides means by the number of replicas, and sums by nothing.
     """
+    return value * _share() if getattr(loss, "reduction", "") == "sum" else value
+
+
+def undivided(value: Any) -> Any:
+    """Return a loss of the whole batch of which a replica has its share."""
+    return value / _share()
+
+
+def objective(value: Any) -> Any:
+    """Return a replica's share of a loss such that the shares of all add up to it."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return value / replicas if getattr(loss, "reduction", "") == "sum" else value
+    return value if replicas == 1 else undivided(value) / replicas
+
+
+def _share() -> float:
+    """Return what Keras multiplies means by: one over the replicas, in float32.
+
+    So it is in float64, where three such thirds are off one by 3e-8.
+    """
+    return float(np.float32(1 / tf.distribute.get_strategy().num_replicas_in_sync))
 
 
 def apply_sum(optimizer: Any, pairs: list[tuple[Any, Any]]) -> None:

@@ -146,7 +146,7 @@ class TensorFlowStep:
 
     def undivided(self, value: Any) -> Any:
         """Return a loss as one replica alone would have it."""
-        return value * tf.distribute.get_strategy().num_replicas_in_sync
+        return replicas.undivided(value)
 
     def _passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Return embeddings, loss and the gradient of every trainable variable."""
@@ -157,7 +157,7 @@ class TensorFlowStep:
         with tf.GradientTape() as tape:
             embeddings = self(x, training=True)
             loss = self.compute_loss(x, y, embeddings, sample_weight, training=True)
-            objective = self.optimizer.scale_loss(loss)
+            objective = self.optimizer.scale_loss(replicas.objective(loss))
         return embeddings, loss, tape.gradient(objective, self.trainable_variables)
 
     def _two_passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
@@ -168,7 +168,7 @@ class TensorFlowStep:
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
             loss = self.compute_loss(x, y, embeddings, sample_weight, training=True)
-            objective = self.optimizer.scale_loss(loss)
+            objective = self.optimizer.scale_loss(replicas.objective(loss))
         variables = self.trainable_variables
         direct, cached = tape.gradient(objective, (variables, embeddings))
         for state, value in zip(states, before, strict=True):

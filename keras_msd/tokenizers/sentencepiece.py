@@ -22,6 +22,7 @@ _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
 # Two ways of writing that runs of blanks count as one, as SentencePiece has it.
 _BLANKS = {("Replace", " {2,}"), ("WhitespaceSplit", None)}
 _KNOWN_STEPS = ("Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace")
+_LOWER = ("Lowercase",)
 # The trainer sums floats per thread, so the count decides the last digits: it must not
 # follow the machine.
 _THREADS = 2
@@ -316,13 +317,14 @@ def _schema() -> Any:
 def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
     steps = list(_steps(content.get("normalizer"), "normalizers"))
     splits = list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
+    tables = [step for step in steps if step["type"] == "Precompiled"]
+    folded = _LOWER if any(map(_folds, tables)) else ()  # the table does it too
     for step in steps + splits:
-        if step["type"] not in _KNOWN_STEPS:
+        if step["type"] not in _KNOWN_STEPS + folded:
             raise InputError(
                 f"{origin} prepares text by {step['type']}, which SentencePiece does "
                 "not know. Put the checkpoint's SentencePiece model beside it."
             )
-    tables = [step for step in steps if step["type"] == "Precompiled"]
     try:
         for step in tables:
             table = step["precompiled_charsmap"] or ""
@@ -342,6 +344,18 @@ def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
         for step in metaspace
     )
     spec.escape_whitespaces = True
+
+
+def folds_case(table: Any) -> bool:
+    """Tell whether a normalizer of the library `tokenizers` makes capitals small."""
+    return bool(table.normalize_str("ABC") == "abc")
+
+
+def _folds(step: dict[str, Any]) -> bool:
+    from tokenizers import normalizers
+
+    table = base64.b64decode(step["precompiled_charsmap"] or "")
+    return bool(table) and folds_case(normalizers.Precompiled(table))
 
 
 def _steps(part: dict[str, Any] | None, inner: str) -> Iterator[dict[str, Any]]:

@@ -134,9 +134,10 @@ def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
     small = smaller(text)
     if small != text and not is_python:
         row["as"] = small
-    run = re.match(r"keras-msd run .*--out (\S+)", small)
+    run = re.match(r"keras-msd run (\S+)(?:.*--out (\S+))?", small)
     if run and "--repair" not in small:  # other options: another way, not the same run
-        shutil.rmtree(folder / run[1], ignore_errors=True)
+        out = run[2] or f"runs/{run[1]}"
+        shutil.rmtree(folder / out, ignore_errors=True)
     log = folder / PRINTED
     began = time.perf_counter()
     if is_python or small.startswith("keras-msd") and "--backend" not in small:

@@ -5,9 +5,10 @@
         --onnx-python PYTHON --fastembed-python PYTHON
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through
-sentence-transformers (torch, and `backend="onnx"`), fastembed and transformers.js, and
-their vectors are compared with Keras'; ids of `transformers` with our own on 20,000
-sentences of `<data>/parallel/train`. An encoder that is no BERT is exported without
+sentence-transformers (torch, and `backend="onnx"`), fastembed and transformers.js, in
+Node and in headless Chromium, and their vectors are compared with Keras'; ids of
+`transformers` with our own on 20,000 sentences of `<data>/parallel/train`. An encoder
+that is no BERT is exported without
 weights. The peers are Pythons of environments with sentence-transformers, with its
 extra onnx, and with fastembed; Node with npm fetches @huggingface/transformers. Writes
 benchmarks/results/layouts.json. Exit code 1: an id differs, or a float vector has a
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from javascript_check import LANGUAGES, output, program, sentences
+from javascript_check import LANGUAGES, in_chromium, output, program, sentences
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -75,29 +76,52 @@ rows = [[float(number) for number in vector] for vector in vectors]
 answer = dict(vectors=rows, ids=ids, version=__version__)
 json.dump(answer, open(place + "/answer.json", "w"))
 """
+CHECK = """
+export async function check(library, texts, models, dtype, pooled) {
+  const { AutoModel, AutoTokenizer, env, pipeline } = library;
+  Object.assign(env, { allowRemoteModels: false, allowLocalModels: true });
+  env.localModelPath = models + "/";
+  const vectors = [];
+  if (pooled) {
+    const embed = await pipeline("feature-extraction", "folder", { dtype });
+    for (const text of texts) {
+      const found = await embed(text, { pooling: "mean", normalize: true });
+      vectors.push(Array.from(found.data));
+    }
+  } else {
+    const model = await AutoModel.from_pretrained("folder", { dtype });
+    const tokenizer = await AutoTokenizer.from_pretrained("folder");
+    for (const text of texts) {
+      const { sentence_embedding } = await model(tokenizer(text, { truncation: true }));
+      vectors.push(Array.from(sentence_embedding.data));
+    }
+  }
+  return { vectors, ids: null };
+}
+"""
 NODE = """
 import { readFile, writeFile } from "node:fs/promises";
-import { AutoModel, AutoTokenizer, env, pipeline } from "@huggingface/transformers";
-env.allowRemoteModels = false;
-env.localModelPath = process.argv[2] + "/";
-const [dtype, pooled] = process.argv.slice(3);
-const [texts] = JSON.parse(await readFile("texts.json", "utf8"));
-const vectors = [];
-if (pooled) {
-  const embed = await pipeline("feature-extraction", "folder", { dtype });
-  for (const text of texts) {
-    const found = await embed(text, { pooling: "mean", normalize: true });
-    vectors.push(Array.from(found.data));
-  }
-} else {
-  const model = await AutoModel.from_pretrained("folder", { dtype });
-  const tokenizer = await AutoTokenizer.from_pretrained("folder");
-  for (const text of texts) {
-    const { sentence_embedding } = await model(tokenizer(text, { truncation: true }));
-    vectors.push(Array.from(sentence_embedding.data));
-  }
+import * as library from "@huggingface/transformers";
+import { check } from "./check.mjs";
+const [texts] = JSON.parse(await readFile("../texts.json", "utf8"));
+const answer = await check(library, texts, ...process.argv.slice(2));
+await writeFile("../answer.json", JSON.stringify(answer));
+"""
+PAGE = """
+<!doctype html>
+<script type="module">
+async function answer() {
+  const modules = "/web/node_modules/";
+  const name = "@huggingface/transformers/dist/transformers.min.js";
+  const library = await import(modules + name);
+  library.env.backends.onnx.wasm.wasmPaths = modules + "onnxruntime-web/dist/";
+  const { check } = await import("./check.mjs");
+  const [texts] = await (await fetch("/texts.json")).json();
+  return check(library, texts, ...GIVEN);
 }
-await writeFile("answer.json", JSON.stringify({ vectors, ids: null }));
+const found = await answer().catch((error) => ({ error: String(error) }));
+await fetch("/result", { method: "POST", body: JSON.stringify(found) });
+</script>
 """
 
 
@@ -115,14 +139,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "texts.json").write_text(json.dumps([texts, many]))
-        (place / "run.mjs").write_text(NODE)
+        web = place / "web"
+        web.mkdir()
+        (web / "check.mjs").write_text(CHECK)
+        (web / "run.mjs").write_text(NODE)
         # Without scripts: that of onnxruntime-node fetches what a GPU needs.
         npm = [program("npm"), "install", "--silent", "--ignore-scripts", "--no-audit"]
-        subprocess.run([*npm, "@huggingface/transformers"], cwd=place, check=True)
+        subprocess.run([*npm, "@huggingface/transformers"], cwd=web, check=True)
         for source in options.encoder:
-            folder = place / Path(source).parent.name / "folder"
+            folder = place / (Path(source).parent.name or source) / "folder"
             rows += check(load_encoder(source), folder, texts, many, options, place)
-        lock = json.loads((place / "node_modules/.package-lock.json").read_text())
+        lock = json.loads((web / "node_modules/.package-lock.json").read_text())
     package = lock["packages"]["node_modules/@huggingface/transformers"]
     write_json(
         RESULT,
@@ -135,6 +162,7 @@ def main() -> int:
             "sentences_tokenized": len(many),
             "versions": {
                 "node": output(program("node"), "--version"),
+                "chromium": output(program("chromium"), "--version"),
                 "@huggingface/transformers": package["version"],
             },
             "rows": rows,
@@ -197,7 +225,7 @@ def check(
         if answer["ids"] is not None:
             pairs = zip(ours, answer["ids"], strict=True)
             found["ids_differ"] = sum(one != other for one, other in pairs)
-        least = cosines[~cut] if library == "transformers.js" else cosines
+        least = cosines[~cut] if "transformers.js" in library else cosines
         low = file != INT8 and least.min() < LEAST_COSINE
         found["wrong"] = bool(low) or found.get("ids_differ", 0) > 0
         shown = "{encoder:6} {library:28} {file:26} {min_cosine:.7f} {min_cosine_cut}"
@@ -209,16 +237,22 @@ def check(
         for file in files:
             command = [python, "-c", PEER.format(code=code), str(folder), file]
             row(library, file, asked(place, *command, str(place)))
-    node = [program("node"), "run.mjs", str(folder.parent)]
+    chromium = program("chromium", "chromium-browser", "google-chrome")
     for dtype, file in (("fp32", FLOAT), ("q8", INT8)):
-        row("transformers.js", file, asked(place, *node, dtype, *["pooled"] * pooled))
+        given = [dtype, *["pooled"] * pooled]
+        node = [program("node"), "run.mjs", str(folder.parent), *given]
+        row("transformers.js", file, asked(place, *node, within="web"))
+        values = json.dumps([f"/{folder.parent.name}", *given])
+        (place / "web" / "check.html").write_text(PAGE.replace("GIVEN", values))
+        answer = in_chromium(chromium, place, place / "profile")
+        row("transformers.js, Chromium", file, answer)
     return rows
 
 
-def asked(place: Path, *command: str) -> dict[str, Any]:
-    """Run a peer and return its answer."""
+def asked(place: Path, *command: str, within: str = ".") -> dict[str, Any]:
+    """Run a peer, in a folder of the place, and return its answer."""
     quiet = os.environ | {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1"}
-    subprocess.run(command, cwd=place, check=True, env=quiet)
+    subprocess.run(command, cwd=place / within, check=True, env=quiet)
     return json.loads((place / "answer.json").read_text())
 
 

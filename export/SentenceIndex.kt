@@ -1,5 +1,5 @@
 // Exact search in the index that `keras-msd index` wrote, on Android or another JVM.
-// An example to copy. It was not compiled or run where it was written.
+// An example to copy. On a JVM it was compiled, and finds what Python finds.
 //
 //     val index = SentenceIndex(File(folder))
 //     val vector = embed("Wo ist die Katze?")   // by the artefact of the same encoder

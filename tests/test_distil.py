@@ -15,6 +15,7 @@ from keras_msd.evaluate.halves import half_of
 from keras_msd.evaluate.held_out import read_held_out, score_held_out
 from keras_msd.files import read_json
 from keras_msd.recipes import distil as module
+from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.stages.held_out import TranslationScores
 
 QUICK = {
@@ -26,11 +27,11 @@ QUICK = {
 OPTIONS = {"teacher": "hashed-words", "vocabulary_size": 150, "overrides": QUICK}
 
 
-def pairs_of(count=500, seed=0):
+def pairs_of(count=500, seed=0, letters="ab"):
     draw = random.Random(seed)
     rows = [draw.choices(range(40), k=3) for _ in range(count)]
     texts = [
-        tuple(" ".join(f"{letter}{n:02}" for n in row) for letter in "ab")
+        tuple(" ".join(f"{letter}{n:02}" for n in row) for letter in letters)
         for row in rows
     ]
     return list(dict.fromkeys(texts))
@@ -68,7 +69,7 @@ def test_weights_are_chosen_on_the_other_half(made):
     scores = history["dev"]["precision"]
     assert history["dev"]["steps"][0] == 0
     dev, chosen = made.folder / "data/parallel/dev", []
-    for place in ("run/stages/assistant_start/encoder", "encoder"):
+    for place in ("run/stages/closed_form/encoder", "encoder"):
         encoder = msd.load_encoder(made.folder / place)
         chosen.append(score_held_out(encoder, dev, part="choose")["precision"])
     assert chosen == [scores[0], max(scores)]
@@ -83,6 +84,78 @@ def test_the_recipe_repeats_it(made, tmp_path):
         for place in (made.folder / "encoder", tmp_path / "assistant")
     ]
     assert weights[0] == weights[1]
+
+
+def test_training_starts_from_an_encoder_that_knows_other_text(made, tmp_path):
+    start, out = made.folder / "encoder", tmp_path / "model"
+    options = OPTIONS | made.store | {"start": start}
+    result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
+    assert result["start"]["source"] == str(start) and result["kept"] == "encoder"
+    known, encoder = msd.load_encoder(start), msd.load_encoder(out / "encoder")
+    pieces, size = encoder.tokenizer.pieces(), known.tokenizer.vocabulary_size
+    assert pieces[:size] == known.tokenizer.pieces()
+    assert any("c" in piece for piece in pieces[size:])
+    # What the pairs alone give is compared with: the vocabulary is theirs alone.
+    closed = msd.load_encoder(out / "run/stages/closed_form/encoder")
+    assert closed.tokenizer.vocabulary_size <= OPTIONS["vocabulary_size"]
+    assert not any("b" in piece for piece in closed.tokenizer.pieces()[4:])
+    dev = out / "data/parallel/dev"
+    for it, name in ((closed, "closed_form"), (encoder, "encoder_scores")):
+        scores = score_held_out(it, dev, part="report")
+        assert result[name]["precision"] == scores["precision"]
+    recipe, data = out / "recipe.toml", out / "data"
+    msd.recipes.run(recipe, tmp_path / "again", data_dir=data, **made.store)
+    same = msd.load_encoder(tmp_path / "again" / "assistant")
+    assert same.fingerprint == encoder.fingerprint
+
+
+def test_the_closed_form_is_kept_where_it_is_better(made, tmp_path):
+    start, out = tmp_path / "start", tmp_path / "model"
+    tokenizer = msd.load_encoder(made.folder / "encoder").tokenizer
+    table = np.ones((tokenizer.vocabulary_size, 16), "float32")  # one vector for all
+    msd.starts.closed_form_encoder(tokenizer, table, max_length=64).save(start)
+    still = QUICK | {"stages.learn_translations.learning_rate": 1e-12}
+    options = OPTIONS | made.store | {"start": start, "overrides": still}
+    result = msd.distil(pairs_of(seed=1, letters="cd"), out, "sv", **options)
+    closed = msd.load_encoder(out / "run/stages/closed_form/encoder")
+    assert result["kept"] == "closed_form" and result["gain"] == 0
+    assert result["start"]["precision"] < result["closed_form"]["precision"]
+    assert msd.load_encoder(out / "encoder").fingerprint == closed.fingerprint
+    recipe, data = out / "recipe.toml", out / "data"
+    msd.recipes.run(recipe, tmp_path / "again", data_dir=data, **made.store)
+    again = msd.load_encoder(tmp_path / "again" / "assistant")
+    texts = ["c01 c02", "d07"]
+    np.testing.assert_array_equal(again.encode(texts), closed.encode(texts))
+
+
+class StopHereError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("installed", "options", "base"),
+    [
+        (True, {}, "_distil_known"),
+        (False, {}, "_distil"),
+        (True, {"start": "teacher"}, "_distil"),
+        (True, {"teacher": "hashed-words"}, "_distil"),
+        (True, {"overrides": {"assistant.hidden_dim": 64}}, "_distil"),
+    ],
+)
+def test_tiny12_is_the_start_where_it_is_there(
+    tmp_path, monkeypatch, installed, options, base
+):
+    def stop(*arguments, **options):
+        raise StopHereError
+
+    monkeypatch.setattr(module, "is_installed", lambda name: installed)
+    monkeypatch.setattr(module, "run", stop)
+    with pytest.raises(StopHereError):
+        msd.distil(pairs_of(), tmp_path, **options)
+    recipe = load_recipe(tmp_path / "recipe.toml")
+    assert f'extends = "{base}"' in (tmp_path / "recipe.toml").read_text()
+    known = base == "_distil_known"
+    assert recipe.assistant.source == ("tiny12" if known else "new")
 
 
 def test_the_same_call_goes_on_and_another_is_refused(made):
@@ -180,7 +253,8 @@ def test_the_command(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([it for it in arguments if it != "--json"])
     shown = capsys.readouterr().out
-    assert f"Gain: {said['gain']:+.1f} points, 8 updates" in shown
+    assert f"Gain: {said['gain']:+.1f} points, 8 updates; encoder kept" in shown
+    assert f"Start: teacher, P@1 {said['closed_form']['precision']:.1f} before" in shown
     assert said["again"] in shown
 
 

@@ -7,6 +7,7 @@ import pytest
 from numpy_bert import backend, read, sentence_vector, token_vectors
 from onnx_encoder import KINDS, TEXTS, cosines, random_encoder, run_alone
 from tokenizer_texts import CORPUS, SENTENCES, has_combining, made_texts
+from tokenizers import Tokenizer
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -15,6 +16,7 @@ from keras_msd.export.huggingface import exporter
 from keras_msd.export.proof import proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
+from keras_msd.tokenizers import train_unigram
 from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -36,6 +38,7 @@ BERTS = {
     },
     "checkpoint": KINDS["checkpoint"],
 }
+FOLDED = ["Größe GRÖẞE", "ΟΔΟΣ ὁδός", "İSTANBUL Isparta ılık"]
 OTHERS = {
     "pre-norm": "layers that normalise first",
     "closed form": "embeddings without a layer norm .* and no body",
@@ -157,7 +160,7 @@ def test_a_part_that_differs_is_not_kept(tokenizer, tmp_path, monkeypatch):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+@pytest.mark.parametrize("kind", ["unigram", "folded", "wordpiece"])
 def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
     if kind == "wordpiece":
         lines = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(chr, range(33, 127))]
@@ -165,9 +168,19 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
         lines += ["the", "cat", "die", "##tze", "##ing"]
         (tmp_path / "vocab.txt").write_text("\n".join(lines))
         tokenizer = read_checkpoint_tokenizer(tmp_path)
+    if kind == "folded":
+        tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)
     encoder = random_encoder(tokenizer)
     export(encoder, tmp_path / "a", "huggingface", **GIVEN)
-    texts = [*SENTENCES, *CORPUS, *made_texts(), *proof_sentences()]
+    texts = [
+        "STRASSE Straße ẞ",
+        "ΟΔΟΣ ὁδός",
+        "İSTANBUL",
+        *SENTENCES,
+        *CORPUS,
+        *made_texts(),
+        *proof_sentences(),
+    ]
     names = backend(tmp_path / "a").get_added_tokens_decoder().values()
     names = [one.content for one in names]
     texts = [text for text in texts if not any(name in text for name in names)]
@@ -179,6 +192,23 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
     again = read_checkpoint_tokenizer(tmp_path / "a")
     assert again.encode(texts) == tokenizer.encode(texts)
     assert again.pieces() == tokenizer.pieces()
+
+
+def test_capitals_are_small_where_a_table_is_nfkc_alone(tmp_path):
+    """As in transformers.js."""
+    tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)
+    export(random_encoder(tokenizer), tmp_path / "a", "huggingface", **GIVEN)
+    content = read(tmp_path / "a" / "tokenizer.json")
+    steps = content["normalizer"]["normalizers"]
+    (place,) = (n for n, step in enumerate(steps) if step["type"] == "Precompiled")
+    steps[place] = {"type": "NFKC"}
+    plain = Tokenizer.from_str(json.dumps(content))
+    texts = [*FOLDED, *map(str.upper, SENTENCES)]
+    texts = [text for text in texts if not has_combining(text) and "<" not in text]
+    texts = [text for text in texts if text.isprintable()]
+    assert len(texts) > 10
+    found = [row.ids for row in plain.encode_batch(texts)]
+    assert found == tokenizer.encode(texts)
 
 
 def test_header_of_the_readme(tokenizer, tmp_path):

@@ -203,6 +203,14 @@ def test_wrong_values_are_named(recipe, key, value, parts):
         assert part in str(error.value)
 
 
+def test_a_vocabulary_is_extended_where_there_is_no_student(recipe):
+    changes = {"assistant.source": "x", "tokenizer.source": "extended"}
+    with pytest.raises(InputError, match='without a student.*received kind "recurr'):
+        load_recipe(recipe(), "smoke", changes)
+    with pytest.raises(InputError, match='must be "train" when'):
+        load_recipe(recipe(), "smoke", {"tokenizer.source": "extended"})
+
+
 def test_stages_that_see_one_pair_at_a_time_may_have_a_token_budget(recipe):
     stages = ("teach_assistant", "align_embedding", "teach_student")
     changes = {f"stages.{name}.token_budget": 500 for name in stages}

@@ -2,6 +2,7 @@
 
 import hashlib
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ def is_packaged(source: Any) -> bool:
     """
     named = isinstance(source, str | Path) and str(source) in read_table(TABLE)
     return named and not Path(source).exists()
+
+
+def is_installed(name: str) -> bool:
+    """Tell whether the package of an encoder is there, whatever version it has."""
+    return find_spec(read_table(TABLE)[name]["module"]) is not None
 
 
 def packaged_folder(name: str) -> Path:

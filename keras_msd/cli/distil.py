@@ -39,6 +39,13 @@ def distil(
     vocabulary_size: Annotated[
         int | None, typer.Option(help="Most rows of the word table.")
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="What is trained: teacher (the closed form), tiny12, or the folder "
+            "of an encoder without a body. By default tiny12, where it is installed."
+        ),
+    ] = None,
     store: Annotated[
         Path | None,
         typer.Option("--store", help="Folder of guide vectors, reused by runs."),
@@ -52,8 +59,9 @@ def distil(
     """Distil a teacher with pairs of your own, in any languages.
 
     One source in eight is held out: half of these pairs choose the weights, the others
-    are reported. First the closed form, then training until the held-out scores stop
-    or the time is over; the result is never below the closed form where it is chosen.
+    are reported. First the closed form of these pairs, then training, from tiny12 if
+    it is there, until the held-out scores stop or the time is over; the result is never
+    below the closed form where it is chosen.
     """
     from keras_msd import distil as distil_pairs
     from keras_msd.recipes.schema.loading import parse_override
@@ -68,6 +76,7 @@ def distil(
             multilingual=multilingual,
             minutes=minutes,
             vocabulary_size=vocabulary_size,
+            start=start,
             store_dir=store,
             overrides=dict(map(parse_override, set_ or [])),
         )
@@ -90,6 +99,10 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
             f"({tracks}); teacher's similarities kept: {similar['within']:.1f} within "
             f"the source's language, {similar['across']:.1f} across"
         )
-    yield f"Gain: {result['gain']:+.1f} points, {result['updates']} updates"
+    start = result["start"]
+    yield f"Start: {start['source']}, P@1 {start['precision']:.1f} before training"
+    kept = result["kept"].replace("_", " ")
+    gained = f"{result['gain']:+.1f} points, {result['updates']} updates"
+    yield f"Gain: {gained}; {kept} kept"
     yield f"Encoder: {result['encoder']}, {result['parameters']:,} parameters"
     yield f"Report: {result['report']}; again: {result['again']}"

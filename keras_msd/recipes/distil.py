@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.checkpoints.packaged import is_installed
 from keras_msd.checks import InputError
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.corpora.convert import write_rows
@@ -18,13 +19,20 @@ from keras_msd.data.readers.records import pairs_of_rows
 from keras_msd.evaluate.halves import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.held_out import read_held_out
 from keras_msd.evaluate.similarity import sts
+from keras_msd.evaluate.translations import retrieval_languages
 from keras_msd.files import atomic_path, read_json, text_hash, write_json
 from keras_msd.recipes.runs.run_folder import to_toml
 from keras_msd.recipes.runs.runner import run
 from keras_msd.recipes.schema.layers import merge
-from keras_msd.recipes.schema.loading import nested
+from keras_msd.recipes.schema.loading import load_recipe, nested
 
 STAGE = "learn_translations"
+TEACHER, KNOWN = "teacher", "tiny12"  # what training starts from
+ENCODER, CLOSED_FORM = "encoder", "closed_form"
+FOLDERS = {  # of what may be kept, the first one if both are as good
+    ENCODER: "run/assistant",
+    CLOSED_FORM: "run/stages/closed_form/encoder",
+}
 SHARE = 1 / 8  # of the source sentences, by their hash
 MOST = 2000  # held-out pairs of each language that are scored
 BATCH = 1024
@@ -41,6 +49,7 @@ def distil(
     multilingual: bool = False,
     minutes: float = 5.0,
     vocabulary_size: int | None = None,
+    start: str | Path | None = None,
     store_dir: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -48,9 +57,11 @@ def distil(
 
     An eighth of the sources, by a hash of their text, is held out of training, with all
     of its translations: one half chooses the weights, the other one is reported. First
-    the closed form, a word table by ridge regression; then it is trained to find
-    translations until the held-out scores stop or the time is over. What is kept is
-    never worse than the closed form on the half that chooses.
+    the closed form, a word table by ridge regression: what the pairs and the teacher
+    give without training. Then an encoder is trained to find translations until the
+    held-out scores stop or the time is over: tiny12, with the pieces of words that it
+    lacks, or the closed form. What is kept is never worse than the closed form on the
+    half that chooses.
 
     `out_dir` gets `encoder/`, which `load_encoder` reads; `recipe.toml`, which repeats
     it with `keras-msd run OUT/recipe.toml --data OUT/data --out ELSEWHERE`; `data/`,
@@ -70,8 +81,14 @@ def distil(
             such a teacher.
         minutes: Most time of the training; other steps take a minute or so, with a few
             thousand pairs.
-        vocabulary_size: Most rows of the word table; by default 8,000 for one language
-            and 2,000 for each further one, at most 16,000.
+        vocabulary_size: Most rows of the closed form's word table; by default 8,000 for
+            one language and 2,000 for each further one, at most 16,000. What starts
+            from an encoder keeps its rows, and gets those of these pieces it lacks.
+        start: What is trained: "teacher" for the closed form; "tiny12", the folder of
+            an encoder or whatever `load_encoder` takes, of the teacher's width, without
+            a body and with a unigram vocabulary. By default tiny12, where its package
+            is installed, the teacher is the default one and no value of `assistant`
+            is among the overrides.
         store_dir: As for `run`.
         overrides: Values by dotted key over those of the recipe, such as
             `{"stages.learn_translations.temperature": 0.05}`.
@@ -79,15 +96,17 @@ def distil(
     Returns:
         What report.json holds, the paths of `encoder`, `recipe` and `report`, and
         `again`, the command that repeats it. In report.json: `pairs`, counts by
-        language; `closed_form` and `encoder_scores`, each with `precision` at 1 x100
-        among held-out pairs, that of each language as `tracks`, and
-        `teacher_similarities`, Spearman x100 between the teacher's cosines of source
-        sentences and its own, `within` their language and `across`; `gain` in
-        precision; `updates`, `best_update`, `parameters`, `seconds`.
+        language; `start`, its `source` and its `precision` before training; `kept`,
+        "encoder", or "closed_form" where that was better; `closed_form` and
+        `encoder_scores`, of what was kept, each with `precision` at 1 x100 among
+        held-out pairs, that of each language as `tracks`, and `teacher_similarities`,
+        Spearman x100 between the teacher's cosines of source sentences and its own,
+        `within` their language and `across`; `gain` in precision; `updates`,
+        `best_update`, `parameters`, `seconds`.
 
     Raises:
         InputError: The pairs cannot be read, or are too few; the folder holds something
-            else; or what `run` raises.
+            else; `start` is no such encoder; or what `run` raises.
 
     Example:
         >>> pairs = msd.testing.tiny_pairs()
@@ -98,13 +117,15 @@ def distil(
     """
     checks.above(0, minutes=minutes)
     checks.at_least(16, vocabulary_size=vocabulary_size)
-    out = Path(out_dir)
+    out, changes = Path(out_dir), nested(overrides or {})
+    if start is None:
+        asked = teacher != "default" or "assistant" in changes
+        start = TEACHER if asked or not is_installed(KNOWN) else KNOWN
     corpus = _opened(pairs, language, source_language)
     counts = _split(corpus, out / "data")
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
     trained_on = sum(count["train"] for count in counts.values())
     stage = {"batch_size": min(BATCH, trained_on // 2), "minutes": float(minutes)}
-    changes = nested(overrides or {})
     values: dict[str, Any] = {
         "extends": "_distil",
         "recipe": {"name": "distil", "title": f"Own pairs: {', '.join(counts)}"},
@@ -114,16 +135,18 @@ def distil(
         "evaluate": {"languages": {"held-out": list(counts)}},
         "stages": {STAGE: stage},
     }
+    if start != TEACHER:
+        source = Path(start).resolve() if Path(start).exists() else start
+        values |= {"extends": "_distil_known", "assistant": {"source": str(source)}}
     recipe = out / "recipe.toml"
     _write(recipe, values := merge(values, changes))
     result = run(recipe, out / "run", data_dir=out / "data", store_dir=store_dir)
+    kept = _better(out)
     with atomic_path(out / "encoder") as temporary:
-        shutil.copytree(out / "run" / "assistant", temporary)
+        shutil.copytree(out / FOLDERS[kept], temporary)
     record = read_json(out / "run" / "stages" / STAGE / "done.json")["result"]
-    # The updates instead of the time: the same on any machine.
-    del values["stages"][STAGE]["minutes"]
-    _write(recipe, merge(values, {"stages": {STAGE: {"steps": record["steps"]}}}))
-    facts = _report(result, counts, out, record)
+    _write(recipe, _repeated(values, recipe, kept, record["steps"]))
+    facts = _report(result, counts, out, record, str(start), kept)
     write_json(out / "report.json", facts)
     paths = {"encoder": out / "encoder", "recipe": recipe, "report": result["report"]}
     again = f"keras-msd run {recipe} --data {out / 'data'} --out ELSEWHERE"
@@ -144,6 +167,35 @@ def _opened(pairs: Any, language: str | None, source_language: str | None) -> Pa
 def _write(path: Path, values: Mapping[str, Any]) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(to_toml(values), encoding="utf-8")
+
+
+def _better(out: Path) -> str:
+    """Return which of `FOLDERS` finds more of the held-out pairs that choose."""
+    from keras_msd.models.encoder import load_saved
+
+    held = read_held_out(out / "data" / "parallel" / "dev")
+
+    def precision(name: str) -> float:
+        encoder = load_saved(out / FOLDERS[name])
+        return retrieval_languages(encoder, held, CHOOSE)["precision"]
+
+    return max(FOLDERS, key=precision)
+
+
+def _repeated(
+    values: Mapping[str, Any], recipe: Path, kept: str, steps: int
+) -> dict[str, Any]:
+    """Return the values of the recipe whose assistant is what was kept."""
+    # The updates instead of the time: the same on any machine.
+    stage = {k: v for k, v in values["stages"][STAGE].items() if k != "minutes"}
+    stage["steps"] = steps
+    again = {**values, "stages": values["stages"] | {STAGE: stage}}
+    if kept == ENCODER:
+        return again
+    max_length = load_recipe(recipe).data.max_length
+    again.pop("assistant", None)
+    again |= {"extends": "_distil", "data": again["data"] | {"max_length": max_length}}
+    return merge(again, {"stages": {STAGE: {"skip": True}}})
 
 
 def _split(corpus: Pairs, folder: Path) -> dict[str, dict[str, int]]:
@@ -232,26 +284,33 @@ def _report(
     counts: Mapping[str, Mapping[str, int]],
     out: Path,
     record: Mapping[str, Any],
+    start: str,
+    kept: str,
 ) -> dict[str, Any]:
     """Return what was gained over the closed form, and lost against the teacher."""
-    rows = [row for row in result["rows"] if row["kind"] == "assistant"]
-    folders = out / "run" / "stages" / "assistant_start" / "encoder", out / "encoder"
+    kinds = CLOSED_FORM, "assistant"
+    closed, before, trained = (it for it in result["rows"] if it["kind"] in kinds)
+    kept_row = trained if kept == ENCODER else closed
+    folders = out / FOLDERS[CLOSED_FORM], out / "encoder"
+    similarities = _similarities(out, folders)
     scores = [
         {
             "precision": row["held_out"],
             "tracks": row["tracks"],
-            "teacher_similarities": similarities,
+            "teacher_similarities": similar,
         }
-        for row, similarities in zip(rows, _similarities(out, folders), strict=True)
+        for row, similar in zip((closed, kept_row), similarities, strict=True)
     ]
     return {
         "pairs": dict(counts),
+        "start": {"source": start, "precision": before["held_out"]},
+        "kept": kept,
         "closed_form": scores[0],
         "encoder_scores": scores[1],
         "gain": round(scores[1]["precision"] - scores[0]["precision"], 4),
         "updates": record["steps"],
         "best_update": record["best_step"],
-        "parameters": rows[1]["parameters"],
+        "parameters": kept_row["parameters"],
         "seconds": result["timings"]["seconds"],
     }
 

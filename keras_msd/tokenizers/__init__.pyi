@@ -15,6 +15,7 @@ from keras_msd.tokenizers.kinds import (
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer as SentencePieceTokenizer,
 )
+from keras_msd.tokenizers.sentencepiece import extend_unigram as extend_unigram
 from keras_msd.tokenizers.sentencepiece import train_unigram as train_unigram
 from keras_msd.tokenizers.tokenizer_json import (
     BytePairTokenizer as BytePairTokenizer,

@@ -22,12 +22,14 @@ _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
 # Two ways of writing that runs of blanks count as one, as SentencePiece has it.
 _BLANKS = {("Replace", " {2,}"), ("WhitespaceSplit", None)}
 _KNOWN_STEPS = ("Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace")
+_LOWER = ("Lowercase",)
 # The trainer sums floats per thread, so the count decides the last digits: it must not
 # follow the machine.
 _THREADS = 2
 _ERRORS_ONLY = 2
 # The trainer takes no smaller sample.
 _LEAST_SAMPLE = 101
+_BLANK = "▁"  # how a piece shows one
 # Our ids have `<pad>`, which the SentencePiece model does not.
 _EXTRA_ROWS = 1
 
@@ -77,6 +79,17 @@ class SentencePieceTokenizer(Tokenizer):
         rows = self._processor.encode(sentences(texts))
         unknown = self.unknown_id
         return [[number + 1 if number else unknown for number in row] for row in rows]
+
+    def split_pieces(self, pieces: Iterable[str]) -> list[list[int]]:
+        """Return the ids that pieces of another vocabulary are made of here.
+
+        Each is split as it stands inside a text: no blank is put before it.
+        """
+        proto = parse(self._model)
+        proto.normalizer_spec.add_dummy_prefix = False
+        proto.normalizer_spec.remove_extra_whitespaces = False
+        inside = SentencePieceTokenizer(proto.SerializeToString(deterministic=True))
+        return inside.encode_plain(piece.replace(_BLANK, " ") for piece in pieces)
 
     def unusual_feature(self) -> str | None:
         """Return what only SentencePiece itself reads exactly, if the model has it."""
@@ -240,6 +253,58 @@ def add_control(model: bytes, names: Iterable[str]) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
+def extend_unigram(tokenizer: Tokenizer, other: Tokenizer) -> SentencePieceTokenizer:
+    """Give a unigram vocabulary the pieces of another one that it lacks.
+
+    They come at its end, so that all ids stay, with the scores that they have: both are
+    logarithms of probabilities, and a piece is likelier than those that it is made of.
+    Texts are prepared as by the first.
+
+    Args:
+        tokenizer: Whose ids stay; it is not changed.
+        other: Has more pieces.
+
+    Raises:
+        InputError: One of both is of another kind.
+
+    Source: ours, after the augmentation of Chau et al. 2020 (arXiv:2009.14124).
+
+    Example:
+        >>> known = msd.testing.tiny_tokenizer()
+        >>> texts = ["Der Nebel ist dicht.", "Der Nebel kommt."]
+        >>> own = msd.tokenizers.train_unigram(texts, 40, at_most=True)
+        >>> more = msd.tokenizers.extend_unigram(known, own)
+        >>> more.pieces()[:90] == known.pieces(), more.vocabulary_size > 90
+        (True, True)
+    """
+    for given in (tokenizer, other):
+        if given.kind != SentencePieceTokenizer.kind:
+            raise InputError(
+                "Only a unigram vocabulary can have more pieces. Received: "
+                f"{given.kind}. Keep it as it is."
+            )
+    proto, there = parse(tokenizer.definition), {*tokenizer.pieces()}
+    new = [
+        row
+        for row in parse(other.definition).pieces
+        if row.type == row.NORMAL and row.piece not in there
+    ]
+    return SentencePieceTokenizer(with_pieces(proto, [*proto.pieces, *new]))
+
+
+def with_pieces(proto: Any, pieces: Iterable[Any]) -> bytes:
+    """Return a serialised model that differs from another one in its pieces."""
+    # A fresh model, because a published one may carry examples of how all of its pieces
+    # split a text, which TensorFlow's operation tries when it loads.
+    made = type(proto)()
+    made.pieces.extend(pieces)
+    for part in ("trainer_spec", "normalizer_spec", "denormalizer_spec"):
+        if proto.HasField(part):
+            getattr(made, part).CopyFrom(getattr(proto, part))
+    made.trainer_spec.vocab_size = len(made.pieces)
+    return made.SerializeToString(deterministic=True)
+
+
 def parse(model: bytes) -> Any:
     """Return a serialised model as a `ModelProto`."""
     return _schema().ModelProto.FromString(model)
@@ -252,13 +317,14 @@ def _schema() -> Any:
 def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
     steps = list(_steps(content.get("normalizer"), "normalizers"))
     splits = list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
+    tables = [step for step in steps if step["type"] == "Precompiled"]
+    folded = _LOWER if any(map(_folds, tables)) else ()  # the table does it too
     for step in steps + splits:
-        if step["type"] not in _KNOWN_STEPS:
+        if step["type"] not in _KNOWN_STEPS + folded:
             raise InputError(
                 f"{origin} prepares text by {step['type']}, which SentencePiece does "
                 "not know. Put the checkpoint's SentencePiece model beside it."
             )
-    tables = [step for step in steps if step["type"] == "Precompiled"]
     try:
         for step in tables:
             table = step["precompiled_charsmap"] or ""
@@ -278,6 +344,18 @@ def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
         for step in metaspace
     )
     spec.escape_whitespaces = True
+
+
+def folds_case(table: Any) -> bool:
+    """Tell whether a normalizer of the library `tokenizers` makes capitals small."""
+    return bool(table.normalize_str("ABC") == "abc")
+
+
+def _folds(step: dict[str, Any]) -> bool:
+    from tokenizers import normalizers
+
+    table = base64.b64decode(step["precompiled_charsmap"] or "")
+    return bool(table) and folds_case(normalizers.Precompiled(table))
 
 
 def _steps(part: dict[str, Any] | None, inner: str) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import part_of_kind
-from keras_msd.tokenizers.sentencepiece import parse
+from keras_msd.tokenizers.sentencepiece import parse, with_pieces
 
 _UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
@@ -135,18 +135,9 @@ class UnigramTrimming(Trimming):
     def definition(self, kept: Sequence[int]) -> bytes:
         """Return the serialised model that has only the pieces of `kept`."""
         proto = parse(self.tokenizer.definition)
-        # A fresh model, because a published one may carry examples of how all of its
-        # pieces split a text, which TensorFlow's operation tries when it loads.
-        trimmed = type(proto)()
-        trimmed.pieces.extend(proto.pieces[: _UNIGRAM_SPECIAL - 1])
-        trimmed.pieces.extend(
-            proto.pieces[number - 1] for number in kept if number >= _UNIGRAM_SPECIAL
-        )
-        for part in ("trainer_spec", "normalizer_spec", "denormalizer_spec"):
-            if proto.HasField(part):
-                getattr(trimmed, part).CopyFrom(getattr(proto, part))
-        trimmed.trainer_spec.vocab_size = len(trimmed.pieces)
-        return trimmed.SerializeToString(deterministic=True)
+        rest = (it - 1 for it in kept if it >= _UNIGRAM_SPECIAL)
+        rows = [*range(_UNIGRAM_SPECIAL - 1), *rest]
+        return with_pieces(proto, [proto.pieces[row] for row in rows])
 
 
 def _trimming(tokenizer: Tokenizer) -> Trimming:

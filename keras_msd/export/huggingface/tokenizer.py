@@ -20,10 +20,21 @@ from keras_msd.export.portable import refused
 from keras_msd.export.proof import proof_sentences
 from keras_msd.files import write_json
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
+from keras_msd.tokenizers.sentencepiece import (
+    SentencePieceTokenizer,
+    folds_case,
+    parse,
+)
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, read_backend
 
 FILE, NAMES = "tokenizer.json", "special_tokens_map.json"
+# Of the table of a vocabulary that folds case transformers.js does NFKC alone. These
+# steps before it are what the table does: letter by letter, so that "İ" stays.
+FOLDING = [
+    normalizers.Lowercase(),
+    normalizers.Replace("i\u0307", "İ"),
+    normalizers.Replace("ς", "σ"),
+]
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
@@ -132,7 +143,9 @@ def _backend(tokenizer: Tokenizer) -> Backend:
     backend = Backend(models.Unigram(vocabulary, tokenizer.unknown_id, False))
     steps: list[Any] = []
     if spec.precompiled_charsmap:
-        steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
+        table = normalizers.Precompiled(spec.precompiled_charsmap)
+        steps += FOLDING if folds_case(table) else []
+        steps.append(table)
     if spec.remove_extra_whitespaces:
         steps.append(normalizers.Replace(Regex(" {2,}"), " "))
         steps.append(normalizers.Replace(Regex("^ | $"), ""))

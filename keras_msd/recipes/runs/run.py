@@ -27,6 +27,8 @@ from keras_msd.recipes.schema.settings import PairStageSettings
 from keras_msd.stages.precision import faster_precision
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 
+TRAINED = "trained"  # of the step `tokenizer`: the vocabulary that another one is given
+
 
 def default_store_dir() -> Path:
     """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
@@ -151,6 +153,15 @@ class Run:
         from keras_msd.tokenizers.kinds import load_tokenizer
 
         return load_tokenizer(self.folder.step("tokenizer") / "tokenizer")
+
+    @cached_property
+    def fitted_tokenizer(self) -> Any:
+        """The tokenizer of closed forms: of an extended one what the pairs gave."""
+        from keras_msd.tokenizers.kinds import load_tokenizer
+
+        if self.recipe.tokenizer.source != "extended":
+            return self.tokenizer
+        return load_tokenizer(self.folder.step("tokenizer") / TRAINED)
 
     @cached_property
     def texts(self) -> Any:

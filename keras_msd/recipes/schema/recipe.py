@@ -123,12 +123,14 @@ class DataSettings(Settings):
 class TokenizerSettings(Settings):
     """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own.
 
-    `vocabulary_size` is that of one that is trained, and left out of others; with
-    `at_most` it may have fewer rows, where the pairs have no more pieces, with
-    `case_fold` capitals and small letters share their pieces.
+    "extended" is the assistant's with the pieces that one trained on the pairs has
+    besides; closed forms then have the trained one. `vocabulary_size` is that of one
+    that is trained, and left out of others; with `at_most` it may have fewer rows,
+    where the pairs have no more pieces, with `case_fold` capitals and small letters
+    share their pieces.
     """
 
-    source: Literal["train", "assistant", "teacher"] = "train"
+    source: Literal["train", "assistant", "teacher", "extended"] = "train"
     # Not said where it is as before: results know their settings by a hash.
     at_most: bool = Field(default=False, exclude_if=lambda it: not it)
     case_fold: bool = Field(default=False, exclude_if=lambda it: not it)
@@ -139,9 +141,10 @@ class TokenizerSettings(Settings):
     @field_validator("vocabulary_size")
     @classmethod
     def _belongs_to_training(cls, size: int | None, info: ValidationInfo) -> int | None:
-        trained = info.data.get("source") == "train"
+        source = info.data.get("source")
+        trained = source in ("train", "extended")
         if trained and size is None:
-            raise ValueError('`source = "train"` needs it')
+            raise ValueError(f'`source = "{source}"` needs it')
         return size if trained else None
 
 
@@ -360,12 +363,17 @@ class Recipe(Settings):
     def _tokenizer_has_an_owner(self) -> "Recipe":
         source = self.assistant.source
         sources = {"new": ("train",), "none": ("train", "teacher")}
-        allowed = sources.get(source, ("assistant",))
+        allowed = sources.get(source, ("assistant", "extended"))
         if self.tokenizer.source not in allowed:
             choice = " or ".join(f'"{name}"' for name in allowed)
             raise ValueError(
                 f"`tokenizer.source` must be {choice} when `assistant.source` is "
                 f'"{source}"'
+            )
+        if self.tokenizer.source == "extended" and self.student.kind != "none":
+            raise ValueError(
+                '`tokenizer.source = "extended"` is for recipes without a student, as '
+                f'closed forms have another one; received kind "{self.student.kind}"'
             )
         return self
 

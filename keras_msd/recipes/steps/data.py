@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.recipes.runs.parallel_files import file_sizes
-from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.run import TRAINED, Run
 from keras_msd.recipes.steps.reads import reads
 
 
@@ -69,27 +69,24 @@ def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
 
 @reads("data", "tokenizer", steps=("pairs",), teacher=True, assistant=True, drawn=False)
 def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
-    """Train a vocabulary on both sides of the pairs, or take one that exists."""
+    """Train a vocabulary on both sides of the pairs, take one that exists, or both."""
     from keras_msd.starts.tables import token_frequencies
 
     settings = run.recipe.tokenizer
     of_teacher = settings.source == "teacher"
-    owner = run.teacher_encoder if of_teacher else run.given_assistant
-    if owner is not None:
+    owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
+    if settings.vocabulary_size is None:
         tokenizer = owner.tokenizer
-        tokenizer.save(folder / "tokenizer")
     else:
-        from keras_msd.tokenizers.sentencepiece import train_unigram
+        from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
 
         texts = (text for chunk in both_sides(run) for text in chunk)
-        size = settings.vocabulary_size or 0  # the schema asks for one
-        tokenizer = train_unigram(
-            texts,
-            size,
-            folder / "tokenizer",
-            at_most=settings.at_most,
-            case_fold=settings.case_fold,
-        )
+        options = settings.model_dump(include={"at_most", "case_fold"})
+        tokenizer = train_unigram(texts, settings.vocabulary_size, **options)
+        if owner is not None:
+            tokenizer.save(folder / TRAINED)
+            tokenizer = extend_unigram(owner.tokenizer, tokenizer)
+    tokenizer.save(folder / "tokenizer")
     counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
     np.save(folder / "frequencies.npy", counts)
     return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}

@@ -17,6 +17,7 @@ from keras_msd.recipes.steps.reads import reads
 from keras_msd.starts import closed_form as forms
 from keras_msd.starts import grow
 from keras_msd.starts.dimension_reduction import reduce_dimensions
+from keras_msd.starts.extend import extend_vocabulary
 from keras_msd.starts.tables import bottleneck, fit_ridge
 
 
@@ -74,9 +75,9 @@ def fit_table(run: Run, folder: Path) -> None:
 
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(
-        token_lists(run, run.tokenizer),
+        token_lists(run, run.fitted_tokenizer),
         Goals(rows, len(run.texts), width),
-        run.tokenizer.vocabulary_size,
+        run.fitted_tokenizer.vocabulary_size,
         run.recipe.starts.ridge,
     )
     np.save(folder / "table.npy", table[:, :dim])
@@ -87,9 +88,9 @@ def fit_table(run: Run, folder: Path) -> None:
 @reads("data", steps=("tokenizer", "ridge"), values=("width",))
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
-    max_length = run.recipe.data.max_length
+    tokenizer, max_length = run.fitted_tokenizer, run.recipe.data.max_length
     parts = narrowed_table(run, width)
-    encoder = forms.closed_form_encoder(run.tokenizer, *parts, max_length=max_length)
+    encoder = forms.closed_form_encoder(tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
@@ -103,11 +104,14 @@ def closed_form(run: Run, folder: Path, width: int | None) -> None:
     assistant=True,
 )
 def start_assistant(run: Run, folder: Path) -> None:
-    """Make the assistant that stage 1 trains, or take the one the recipe names."""
+    """Make the assistant that stage 1 trains, or take the one the recipe names.
+
+    That one gets more pieces where the recipe extends its vocabulary.
+    """
     given, start = run.given_assistant, run.recipe.assistant.start
     makers = {"random": _random, "ridge": _ridge, "grow": _grown, "body": _with_body}
     given_whole = given is not None and start != "body"
-    assistant: Any = given if given_whole else makers[start](run)
+    assistant: Any = _given(run) if given_whole else makers[start](run)
     assistant.save(folder / "encoder")
 
 
@@ -293,8 +297,15 @@ def _ridge(run: Run) -> Any:
 
 def _with_body(run: Run) -> Any:
     """Return a body that begins as the identity over the given encoder's table."""
-    owner: Any = run.given_assistant  # the schema asks for one
-    return _over_table(run, forms.table_of(owner))
+    return _over_table(run, forms.table_of(_given(run)))
+
+
+def _given(run: Run) -> Any:
+    """Return the encoder that the recipe names, with the vocabulary of the run."""
+    given: Any = run.given_assistant  # the schema asks for one
+    if run.recipe.tokenizer.source != "extended":
+        return given
+    return extend_vocabulary(given, run.tokenizer)
 
 
 def _over_table(run: Run, table: np.ndarray) -> Any:

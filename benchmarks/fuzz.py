@@ -1,434 +1,416 @@
 """Random damage to every kind of file that is read: each must be taken or refused.
 
     pip install -e ".[fuzz]"
-    python benchmarks/fuzz.py --inputs 2000 --seed 1 --json
+    python benchmarks/fuzz.py --inputs 20000 --seed 1 --branches 1000 --json
 
-Valid files are damaged by Hypothesis: bytes and lines are cut, doubled, swapped and
-overwritten, values of JSON and of safetensors headers become what no writer writes. A
-process of its own reads each in at most 5 seconds and 1 GiB more than before. Whatever
-is not read is refused with an `InputError`. The last line is one JSON object: inputs by
-target, crashes, hangs, over_memory. Inputs that break a rule stay in --keep.
+Valid files are damaged: bytes and lines are cut, doubled, swapped and overwritten,
+values of JSON and of safetensors headers become what no writer writes, words of
+commands are moved. A process for each target reads each input in at most 5 seconds and
+1 GiB more than before. Whatever is not read is refused with an `InputError` that names
+the place and a repair. The first inputs of a target are drawn by Hypothesis, the others
+by `random.Random`, of the seed, the target and the input's number alone.
+
+The last line is one JSON object: inputs by target, crashes, hangs, over_memory, and
+bare, refusals without place or repair. Inputs that break a rule stay in --keep. With
+--out several calls of other seeds or targets are added up, and one that was stopped
+goes on behind the last target that was finished. --branches reads so many inputs of
+each target again, and says which share of the branches of the readers they reach.
 """
 
 import argparse
-import gzip
+import ctypes
 import json
+import mmap
 import os
+import random
+import re
 import resource
 import select
 import shutil
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fuzz_damage import damaged
+from fuzz_targets import MODULES, NAMES, WITHOUT_PLACE, WRITES, targets, write_seeds
+
 SECONDS, MEMORY = 5, 1 << 30  # of the processor, and bytes
 WAIT = 60  # seconds by the clock: other programs may be at work
-START = 300  # seconds that a process may take to begin
-ODD_VALUES: list[Any] = [
-    *(None, True, -1, 0, 1, 2**31, 10**12, 10**400, 1.5, -0.0, 1e308, float("nan")),
-    *(float("inf"), "", "x", "\0", "é" * 300, "\ud800", "../x", "[PAD]", "a" * 100_000),
-    *([], {}, [[]], [1, "a", None], {"content": 1}, {"type": "Sequence"}),
-]
-TOKENS = [
-    *(
-        b"\0",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\r",
-        b"\n",
-        b"\t",
-        b'"',
-        b"\\",
-        b"[",
-        b"{",
-        b"<",
-    ),
-    *(b"<tu>", b"<seg>", b"</seg>", b"<![CDATA[", b"<!--", b"&amp;", b"&x;", b"&#0;"),
-    *(b'msgid "', b'msgstr "a"\n', b"#~ ", b"#, fuzzy\n", b"msgid_plural", b"[0]"),
-    *(b"charset=idna", b"plural=n/0;", b"a.b = 1\n", b"[[x]]\n", b"inf", b"9" * 5000),
-    *(b"1e999", b"\\u0000", b"\\ud800", b"{}", b"[]", b"null", b"\xef\xbb\xbf", b" "),
-]
+START = 600  # seconds that a process may take to begin
+KINDS = "taken", "refused", "bare", "crash", "hang", "over_memory"
+BAD = KINDS[2:]
+SHOWN = 5  # inputs of one kind and target that are kept
+# A sentence behind the first: the rule, what came, the repair.
+SENTENCES = re.compile(r"[.!?)`'\":]\s+[A-Z`'\"]")
+PACKAGE = Path(__file__).resolve().parents[1] / "keras_msd"
+ENVIRONMENT = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "KERAS_MSD_MIRROR": "http://127.0.0.1:9",  # nobody answers there
+}
 
 
-# In the process that reads: what each target does with a folder.
+class Counts(ctypes.Structure):
+    """What the process that reads and the one that watches it both see."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("number", *KINDS)]
 
 
-def targets() -> dict[str, Callable[[Path], object]]:
-    """Return what reads a folder of each target."""
-    from keras_msd.checkpoints.loading import load_checkpoint
-    from keras_msd.data import read_inference, read_pairs, read_scored
-    from keras_msd.data.corpora.archives import open_zip, tar_lines, zip_lines
-    from keras_msd.export.artefact import load_artefact
-    from keras_msd.export.portable import load_portable
-    from keras_msd.models.encoder import load_saved
-    from keras_msd.recipes import load_recipe
-    from keras_msd.teachers.saved_model_operations import check_operations
-    from keras_msd.teachers.vectors import VectorFile
-    from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
-
-    def pairs(folder: Path) -> object:
-        return list(read_pairs(min(folder.iterdir())))
-
-    def only(read: Callable[[Path], object]) -> Callable[[Path], object]:
-        return lambda folder: read(min(folder.iterdir()))
-
-    def unzip(path: Path) -> None:
-        with open_zip(path) as archive:
-            for name in archive.namelist():
-                list(zip_lines(archive, name))
-
-    def untar(path: Path) -> None:
-        for _, lines in tar_lines(path):
-            list(lines)
-
-    def tokenize(load: Callable[[Path], Any]) -> Callable[[Path], object]:
-        return lambda folder: load(folder).encode(["The cat, die Katze.", "", "aa ab"])
-
-    return {
-        **dict.fromkeys(("tsv", "tmx", "jsonl", "po", "mo", "moses"), pairs),
-        "inference": only(read_inference),
-        "scored": only(lambda path: read_scored(path, "over_5")),
-        "zip": only(unzip),
-        "tar": only(untar),
-        "recipe": only(load_recipe),
-        "wordpiece": tokenize(read_checkpoint_tokenizer),
-        "bytepair": tokenize(read_checkpoint_tokenizer),
-        "tokenizer": tokenize(load_tokenizer),
-        "checkpoint": load_checkpoint,
-        "encoder": load_saved,
-        "vectors": only(VectorFile),
-        "artefact": load_artefact,
-        "portable": only(lambda p: load_portable(p.read_bytes()).encode(["The cat."])),
-        "saved_model": check_operations,
-    }
+# In the process that reads.
 
 
-def write_seeds(root: Path) -> None:
-    """Write valid files of each target, `root/<target>/<number>/...`."""
-    import io
-    import tarfile
-    import zipfile
-
-    import numpy as np
-
-    from keras_msd.export import export
-    from keras_msd.export.portable import describe
-    from keras_msd.recipes.schema.folders import recipe_folder
-    from keras_msd.testing import tiny_encoder
-
-    def put(target: str, **files: bytes) -> None:
-        folder = root / target
-        folder = folder / str(len(list(folder.iterdir())) if folder.is_dir() else 0)
-        folder.mkdir(parents=True)
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
-
-    tsv = b"A house.\tEin Haus.\nTea?\tTee?\n" * 5
-    tmx = (
-        b'<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
-        b'<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>A '
-        b"<ph x='1'>b</ph>.</seg></tuv><tuv xml:lang='de'><seg>E</seg></tuv></tu>"
-        b"</body></tmx>"
-    )
-    po = (
-        b'# c\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
-        b'"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n"Language: de\\n"\n\n'
-        b'#: a.c:1\n#, c-format\nmsgctxt "x"\nmsgid "one\\n"\nmsgid_plural "%d"\n'
-        b'msgstr[0] "eins"\nmsgstr[1] "%d\\303\\244"\n\nmsgid "tea"\nmsgstr ""\n"Te"\n'
-        b'"e"\n\n#~ msgid "o"\n#~ msgstr "p"\n'
-    )
-    texts = [b"", b"Content-Type: text/plain; charset=UTF-8\n", b"tea", b"Tee"]
-    places = [sum(len(t) + 1 for t in texts[:n]) + 60 for n in range(4)]
-    order = [(0, 0), (2, 0), (1, 0), (3, 0)]
-    head = struct.pack("<7I", 0x950412DE, 0, 2, 28, 44, 0, 60)
-    head += b"".join(struct.pack("<2I", len(texts[n]), places[n]) for n, _ in order)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
-        info = tarfile.TarInfo("d/a" + "x" * 120)
-        info.size = len(tsv)
-        archive.addfile(info, io.BytesIO(tsv))
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("a.en", tsv)
-        file.writestr("a.de", tsv, zipfile.ZIP_LZMA)
-    array = io.BytesIO()
-    np.savez_compressed(array, sentences=np.array(["a", "b"]), vectors=np.eye(2))
-    for data in (tsv, gzip.compress(tsv)):
-        put("tsv", **{"x.en-de.tsv": data})
-    put("tmx", **{"x.en-de.tmx": tmx})
-    put("tmx", **{"x.tmx": tmx})
-    put("jsonl", **{"x.en-de.jsonl": b'{"source": "a", "target": "b"}\n' * 3})
-    put("jsonl", **{"x.jsonl": b'{"translation": {"en": "a", "de": "b"}}\n' * 3})
-    put("po", **{"x.en-de.po": po})
-    put("po", **{"de.po": po})
-    put("mo", **{"x.en-de.mo": head + b"\0".join(texts) + b"\0"})
-    put("moses", **{"x.en": b"a\nb\n", "x.de": b"c\nd\n"})
-    put("inference", **{"x.tsv": b"label\tpremise\thypothesis\nneutral\ta\tb\n"})
-    line = b'{"label": 1, "premise": "a", "hypothesis": "b"}\n'
-    put("inference", **{"x.jsonl": line * 2})
-    put("scored", **{"x.tsv": b"1.5\ta\tb\n4\tc\td\n"})
-    put("zip", **{"x.zip": packed.getvalue()})
-    put("tar", **{"x.tar.bz2": buffer.getvalue()})
-    for name in ("demo", "msd_lab"):
-        put("recipe", **{"r.toml": (recipe_folder() / f"{name}.toml").read_bytes()})
-    vocabulary = "\n".join("[PAD] [UNK] [CLS] [SEP] the cat ##s , .".split()).encode()
-    settings = b'{"do_lower_case": true, "pad_token": {"content": "[PAD]"}}'
-    put("wordpiece", **{"vocab.txt": vocabulary, "tokenizer_config.json": settings})
-    pieces = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab", "Ġ"]
-    table = json.dumps({piece: n for n, piece in enumerate(pieces)}).encode()
-    put("bytepair", **{"vocab.json": table, "merges.txt": b"#version: 0.2\na b\n"})
-    put("vectors", **{"v.npz": array.getvalue()})
-    encoder, rows = tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
-    encoder.save(root / "encoder" / "0")
-    encoder.tokenizer.save(root / "tokenizer" / "0")
-    put("portable", **{"tokenizer.json": describe(encoder.tokenizer, 8)})
-    options: dict[str, Any] = {"sentences": ["A cat."], "sts": rows}
-    options["max_sts_loss"] = 200
-    for number, name in enumerate(("onnx", "litert", "saved_model")):
-        export(encoder, root / "artefact" / str(number), name, **options)
-    (root / "saved_model").mkdir()
-    shutil.copytree(root / "artefact" / "2" / "1", root / "saved_model" / "0")
-    golden = Path(__file__).parents[1] / "tests" / "golden"
-    for family in ("bert", "distilbert", "roberta", "xlm-roberta"):
-        place = root / "checkpoint" / family
-        for part in ("variant_0", "tokenizer"):
-            shutil.copytree(golden / family / part, place, dirs_exist_ok=True)
-    modules = golden / "sentence" / "cls_tanh"
-    shutil.copytree(modules, place, dirs_exist_ok=True)
-
-
-def work(root: Path) -> None:
-    """Read folders, named line by line on stdin, and say on stdout what came of it."""
-    from keras_msd.checks import InputError
-
-    answers, sys.stdout = sys.stdout, sys.stderr
-    readers = targets()
-    if not root.is_dir():
-        write_seeds(root)
-    print("ready", file=answers, flush=True)
-    used = ""
-    for line in sys.stdin:
-        target, folder = json.loads(line)
-        if used != target:  # what loads on first use is no memory of an input's
-            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
-            for seed in sorted((root / target).iterdir()):
-                readers[target](seed)
-            size = int(Path("/proc/self/statm").read_text().split()[0])
-            most = size * resource.getpagesize() + MEMORY
-            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-            used = target
-        Path("/proc/self/clear_refs").write_text("5")
-        before, began = _peak(), time.thread_time()
-        try:
-            readers[target](Path(folder))
-            said = "taken"
-        except InputError:
-            said = "refused"
-        except MemoryError:
-            said = "over_memory"
-        except BaseException as error:
-            said = f"crash: {type(error).__name__}: {error}"[:300]
-        if _peak() - before > MEMORY:
-            said = "over_memory"
-        elif time.thread_time() - began > SECONDS:
-            said = "hang"
-        print(json.dumps(said), file=answers, flush=True)
-
-
-def _peak() -> int:
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
-# In the process that damages.
-
-
-class Reader:
-    """A process that reads folders, started again where it died or took too long.
+class Reading:
+    """One target: damages a copy of its seeds, reads it, and mends it.
 
     Args:
-        seeds: Where it writes valid files, unless they are there.
+        read: What reads a folder.
+        refusal: The error that it raises where it refuses.
+        seeds: A folder of folders with valid files.
+        work: Where their copies go.
+        writes: Whether reading changes the folder.
+        placed: Whether refusals name the file or folder.
     """
 
-    def __init__(self, seeds: Path) -> None:
-        self.seeds = seeds
-        self.start()
+    def __init__(
+        self,
+        read: Callable[[Path], object],
+        refusal: type[Exception],
+        seeds: Path,
+        work: Path,
+        writes: bool = False,
+        placed: bool = True,
+    ) -> None:
+        self.read, self.refusal = read, refusal
+        self.writes, self.placed = writes, placed
+        self.seeds, self.work = sorted(seeds.iterdir()), work
+        self.files = {
+            seed: {it: it.read_bytes() for it in sorted(seed.rglob("*")) if _file(it)}
+            for seed in self.seeds
+        }
+        for seed in self.seeds:
+            self.copy(seed)
+            read(work / seed.name)  # what loads on first use is no memory of an input's
+            self.copy(seed)
+        self.before = peak()
 
-    def start(self) -> None:
-        """Start the process and wait until it is ready."""
-        command = [sys.executable, __file__, "--work", str(self.seeds)]
-        environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | environment | {"CUDA_VISIBLE_DEVICES": ""},
-        )
-        self.warm = ""
-        if self.answer(START) != b"ready\n":
-            raise SystemExit("The process that reads did not start.")
+    def copy(self, seed: Path) -> None:
+        """Copy a seed anew."""
+        shutil.rmtree(self.work / seed.name, ignore_errors=True)
+        shutil.copytree(seed, self.work / seed.name)
 
-    def answer(self, seconds: float) -> bytes:
-        """Return a line, or nothing where there is none in time."""
-        assert self.process.stdout is not None  # noqa: S101
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        return self.process.stdout.readline() if ready else b""
+    def once(self, draw: random.Random) -> tuple[str, str, Path]:
+        """Damage and read; return one of `KINDS`, what was said, and the folder."""
+        seed = draw.choice(self.seeds)
+        path = draw.choice(list(self.files[seed]))
+        content = damaged(draw, path.name, self.files[seed][path])
+        folder = self.work / seed.name
+        self.changed = seed, path
+        (folder / path.relative_to(seed)).write_bytes(content)
+        kind, said = self.judged(folder)
+        return kind, f"{path.name}: {said}"[:400], folder
 
-    def read(self, target: str, folder: Path) -> str:
-        """Return what came of reading a folder."""
-        assert self.process.stdin is not None  # noqa: S101
-        first = self.warm != target
-        self.warm = target
-        request = json.dumps([target, str(folder)]) + "\n"
-        self.process.stdin.write(request.encode())
-        self.process.stdin.flush()
-        line = self.answer(START if first else WAIT)
-        if line:
-            return json.loads(line)
-        self.process.kill()
-        code = self.process.wait()
-        self.start()
-        return "hang" if code == -signal.SIGKILL else f"crash: it ended with {code}"
-
-
-def damaged(draw: Any, name: str, data: bytes) -> bytes:
-    """Return the content of a file after some damage."""
-    from hypothesis import strategies as st
-
-    if data.startswith(b"\x1f\x8b") and draw(st.booleans()):
-        return gzip.compress(damaged(draw, name, gzip.decompress(data)))
-    if name.endswith(".json") and draw(st.integers(0, 3)):
-        return json.dumps(odd(draw, json.loads(data))).encode()
-    if name.endswith(".safetensors") and draw(st.booleans()):
-        length = struct.unpack("<Q", data[:8])[0]
-        head = json.dumps(odd(draw, json.loads(data[8 : 8 + length]))).encode()
-        return struct.pack("<Q", len(head)) + head + data[8 + length :]
-    lines = name.endswith((".txt", ".toml", ".po", ".jsonl", ".tsv"))
-    for _ in range(draw(st.integers(1, 4))):
-        ends = sorted(draw(st.tuples(*[st.integers(0, len(data))] * 2)))
-        if lines and draw(st.booleans()):
-            ends = [data.rfind(b"\n", 0, end) + 1 for end in ends]
-        before, part, after = data[: ends[0]], data[slice(*ends)], data[ends[1] :]
-        times = draw(st.sampled_from([1, 1, 2, 100, 30_000]))
-        token = draw(st.one_of(st.sampled_from(TOKENS), st.binary(max_size=9)))
-        what = draw(st.integers(0, 5))
-        if what == 0:
-            data = before + after
-        elif what == 1:
-            data = before + part * min(times, 1 + (1 << 20) // (len(part) + 1)) + after
-        elif what == 2:
-            data = before + token * times + after
-        elif what == 3:
-            data = before + token + part + after
-        elif what == 4:
-            data = before
+    def mend(self) -> None:
+        """Undo what `once` did."""
+        seed, path = self.changed
+        if self.writes:
+            self.copy(seed)
         else:
-            data = before + token + data[ends[0] + len(token) :]
-    return data
+            copy = self.work / seed.name / path.relative_to(seed)
+            copy.write_bytes(self.files[seed][path])
+
+    def judged(self, folder: Path) -> tuple[str, str]:
+        """Read a folder; return one of `KINDS`, and what was said."""
+        forget()
+        kind, said, began = "taken", "", time.thread_time()
+        try:
+            self.read(folder)
+        except self.refusal as error:
+            kind, said = "refused", str(error)
+            if lacks := incomplete(said, folder if self.placed else None):
+                kind, said = "bare", f"lacks {lacks}: {said}"
+        except MemoryError:
+            kind = "over_memory"
+        except BaseException as error:
+            trace = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(trace.filename).name}:{trace.lineno}"
+            kind, said = "crash", f"{type(error).__name__}: {error!s:.200} at {where}"
+        seconds = time.thread_time() - began
+        if seconds > SECONDS:
+            kind, said = "hang", f"{seconds:.1f} s"
+        if peak() - self.before > MEMORY:
+            kind, said = "over_memory", f"{peak() - self.before:,} bytes"
+            Path("/proc/self/clear_refs").write_text("5")
+        return kind, said
 
 
-def odd(draw: Any, value: Any) -> Any:
-    """Return what JSON says with one value, anywhere, that no writer writes."""
-    from hypothesis import strategies as st
-
-    if isinstance(value, dict | list) and value and draw(st.integers(0, 9)):
-        keys = list(value) if isinstance(value, dict) else range(len(value))
-        key = draw(st.sampled_from(keys))
-        changed = value.copy()
-        action = draw(st.integers(0, 9))
-        if action == 0:
-            del changed[key]
-        elif action == 1 and isinstance(changed, dict):
-            changed[draw(st.sampled_from(["", "x", "type", "\ud800"]))] = changed[key]
-        else:
-            changed[key] = odd(draw, value[key])
-        return changed
-    if draw(st.integers(0, 9)) == 0:
-        for _ in range(draw(st.sampled_from([50, 900]))):
-            value = [value]
-        return value
-    return draw(st.sampled_from(ODD_VALUES))
+def _file(path: Path) -> bool:
+    return path.is_file() and path.name != ".lock"
 
 
-def fuzz(target: str, reader: Reader, inputs: int, seed: int, keep: Path) -> Counter:
-    """Damage the seeds of a target `inputs` times; return how often what came of it."""
-    import hypothesis
-    from hypothesis import strategies as st
+def incomplete(message: str, folder: Path | None) -> str:
+    """Return what the message of a refusal lacks: "place", "repair" or nothing.
 
-    counts: Counter[str] = Counter()
-    seeds = sorted((reader.seeds / target).iterdir())
+    Args:
+        message: The whole of it.
+        folder: What was read: the message names it or a file in it; None for any place.
+    """
+    if folder is not None:
+        names = {path.name for path in folder.rglob("*")} | {folder.name + "`"}
+        if str(folder) not in message and not any(name in message for name in names):
+            return "place"
+    return "" if SENTENCES.search(message) else "repair"
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=inputs,
-        database=None,
-        deadline=None,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
+
+def peak() -> int:
+    """Return the most bytes that this process held since they were last counted."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def forget() -> None:
+    """Forget checksums of files, which are kept by the time of their last change.
+
+    Inputs follow each other faster than a file system's clock ticks.
+    """
+    if seals := sys.modules.get("keras_msd.seals"):
+        seals._checksum.cache_clear()
+
+
+def reading(target: str, root: Path, work: Path) -> Reading:
+    """Make the `Reading` of a target; it may then have so much more memory."""
+    from keras_msd.checks import InputError
+
+    shutil.rmtree(work, ignore_errors=True)
+    placed = target not in WITHOUT_PLACE
+    found = Reading(
+        targets()[target], InputError, root / target, work, target in WRITES, placed
     )
-    @hypothesis.given(st.data())
-    def once(data: Any) -> None:
-        folder = data.draw(st.sampled_from(seeds))
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        chosen = data.draw(st.sampled_from(files))
-        content = damaged(data.draw, chosen.name, chosen.read_bytes())
-        with tempfile.TemporaryDirectory() as place:
-            copy = Path(place) / "input"
-            shutil.copytree(folder, copy)
-            (copy / chosen.relative_to(folder)).write_bytes(content)
-            said = reader.read(target, copy)
-            counts[said.partition(":")[0]] += 1
-            if said not in ("taken", "refused"):
-                number = sum(counts.values())
-                print(f"{target} {number} {chosen.name}: {said}", flush=True)
-                shutil.copytree(copy, keep / f"{target}-{seed}-{number}")
-
-    once()
-    return counts
+    size = int(Path("/proc/self/statm").read_text().split()[0])
+    most = size * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    Path("/proc/self/clear_refs").write_text("5")
+    found.before = peak()
+    return found
 
 
-def main() -> None:
+def work_on(
+    found: Reading, target: str, options: Any, counts: Counts, say: Callable[[str], Any]
+) -> None:
+    """Give inputs to a target, from the number in `counts` to the last."""
+
+    def once(draw: random.Random) -> None:
+        kind, said, folder = found.once(draw)
+        setattr(counts, kind, getattr(counts, kind) + 1)
+        if kind in BAD:
+            name = f"{target}-{options.seed}-{counts.number}"
+            say(f"{name} {kind} {said}")
+            if getattr(counts, kind) <= SHOWN:
+                keep(folder, options.keep / name)
+        found.mend()
+        counts.number += 1
+
+    for draw in by_hypothesis(once, options, counts):
+        once(draw)
+
+
+def by_hypothesis(
+    once: Callable[[Any], None], options: Any, counts: Counts
+) -> Iterator[random.Random]:
+    """Give the first inputs by Hypothesis; yield what draws the others."""
+    first = min(options.hypothesis, options.inputs)
+    if counts.number < first:
+        import hypothesis
+        from hypothesis import strategies as st
+
+        # One that ended the process is not drawn again.
+        seeded = hypothesis.seed(f"{options.seed} {counts.number}")
+        settled = hypothesis.settings(
+            max_examples=first - counts.number,
+            database=None,
+            deadline=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        seeded(settled(hypothesis.given(st.randoms(use_true_random=False))(once)))()
+    while counts.number < options.inputs:
+        yield random.Random(f"{options.seed} {options.target} {counts.number}")
+
+
+def keep(folder: Path, place: Path) -> None:
+    """Copy an input that broke a rule."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(folder, place)
+
+
+# In the process that watches.
+
+
+def child(work: Callable[[Callable[[str], Any]], None], counts: Counts) -> str:
+    """Fork, work there and print what it says; return how it ended, "" if well."""
+    ear, mouth = os.pipe()
+    process = os.fork()
+    if not process:
+        code = 70
+        try:
+            os.close(ear)
+            quiet = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(quiet, number)
+            work(lambda text: os.write(mouth, ascii(text).encode() + b"\n"))
+            code = 0
+        except BaseException:
+            os.write(mouth, ascii(traceback.format_exc()[-900:]).encode() + b"\n")
+        finally:
+            os._exit(code)
+    os.close(mouth)
+    last, since, wait = counts.number, time.monotonic(), START
+    while True:
+        if select.select([ear], [], [], 1.0)[0]:
+            said = os.read(ear, 1 << 16)
+            if not said:
+                break
+            print(said.decode(), end="", flush=True)
+        if counts.number != last:
+            last, since, wait = counts.number, time.monotonic(), WAIT
+        elif time.monotonic() - since > wait:
+            os.kill(process, signal.SIGKILL)
+            break
+    os.close(ear)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return {0: "", -signal.SIGKILL: "hang"}.get(code, f"it ended with {code}")
+
+
+def fuzz(target: str, root: Path, work: Path, options: Any) -> dict[str, int]:
+    """Give a target all its inputs; return how often what came of it."""
+    counts = Counts.from_buffer(mmap.mmap(-1, ctypes.sizeof(Counts)))
+    options.target = target
+
+    def reads(say: Callable[[str], Any]) -> None:
+        found = reading(target, root, work)
+        work_on(found, target, options, counts, say)
+
+    while ended := child(reads, counts):
+        kind = "hang" if ended == "hang" else "crash"
+        name = f"{target}-{options.seed}-{counts.number}"
+        print(f"'{name} {kind} {ended}'", flush=True)
+        setattr(counts, kind, getattr(counts, kind) + 1)
+        if getattr(counts, kind) > SHOWN:
+            raise SystemExit(f"`{target}` ends again and again.")
+        keep(work, options.keep / name)
+        counts.number += 1
+    return {kind: getattr(counts, kind) for kind in KINDS}
+
+
+def branches(target: str, root: Path, work: Path, data: Path, options: Any) -> None:
+    """Read the first inputs of a target again, and note the branches they reach."""
+
+    def reads(say: Callable[[str], Any]) -> None:
+        from coverage import Coverage
+
+        measured = Coverage(
+            branch=True, data_file=str(data), config_file=False, messages=False,
+            include=[str(PACKAGE / it) for it in MODULES],
+        )  # fmt: skip
+        measured.start()
+        found = reading(target, root, work)
+        for number in range(options.branches):
+            draw = random.Random(f"{options.seed} {target} {number}")
+            found.once(draw)
+            found.mend()
+        measured.stop()
+        measured.save()
+
+    if ended := child(reads, Counts(number=0)):
+        print(f"{target}: branches were not counted: {ended}", flush=True)
+
+
+def share_of_branches(folder: Path) -> dict[str, Any]:
+    """Return how many branches there are, and how many were reached, by module."""
+    from coverage import Coverage
+
+    measured = Coverage(
+        branch=True, data_file=str(folder / "all"), config_file=False, messages=False
+    )
+    measured.combine([str(path) for path in folder.glob("of_*")])
+    report = folder / "report.json"
+    measured.json_report(outfile=str(report))
+    content = json.loads(report.read_bytes())
+
+    def both(summary: dict[str, int]) -> list[int]:
+        return [summary["covered_branches"], summary["num_branches"]]
+
+    modules = {
+        Path(name).resolve().relative_to(PACKAGE).as_posix(): both(file["summary"])
+        for name, file in content["files"].items()
+    }
+    return {"all": both(content["totals"])} | modules
+
+
+def summary(known: dict[str, Any]) -> dict[str, Any]:
+    """Return the sums over all calls, with what they are made of."""
+    inputs: dict[str, int] = {}
+    totals = dict.fromkeys(KINDS, 0)
+    for of_seed in known.get("seeds", {}).values():
+        for target, counts in of_seed.items():
+            inputs[target] = inputs.get(target, 0) + sum(counts.values())
+            totals = {kind: totals[kind] + counts[kind] for kind in KINDS}
+    names = {"crash": "crashes", "hang": "hangs"}
+    sums = {names.get(kind, kind): number for kind, number in totals.items()}
+    least = min(inputs.values(), default=0)
+    return known | {"inputs": inputs, "all": sum(inputs.values()), "least": least} | sums
+
+
+def main() -> int:
     """Damage and read; print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=2000, help="of all targets")
+    parser.add_argument("--inputs", type=int, default=200, help="of each target")
+    parser.add_argument("--hypothesis", type=int, default=100, help="of these, by it")
     parser.add_argument("--seed", type=int, default=0, help="decides every input")
-    parser.add_argument("--targets", nargs="*", help="some of them; by default all")
+    parser.add_argument("--targets", nargs="*", choices=NAMES, help="by default all")
+    parser.add_argument("--branches", type=int, default=0, help="inputs read again")
     parser.add_argument("--keep", type=Path, default=Path("fuzz"), help="for findings")
+    parser.add_argument("--out", type=Path, help="add up the calls in this file")
     parser.add_argument("--json", action="store_true", help="only findings and JSON")
-    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.work:
-        work(options.work)
-        return
-    with tempfile.TemporaryDirectory() as place:
-        reader = Reader(Path(place) / "seeds")
-        names = options.targets or sorted(path.name for path in reader.seeds.iterdir())
-        each = -(-options.inputs // len(names))
-        print(f"seed {options.seed}, {each} inputs of each target", flush=True)
-        found = {}
+    os.environ.update(ENVIRONMENT)
+    known: dict[str, Any] = {"seeds": {}}
+    if options.out and options.out.is_file():
+        known = json.loads(options.out.read_bytes())
+    mine = known["seeds"].setdefault(str(options.seed), {})
+    memory = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
+        os.environ["KERAS_MSD_CACHE"] = f"{place}/cache"
+        root, work, data = (Path(place, name) for name in ("seeds", "work", "data"))
+        data.mkdir()
+        if ended := child(lambda say: write_seeds(root), Counts(number=0)):
+            raise SystemExit(f"The files to damage were not written: {ended}")
+        names = [it for it in options.targets or NAMES if it not in mine]
+        print(f"seed {options.seed}, {options.inputs} inputs of each target")
         for name in names:
-            counts = fuzz(name, reader, each, options.seed, options.keep)
-            found[name] = counts
+            began = time.monotonic()
+            mine[name] = fuzz(name, root, work, options)
+            if options.branches:
+                branches(name, root, work, data / f"of_{name}", options)
             if not options.json:
-                print(f"{name:12} {dict(counts)}", flush=True)
-        reader.process.kill()
-    totals = {
-        key: sum(counts[name] for counts in found.values())
-        for key, name in (
-            ("crashes", "crash"), ("hangs", "hang"), ("over_memory", "over_memory"),
-        )
-    }  # fmt: skip
-    inputs = {name: sum(counts.values()) for name, counts in found.items()}
-    print(json.dumps({"seed": options.seed, "inputs": inputs} | totals))
+                seconds = time.monotonic() - began
+                print(f"{name:13} {mine[name]} {seconds:.0f} s", flush=True)
+            if options.out:
+                options.out.write_text(json.dumps(summary(known), indent=1) + "\n")
+        if options.branches and names:
+            known["branches"] = share_of_branches(data)
+    result = summary(known)
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result))
+    return 1 if any(counts[kind] for counts in mine.values() for kind in BAD) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

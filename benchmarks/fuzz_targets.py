@@ -1,0 +1,391 @@
+"""Everything that benchmarks/fuzz.py reads: what reads it, and valid files to damage."""
+
+import io
+import json
+import shutil
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache, lru_cache
+from gzip import compress
+from pathlib import Path
+from typing import Any
+
+Read = Callable[[Path], object]
+
+# Where what a target runs stands, for the share of branches that were reached.
+MODULES = [
+    *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
+    *("data/corpora/archives.py", "data/ragged.py", "data/store.py", "export/card.py"),
+    *("export/artefact.py", "export/litert/files.py", "export/onnx/files.py"),
+    *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
+    *("models/config.py", "models/encoder_folder.py", "models/int8_weights.py"),
+    *("recipes/runs/run_folder.py", "recipes/schema/*.py", "seals.py", "tensors.py"),
+    *("teachers/saved_model_operations.py", "teachers/vectors.py", "tokenizers/*.py"),
+]
+TEXTS = ["The cat, die Katze.", "", "aa ab"]
+ENDS = (0, 1, 2, None)  # exit codes of the command line
+WRITES = "store", "run", "command"  # targets that change what they read
+# Their reader has bytes alone, or words.
+WITHOUT_PLACE = "portable", "command"
+NAMES = [
+    *("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses", "inference", "scored"),
+    *("passages", "zip", "tar", "recipe", "wordpiece", "bytepair", "sentencepiece"),
+    *("tokenizer", "checkpoint", "encoder", "vectors", "index", "store", "run"),
+    *("artefact", "portable", "saved_model", "command"),
+]
+
+
+def targets() -> dict[str, Read]:
+    """Return what reads a folder of each target."""
+    from keras_msd.data import read_inference, read_pairs, read_scored
+
+    def pairs(folder: Path) -> object:
+        return list(read_pairs(min(folder.iterdir())))
+
+    corpora = ("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses")
+    return {
+        **dict.fromkeys(corpora, pairs),
+        "inference": _only(read_inference),
+        "scored": _only(lambda path: read_scored(path, "over_5")),
+        "passages": _passages,
+        "zip": _only(_unzip),
+        "tar": _only(_untar),
+        "recipe": _only(_recipe),
+        "wordpiece": _checkpoint_tokenizer,
+        "bytepair": _checkpoint_tokenizer,
+        "sentencepiece": _checkpoint_tokenizer,
+        "tokenizer": _tokenizer,
+        "checkpoint": _checkpoint,
+        "encoder": _encoder,
+        "vectors": _only(_vectors),
+        "index": _index,
+        "store": _store,
+        "run": _run,
+        "artefact": _artefact,
+        "portable": _only(_portable),
+        "saved_model": _saved_model,
+        "command": _command,
+    }
+
+
+def _only(read: Callable[[Path], object]) -> Read:
+    return lambda folder: read(min(folder.iterdir()))
+
+
+def _passages(folder: Path) -> object:
+    from keras_msd.index import read_passages
+
+    path = min(folder.iterdir())
+    column = None if path.suffix in (".md", ".txt") else "text"
+    return list(read_passages(path, column))
+
+
+def _unzip(path: Path) -> None:
+    from keras_msd.data.corpora.archives import open_zip, zip_lines
+
+    with open_zip(path) as archive:
+        for name in archive.namelist():
+            list(zip_lines(archive, name))
+
+
+def _untar(path: Path) -> None:
+    from keras_msd.data.corpora.archives import tar_lines
+
+    for _, lines in tar_lines(path):
+        list(lines)
+
+
+def _recipe(path: Path) -> object:
+    from keras_msd.recipes import load_recipe
+
+    return load_recipe(path)
+
+
+def _checkpoint_tokenizer(folder: Path) -> object:
+    from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+
+    return read_checkpoint_tokenizer(folder).encode(TEXTS)
+
+
+def _tokenizer(folder: Path) -> object:
+    from keras_msd.tokenizers.kinds import load_tokenizer
+
+    return load_tokenizer(folder).encode(TEXTS)
+
+
+def _few_networks() -> None:
+    """Keep the last networks: which one is built is what the settings say."""
+    from keras_msd.models import encoder
+
+    if not hasattr(encoder.build_model, "cache_info"):
+        encoder.build_model = lru_cache(maxsize=8)(encoder.build_model)
+
+
+def _checkpoint(folder: Path) -> object:
+    from keras_msd.checkpoints.loading import load_checkpoint
+
+    _few_networks()
+    return load_checkpoint(folder)
+
+
+def _encoder(folder: Path) -> object:
+    from keras_msd.models.encoder import load_saved
+
+    _few_networks()
+    return load_saved(folder)
+
+
+def _vectors(path: Path) -> object:
+    from keras_msd.teachers.vectors import VectorFile
+
+    return VectorFile(path)
+
+
+def _index(folder: Path) -> object:
+    import numpy as np
+
+    from keras_msd.index import Index
+
+    index = Index.open(folder)
+    _, rows = index.nearest(np.ones((1, index.dim), np.float32), 3)
+    return [index.found(int(row), 0.5) for row in rows]
+
+
+class _Letters:
+    dim, fingerprint = 4, "letters"
+
+    def encode(self, texts: list[str]) -> Any:
+        import numpy as np
+
+        return np.array([[len(text), *map(text.count, "aeo")] for text in texts])
+
+
+def _store(folder: Path) -> object:
+    import warnings
+
+    from keras_msd.data import GuideStore
+
+    with warnings.catch_warnings():  # what is damaged is made anew, and said
+        warnings.simplefilter("ignore", UserWarning)
+        return GuideStore(_Letters(), folder).targets([*TEXTS, "new"])
+
+
+@cache
+def _lab() -> Any:
+    from keras_msd.recipes import load_recipe
+
+    return load_recipe("msd_lab", "smoke")
+
+
+def _run(folder: Path) -> object:
+    from keras_msd.recipes.runs.run_folder import RunFolder
+
+    run = RunFolder(folder, _lab())
+    run.claim({"code": "a"})
+    return run.perform("score", lambda step: {"score": 1.5})
+
+
+def _artefact(folder: Path) -> object:
+    from keras_msd.export.artefact import load_artefact
+
+    return load_artefact(folder).encode(TEXTS)
+
+
+def _portable(path: Path) -> object:
+    from keras_msd.export.portable import load_portable
+
+    return load_portable(path.read_bytes()).encode(TEXTS)
+
+
+def _saved_model(folder: Path) -> None:
+    from keras_msd.teachers.saved_model_operations import check_operations
+
+    check_operations(folder)
+
+
+def _command(folder: Path) -> None:
+    """Give the words of a command; what would train ends once all is checked."""
+    from keras_msd.checks import InputError
+    from keras_msd.cli import main
+    from keras_msd.recipes.runs import checks
+
+    def enough(_: Any) -> None:
+        raise InputError("It would run now. This is as far as words lead.")
+
+    checks.check = enough
+    _few_networks()
+    words = json.loads((folder / "a.words").read_bytes())
+    said = io.StringIO()
+    try:
+        with chdir(folder), redirect_stdout(said), redirect_stderr(said):
+            main(words)
+    except SystemExit as end:
+        if end.code not in ENDS or "Traceback" in said.getvalue():
+            raise RuntimeError(f"exit code {end.code}: {said.getvalue()}") from end
+
+
+COMMANDS = [
+    "run demo --scale smoke --out out --set recipe.seed=1 --data .",
+    "run-all demo --scale smoke --out out --json",
+    "list demo --json",
+    "list",
+    "embed encoder Hallo --input lines.txt --out v.npz",
+    "embed encoder Hallo --json",
+    "search encoder Hallo lines.txt --top 2 --threshold 0.5",
+    "search Hallo --index index --top 2 --json",
+    "index lines.txt rows.csv --column text --model encoder --out out --tokens 9",
+    "evaluate encoder --set sts2017 --data . --languages de,fr --json",
+    "export encoder --format onnx --quantize int8 --out nowhere/out",
+    "mine encoder lines.txt lines.txt --margin ratio",
+    "trim encoder out --texts lines.txt --keep 0.9",
+    "distil nothing.tsv --out out",
+    "report .",
+    "data made out --pairs 2 --languages de --seed 1",
+    "data get tatoeba --languages de --out out",
+    "push encoder --json",
+]
+
+
+def write_seeds(root: Path) -> None:
+    """Write valid files of each target, `root/<target>/<number>/...`."""
+
+    def put(target: str, **files: bytes) -> Path:
+        folder = root / target
+        folder = folder / str(len(list(folder.iterdir())) if folder.is_dir() else 0)
+        folder.mkdir(parents=True)
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        return folder
+
+    _write_corpora(put)
+    _write_archives(put)
+    _write_models(root, put)
+    _write_own(root, put)
+
+
+TSV = b"A house.\tEin Haus.\nTea?\tTee?\n" * 5
+
+
+def _write_corpora(put: Callable[..., Path]) -> None:
+    tmx = (
+        b'<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
+        b'<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>A '
+        b"<ph x='1'>b</ph>.</seg></tuv><tuv xml:lang='de'><seg>E</seg></tuv></tu>"
+        b"</body></tmx>"
+    )
+    po = (
+        b'# c\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+        b'"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n"Language: de\\n"\n\n'
+        b'#: a.c:1\n#, c-format\nmsgctxt "x"\nmsgid "one\\n"\nmsgid_plural "%d"\n'
+        b'msgstr[0] "eins"\nmsgstr[1] "%d\\303\\244"\n\nmsgid "tea"\nmsgstr ""\n"Te"\n'
+        b'"e"\n\n#~ msgid "o"\n#~ msgstr "p"\n'
+    )
+    texts = [b"", b"Content-Type: text/plain; charset=UTF-8\n", b"tea", b"Tee"]
+    places = [sum(len(t) + 1 for t in texts[:n]) + 60 for n in range(4)]
+    mo = struct.pack("<7I", 0x950412DE, 0, 2, 28, 44, 0, 60)
+    mo += b"".join(struct.pack("<2I", len(texts[n]), places[n]) for n in (0, 2, 1, 3))
+    for data in (TSV, compress(TSV)):
+        put("tsv", **{"x.en-de.tsv": data})
+    put("csv", **{"x.csv": b'en,de,id\n"A, b",E,1\nc,"d ""e""\nf",2\n'})
+    put("csv", **{"x.en-de.csv": b"source;target\na;b\n\nc;d\n"})
+    put("tmx", **{"x.en-de.tmx": tmx})
+    put("tmx", **{"x.tmx": tmx})
+    put("jsonl", **{"x.en-de.jsonl": b'{"source": "a", "target": "b"}\n' * 3})
+    put("jsonl", **{"x.jsonl": b'{"translation": {"en": "a", "de": "b"}}\n' * 3})
+    put("po", **{"x.en-de.po": po})
+    put("po", **{"de.po": po})
+    put("mo", **{"x.en-de.mo": mo + b"\0".join(texts) + b"\0"})
+    put("moses", **{"x.en": b"a\nb\n", "x.de": b"c\nd\n"})
+    put("inference", **{"x.tsv": b"label\tpremise\thypothesis\nneutral\ta\tb\n"})
+    line = b'{"label": 1, "premise": "a", "hypothesis": "b"}\n'
+    put("inference", **{"x.jsonl": line * 2})
+    put("scored", **{"x.tsv": b"1.5\ta\tb\n4\tc\td\n"})
+    put("passages", **{"x.md": b"---\na: b\n---\n# T\n\nA *b* `c`.\n\n- d\n\n|a|b|\n"})
+    put("passages", **{"x.csv": b'text,n\n"a, b",1\nc,2\n'})
+    put("passages", **{"x.tsv": b"text\tn\na\t1\nb\t2\n"})
+    put("passages", **{"x.jsonl": b'{"text": "a"}\n{"text": "b"}\n'})
+    put("passages", **{"x.txt": b"a\n\nb\nc\n"})
+
+
+def _write_archives(put: Callable[..., Path]) -> None:
+    import numpy as np
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
+        info = tarfile.TarInfo("d/a" + "x" * 120)
+        info.size = len(TSV)
+        archive.addfile(info, io.BytesIO(TSV))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.en", TSV)
+        file.writestr("a.de", TSV, zipfile.ZIP_LZMA)
+    array, text = io.BytesIO(), io.BytesIO()
+    np.savez_compressed(array, sentences=np.array(["a", "b"]), vectors=np.eye(2))
+    letters, ends = np.frombuffer(b"ab", np.uint8), np.array([1, 2])
+    np.savez(text, text=letters, ends=ends, vectors=np.eye(2))
+    put("zip", **{"x.zip": packed.getvalue()})
+    put("tar", **{"x.tar.bz2": buffer.getvalue()})
+    put("vectors", **{"v.npz": array.getvalue()})
+    put("vectors", **{"v.npz": text.getvalue()})
+
+
+def _write_models(root: Path, put: Callable[..., Path]) -> None:
+    vocabulary = "\n".join("[PAD] [UNK] [CLS] [SEP] the cat ##s , .".split()).encode()
+    settings = b'{"do_lower_case": true, "pad_token": {"content": "[PAD]"}}'
+    put("wordpiece", **{"vocab.txt": vocabulary, "tokenizer_config.json": settings})
+    pieces = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab", "Ġ"]
+    table = json.dumps({piece: n for n, piece in enumerate(pieces)}).encode()
+    put("bytepair", **{"vocab.json": table, "merges.txt": b"#version: 0.2\na b\n"})
+    golden = Path(__file__).parents[1] / "tests" / "golden"
+    for family in ("bert", "distilbert", "roberta", "xlm-roberta"):
+        place = root / "checkpoint" / family
+        for part in ("variant_0", "tokenizer"):
+            shutil.copytree(golden / family / part, place, dirs_exist_ok=True)
+    modules = golden / "sentence" / "cls_tanh"
+    shutil.copytree(modules, place, dirs_exist_ok=True)
+    tokenizer = golden / "xlm-roberta" / "tokenizer"
+    shutil.copytree(tokenizer, root / "sentencepiece" / "0")
+    shutil.copytree(golden / "bert" / "tokenizer", root / "wordpiece" / "1")
+    shutil.copytree(golden / "roberta" / "tokenizer", root / "bytepair" / "1")
+
+
+def _write_own(root: Path, put: Callable[..., Path]) -> None:
+    from keras_msd import build_index
+    from keras_msd.export import export
+    from keras_msd.export.portable import describe
+    from keras_msd.recipes.schema.folders import recipe_folder
+    from keras_msd.testing import tiny_encoder
+    from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+
+    encoder, rows = tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
+    encoder.save(root / "encoder" / "0")
+    encoder.save(root / "encoder" / "1", quantize="int8")
+    encoder.tokenizer.save(root / "tokenizer" / "0")
+    wordpiece = read_checkpoint_tokenizer(root / "wordpiece" / "0")
+    wordpiece.save(root / "tokenizer" / "1")
+    for tokenizer in (encoder.tokenizer, wordpiece):
+        put("portable", **{"tokenizer.json": describe(tokenizer, 8)})
+    for name in ("demo", "msd_lab"):
+        put("recipe", **{"r.toml": (recipe_folder() / f"{name}.toml").read_bytes()})
+    options: dict[str, Any] = {"sentences": ["A cat."], "sts": rows}
+    options["max_sts_loss"] = 200
+    for number, name in enumerate(("onnx", "litert", "saved_model")):
+        export(encoder, root / "artefact" / str(number), name, **options)
+    (root / "saved_model").mkdir()
+    shutil.copytree(root / "artefact" / "2" / "1", root / "saved_model" / "0")
+    _store(root / "store" / "0")
+    _run(root / "run" / "0")
+    lines = root / "lines.txt"
+    lines.write_bytes(b"A house.\nTea?\n")
+    build_index(encoder, [lines], root / "index" / "0", model="encoder")
+    for words in COMMANDS:
+        place = put("command", **{"a.words": json.dumps(words.split()).encode()})
+        (place / "lines.txt").write_bytes(lines.read_bytes())
+        (place / "rows.csv").write_bytes(b"text,n\na,1\n")
+        (place / "pairs.en-de.tsv").write_bytes(TSV)
+        shutil.copytree(root / "encoder" / "0", place / "encoder")
+        shutil.copytree(root / "index" / "0", place / "index")
+    lines.unlink()

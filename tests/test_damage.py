@@ -201,3 +201,30 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
     lost.touch()
     clear_leftovers(tmp_path)
     assert {*tmp_path.iterdir()} == {path, mine, tmp_path / "c"}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="looks at descriptors")
+def test_names_reach_the_disk_and_not_only_bytes(tmp_path, monkeypatch):
+    """Without a sync of its folder a new name may be lost with the power."""
+    synced, renamed = [], []
+
+    def sync(handle, original=os.fsync):
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        synced.append((path, bool(renamed)))
+        original(handle)
+
+    def replace(one, other, original=os.replace):
+        original(one, other)
+        renamed.append(other)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", replace)
+    with atomic_path(tmp_path / "a") as temporary:
+        temporary.mkdir()
+        (temporary / "file").touch()
+    inner = str(temporary)
+    assert synced == [
+        (f"{inner}/file", False),
+        (inner, False),
+        (str(tmp_path), True),
+    ]

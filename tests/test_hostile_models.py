@@ -14,6 +14,7 @@ from keras_msd.checks import InputError
 from keras_msd.export import export
 from keras_msd.export.litert.files import read_files
 from keras_msd.export.onnx.exporter import load_ids
+from keras_msd.export.onnx.external import check_self_contained
 from keras_msd.export.onnx.files import seal
 from keras_msd.files import write_json
 from keras_msd.models.encoder import load_saved
@@ -318,3 +319,49 @@ def test_files_of_a_tflite_model_do_not_overlap(artefacts, tmp_path):
     tail = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, number, number, len(many), at, 0)
     path.write_bytes(data[:at] + many + tail)
     refused(lambda: read_files(path), "overlap")
+
+
+def elsewhere(tensor, path):
+    import onnx
+
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=str(path))
+
+
+def first_weight(model):
+    return model.graph.initializer[0]
+
+
+def in_a_branch(model):
+    branch = model.graph.node.add(op_type="If").attribute.add(name="then_branch")
+    return branch.g.node.add(op_type="Constant").attribute.add(name="value").t
+
+
+def in_a_function(model):
+    return model.functions.add().node.add().attribute.add().tensors.add()
+
+
+@pytest.mark.parametrize("place", [first_weight, in_a_branch, in_a_function])
+def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypatch):
+    """As HDF5's external storage did for Keras (CVE-2026-1669)."""
+    import onnx
+
+    def open_it(*_):
+        raise AssertionError("the runtime was given the model")
+
+    content = (artefacts / "onnx" / "model.onnx").read_bytes()[: -len(seal(b""))]
+    check_self_contained(content, tmp_path)
+    model = onnx.load_from_string(content)
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(1 << 20))
+    elsewhere(place(model), secret)
+    changed = model.SerializeToString()
+    (tmp_path / "model.onnx").write_bytes(changed + seal(changed))
+    monkeypatch.setattr("keras_msd.export.onnx.files.new_session", open_it)
+    refused(lambda: load_ids(tmp_path), "model.onnx.*in another file.*one file")
+
+
+@pytest.mark.parametrize("content", [b"\x3a\xff", b"\xff" * 99, b"\x3b", b"\x3a\x05ab"])
+def test_what_is_no_protocol_buffer(content, tmp_path):
+    refused(lambda: check_self_contained(content, tmp_path / "m"), "m` is no whole ONNX")

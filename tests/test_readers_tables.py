@@ -109,3 +109,11 @@ def test_rows_in_memory():
 def test_rows_that_are_none(rows, message):
     with pytest.raises(InputError, match=message):
         records.pairs_of_rows(rows)
+
+
+@pytest.mark.parametrize("text", ["\n", "\n\n\n", "\r\n"])
+def test_empty_rows_alone_are_no_table(tmp_path, text):
+    path = written(tmp_path, text)
+    for language in (None, "de"):
+        with pytest.raises(InputError, match="own.csv` must have a row with names"):
+            list(read_pairs(path, language=language))

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,6 +109,16 @@ def test_facts_of_a_run(tmp_path):
     ours_alone = {"code": code_digest(PLAN), "computes_in": "float32", "files": {}}
     assert facts(ours) == environment() | ours_alone
     assert {"code", "backend", "libraries"} <= facts(ours).keys()
+
+
+def test_what_is_installed_and_not_used_is_no_fact(monkeypatch):
+    """A run goes on under TensorFlow where JAX was installed since."""
+    before, installed = environment.__wrapped__(), [*metadata.distributions()]
+    new = SimpleNamespace(name="jax", version="99.0")
+    monkeypatch.setattr(metadata, "distributions", lambda: [*installed, new])
+    assert environment.__wrapped__() == before
+    new.name = "keras"
+    assert environment.__wrapped__()["libraries"]["keras"] == "99.0"
 
 
 def test_tables_are_code():

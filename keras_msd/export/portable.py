@@ -66,8 +66,12 @@ def copy_reader(folder: Path) -> None:
     shutil.copyfile(loaders_folder() / READER, folder / READER)
 
 
-def load_portable(description: bytes) -> Any:
+def load_portable(description: bytes, origin: str = "`description`") -> Any:
     """Return the tokenizer of a description, as the stand-alone reader makes it.
+
+    Args:
+        description: What `describe` returned.
+        origin: Where it comes from, for messages.
 
     Returns:
         An object with `encode(texts) -> list[list[int]]`, start and end included, cut
@@ -85,7 +89,7 @@ def load_portable(description: bytes) -> Any:
     try:
         return module.PortableTokenizer(description)
     except (ValueError, RecursionError) as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"{origin}: {error}") from error
 
 
 def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:

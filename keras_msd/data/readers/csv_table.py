@@ -23,7 +23,7 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         source: Code of the other language.
 
     Raises:
-        InputError: A column is not there, a row has more or fewer fields than the
+        InputError: There is no row, a column is not there, a row has more or fewer fields than the
             first, or the file cannot be read.
     """
     rows = _rows(path)
@@ -49,7 +49,12 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     _, head = next(read_lines(path))
     separator = max(SEPARATORS, key=head.count)
     rows = ((where, row) for where, row in csv_rows(path, separator) if row)
-    where, names = next(rows)
+    where, names = next(rows, (str(path), list[str]()))
+    if not names:
+        raise InputError(
+            f"`{path}` must have a row with names of columns. Received: empty rows. "
+            "Give a file with pairs."
+        )
     names = [name.strip() for name in names]
     yield where, [name.lower() if len(name) < 4 else name for name in names]
     yield from rows

@@ -122,7 +122,7 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
             f"{', '.join(sorted(files)) or 'no file'}. A litert_text model takes "
             "strings; load that with MediaPipe."
         )
-    tokenizer = load_portable(files[TOKENIZER])
+    tokenizer = load_portable(files[TOKENIZER], f"`{file}`")
     try:
         interpreter = open_interpreter(runtime, file, threads or 1)
         embed = interpreter.get_signature_runner(SIGNATURE)

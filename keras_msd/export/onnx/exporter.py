@@ -145,7 +145,7 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
             f"`{Path(path) / FILE}` must carry its tokenizer as the metadata "
             f"{TOKENIZER!r} and does not. Export the encoder again."
         )
-    tokenizer = load_portable(metadata[TOKENIZER].encode())
+    tokenizer = load_portable(metadata[TOKENIZER].encode(), f"`{Path(path) / FILE}`")
 
     def run(texts: list[str]) -> np.ndarray:
         rows = tokenizer.encode(texts)

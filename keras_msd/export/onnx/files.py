@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_msd import checks
 from keras_msd.checks import InputError, existing_folder
+from keras_msd.export.onnx.external import check_self_contained
 
 if TYPE_CHECKING:
     import onnx
@@ -128,6 +129,7 @@ def open_session(
         load_extensions()
     path = existing_folder(folder, "artefact") / name
     content = read_sealed(path)
+    check_self_contained(content, path)
     checks.at_least(1, threads=threads)
     try:
         session = new_session(content, threads, extensions)

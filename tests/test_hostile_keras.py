@@ -1,0 +1,192 @@
+"""What files did to programs that loaded them with Keras, 2024 to 2026, tried on ours.
+
+Each class of published hole has a file here; each is refused by name, and nothing of it
+runs, is opened or is written.
+"""
+
+import io
+import json
+import pickle
+import struct
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.data.corpora.archives import tar_lines
+from keras_msd.export import read_card
+from keras_msd.files import write_json
+from keras_msd.models.encoder import load_saved
+from keras_msd.recipes import load_recipe
+from keras_msd.teachers import load_teacher
+
+MIB = 1 << 20
+
+
+def layer(module, name, **config):
+    """Return a layer as Keras writes it, of whatever module."""
+    kinds = {"module": module, "class_name": name, "registered_name": name}
+    return kinds | {"config": config}
+
+
+LAYERS = {
+    "CVE-2024-3660": layer("keras.layers", "Lambda", function=["4wEAAAA="]),
+    "CVE-2025-1550": layer("subprocess", "Popen", args=["touch", "ran"]),
+    "CVE-2025-8747": layer("keras.utils", "get_file", origin="http://127.0.0.1:9/x"),
+    "CVE-2025-9906": layer("keras.config", "enable_unsafe_deserialization"),
+    "CVE-2025-12058": layer("keras.layers", "StringLookup", vocabulary="secret"),
+    "CVE-2025-49655": layer("keras.layers", "TorchModuleWrapper", module="gASVJQ=="),
+    "CVE-2026-1462": layer("keras.layers", "TFSMLayer", filepath="model"),
+    "GHSA-pwq7-2gvj-vg9v": layer("os", "system", command="touch ran"),
+}
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """An encoder's folder; Keras may make nothing of a file."""
+    msd.testing.tiny_encoder(num_layers=1).save(tmp_path / "e")
+
+    def make(*_, **__):
+        raise AssertionError("Keras was given what a file says")
+
+    monkeypatch.setattr(keras.saving, "deserialize_keras_object", make)
+    monkeypatch.setattr(keras.models, "model_from_json", make)
+    monkeypatch.setattr(keras.models, "load_model", make)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "e"
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("place", ["config", "field", "value", "beside"])
+def test_no_layer_is_made_that_a_file_names(name, place, saved):
+    record = json.loads((saved / "encoder.json").read_text())
+    fields = record["config"]
+    record["config"] = {
+        "config": LAYERS[name],
+        "field": fields | {"layers": [LAYERS[name]]},
+        "value": fields | {"activation": LAYERS[name]},
+        "beside": fields,
+    }[place]
+    if place == "beside":
+        record |= LAYERS[name]
+    write_json(saved / "encoder.json", record)
+    with pytest.raises(InputError, match="encoder.json"):
+        msd.load_encoder(saved)
+    assert {it.name for it in Path().iterdir()} == {"e"}
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+def test_models_with_code_are_not_read(ending, tmp_path, monkeypatch):
+    """A Lambda in `.keras` (CVE-2024-3660), in `.h5` (CVE-2025-9905)."""
+    monkeypatch.chdir(tmp_path)
+    ran = tmp_path / "ran"
+
+    def run(x):
+        ran.touch()
+        return x
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(run)])
+    ran.unlink(missing_ok=True)
+    path = tmp_path / f"model{ending}"
+    model.save(path)
+    ran.unlink(missing_ok=True)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "folder" / path.name).write_bytes(path.read_bytes())
+    for source in (path, tmp_path / "folder"):
+        for load in (msd.load_encoder, load_teacher):
+            with pytest.raises(InputError, match="model|folder"):
+                load(source)
+    assert not ran.exists()
+
+
+class Runs:
+    def __reduce__(self):
+        return Path.touch, (Path("ran"),)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.h5"])
+def test_nothing_is_unpickled(name, tmp_path, monkeypatch):
+    """As in TorchModuleWrapper (CVE-2025-49655)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / name).write_bytes(pickle.dumps(Runs()))
+    with pytest.raises(InputError, match=f"{name}.*can run code"):
+        msd.load_encoder(tmp_path)
+    array = np.array([Runs()], object)
+    np.savez(tmp_path / "v.npz", sentences=np.array(["a"]), vectors=array)
+    with pytest.raises(InputError, match="v.npz"):
+        load_teacher(tmp_path / "v.npz")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "..\\x"])
+def test_archives_lead_nowhere(name, tmp_path):
+    """As with `get_file(extract=True)` (CVE-2025-12638, CVE-2025-12060)."""
+    path = tmp_path / "in" / "x.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo(name)
+        info.size = 2
+        archive.addfile(info, io.BytesIO(b"a\n"))
+    with pytest.raises(InputError, match="leads out of the folder"):
+        list(tar_lines(path))
+    assert list(tmp_path.rglob("x")) == []
+
+
+@pytest.mark.parametrize("shape", [[2**40], [2**20, 2**20], [2**62, 4], [2**31] * 3])
+def test_a_shape_takes_no_memory(shape, saved):
+    """As with a dataset of HDF5 that declares one (CVE-2026-0897)."""
+    weights = load_file(saved / "weights.safetensors")
+    about = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}
+    text = json.dumps(dict.fromkeys(weights, about)).encode()
+    content = struct.pack("<Q", len(text)) + text + bytes(4)
+    (saved / "weights.safetensors").write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="weights.safetensors|shape"):
+            load_saved(saved)
+        assert tracemalloc.get_traced_memory()[1] < 64 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_other_file_is_opened_for_weights(tmp_path):
+    """As with external storage of HDF5 (CVE-2026-1669); ONNX: test_hostile_models."""
+    secret = tmp_path / "secret.safetensors"
+    save_file({"a": np.ones(2, np.float32)}, secret)
+    folder = tmp_path / "c"
+    folder.mkdir()
+    write_json(folder / "config.json", {"model_type": "bert"})
+    for name in ("../secret.safetensors", str(secret), "x/../../secret.safetensors"):
+        index = {"weight_map": {"a": name}}
+        write_json(folder / "model.safetensors.index.json", index)
+        with pytest.raises(InputError, match="index.json"):
+            msd.load_encoder(folder)
+
+
+@pytest.mark.parametrize("name", ["../../out", "/out", "a/../../../out", "..", "a\0b"])
+def test_names_are_no_paths(name, saved, tmp_path):
+    """As with names of layers (CVE-2026-12479)."""
+    weights = load_file(saved / "weights.safetensors")
+    save_file(weights | {name: np.ones(1)}, saved / "weights.safetensors")
+    with pytest.raises(InputError, match="unknown weight"):
+        msd.load_encoder(saved)
+    card = {"card_version": 1, "format": "mine", "dim": 4}
+    card["files"] = {name: {"bytes": 1, "sha256": "0" * 64}}
+    write_json(tmp_path / "card.json", card)
+    with pytest.raises(InputError, match="lacks the file"):
+        read_card(tmp_path)
+    for key in ("recipe.name", "student.variants", "trim"):
+        value = name if key == "recipe.name" else {name: {}}
+        with pytest.raises(InputError, match=key.replace(".", r"\.")):
+            load_recipe("demo", "demo", {key: value})
+    write_json(tmp_path / "modules.json", [{"idx": 0, "path": name, "type": name}])
+    with pytest.raises(InputError, match=r"modules\.json"):
+        msd.load_encoder(tmp_path)

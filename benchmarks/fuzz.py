@@ -45,8 +45,9 @@ START = 600  # seconds that a process may take to begin
 KINDS = "taken", "refused", "bare", "crash", "hang", "over_memory"
 BAD = KINDS[2:]
 SHOWN = 5  # inputs of one kind and target that are kept
-# A sentence behind the first: the rule, what came, the repair.
+# A sentence behind another: the rule, what came, the repair. Some rules say it.
 SENTENCES = re.compile(r"[.!?)`'\":]\s+[A-Z`'\"]")
+RULES = re.compile(r"must be (one of|at (least|most))|Did you mean|may have|Known")
 PACKAGE = Path(__file__).resolve().parents[1] / "keras_msd"
 ENVIRONMENT = {
     "KERAS_BACKEND": "tensorflow",
@@ -166,7 +167,8 @@ def incomplete(message: str, folder: Path | None) -> str:
         names = {path.name for path in folder.rglob("*")} | {folder.name + "`"}
         if str(folder) not in message and not any(name in message for name in names):
             return "place"
-    return "" if SENTENCES.search(message) else "repair"
+    last = message.rpartition("Received")[2]
+    return "" if SENTENCES.search(last) or RULES.search(message) else "repair"
 
 
 def peak() -> int:

@@ -74,6 +74,7 @@ def refuse(message):
     [
         ("`{}`, line 1: a rule. Received: 3. Repair it.", "refused"),
         ("There is a rule. Received: 3. Repair it.", "bare"),
+        ("`{}` must be whole. Received: less of it", "bare"),
         ("`{}` is damaged", "bare"),
     ],
 )

@@ -20,6 +20,7 @@ from keras_msd.tokenizers.kinds import load_tokenizer
 # By what `quantize` is. A library that knows no int8 refuses the second.
 FORMATS = {None: 1, "int8": 2}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
+OTHER = "Take weights and settings from the same encoder."
 
 
 def write_folder(
@@ -127,9 +128,10 @@ def check_paths(wanted: Iterable[str], given: Iterable[str], origin: str) -> Non
     """Raise `InputError` unless both name the same weights."""
     wanted, given = set(wanted), set(given)
     if missing := sorted(wanted - given):
-        raise InputError(f"{origin} lacks the weight `{missing[0]}`.".strip())
+        raise InputError(f"{origin} lacks the weight `{missing[0]}`. {OTHER}".strip())
     if unknown := sorted(given - wanted):
-        raise InputError(f"{origin} has an unknown weight `{unknown[0]}`.".strip())
+        where = f"{origin} has an unknown weight `{unknown[0]}`."
+        raise InputError(f"{where} {OTHER}".strip())
 
 
 def _check_seal(folder: Path, record: dict[str, Any]) -> None:

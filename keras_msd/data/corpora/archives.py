@@ -48,7 +48,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         names = [member.filename for member in members]
         _check(path, names, len(names), sum(member.file_size for member in members))
         if any(member.flag_bits & 1 for member in members):
-            raise InputError(f"`{path}` is locked with a password.")
+            raise InputError(f"`{path}` is locked with a password. {WRONG}")
         yield archive
 
 

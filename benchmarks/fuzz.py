@@ -366,7 +366,9 @@ def summary(known: dict[str, Any]) -> dict[str, Any]:
     names = {"crash": "crashes", "hang": "hangs"}
     sums = {names.get(kind, kind): number for kind, number in totals.items()}
     least = min(inputs.values(), default=0)
-    return known | {"inputs": inputs, "all": sum(inputs.values()), "least": least} | sums
+    return (
+        known | {"inputs": inputs, "all": sum(inputs.values()), "least": least} | sums
+    )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Everything that benchmarks/fuzz.py reads: what reads it, and valid files to damage."""
+"""All that benchmarks/fuzz.py reads: what reads it, and valid files to damage."""
 
 import io
 import json

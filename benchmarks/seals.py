@@ -66,7 +66,7 @@ def measured(run: Path, store: Path | None, repeats: int) -> dict[str, Any]:
         "files": len(files),
         "bytes": sum(path.stat().st_size for path in files),
         "store_bytes": sum(path.stat().st_size for path in stored),
-        **{name: round(value, 4) for name, value in seconds.items()},
+        **{name: round(value, 6) for name, value in seconds.items()},
         "run_s": run_s,
         "percent": round(100 * sum(seconds.values()) / run_s, 4),
     }

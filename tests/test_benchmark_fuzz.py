@@ -53,7 +53,9 @@ def test_the_same_seed_gives_the_same_inputs_and_files_are_mended(fuzz, seeds):
     calls = []
     for _ in range(2):
         inputs = []
-        counts, kept = counted(fuzz, seeds, lambda it, to=inputs: to.append(content(it)))
+        counts, kept = counted(
+            fuzz, seeds, lambda it, to=inputs: to.append(content(it))
+        )
         assert counts["taken"] == 200 and not kept
         calls.append(inputs)
         for name in ("a", "b"):
@@ -111,14 +113,18 @@ def test_a_process_that_dies_is_told(fuzz, monkeypatch, capsys):
     assert fuzz.child(lambda say: say("here"), counts) == ""
     assert "here" in capsys.readouterr().out
     assert "9" in fuzz.child(lambda say: os._exit(9), counts)
-    assert fuzz.child(lambda say: 1 / 0, counts) and "ZeroDiv" in capsys.readouterr().out
+    assert (
+        fuzz.child(lambda say: 1 / 0, counts) and "ZeroDiv" in capsys.readouterr().out
+    )
     monkeypatch.setattr(fuzz, "START", 0)
     assert fuzz.child(lambda say: __import__("time").sleep(60), counts) == "hang"
 
 
 def test_calls_are_added_up(fuzz):
     counts = dict.fromkeys(fuzz.KINDS, 1)
-    sums = fuzz.summary({"seeds": {"1": {"a": counts, "b": counts}, "2": {"a": counts}}})
+    sums = fuzz.summary(
+        {"seeds": {"1": {"a": counts, "b": counts}, "2": {"a": counts}}}
+    )
     assert sums["inputs"] == {"a": 12, "b": 6}
     assert (sums["all"], sums["least"], sums["crashes"], sums["bare"]) == (18, 6, 3, 3)
 

@@ -27,9 +27,14 @@ from keras_msd.recipes import load_recipe
 from keras_msd.teachers import load_teacher
 
 MIB = 1 << 20
+BERT = {
+    "model_type": "bert", "vocab_size": 5, "hidden_size": 4, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": 8, "type_vocab_size": 2,
+    "max_position_embeddings": 16,
+}  # fmt: skip
 
 
-def layer(module, name, **config):
+def layer(module, name, /, **config):
     """Return a layer as Keras writes it, of whatever module."""
     kinds = {"module": module, "class_name": name, "registered_name": name}
     return kinds | {"config": config}
@@ -97,7 +102,7 @@ def test_models_with_code_are_not_read(ending, tmp_path, monkeypatch):
     model.save(path)
     ran.unlink(missing_ok=True)
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "config.json").write_text('{"model_type": "bert"}')
+    write_json(tmp_path / "folder" / "config.json", BERT)
     (tmp_path / "folder" / path.name).write_bytes(path.read_bytes())
     for source in (path, tmp_path / "folder"):
         for load in (msd.load_encoder, load_teacher):
@@ -115,7 +120,7 @@ class Runs:
 def test_nothing_is_unpickled(name, tmp_path, monkeypatch):
     """As in TorchModuleWrapper (CVE-2025-49655)."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    write_json(tmp_path / "config.json", BERT)
     (tmp_path / name).write_bytes(pickle.dumps(Runs()))
     with pytest.raises(InputError, match=f"{name}.*can run code"):
         msd.load_encoder(tmp_path)
@@ -163,7 +168,7 @@ def test_no_other_file_is_opened_for_weights(tmp_path):
     save_file({"a": np.ones(2, np.float32)}, secret)
     folder = tmp_path / "c"
     folder.mkdir()
-    write_json(folder / "config.json", {"model_type": "bert"})
+    write_json(folder / "config.json", BERT)
     for name in ("../secret.safetensors", str(secret), "x/../../secret.safetensors"):
         index = {"weight_map": {"a": name}}
         write_json(folder / "model.safetensors.index.json", index)
@@ -187,6 +192,9 @@ def test_names_are_no_paths(name, saved, tmp_path):
         value = name if key == "recipe.name" else {name: {}}
         with pytest.raises(InputError, match=key.replace(".", r"\.")):
             load_recipe("demo", "demo", {key: value})
-    write_json(tmp_path / "modules.json", [{"idx": 0, "path": name, "type": name}])
-    with pytest.raises(InputError, match=r"modules\.json"):
-        msd.load_encoder(tmp_path)
+    kinds = [f"sentence_transformers.models.{it}" for it in ("Transformer", "Pooling")]
+    modules = [{"path": name, "type": kind} for kind in kinds]
+    (tmp_path / "m").mkdir()
+    write_json(tmp_path / "m" / "modules.json", modules)
+    with pytest.raises(InputError, match=r"modules\.json|does not exist"):
+        msd.load_encoder(tmp_path / "m")

@@ -364,4 +364,6 @@ def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypat
 
 @pytest.mark.parametrize("content", [b"\x3a\xff", b"\xff" * 99, b"\x3b", b"\x3a\x05ab"])
 def test_what_is_no_protocol_buffer(content, tmp_path):
-    refused(lambda: check_self_contained(content, tmp_path / "m"), "m` is no whole ONNX")
+    refused(
+        lambda: check_self_contained(content, tmp_path / "m"), "m` is no whole ONNX"
+    )

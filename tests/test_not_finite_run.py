@@ -103,7 +103,9 @@ def test_a_rate_that_is_far_too_high(place):
     for part in ("`teach_assistant`", "1e+38", "is not done", "another `out_dir`"):
         assert part in str(error.value)
     left = [*(place / "diverged").rglob("*")]
-    assert not [it for it in left if it.name == "weights.safetensors" and STEP in str(it)]
+    assert not [
+        it for it in left if it.name == "weights.safetensors" and STEP in str(it)
+    ]
     for path in left:
         if path.suffix == ".json":
             json.loads(path.read_text(), parse_constant=pytest.fail)

@@ -23,8 +23,8 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         source: Code of the other language.
 
     Raises:
-        InputError: There is no row, a column is not there, a row has more or fewer fields than the
-            first, or the file cannot be read.
+        InputError: There is no row, a column is not there, a row has more or fewer
+            fields than the first, or the file cannot be read.
     """
     rows = _rows(path)
     _, names = next(rows)

@@ -371,6 +371,17 @@ def summary(known: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def load_all() -> None:
+    """Import what targets need, once for all processes; nothing is computed here."""
+    import keras_msd.checkpoints.loading
+    import keras_msd.cli.commands
+    import keras_msd.export.export_model
+    import keras_msd.index.build
+    import keras_msd.recipes.runs.checks
+    import keras_msd.teachers.saved_model_operations
+    import keras_msd.testing  # noqa: F401
+
+
 def main() -> int:
     """Damage and read; print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -388,6 +399,7 @@ def main() -> int:
     if options.out and options.out.is_file():
         known = json.loads(options.out.read_bytes())
     mine = known["seeds"].setdefault(str(options.seed), {})
+    load_all()
     memory = Path("/dev/shm")  # noqa: S108
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
         os.environ["KERAS_MSD_CACHE"] = f"{place}/cache"

@@ -49,7 +49,7 @@ def one_of(allowed: Iterable[Any], **named: Any) -> None:
             known = ", ".join(repr(item) for item in allowed)
             hint = nearest(str(value), [str(item) for item in allowed])
             rule = f"`{name}` must be one of {known}."
-            raise InputError(f"{rule} Received: {name}={value!r}. {hint}".rstrip())
+            raise InputError(f"{rule} Received: {name}={value!r:.80}. {hint}".rstrip())
 
 
 def divides(divisor: dict[str, int], number: dict[str, int]) -> None:

@@ -1,6 +1,7 @@
 """Hostile tokenizers, checkpoints, encoders, vectors: refused before they cost much."""
 
 import json
+import shutil
 import struct
 import zipfile
 
@@ -11,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
-from keras_msd.export import export
+from keras_msd.export import export, load_artefact
 from keras_msd.export.litert.files import read_files
 from keras_msd.export.onnx.exporter import load_ids
 from keras_msd.export.onnx.external import check_self_contained
@@ -367,3 +368,11 @@ def test_what_is_no_protocol_buffer(content, tmp_path):
     refused(
         lambda: check_self_contained(content, tmp_path / "m"), "m` is no whole ONNX"
     )
+
+
+def test_an_unknown_format_is_refused_with_its_card(artefacts, tmp_path):
+    folder = shutil.copytree(artefacts / "onnx", tmp_path / "a")
+    card = json.loads((folder / "card.json").read_text())
+    write_json(folder / "card.json", card | {"format": "x" * 9999})
+    said = refused(lambda: load_artefact(folder), "card.json`: `format` must be one of")
+    assert len(said) < 400

@@ -104,7 +104,7 @@ def test_what_breaks_a_rule_is_kept_and_said(fuzz, seeds):
 def test_time_and_memory_are_counted(fuzz, seeds, monkeypatch):
     monkeypatch.setattr(fuzz, "SECONDS", -1)
     assert counted(fuzz, seeds, content, inputs=3)[0]["hang"] == 3
-    monkeypatch.setattr(fuzz, "MEMORY", -1)
+    monkeypatch.setattr(fuzz, "MEMORY", -1 << 40)  # less than was given back
     assert counted(fuzz, seeds, content, inputs=3)[0]["over_memory"] == 3
 
 

@@ -288,6 +288,16 @@ def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, capsys, number, co
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_repair_is_asked_for(monkeypatch, capsys, asked):
+    def stop(*_, repair, **__):
+        raise InputError(f"repair={repair}")
+
+    monkeypatch.setattr("keras_msd.recipes.run", stop)
+    ended, _, error = run(capsys, "run", "msd_lab", *["--repair"] * asked)
+    assert (ended, error) == (2, f"Error: repair={asked}\n")
+
+
 def test_report_of_a_full_disk_is_one_line(monkeypatch, capsys):
     full = OSError(28, "No space left on device", "runs/x")
     monkeypatch.setattr(commands, "app", lambda **_: (_ for _ in ()).throw(full))

@@ -227,6 +227,25 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
 
 
+def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tmp_path):
+    rows = [(text, german(text)) for text in sentences(40, 1)]
+    write_rows(
+        tmp_path / "parallel/train/some.en-de.tsv.gz", [*rows[:9], ("no",), *rows[9:]]
+    )
+    from keras_msd.recipes.steps.data import take_pairs
+
+    def taken(**changes):
+        folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
+        ours = Run(small(place, **changes), folder, [tmp_path], tmp_path)
+        return take_pairs(ours, folder.step("pairs"))["counts"]
+
+    with pytest.raises(InputError, match="some.en-de.tsv.gz`, line 10: "):
+        taken()
+    (count,) = taken(**{"data.dirty_rows": 1})
+    assert (count["read"], count["dirty"]) == (40, 1)
+    assert "line 10: " in count["dirty_rows"][0]
+
+
 def test_weights_of_corpora_are_those_of_their_files(place, monkeypatch):
     class Table(list):
         files = tuple(

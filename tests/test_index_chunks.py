@@ -85,6 +85,8 @@ def test_what_cannot_be_read(tmp_path):
         read(table)
     with pytest.raises(InputError, match="Did you mean `text`"):
         read(table, "texts")
+    with pytest.raises(InputError, match="no column '9999"):
+        read(table, "9" * 5000)
     with pytest.raises(InputError, match="line 2: a row must have the column 'text'"):
         read(table, "text")
     lines = tmp_path / "a.jsonl"

@@ -91,6 +91,8 @@ def test_assin_has_classes_of_its_own_and_scores_beside_them(tmp_path):
         ("a.tsv", "premise\thypothesis\tlabel\nx\ty\t3\n", ["line 2", "'3'"]),
         ("a.jsonl", '{"premise": "a", "hypothesis": "b", "label": null}\n',
          ["line 1: a label must be", "Received: None"]),
+        ("a.tsv", f"premise\thypothesis\tlabel\nx\ty\t{'9' * 5000}\n",
+         ["line 2: a label must be", "Received: '999"]),
         ("a.tsv", "", ["a.tsv` is empty"]),
     ],
 )  # fmt: skip

@@ -133,8 +133,9 @@ def _id(label: Any, names: Sequence[str], where: str) -> int:
     name = _name(label) if isinstance(label, str | int) else ""
     if name in names:
         return names.index(name)
-    if name.isdecimal() and int(name) < len(names):
-        return int(name)
+    ids = [str(number) for number in range(len(names))]
+    if name in ids:
+        return ids.index(name)
     raise InputError(
         f"{where}: a label must be one of {', '.join(names)}, or its id from 0. "
         f"Received: {label!r:.40}. {nearest(name, names)} Repair it, or give other "

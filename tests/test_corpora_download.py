@@ -231,3 +231,13 @@ def test_network_lost_in_the_middle(home, tmp_path, monkeypatch):
     home.files["/b.zip"] = OTHER
     with pytest.raises(OSError, match="no way there"):
         fetch(remote_file(home, path="/b.zip"), tmp_path)
+
+
+@pytest.mark.parametrize("length", ["", "-1", "²", "9" * 5000, "1_0", " 7"])
+def test_sizes_that_are_no_numbers(length):
+    """A server sends what it likes."""
+    assert download._length({"Content-Length": length}) is None
+    with pytest.raises(download.RangeRefused):
+        download._content_range(f"bytes {length}-9/10")
+    assert download._length({"Content-Length": "12"}) == 12
+    assert download._content_range("bytes 3-9/10") == (3, 10)

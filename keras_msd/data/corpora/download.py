@@ -26,6 +26,9 @@ TIMEOUT = 60  # seconds without a byte
 MIRROR = "KERAS_MSD_MIRROR"
 NO_NETWORK = {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may mend
+# A server may send any text: no number that counts bytes has more digits.
+NUMBER = re.compile(r"[0-9]{1,18}")
+RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
 
 
 class Broken(Exception):
@@ -163,7 +166,7 @@ def _validator(said: dict[str, Any]) -> str | None:
 
 
 def _content_range(value: str) -> tuple[int, int | None]:
-    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", value.strip())
+    match = RANGE.fullmatch(value.strip())
     if match is None:
         raise RangeRefused
     return int(match[1]), int(match[2]) if match[2] != "*" else None
@@ -276,7 +279,7 @@ def size_of(url: str) -> int | None:
 
 def _length(headers: Any) -> int | None:
     length = headers.get("Content-Length", "")
-    return int(length) if length.isdigit() else None
+    return int(length) if NUMBER.fullmatch(length) else None
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> str:

@@ -46,8 +46,8 @@ KINDS = "taken", "refused", "bare", "crash", "hang", "over_memory"
 BAD = KINDS[2:]
 SHOWN = 5  # inputs of one kind and target that are kept
 # A sentence behind another: the rule, what came, the repair. Some rules say it.
-SENTENCES = re.compile(r"[.!?)`'\":]\s+[A-Z`'\"]")
-RULES = re.compile(r"must be (one of|at (least|most))|Did you mean|may have|Known")
+SENTENCES = re.compile(r"[.!?)`'\"]\s+[A-Z`'\"]")
+RULES = re.compile(r"\b(must|should|may) |Did you mean|Known|Unknown key")
 PACKAGE = Path(__file__).resolve().parents[1] / "keras_msd"
 ENVIRONMENT = {
     "KERAS_BACKEND": "tensorflow",

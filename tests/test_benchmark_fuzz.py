@@ -76,7 +76,8 @@ def refuse(message):
     [
         ("`{}`, line 1: a rule. Received: 3. Repair it.", "refused"),
         ("There is a rule. Received: 3. Repair it.", "bare"),
-        ("`{}` must be whole. Received: less of it", "bare"),
+        ("`{}` has no rows. Received: none of it", "bare"),
+        ("`{}` must be whole. Received: less of it", "refused"),
         ("`{}` is damaged", "bare"),
     ],
 )

@@ -293,3 +293,12 @@ def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
     assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
     with pytest.raises(InputError, match=r"`tokenizer.vocabulary_size`.*needs it"):
         load_recipe("msd_stages", "paper", {"tokenizer.source": "train"})
+
+
+def test_a_rule_of_several_keys_says_what_to_do_and_long_values_are_cut():
+    with pytest.raises(InputError, match=r"needs hidden_dim\. Change what it names\."):
+        load_recipe("msd_lab", "smoke", {"assistant.hidden_dim": None})
+    for key in ("recipe.title2", "stages.teach_student.steps"):
+        with pytest.raises(InputError) as error:
+            load_recipe("msd_lab", "smoke", {key: "a" * 10_000})
+        assert len(str(error.value)) < 2000 and "Received: 'aaa" in str(error.value)

@@ -49,8 +49,8 @@ def _line(
         siblings = _keys(model, path[:-1])
         hint = nearest(path[-1], siblings)
         return " ".join(
-            f"Unknown key `{key}` in {origin}. Received: {finding['input']!r}. {hint} "
-            f"Allowed here: {', '.join(sorted(siblings))}.".split()
+            f"Unknown key `{key}` in {origin}. Received: {finding['input']!r:.200}. "
+            f"{hint} Allowed here: {', '.join(sorted(siblings))}.".split()
         )
     if finding["type"] == "missing":
         return f"Key `{key}` is missing in {origin}. Add it."
@@ -58,7 +58,9 @@ def _line(
     text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
     received = finding["input"]
     if not isinstance(received, BaseModel | Mapping):
-        text += f" Received: {received!r}."
+        text += f" Received: {received!r:.200}."
+    elif ". " not in rule:  # it names several keys, and does not say which to change
+        text += " Change what it names."
     allowed = re.findall("'([^']*)'", finding.get("ctx", {}).get("expected", ""))
     return f"{text} {nearest(str(received), allowed)}".rstrip()
 

@@ -3,7 +3,7 @@
 import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -118,6 +118,11 @@ def explained(
             raise  # it is a ValueError, and says all already
         said = message if isinstance(message, str) else message(error)
         raise InputError(said) from error
+
+
+def placed(path: Path) -> AbstractContextManager[None]:
+    """Say of each `InputError` within that it is of a file."""
+    return explained(lambda error: f"`{path}`: {error}", InputError)
 
 
 def findings(error: Any, known: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
+GOLDEN = Path(__file__).parent / "golden"
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]
 
@@ -118,8 +120,8 @@ CONFIG = {
     ("changes", "match"),
     [
         ({"num_hidden_layers": 10**6}, "num_hidden_layers.*128"),
-        ({"hidden_size": 10**12, "num_attention_heads": 7}, "must divide"),
-        ({"hidden_act": ["gelu"]}, "hidden_act"),
+        ({"hidden_size": 10**12, "num_attention_heads": 7}, "config.json.*must divide"),
+        ({"hidden_act": ["gelu"]}, "config.json.*hidden_act"),
         ({"model_type": ["bert"]}, "model_type"),
     ],
 )
@@ -376,3 +378,17 @@ def test_an_unknown_format_is_refused_with_its_card(artefacts, tmp_path):
     write_json(folder / "card.json", card | {"format": "x" * 9999})
     said = refused(lambda: load_artefact(folder), "card.json`: `format` must be one of")
     assert len(said) < 400
+
+
+@pytest.mark.parametrize("name", [{"a": 1}, ["query"], 5, 1.5])
+def test_a_prompt_that_no_text_names(name, tmp_path):
+    """Found by benchmarks/fuzz.py: it was looked up as it came."""
+    folder = shutil.copytree(GOLDEN / "sentence" / "cls_tanh", tmp_path / "c")
+    shutil.copytree(GOLDEN / "xlm-roberta" / "variant_0", folder, dirs_exist_ok=True)
+    shutil.copytree(GOLDEN / "xlm-roberta" / "tokenizer", folder, dirs_exist_ok=True)
+    path = folder / "config_sentence_transformers.json"
+    settings = {"prompts": {"query": "q: "}, "default_prompt_name": name}
+    write_json(path, settings)
+    assert load_checkpoint(folder).dim > 0
+    write_json(path, settings | {"default_prompt_name": "query"})
+    refused(lambda: load_checkpoint(folder), "default_prompt_name")

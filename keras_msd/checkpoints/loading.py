@@ -15,7 +15,7 @@ from keras_msd.checkpoints.weights import (
     read_checkpoint,
     read_settings,
 )
-from keras_msd.checks import InputError, existing_folder, one_of, require
+from keras_msd.checks import InputError, existing_folder, one_of, placed, require
 from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.encoder import Encoder, load_saved
@@ -215,7 +215,7 @@ def _refuse_text_changes(folder: Path, body: Path, tokenizer: Tokenizer) -> None
     settings = _settings(path)
     default = settings.get("default_prompt_name")
     prompts = settings.get("prompts")
-    if default and isinstance(prompts, dict) and prompts.get(default):
+    if default and isinstance(prompts, dict) and prompts.get(str(default)):
         raise InputError(
             f"`default_prompt_name` in `{path}` must be null, as no words are put "
             f"before a text. Received: {default!r}. Give a callable teacher that adds "
@@ -317,7 +317,8 @@ def read_dense(
     path = folder / "config.json"
     settings = read_table(path, "dense layer's settings")
     activation = str(settings.get("activation_function"))
-    one_of(ACTIVATIONS, activation_function=activation)
+    with placed(path):
+        one_of(ACTIVATIONS, activation_function=activation)
     needed = {
         "in_features": hidden_dim,
         "use_residual": False,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd.checks import InputError, divides, existing_folder, one_of
+from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
 from keras_msd.files import read_table, read_toml
 from keras_msd.limits import DEPTH
 from keras_msd.tensors import INDEX, WHOLE, TensorFiles
@@ -167,7 +167,8 @@ def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, A
     fields: dict[str, Any] = dict(SILENT)
     for name, key in family.settings.items():
         if name == "activation":
-            one_of(ACTIVATIONS, **{key: settings.get(key, "gelu")})
+            with placed(path):
+                one_of(ACTIVATIONS, **{key: settings.get(key, "gelu")})
             fields[name] = ACTIVATIONS[settings.get(key, "gelu")]
         elif name in ("dropout", "layer_norm_epsilon"):
             fields[name] = settings.get(key, SILENT[name])
@@ -175,10 +176,9 @@ def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, A
             fields[name] = integer(key, 1)
     layers = family.settings["num_layers"]
     DEPTH.check(fields["num_layers"], f"`{layers}` in `{path}`", WHOLE)
-    divides(
-        {family.settings["num_heads"]: fields["num_heads"]},
-        {family.settings["hidden_dim"]: fields["hidden_dim"]},
-    )
+    heads, width = family.settings["num_heads"], family.settings["hidden_dim"]
+    with placed(path):
+        divides({heads: fields["num_heads"]}, {width: fields["hidden_dim"]})
     if settings.get("pad_token_id") is None:
         fields["pad_id"] = family.pad_id
     else:

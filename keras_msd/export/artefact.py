@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import TextEncoder
-from keras_msd.checks import InputError, explained
+from keras_msd.checks import InputError, placed
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run
@@ -257,7 +257,7 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     card = read_card(folder)
     _check_part(Path(path), folder, card)
     checks.at_least(1, threads=threads)
-    with explained(lambda error: f"`{folder / CARD}`: {error}", InputError):
+    with placed(folder / CARD):
         record = FORMATS[card["format"]]
     run = loaded(record.load)(folder, threads=threads)
     return Artefact(folder, card, run)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, existing_file, existing_folder, explained
+from keras_msd.checks import InputError, existing_file, existing_folder, placed
 from keras_msd.files import read_bytes, read_table
 from keras_msd.limits import VOCABULARY
 from keras_msd.registry import Record, Registry, loaded, read_records
@@ -105,7 +105,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
             "of published checkpoints."
         )
     kind = str(settings.pop("kind"))
-    with explained(lambda error: f"`{folder / CONFIG}`: {error}", InputError):
+    with placed(folder / CONFIG):
         definition_file = TOKENIZERS[kind].tokenizer_class.definition_file
     path = existing_file(folder / definition_file)
     content = read_bytes(path, VOCABULARY, "Save the tokenizer anew.")

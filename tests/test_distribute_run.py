@@ -10,7 +10,6 @@ from small_recipe import write_place
 import keras_msd
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.recipes import run
 from keras_msd.recipes.schema.loading import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
@@ -20,13 +19,12 @@ STAGES = ("teach_assistant", "contrastive_learning")
 OTHERS = {"evaluate.artefacts": False, "assistant.dropout": 0.0} | {
     f"stages.{name}.learning_rate": 1e-2 for name in STAGES
 }
-RUN = f"""
+RUN = """
 import json, sys
 from keras_msd.recipes import run
-place, out = sys.argv[1:3]
-options = {OTHERS | SPREAD!r}
+place, out, options = sys.argv[1:4]
 folders = place + "/data", place + "/store"
-found = run(place + "/small.toml", out, None, *folders, options)
+found = run(place + "/small.toml", out, None, *folders, json.loads(options))
 print(json.dumps([found["rows"], found["folder"]]))
 """
 
@@ -41,35 +39,54 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_a_run_of_two_processes_is_that_of_one(place, monkeypatch):
+@pytest.fixture
+def ran(place, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import distribute
 
-    out = place / "both"
-    program = ("-c", RUN, place, out)
-    both = distribute.start("tensorflow", "", processes=2, program=program)
-    said = [process.communicate(timeout=300) for process in both]
-    for process, (_, errors) in zip(both, said, strict=True):
-        assert process.returncode == 0, errors[-2000:]
-    (rows, where), other = (json.loads(found.splitlines()[-1]) for found, _ in said)
-    assert [rows, where] == other and where == str(out)
-    assert json.loads((out / "scores.json").read_text())["rows"] == rows
-    alone = run(
-        place / "small.toml", place / "one", None, place / "data", place / "store",
-        OTHERS,
-    )  # fmt: skip
-    assert [row["name"] for row in alone["rows"]] == [row["name"] for row in rows]
-    start, *trained = (
-        {name: it.weights() for name, it in encoders(place / folder)}
-        for folder in ("one", "both")
+    def all_of(backend, out, processes, options):
+        program = ("-c", RUN, place, out, json.dumps(options))
+        compiled = place / "compiled"
+        found = distribute.start(
+            backend, compiled, processes=processes, program=program
+        )
+        said = [process.communicate(timeout=300) for process in found]
+        for process, (_, errors) in zip(found, said, strict=True):
+            assert process.returncode == 0, errors[-2000:]
+        return [json.loads(out.splitlines()[-1]) for out, _ in said]
+
+    return all_of
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_run_of_two_processes_is_that_of_one(place, ran, backend):
+    if backend == "jax":
+        pytest.importorskip("jax")
+    one, both = place / f"{backend}-one", place / f"{backend}-both"
+    ((alone, _),) = ran(backend, one, 1, OTHERS)
+    first, second = ran(backend, both, 2, OTHERS | SPREAD)
+    assert first == second and first[1] == str(both)
+    assert json.loads((both / "scores.json").read_text())["rows"] == first[0]
+    assert [row["name"] for row in alone] == [row["name"] for row in first[0]]
+    for stage in STAGES:
+        losses = terms(one, stage), terms(both, stage)
+        assert losses[0].keys() == losses[1].keys() and losses[0]["loss"]
+        for name, values in losses[0].items():
+            np.testing.assert_allclose(losses[1][name], values, rtol=1e-3)
+    start, found = (
+        {name: it.weights() for name, it in encoders(at)} for at in (one, both)
     )
-    (found,) = trained
     for step, weights in start.items():
         moved = [np.abs(it - found[step][path]).max() for path, it in weights.items()]
         assert max(moved) < 1e-3, step
     before = start["assistant_start"], start["teach_assistant"]
     steps = [np.abs(before[0][path] - before[1][path]).max() for path in before[0]]
     assert max(steps) > 1e-2  # so that other gradients would be seen
+
+
+def terms(folder, stage):
+    record = json.loads((folder / "stages" / stage / "history.json").read_text())
+    return record["terms"]
 
 
 def encoders(folder):

@@ -297,7 +297,7 @@ def test_what_does_not_fit_fits_after_each_change():
     assert planned(**{key: int(value), "stages.teach_thin_deep.chunk_size": 4096})[1][
         "fits"
     ]
-    assert planned("1xA100", **{"stages.teach_thin_deep.chunk_size": 512})[1]["fits"]
+    assert planned("1xA100", **{"stages.teach_thin_deep.chunk_size": 256})[1]["fits"]
 
 
 def test_a_plan_beside_the_run(tmp_path):

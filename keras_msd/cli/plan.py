@@ -12,7 +12,9 @@ from keras_msd.cli import output
 from keras_msd.cli.given import Data, Scale, Set, overrides, recipe_names, use_backend
 from keras_msd.cli.output import Json
 
-EXAMPLE = "Example: keras-msd plan lealla_small --scale paper --devices 8xA100"
+EXAMPLE = (
+    "Example: keras-msd plan lealla_small --scale paper --devices 8xA100 --pairs 50M"
+)
 COUNT = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 

@@ -1,4 +1,4 @@
-from keras_msd.plan.calibrate import calibrate as calibrate
+from keras_msd.plan.measure import calibrate as calibrate
 from keras_msd.plan.constants import Calibration as Calibration
 from keras_msd.plan.devices import DEVICES as DEVICES
 from keras_msd.plan.devices import Device as Device

@@ -119,7 +119,7 @@ def assumed_corpus(recipe: Recipe, pairs: float | None, tokens: float | None) ->
     at_least(4, tokens=tokens)
     limit = recipe.data.pairs_per_language
     codes = recipe.data.languages
-    notes = []
+    notes: list[str] = []
     if pairs is None:
         if limit is None:
             raise InputError(
@@ -172,7 +172,8 @@ def sampled_corpus(
     for file in files:
         code = pair_code(file.source_language, file.language)
         counts[code] = counts.get(code, 0) + file.stop - file.start
-    limit, notes = recipe.data.pairs_per_language, []
+    limit = recipe.data.pairs_per_language
+    notes: list[str] = []
     if whole:
         counts = {code: min(it, limit or it) for code, it in counts.items()}
     else:
@@ -210,7 +211,8 @@ def _look(
     settings = recipe.data
     rows: list[tuple[str, str]] = []
     files: list[FileRange] = []
-    whole, seen = True, set()
+    whole = True
+    seen: set[tuple[str, ...]] = set()
     most = min(PER_FILE, settings.pairs_per_file or PER_FILE)
     for file in _files(recipe, data_dirs):
         start, stream = len(rows), _clean(file, settings)
@@ -258,7 +260,8 @@ def _lengths(
     """Return tokens of rows for the models and for the teacher, and what is assumed."""
     texts = [[row[side] for row in rows] for side in range(2)]
     longest, source = recipe.data.max_length, recipe.tokenizer.source
-    teacher, notes = recipe.teacher.source, []
+    teacher = recipe.teacher.source
+    notes: list[str] = []
     own: Any = None
     if source == "train":
         from keras_msd.tokenizers.sentencepiece import train_unigram

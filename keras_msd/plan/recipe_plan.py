@@ -183,7 +183,8 @@ def _machines(
 ) -> tuple[Machines, list[str]]:
     """Return what the devices are, and what of them is assumed."""
     count, name = parse_devices(devices)
-    precision, notes = recipe.precision, []
+    precision: str = recipe.precision
+    notes: list[str] = []
     if precision == "auto":
         precision = "float32" if name == CPU else "bfloat16"
         notes.append(f'precision "auto" becomes {precision}')
@@ -305,7 +306,7 @@ def _moved(config: EncoderConfig) -> int:
 
 def _updates(work: Work, corpus: Corpus, rows: float) -> int:
     settings = work.settings
-    count = int(corpus.limited(settings.pairs_per_language))
+    count = round(corpus.limited(settings.pairs_per_language))
     size = int(rows) if settings.token_budget else settings.batch_size
     return updates(work.kind.name, settings, FullBatches(count, size).steps)
 
@@ -416,6 +417,5 @@ def _stores(
 
 def _host(recipe: Recipe, shapes: Shapes) -> dict[str, int]:
     """Return what the first machine holds beside the stages, in bytes."""
-    rows = shapes.vocabulary_size
-    table = FLOAT * rows**2 if fits_table(recipe) else 0
+    table = FLOAT * shapes.vocabulary_size**2 if fits_table(recipe) else 0
     return {"closed_form_bytes": table, "memory_bytes": own_memory()}

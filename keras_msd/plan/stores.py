@@ -1,8 +1,9 @@
 """Bytes on disk of the tables and stores that a run writes."""
 
 from keras_msd.data.store import KEY_BYTES
+from keras_msd.plan.memory import FLOAT
 
-FLOAT, OFFSET, GROUP, ROW = 4, 8, 8, 8
+OFFSET, GROUP, ROW = 8, 8, 8
 # A row of a store's index: its key and place with SQLite's headers, 24 bytes, in pages
 # that random keys leave two thirds full.
 INDEX_BYTES = 36

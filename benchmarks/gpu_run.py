@@ -53,11 +53,11 @@ def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
         update, and `utilisation`, a share of the peak.
     """
     from keras_msd.files import read_json
+    from keras_msd.plan.operations import step_operations
     from keras_msd.recipes.stages.fit import fit
     from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
     from keras_msd.recipes.steps.plan import plan
     from keras_msd.registry import loaded
-    from keras_msd.plan.operations import step_operations
 
     stages = {}
     for step in plan(run):

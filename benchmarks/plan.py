@@ -159,7 +159,8 @@ def main() -> int:
             cases[name] = {
                 "rows": rows,
                 "compile": {
-                    step: round(it, 2) for step, it in found["seconds"]["compile"].items()
+                    step: round(it, 2)
+                    for step, it in found["seconds"]["compile"].items()
                 },
                 "whole_run_seconds": round(found["whole"], 1),
             }

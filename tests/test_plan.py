@@ -13,6 +13,7 @@ import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.cli.plan import parse_count, size_text, time_text
 from keras_msd.data import GuideStore, PairTable, TextTable
+from keras_msd.data.batches import guide_rows
 from keras_msd.models import EncoderConfig
 from keras_msd.plan import DEVICES, Calibration, plan_recipe
 from keras_msd.plan.constants import (
@@ -194,7 +195,7 @@ def test_sizes_are_those_of_the_files(tokenizer, tmp_path):
     tokens = sum(table.lengths(side, rows).sum() for side in ("source", "target"))
     encoder = tiny_encoder(tokenizer)
     store = GuideStore(encoder, tmp_path / "store")
-    msd.data.batches.guide_rows(table, store, "source")
+    guide_rows(table, store, "source")
     found = size(tmp_path / "tokens", "*.values", "*.offsets", "groups", "*.i64")
     planned = token_bytes(count, tokens / count, tokenizer.vocabulary_size, 1)
     assert planned == pytest.approx(found - ends - 8)  # and a checksum
@@ -213,7 +214,8 @@ def test_every_published_encoder_that_recipes_name_is_known():
             for source in (recipe.teacher.source, recipe.assistant.source):
                 if source.startswith("hf://") or source == "default":
                     assert source in PUBLISHED, name
-            assert recipe_shapes(recipe).teacher_dim > 0
+            if not recipe.assistant.source.startswith("runs/"):  # another run's
+                assert recipe_shapes(recipe).teacher_dim > 0
 
 
 def test_published_sizes_are_the_papers():
@@ -315,7 +317,9 @@ def test_a_plan_beside_the_run(tmp_path):
         SMOKE, tmp_path / "run", store_dir=tmp_path / "store", overrides=changes
     )
     steps = tmp_path / "run" / "stages"
-    sizes = {row["name"]: row["parameters"] for row in done["rows"]}
+    sizes = {
+        row["name"]: row["parameters"] for row in done["rows"] if "parameters" in row
+    }
     assert plan["parameters"]["assistant"] == sizes["assistant"]
     assert plan["parameters"]["student"] == sizes["student, contrastive_learning"]
     for stage in plan["stages"]:
@@ -403,7 +407,11 @@ def test_counts_have_letters(text, count):
 
 
 def test_units_suit_the_number():
-    assert [size_text(it) for it in (12, 2.5e6, 1.25e9)] == ["12 B", "2.5 MB", "1.25 GB"]
+    assert [size_text(it) for it in (12, 2.5e6, 1.25e9)] == [
+        "12 B",
+        "2.5 MB",
+        "1.25 GB",
+    ]
     assert [time_text(it) for it in (3, 600, 7200)] == ["3.0 s", "10.0 min", "2.0 h"]
 
 

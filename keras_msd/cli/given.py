@@ -78,6 +78,7 @@ def use_backend(backend: str | None) -> None:
 
 
 def overrides(texts: list[str] | None) -> dict[str, Any]:
+    """Return what `--set` gives, by dotted key."""
     from keras_msd.recipes.schema.loading import parse_override
 
     return dict(map(parse_override, texts or []))

@@ -1,4 +1,4 @@
-"""What work costs on a device: constants measured on it, or assumed of a published one."""
+"""What work costs: constants measured on a device, or assumed of a published one."""
 
 import math
 from collections.abc import Mapping

@@ -66,7 +66,9 @@ class Corpus(NamedTuple):
         table = _Table(self, recipe.data.max_length, WINDOW_BATCHES * size)
         names = {file.name for file in self.files}
         factors = recipe.data.weights or {}
-        weights = {it: factors[corpus_of(it)] for it in names if corpus_of(it) in factors}
+        weights = {
+            it: factors[corpus_of(it)] for it in names if corpus_of(it) in factors
+        }
         stream = BatchStream(
             table,
             size,
@@ -294,7 +296,9 @@ def _tokenizer(source: str) -> Any | None:
 def _counted(tokenizer: Any, texts: Sequence[list[str]], longest: int) -> np.ndarray:
     """Return the tokens of both sides, `(n, 2)`."""
     if tokenizer is None:
-        sizes = [[len(text.encode()) / BYTES_A_TOKEN + 2 for text in it] for it in texts]
+        sizes = [
+            [len(text.encode()) / BYTES_A_TOKEN + 2 for text in it] for it in texts
+        ]
         return np.clip(np.array(sizes).T, 3, longest).round().astype(int)
     ids = [tokenizer.encode(side, longest) for side in texts]
     return np.array([[len(one) for one in side] for side in ids]).T

@@ -148,7 +148,10 @@ def measure_costs(
         encoding[width] = operations / TRAINING / forward / peak
     factor, beside = 1.0, 1e9 * OVERHEAD_GB
     if device == CPU:  # of others nothing is in this process
-        factor, beside = _activations(bodies[-1], precision, pairs, tokens, held), process
+        factor, beside = (
+            _activations(bodies[-1], precision, pairs, tokens, held),
+            process,
+        )
     return Costs(
         peak,
         training,
@@ -224,9 +227,12 @@ def measure_texts(rows: int) -> Texts:
             batches.batch(position)
         read = time.perf_counter() - began
         everything = np.arange(len(table))
-        tokens = sum(table.lengths(side, everything).sum() for side in ("source", "target"))
+        tokens = sum(
+            table.lengths(side, everything).sum() for side in ("source", "target")
+        )
         spent = np.diff(marks) / [len(texts), tokens, len(store)]
-    return Texts(*map(float, spent), read_s=read / (BATCH * len(batches)))
+    clean_s, tokenise_s, store_s = map(float, spent)
+    return Texts(clean_s, tokenise_s, store_s, read / (BATCH * len(batches)))
 
 
 class _Numbers:

@@ -66,7 +66,9 @@ def trained_parameters(
     return count
 
 
-def activation_numbers(config: EncoderConfig, batch: Batch, whole: bool = True) -> float:
+def activation_numbers(
+    config: EncoderConfig, batch: Batch, whole: bool = True
+) -> float:
     """Return how many numbers the forward pass keeps for the backward one.
 
     A layer of width h with a feed-forward layer of width f and a heads keeps for each

@@ -62,7 +62,7 @@ class Machines(NamedTuple):
 
     Attributes:
         name: Of the devices.
-        count: How many.
+        number: How many.
         memory: Bytes of each.
         link: Bytes a second between them.
         precision: What stages compute in.
@@ -71,7 +71,7 @@ class Machines(NamedTuple):
     """
 
     name: str
-    count: int
+    number: int
     memory: float
     link: float
     precision: str
@@ -126,7 +126,7 @@ def plan_recipe(
         >>> plan = msd.plan.plan_recipe(
         ...     "lealla_small", "8xA100", pairs=50e6, scale="paper", calibration=known
         ... )
-        >>> [(stage["step"], stage["updates"], stage["fits"]) for stage in plan["stages"]]
+        >>> [(it["step"], it["updates"], it["fits"]) for it in plan["stages"]]
         [('teach_thin_deep', 100000, True)]
         >>> plan["assumed"][0]
         'A100 was not measured: ...'
@@ -158,7 +158,7 @@ def plan_recipe(
         "scale": recipe.scale,
         "pairs": round(corpus.pairs),
         "devices": machines.name,
-        "device_count": machines.count,
+        "device_count": machines.number,
         "device_memory_bytes": round(machines.memory),
         "backend": keras.backend.backend(),
         "precision": machines.precision,
@@ -229,7 +229,7 @@ def _stage(
     goals = goal_widths(work, recipe, shapes)
     compared = 2 * TRAINING * comparisons * rows**2 * config.dim
     trained = trained_parameters(config, settings.frozen, work.whole)
-    count = machines.count
+    count = machines.number
     spent = {
         "compute": operations / count / costs.rate(config.hidden_dim)
         + compared / costs.rate(max(costs.training)),

@@ -58,8 +58,15 @@ def branch_alone(config: EncoderConfig) -> EncoderConfig:
     Args:
         config: Has a word branch.
     """
-    changes = {"num_layers": 0, "repeats": 1, "num_heads": 1, "intermediate_dim": 1}
-    changes |= {"hidden_dim": config.dim, "projection_dim": None, "word_branch": False}
+    changes: dict[str, Any] = {
+        "num_layers": 0,
+        "repeats": 1,
+        "num_heads": 1,
+        "intermediate_dim": 1,
+        "hidden_dim": config.dim,
+        "projection_dim": None,
+        "word_branch": False,
+    }
     return config.model_copy(update=changes | IDENTITY)
 
 
@@ -121,7 +128,7 @@ def _assistant(
                 "An assistant grows from a teacher that is an encoder. Received: "
                 f"`{recipe.teacher.source}`. Take another teacher or start."
             )
-        changes = {"max_length": longest, "max_positions": None}
+        changes: dict[str, Any] = {"max_length": longest, "max_positions": None}
         changes |= {"bottleneck_dim": None, "word_branch": settings.word_branch}
         if settings.word_branch:
             changes["bottleneck_dim"] = settings.bottleneck_dim

@@ -20,9 +20,7 @@ def text_bytes(pairs: float, source: float, target: float) -> float:
     return pairs * (source + target + 2 * OFFSET)
 
 
-def token_bytes(
-    pairs: float, tokens: float, vocabulary_size: int, sides: int
-) -> float:
+def token_bytes(pairs: float, tokens: float, vocabulary_size: int, sides: int) -> float:
     """Return the size of a `PairTable` beside its texts.
 
     Args:

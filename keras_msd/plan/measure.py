@@ -118,7 +118,8 @@ def measure_costs(
     peak = 1e9 * best(_product(precision), SIDE, ROUNDS)
 
     def seconds(config: EncoderConfig, count: int = pairs) -> float:
-        return update_seconds(config, precision, count, tokens, updates)
+        call = update_call(config, precision, count, tokens)
+        return median_seconds(call, updates)
 
     table = _config(0, TABLE_WIDTH, tokens)
     first = seconds(table)
@@ -164,17 +165,16 @@ def measure_costs(
     )
 
 
-def update_seconds(
-    config: EncoderConfig, precision: str, pairs: int, tokens: int, updates: int
-) -> float:
-    """Return the median seconds of an update of stage 1 with random batches.
+def update_call(
+    config: EncoderConfig, precision: str, pairs: int, tokens: int
+) -> Callable[[], Any]:
+    """Return what does an update of stage 1 with a random batch.
 
     Args:
         config: Of the encoder.
         precision: What it computes in.
         pairs: In the batch.
         tokens: Of each sentence, so that nothing is padded.
-        updates: How many are timed.
     """
     from keras_msd.models.network import build_model
     from keras_msd.stages.imitation import TeachAssistant
@@ -189,8 +189,7 @@ def update_seconds(
         batch = _batch(config, pairs, tokens, random)
         x |= {f"{side}_{name}": value for name, value in batch.items()}
     goals = random.normal(size=(pairs, config.dim)).astype(np.float32)
-    y = {"teacher": goals}
-    return _median(lambda: stage.train_on_batch(x, y), updates)
+    return lambda: stage.train_on_batch(x, {"teacher": goals})
 
 
 def measure_texts(rows: int) -> Texts:
@@ -280,10 +279,10 @@ def _forward_seconds(
     with computing_in(precision):
         forward = forward_pass(build_model(config))
     batch = _batch(config, rows, tokens, np.random.default_rng(0))
-    return _median(lambda: np.asarray(forward(batch)), passes)
+    return median_seconds(lambda: np.asarray(forward(batch)), passes)
 
 
-def _median(work: Callable[[], Any], times: int) -> float:
+def median_seconds(work: Callable[[], Any], times: int) -> float:
     """Return the median seconds of a call, after some that do not count."""
     spent = []
     for _ in range(times + WARM):

@@ -50,23 +50,23 @@ def watch(seconds: dict[str, dict[str, float]], held: dict[str, int]) -> None:
 
     marks: dict[str, list[float]] = defaultdict(list)
 
-    def begin(method: Any, history: Any, *rest: Any) -> Any:
+    def begin(method: Any, history: Any, *rest: Any, **options: Any) -> Any:
         reset_peak()
         marks[history._what].append(time.perf_counter())
-        return method(history, *rest)
+        return method(history, *rest, **options)
 
-    def update(method: Any, history: Any, *rest: Any) -> Any:
+    def update(method: Any, history: Any, *rest: Any, **options: Any) -> Any:
         marks[history._what].append(time.perf_counter())
-        return method(history, *rest)
+        return method(history, *rest, **options)
 
-    def end(method: Any, history: Any, *rest: Any) -> Any:
+    def end(method: Any, history: Any, *rest: Any, **options: Any) -> Any:
         times = marks[history._what]
         count = len(times) - 1
         spent = (times[-1] - times[SKIPPED]) / (count - SKIPPED) * count
         seconds["stages"][history._what] = spent
         seconds["compile"][history._what] = times[-1] - times[0] - spent
         held[history._what] = peak()
-        return method(history, *rest)
+        return method(history, *rest, **options)
 
     def build(method: Any, store: Any, *rest: Any, **options: Any) -> Any:
         began = time.perf_counter()

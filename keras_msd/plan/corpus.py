@@ -265,7 +265,7 @@ def _lengths(
     teacher = recipe.teacher.source
     notes: list[str] = []
     own: Any = None
-    if source == "train":
+    if source in ("train", "extended"):
         from keras_msd.tokenizers.sentencepiece import train_unigram
 
         settings = recipe.tokenizer

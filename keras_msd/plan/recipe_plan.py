@@ -311,6 +311,13 @@ def _updates(work: Work, corpus: Corpus, rows: float) -> int:
     return updates(work.kind.name, settings, FullBatches(count, size).steps)
 
 
+def _pairs_read(work: Work, corpus: Corpus) -> float:
+    """Return how many pairs of a stage its updates read."""
+    rows = work.settings.batch_size
+    drawn = rows * _updates(work, corpus, rows)
+    return min(drawn, corpus.limited(work.settings.pairs_per_language))
+
+
 def _guides(
     recipe: Recipe,
     shapes: Shapes,
@@ -334,8 +341,7 @@ def _guides(
     ):
         of = [work for work in works if work.kind.guides is source]
         if of and shapes.assistant:
-            limits = (it.settings.pairs_per_language for it in of)
-            pairs = max(corpus.limited(limit) for limit in limits)
+            pairs = max(_pairs_read(it, corpus) for it in of)
             (dim, *_) = goal_widths(of[0], recipe, shapes).values()
             sentences = pairs * corpus.distinct[1]
             given = name, shapes.assistant, dim, sentences, corpus.lengths, machines

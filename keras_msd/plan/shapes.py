@@ -108,6 +108,16 @@ def _vocabulary_size(recipe: Recipe, teacher: EncoderConfig | None) -> int:
     return teacher.vocabulary_size
 
 
+def _given(source: str, longest: int) -> EncoderConfig:
+    """Return the shape of an encoder that exists."""
+    known = _published(source, longest)
+    if known is not None:
+        return known
+    from keras_msd.checkpoints.loading import load_encoder
+
+    return load_encoder(source).config
+
+
 def _assistant(
     recipe: Recipe, teacher: EncoderConfig | None, dim: int
 ) -> EncoderConfig | None:
@@ -115,13 +125,14 @@ def _assistant(
     if settings.source == "none":
         return None
     if settings.source != "new":
-        known = _published(settings.source, longest)
-        if known is not None:
-            return known
-        from keras_msd.checkpoints.loading import load_encoder
-
-        return load_encoder(settings.source).config
-    rows = {"vocabulary_size": _vocabulary_size(recipe, teacher), "pad_id": 0}
+        given = _given(settings.source, longest)
+        if settings.start != "body":
+            return given
+        # What an extended vocabulary has at most: both, beside each other.
+        size = given.vocabulary_size + (recipe.tokenizer.vocabulary_size or 0)
+    else:
+        size = _vocabulary_size(recipe, teacher)
+    rows = {"vocabulary_size": size, "pad_id": 0}
     if settings.start == "grow":
         if teacher is None:
             raise InputError(
@@ -135,7 +146,9 @@ def _assistant(
         changes |= rows | {"dropout": settings.dropout}
         return teacher.model_copy(update=changes)
     fields = settings.model_dump(exclude={"source", "start"}, exclude_none=True)
-    narrow = settings.start == "ridge" and fields.get("hidden_dim", dim) != dim
+    narrow = (
+        settings.start in ("ridge", "body") and fields.get("hidden_dim", dim) != dim
+    )
     fields |= {"projection_bias": False} if narrow else {}
     fields = {"hidden_dim": dim, "max_length": longest} | fields | rows
     return EncoderConfig.from_dict(fields, "The assistant")

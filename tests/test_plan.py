@@ -305,7 +305,7 @@ def test_what_does_not_fit_fits_after_each_change():
 def test_a_plan_beside_the_run(tmp_path):
     """The made corpus is looked at as a whole: counts and sizes are to be the same."""
     changes = {
-        "stages.align_embedding.steps": 3,
+        "stages.align_embedding.steps": 13,
         "stages.teach_assistant.steps": 4,
         "stages.teach_student.epochs": 1,
         "stages.contrastive_learning.batch_size": 16,

@@ -314,8 +314,9 @@ def _updates(work: Work, corpus: Corpus, rows: float) -> int:
 def _pairs_read(work: Work, corpus: Corpus) -> float:
     """Return how many pairs of a stage its updates read."""
     rows = work.settings.batch_size
-    drawn = rows * _updates(work, corpus, rows)
-    return min(drawn, corpus.limited(work.settings.pairs_per_language))
+    pairs = corpus.limited(work.settings.pairs_per_language)
+    updates_done = _updates(work, corpus, rows)
+    return pairs if updates_done >= pairs // rows else rows * updates_done
 
 
 def _guides(

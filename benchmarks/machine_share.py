@@ -13,16 +13,14 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from operations import best, jax_product, step_operations
+from operations import jax_product
 
 RESULT = Path(__file__).parent / "results" / "machine_share.json"
 SIDE = 2048
@@ -35,6 +33,8 @@ SIZES = {"12 x 128": (12, 128), "6 x 384": (6, 384)}
 def products(precision: str, rounds: int) -> dict[str, float]:
     """Return the GFLOP/s of each library."""
     import tensorflow as tf
+
+    from keras_msd.plan.operations import best
 
     random = np.random.default_rng(0)
     one, other = random.random((2, SIDE, SIDE), np.float32)
@@ -68,25 +68,10 @@ def step(
     config: Any, precision: str, pairs: int, tokens: int, steps: int
 ) -> tuple[float, dict[str, float]]:
     """Return the median seconds of a step, and the shares of kinds of operations."""
-    import keras_msd as msd
-    from keras_msd.stages.precision import computing_in
+    from keras_msd.plan.measure import median_seconds, update_call
 
-    with computing_in(precision):
-        stage = msd.stages.TeachAssistant(msd.models.build_model(config))
-    stage.compile(msd.stages.make_optimizer(learning_rate=2e-4, steps=1000))
-    random = np.random.default_rng(0)
-    x: dict[str, np.ndarray] = {"group": np.arange(pairs, dtype=np.int32)}
-    for side in ("source", "target"):
-        ids = random.integers(1, VOCABULARY, (pairs, tokens))
-        x[f"{side}_token_ids"] = ids.astype(np.int32)
-        x[f"{side}_padding_mask"] = np.ones((pairs, tokens), np.int32)
-    y = {"teacher": random.normal(size=(pairs, WIDTH)).astype(np.float32)}
-    spent = []
-    for _ in range(steps + 2):  # the first two trace the step and fill caches
-        began = time.perf_counter()
-        stage.train_on_batch(x, y)
-        spent.append(time.perf_counter() - began)
-    return statistics.median(spent[2:]), traced(lambda: stage.train_on_batch(x, y))
+    call = update_call(config, precision, pairs, tokens)
+    return median_seconds(call, steps), traced(call)
 
 
 def traced(call: Callable[[], Any]) -> dict[str, float]:
@@ -127,6 +112,7 @@ def main() -> None:
     given = parser.parse_args()
 
     from keras_msd.files import write_json  # before TensorFlow, for its kernels
+    from keras_msd.plan.operations import step_operations
 
     matrices = products(given.precision, 10)
     peak = max(matrices.values())

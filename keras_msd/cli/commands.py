@@ -1,7 +1,6 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
 import json as json_
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,13 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checks import InputError, one_of
-from keras_msd.cli import distil, evaluate, export, mine, output, search, trim
+from keras_msd.checks import InputError
+from keras_msd.cli import distil, evaluate, export, mine, output, plan, search, trim
 from keras_msd.cli.data import data_app
+from keras_msd.cli.given import (
+    Data,
+    Scale,
+    Set,
+    overrides,
+    recipe_names,
+    use_backend,
+    use_devices,
+)
 from keras_msd.cli.output import Json, Source, open_source
 from keras_msd.cli.quiet import quiet_tensorflow
 from keras_msd.cli.stop import goes_on
-from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.version import __version__
 
 app = typer.Typer(
@@ -25,28 +32,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-BACKENDS = "tensorflow", "jax"
 # What typer raises for wrong options and arguments, by a name that it gives away.
 UsageError: Any = typer.BadParameter.__base__
 app.add_typer(data_app, name="data")
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
-]
-Data = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--data",
-        help="Folder with parallel/, sts/, tatoeba/; again for more parallel/train/.",
-    ),
-]
 Store = Annotated[
     Path | None,
     typer.Option("--store", help="Folder of guide vectors, reused by runs."),
-]
-Scale = Annotated[
-    str | None, typer.Option(help="smoke, demo, lab or paper; else the recipe's own.")
 ]
 
 
@@ -69,11 +61,6 @@ def options(
     ] = False,
 ) -> None:
     """Take the options that stand before a command."""
-
-
-def recipe_names() -> list[str]:
-    """Return the names of the recipes, for the shell to complete."""
-    return list(recipe_files())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -206,8 +193,8 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a recipe, or go on with a run that was stopped."""
-    _use_devices(devices)
-    _use_backend(backend)
+    use_devices(devices)
+    use_backend(backend)
     from keras_msd.recipes import run as run_recipe
 
     with goes_on():
@@ -217,7 +204,7 @@ def run(
             scale=scale,
             data_dir=data,
             store_dir=store,
-            overrides=_overrides(set_) | _given(precision, distribute),
+            overrides=overrides(set_) | _given(precision, distribute),
             share_steps=share,
             checkpoint_minutes=checkpoint_minutes,
             profile=profile,
@@ -254,7 +241,7 @@ def run_all(
             out,
             data_dir=data,
             store_dir=store,
-            overrides=_overrides(set_),
+            overrides=overrides(set_),
         )
     output.show(results, json, output.runs_text)
     if any("error" in result for result in results):
@@ -306,61 +293,10 @@ def report(
     output.show({"report": str(page)}, json, output.lines_text)
 
 
-def _use_devices(devices: str | None) -> None:
-    """Have the backend see one GPU or none; None leaves it what there is.
-
-    Raises:
-        InputError: It is neither, or a backend has looked for devices already.
-    """
-    if devices is None:
-        return
-    if devices != "cpu" and not devices.isdecimal():
-        raise InputError(
-            "`--devices` must be cpu or the number of one GPU, such as 0: a run takes "
-            f"one. Received: {devices!r:.60}."
-        )
-    if started := {"jax", "tensorflow"} & sys.modules.keys():
-        raise InputError(
-            f"Devices are chosen before a backend starts. Received: --devices {devices}"
-            f" after {min(started)}. Start a new process."
-        )
-    if devices == "cpu":
-        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    else:  # numbered as nvidia-smi does
-        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        os.environ |= {"CUDA_VISIBLE_DEVICES": devices, **order}
-
-
-def _use_backend(backend: str | None) -> None:
-    """Have Keras take a backend, for this process; None leaves it what it is.
-
-    Raises:
-        InputError: It is none of ours, or Keras has another already.
-    """
-    if backend is None:
-        return
-    one_of(BACKENDS, backend=backend)
-    os.environ["KERAS_BACKEND"] = backend
-    import keras
-
-    if keras.backend.backend() != backend:
-        raise InputError(
-            "Keras takes one backend a process, the first that it is given. Received: "
-            f"--backend {backend}, after {keras.backend.backend()}. Start a new "
-            "process."
-        )
-
-
 def _given(precision: str | None, distribute: str | None) -> dict[str, Any]:
     """Return what options of their own say of a recipe, by dotted key."""
     options = {"precision": precision, "distribute.strategy": distribute}
     return output.given(**options)
-
-
-def _overrides(texts: list[str] | None) -> dict[str, Any]:
-    from keras_msd.recipes.schema.loading import parse_override
-
-    return dict(map(parse_override, texts or []))
 
 
 for command, example in (
@@ -369,6 +305,7 @@ for command, example in (
     (export.export, export.EXAMPLE),
     (export.push, export.PUSH_EXAMPLE),
     (mine.mine, mine.EXAMPLE),
+    (plan.plan, plan.EXAMPLE),
     (search.index, search.INDEX_EXAMPLE),
     (search.search, search.EXAMPLE),
     (trim.trim, trim.EXAMPLE),

@@ -77,7 +77,7 @@ def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterator[Any]:
     for paper, of_paper in groupby(recipes, key=lambda it: it["table"] and it["paper"]):
         # A text by itself keeps its line, however wide the terminal is.
         yield Group(Text(paper or "No paper's row", no_wrap=False, overflow="fold"))
-        yield _table(heads, chain.from_iterable(map(_recipe_rows, of_paper)), left=4)
+        yield table(heads, chain.from_iterable(map(_recipe_rows, of_paper)), left=4)
         yield ""
     yield "All about one: keras-msd list NAME"
 
@@ -123,7 +123,7 @@ def scores_text(scores: dict[str, float]) -> str:
 def rows_table(rows: Sequence[dict[str, Any]]) -> "Table":
     """Return the score rows of a run as a table, without scores that no row has."""
     scores = [key for key in SCORES if any(key in row for row in rows)]
-    return _table(
+    return table(
         ("", *map(plain, SIZES), *scores),
         (
             [row["name"]]
@@ -159,7 +159,7 @@ def runs_text(results: Sequence[dict[str, Any]]) -> Iterator[Any]:
         rows.append([name, scale, score, seconds, folder])
         if "error" in result:
             errors.append(f"{name} failed: {result['error']}")
-    yield _table(("recipe", "scale", "cross-lingual", "seconds", "folder"), rows)
+    yield table(("recipe", "scale", "cross-lingual", "seconds", "folder"), rows)
     yield from errors
 
 
@@ -179,7 +179,7 @@ def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
     ordered = {key: numbers[key] for key in [scores["primary"], *numbers]}
     rows = (ordered | scores.get("tracks", {})).items()
     heads = f"score{_half(scores)}", "x100"
-    yield _table(heads, ([key, number(value)] for key, value in rows))
+    yield table(heads, ([key, number(value)] for key, value in rows))
 
 
 def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
@@ -188,7 +188,7 @@ def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
         [f"{match['cosine']:.4f}", str(match["place"] + 1), match["sentence"]]
         for match in matches
     )
-    yield _table(("cosine", "line", "sentence"), rows, left=3)
+    yield table(("cosine", "line", "sentence"), rows, left=3)
 
 
 def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
@@ -197,7 +197,7 @@ def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
         [f"{one['cosine']:.4f}", f"{one['file']}:{one['line']}", one["text"]]
         for one in found
     )
-    yield _table(("cosine", "place", "text"), rows, left=3)
+    yield table(("cosine", "place", "text"), rows, left=3)
 
 
 def vectors_text(result: dict[str, Any]) -> Iterator[str]:
@@ -246,7 +246,7 @@ def write_vectors(path: Path, sentences: Sequence[str], vectors: "np.ndarray") -
         np.savez(file, text=joined, ends=ends, vectors=vectors)
 
 
-def _table(
+def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
 ) -> "Table":
     """Return a table whose first columns begin at the left; the first is not broken."""

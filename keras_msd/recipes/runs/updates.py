@@ -40,6 +40,15 @@ def reduces_teacher(recipe: Recipe) -> bool:
     return bool(reduction.widths and not reduction.skip) or "synchronized" in features
 
 
+def fits_table(recipe: Recipe) -> bool:
+    """Tell whether a run has the step `ridge`, a closed-form word table."""
+    assistant = recipe.assistant
+    begun: set[str] = {student.start for student in recipe.student.each().values()}
+    if assistant.source == "new":
+        begun |= {"ridge"} if assistant.word_branch else {assistant.start}
+    return recipe.starts.closed_form or not begun.isdisjoint(("ridge", "grow"))
+
+
 class FullBatches(NamedTuple):
     """Batches of one size; rows that do not fill one are left out of an epoch."""
 

@@ -9,7 +9,7 @@ import keras
 
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import EXPORT, SPEED
-from keras_msd.recipes.runs.updates import student_stages
+from keras_msd.recipes.runs.updates import fits_table, student_stages
 from keras_msd.recipes.schema.recipe import StudentSettings
 from keras_msd.recipes.stages.fit import fit
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
@@ -100,11 +100,8 @@ def _data(run: Run) -> Iterator[Step]:
 
 
 def _closed_forms(run: Run) -> Iterator[Step]:
-    scored, assistant = run.recipe.starts.closed_form, run.recipe.assistant
-    begun: set[str] = {student.start for student in run.recipe.student.each().values()}
-    if assistant.source == "new":
-        begun |= {"ridge"} if assistant.word_branch else {assistant.start}
-    if scored or not begun.isdisjoint(("ridge", "grow")):
+    scored = run.recipe.starts.closed_form
+    if fits_table(run.recipe):
         yield Step("ridge", "closed_forms", partial(starts.fit_table, run))
     for width in (None, *table_widths(run)) if scored else ():
         name = "closed_form" if width is None else f"closed_form_b{width}"

@@ -227,11 +227,9 @@ class GuideStore:
         if size < len(blocks) * RECORD.size:
             blocks.clear()
         if size >= (len(blocks) + 1) * RECORD.size:  # what others have added
-            with open(path, "rb") as handle:
-                handle.seek(len(blocks) * RECORD.size)
-                data = handle.read()
-            data = data[: len(data) // RECORD.size * RECORD.size]
-            for found in RECORD.iter_unpack(data):
+            data = np.fromfile(path, np.uint8, offset=len(blocks) * RECORD.size)
+            whole = len(data) // RECORD.size * RECORD.size
+            for found in RECORD.iter_unpack(data[:whole].data):
                 start = _end(blocks)
                 if found[2] != self._own(start, *found[:2]):
                     break

@@ -59,6 +59,8 @@ SMALLER = {
     r"^(keras-msd run own.toml .*)": r"\1 --set stages.teach_assistant.steps=2 "
     "--set stages.align_embedding.steps=2 --set stages.contrastive_learning.steps=2",
     r"( --set stages.teach_student.steps=)600": r"\g<1>2",
+    r"^(keras-msd run own.toml (?!.*teach_student).*)": r"\1 "
+    "--set stages.teach_student.steps=2",
     r"^keras-msd run-all .*": "keras-msd run-all msd_minilm_b128_ru3 --scale smoke",
     r"^(keras-msd distil .*)": r"\1 --minutes 0.2 --vocabulary-size 1000",
     r"--limit 50000 --updates 3000 --pieces 8000": "--limit 600 --updates 20 "

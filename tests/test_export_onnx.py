@@ -182,7 +182,11 @@ def test_damage_is_noticed(artefact, tmp_path):
     path.write_bytes(b"PK\x03\x04 something else entirely" * 100)
     with pytest.raises(InputError, match="not end in the checksum"):
         load_ids(path.parent)
-    path.write_bytes(b"\xff" * 99 + onnx_files.seal(b"\xff" * 99))
+    no_message, no_graph = b"\xff" * 99, b"\x08\x07"  # the second: a version, no more
+    path.write_bytes(no_message + onnx_files.seal(no_message))
+    with pytest.raises(InputError, match="is no whole ONNX model"):
+        load_ids(path.parent)
+    path.write_bytes(no_graph + onnx_files.seal(no_graph))
     with pytest.raises(InputError, match="not a model that onnxruntime can load"):
         load_ids(path.parent)
     path.unlink()

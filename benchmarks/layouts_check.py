@@ -1,7 +1,7 @@
 """Load exported `huggingface` folders in the libraries they are for.
 
     python benchmarks/layouts_check.py --data DATA \
-        --encoder runs/smoke/student runs/demo/student --peer-python PYTHON \
+        --encoder runs/smoke/student runs/demo/student tiny12 --peer-python PYTHON \
         --onnx-python PYTHON --fastembed-python PYTHON
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through
@@ -155,8 +155,8 @@ def main() -> int:
         RESULT,
         {
             "command": "python benchmarks/layouts_check.py --data DATA --encoder "
-            "runs/smoke/student runs/demo/student --peer-python PYTHON --onnx-python "
-            "PYTHON --fastembed-python PYTHON",
+            "runs/smoke/student runs/demo/student tiny12 --peer-python PYTHON "
+            "--onnx-python PYTHON --fastembed-python PYTHON",
             "languages": LANGUAGES,
             "sentences": len(texts),
             "sentences_tokenized": len(many),

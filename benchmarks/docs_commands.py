@@ -56,6 +56,7 @@ SMALLER = {
     r"^(keras-msd run msd_\w+)( --scale lab)? --data DATA": r"\1 --scale smoke",
     # Steps that several commands begin with are done once.
     r"^(keras-msd run (?!.*--share).*)": r"\1 --store store --share",
+    r"^keras-msd plan msd_lab --data DATA": "keras-msd plan msd_lab --scale smoke",
     r"^(keras-msd run own.toml .*)": r"\1 --set stages.teach_assistant.steps=2 "
     "--set stages.align_embedding.steps=2 --set stages.contrastive_learning.steps=2",
     r"( --set stages.teach_student.steps=)600": r"\g<1>2",
@@ -142,7 +143,8 @@ def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
         shutil.rmtree(folder / out, ignore_errors=True)
     log = folder / PRINTED
     began = time.perf_counter()
-    if is_python or small.startswith("keras-msd") and "--backend" not in small:
+    alone = re.search(r"--(backend|devices)", small)  # chosen before Keras is there
+    if is_python or small.startswith("keras-msd") and not alone:
         child = FORKS.Process(target=within, args=(small, is_python, folder, log))
         child.start()
         child.join(LIMIT)

@@ -6,8 +6,9 @@ A small run is done undisturbed. In each case a copy of it has one file damaged 
 flipped, cut in half, filled with zeros, taken from a run of another seed), and the same
 command goes on. It must end with the bytes of the undisturbed run, or with an error
 that says what to do, and with those bytes once that is done. Further cases: a disk that
-is full at some file size, and a teacher that fails at its k-th call. Each case is a
-process of its own, forked from one that has imported all and computed nothing.
+is full at some file size, a teacher that fails at its k-th call, and a clock that was
+wrong when all but the last step was done. Each case is a process of its own, forked
+from one that has imported all and computed nothing.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from faults import compare, contents
+
+from keras_msd.files import write_json
 
 RECIPE, SCALE = "msd_xlmr_b128_ru3", "smoke"
 SMALL = {
@@ -60,6 +63,7 @@ def main() -> None:
     parser.add_argument("--artefacts", action="store_true", help="export, too")
     parser.add_argument("--folder", type=Path, default=Path("runs/damage"))
     parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--out", type=Path, help="write what came of each case here")
     parser.add_argument("--json", action="store_true", help="the object alone")
     options = parser.parse_args()
     say = (lambda *words: None) if options.json else print
@@ -68,14 +72,15 @@ def main() -> None:
     say(f"undisturbed: {time.monotonic() - began:.0f} s")
     cases = trial.cases(random.Random(options.seed))
     cases = [name for name in cases if options.only in name]
-    counts: Counter[str] = Counter()
+    outcomes: dict[str, str] = {}
     bad: dict[str, str] = {}
     for name in cases[: options.cases]:
         outcome, said = trial.run_case(name)
-        counts[outcome] += 1
+        outcomes[name] = outcome
         if outcome in ("silent", "traceback", "lost"):
             bad[name] = f"{outcome}: {said[-600:]}"
         say(f"{name}: {outcome}")
+    counts = Counter(outcomes.values())
     result = {
         "cases": sum(counts.values()),
         "same": counts["same"],
@@ -86,6 +91,8 @@ def main() -> None:
         "bad": bad,
         "minutes": round((time.monotonic() - began) / 60, 1),
     }
+    if options.out:
+        write_json(options.out, result | {"seed": options.seed, "outcomes": outcomes})
     print(json.dumps(result))
     sys.exit(bool(bad))
 
@@ -117,10 +124,11 @@ class Trial:
         sizes = sorted({it.stat().st_size for it in files} - {0})
         full = [f"full {size - 1}" for size in sizes[:: max(1, len(sizes) // 5)]]
         failing = [f"teacher {call}" for call in range(1, 4)]
+        clocks = [f"clock {year}" for year in (1981, 2099)]
         draw.shuffle(damages)
         # Of each kind of file one case of each damage, then the others.
         first = {_kind(it): it for it in reversed(damages)}.values()
-        return list(dict.fromkeys((*first, *full, *failing, *damages)))
+        return list(dict.fromkeys((*first, *full, *failing, *clocks, *damages)))
 
     def run_case(self, name: str) -> Verdict:
         """Return "same", "repaired", "silent", "lost" or "traceback", and stderr."""
@@ -131,6 +139,12 @@ class Trial:
             shutil.copytree(self.whole, work)
             if not DAMAGES[kind](work / place, self.other / place):
                 return "same", "nothing to damage"
+            code, said = self.go_on(work)
+        elif kind == "clock":
+            shutil.copytree(self.whole, work)
+            done = work.rglob("done.json")
+            shutil.rmtree(max(done, key=lambda it: it.stat().st_mtime).parent)
+            _date(work, int(place))
             code, said = self.go_on(work)
         elif kind == "full":
             code, said = self.go_on(work, limit=int(place))
@@ -216,6 +230,13 @@ def swap(path: Path, other: Path) -> bool:
         return False
     shutil.copyfile(other, path)
     return True
+
+
+def _date(folder: Path, year: int) -> None:
+    """Have all files be last changed in some year."""
+    moment = time.mktime((year, 1, 1, 0, 0, 0, 0, 0, 0))
+    for path in folder.rglob("*"):
+        os.utime(path, (moment, moment))
 
 
 DAMAGES: dict[str, Callable[[Path, Path], bool]] = {

@@ -2,11 +2,14 @@
 
 mteb asks for torch: run it in an environment of its own, with the extra `mteb`.
 
-    python benchmarks/mteb_check.py runs/lab/student --data DATA --json
+    python benchmarks/mteb_check.py tiny12 --data DATA --json
+
+Writes results/mteb.json. Exit code 1: two scores differ by more than 0.01.
 """
 
 import argparse
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,9 @@ from keras_msd import load_encoder
 from keras_msd.evaluate import MTEBEncoder, retrieval, sts
 from keras_msd.evaluate.similarity import read_sts
 from keras_msd.evaluate.translations import read_tatoeba
+from keras_msd.files import write_json
+
+RESULT = Path(__file__).parent / "results" / "mteb.json"
 
 
 def tasks_of(data: Path, language: str, code: str) -> dict[str, tuple[Any, Any]]:
@@ -67,18 +73,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("encoder")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--language", default="de")
-    parser.add_argument("--code", default="deu")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--languages", nargs="+", default=["de:deu", "tr:tur"])
+    parser.add_argument("--json", action="store_true", help=f"write {RESULT.name}, too")
     given = parser.parse_args()
     encoder = load_encoder(given.encoder)
-    found = {}
-    for name, (task, ours) in tasks_of(given.data, given.language, given.code).items():
-        result = mteb.evaluate(MTEBEncoder(encoder), [task], cache=None)
-        theirs = 100 * result.task_results[0].get_score()
-        found[name] = {"mteb": round(theirs, 4), "ours": ours(encoder)}
+    scores: dict[str, dict[str, float]] = {}
+    for codes in given.languages:
+        language, code = codes.split(":")
+        for name, (task, ours) in tasks_of(given.data, language, code).items():
+            result = mteb.evaluate(MTEBEncoder(encoder), [task], cache=None)
+            theirs = 100 * result.task_results[0].get_score()
+            both = {"mteb": round(theirs, 4), "ours": ours(encoder)}
+            scores[f"{name} {language}"] = both
+    found = {"encoder": given.encoder, "mteb": version("mteb"), "scores": scores}
+    if given.json:
+        write_json(RESULT, found)
     print(json.dumps(found, sort_keys=True))
-    if any(abs(both["mteb"] - both["ours"]) > 0.01 for both in found.values()):
+    if any(abs(both["mteb"] - both["ours"]) > 0.01 for both in scores.values()):
         raise SystemExit(1)
 
 

@@ -6,7 +6,8 @@ one of 12 layers of width 128 on German pairs, one of 6 of width 384 on French o
 stage's seconds are those of its updates without the first two, in which TensorFlow
 traces the step, times what there are; these first two stand apart as `compile`. Bytes
 are those of tables and stores on disk, and the most that the process held while a stage
-trained. A ratio is the planned number by the measured one:
+trained: of later stages with what earlier ones left, as a process gives little back. A
+ratio is the planned number by the measured one:
 
     python benchmarks/plan.py --data DATA --json
 """
@@ -98,9 +99,11 @@ def compared(plan: dict[str, Any], found: dict[str, Any]) -> list[dict[str, Any]
     rows = [_row(what, "seconds", *both) for what, *both in pairs]
     rows.append(_row("seconds in all", "seconds", *_sums(pairs)))
     held = [
-        (f"resident in {it['step']}", it["memory_bytes"], found["resident"][it["step"]])
+        (f"held in {it['step']}", it["memory_bytes"], found["resident"][it["step"]])
         for it in stages
     ]
+    most = max(it for _, it, _ in held), max(it for _, _, it in held)
+    held.append(("resident at most", *most))
     stored = [
         (f"{name} on disk", plan["stores"][name], it)
         for name, it in found["bytes"].items()

@@ -49,6 +49,7 @@ NOTHING = Costs(
     table_s=0.0,
     update_s=0.0,
     activations=1.0,
+    working=0.0,
     process_bytes=0.0,
 )
 SMOKE = "msd_minilm_b128_ru3"
@@ -162,12 +163,15 @@ def test_memory_by_hand():
         devices=4,
         precision="bfloat16",
         factor=1.5,
+        working=0.5,
     )
+    one_layer = 32 * (10 * 4 + 2 * 8) + 2 * 2 * 2 * (64 + 64)
+    numbers = 1.5 * activation_numbers(CONFIG, part) + 0.5 * one_layer
     assert held == {
         "weights": 4 * parameters(CONFIG),
         "gradients": 400,
         "optimizer": 800,
-        "activations": 1.5 * 2 * activation_numbers(CONFIG, part),
+        "activations": 2 * numbers,
         "guides": 4 * (1000 + 2 * 5),
         "gathered": 4 * (4 * 64 + 8 * (2 * 4 + 5)),
     }

@@ -11,7 +11,7 @@ from keras_msd.files import read_table, write_json
 from keras_msd.plan.devices import Device
 from keras_msd.recipes.runs.run import default_store_dir
 
-VERSION = 1
+VERSION = 2
 NAME, COMMAND = "calibration.json", "keras-msd plan --calibrate"
 # Of devices that were not measured.
 SHARE, FULL_WIDTH = 0.35, 768  # of the published peak, from that width on
@@ -32,7 +32,9 @@ class Costs:
         optimizer_s: Seconds of an update for each trained parameter.
         table_s: Seconds of an update for each number of a token's row.
         update_s: Seconds of an update beside these.
-        activations: Bytes that an update was seen to hold, in those of the formula.
+        activations: Bytes that an update was seen to hold for each layer, in those of
+            the formula.
+        working: Bytes that it held once, for the layer at work, in the same.
         process_bytes: What is held beside models and batches.
     """
 
@@ -43,6 +45,7 @@ class Costs:
     table_s: float
     update_s: float
     activations: float
+    working: float
     process_bytes: float
 
     def rate(self, width: int, training: bool = True) -> float:
@@ -156,6 +159,7 @@ def assumed(device: Device, precision: str) -> Costs:
         table_s=TABLE_BYTES * each_byte,
         update_s=UPDATE_S,
         activations=1.0,
+        working=1.0,
         process_bytes=1e9 * OVERHEAD_GB,
     )
 

@@ -33,6 +33,7 @@ from keras_msd.plan.memory import (
     SLOTS,
     Batch,
     activation_numbers,
+    layer_numbers,
     parameters,
     trained_parameters,
 )
@@ -40,7 +41,8 @@ from keras_msd.plan.operations import TRAINING, best, step_operations
 from keras_msd.stages.precision import POLICIES, computing_in
 
 WIDTHS = (128, 384, 768)
-LAYERS = {128: 4, 384: 3}  # so that wider bodies hold more, and none takes long
+LAYERS = {128: 4, 384: 3}  # so that none takes long
+SHALLOW, DEEP = 1, 6  # layers, to tell what each keeps from what is held once
 FEWEST_LAYERS = 2
 HEAD = 32  # numbers of a head
 FEW_PIECES, MANY_PIECES, TABLE_WIDTH = 1000, 50_000, 256
@@ -124,11 +126,16 @@ def measure_costs(
     table = _config(0, TABLE_WIDTH, tokens)
     first = seconds(table)
     process = _peak_bytes()
+    middle = sorted(widths)[len(widths) // 2]
+    # Before all that may hold more: a process keeps what it once had.
+    held = []
+    for layers in (SHALLOW, DEEP):
+        seconds(_config(layers, middle, tokens))
+        held.append(_peak_bytes() - process)
     bodies = [
         _config(LAYERS.get(it, FEWEST_LAYERS), it, tokens) for it in sorted(widths)
     ]
     spent = [seconds(it) for it in bodies]
-    held = _peak_bytes() - process
     many = 2 * pairs * tokens
     more = seconds(table, MORE_PAIRS * pairs) - first
     table_s = max(more, 0.0) / ((MORE_PAIRS - 1) * many * TABLE_WIDTH)
@@ -147,12 +154,10 @@ def measure_costs(
         training[width] = operations / max(took - base, took / 2) / peak
         forward = _forward_seconds(config, precision, 2 * pairs, tokens, updates)
         encoding[width] = operations / TRAINING / forward / peak
-    factor, beside = 1.0, 1e9 * OVERHEAD_GB
+    factor, working, beside = 1.0, 1.0, 1e9 * OVERHEAD_GB
     if device == CPU:  # of others nothing is in this process
-        factor, beside = (
-            _activations(bodies[-1], precision, pairs, tokens, held),
-            process,
-        )
+        factor, working = _activations(middle, precision, pairs, tokens, held)
+        beside = process
     return Costs(
         peak,
         training,
@@ -161,6 +166,7 @@ def measure_costs(
         table_s,
         update_s,
         factor,
+        working,
         float(beside),
     )
 
@@ -302,13 +308,23 @@ def _product(precision: str) -> Callable[[], Any]:
 
 
 def _activations(
-    config: EncoderConfig, precision: str, pairs: int, tokens: int, held: float
-) -> float:
-    """Return what an update held of activations, in those of the formula."""
+    width: int, precision: str, pairs: int, tokens: int, held: Sequence[float]
+) -> tuple[float, float]:
+    """Return what updates of a shallow and a deep body held of activations.
+
+    Returns:
+        For each layer, and once besides, both in numbers of the formula.
+    """
     size = 2 if precision == "bfloat16" else FLOAT
-    numbers = activation_numbers(config, Batch(pairs, tokens, tokens))
-    fixed = (2 + SLOTS) * FLOAT * parameters(config)
-    return max(held - fixed, 0.0) / (size * numbers)
+    batch = Batch(pairs, tokens, tokens)
+    configs = [_config(layers, width, tokens) for layers in (SHALLOW, DEEP)]
+    shallow, deep = (
+        max(it - (2 + SLOTS) * FLOAT * parameters(config), 0.0) / size
+        for it, config in zip(held, configs, strict=True)
+    )
+    few, many = (activation_numbers(it, batch) for it in configs)
+    each = max(deep - shallow, 0.0) / (many - few)
+    return each, max(shallow - each * few, 0.0) / layer_numbers(configs[0], batch)
 
 
 def _peak_bytes() -> int:

@@ -71,28 +71,39 @@ def activation_numbers(
 ) -> float:
     """Return how many numbers the forward pass keeps for the backward one.
 
-    A layer of width h with a feed-forward layer of width f and a heads keeps for each
-    token of a sentence of L tokens: its input, queries, keys, values, what attention
-    gives before and after its dense layer, both sums, both normalised, 10 h; the
-    feed-forward layer before and after its activation, 2 f; and scores before and after
-    the softmax, 2 a L. The embedding block keeps a row and what becomes of it.
+    The embedding block keeps a row and what becomes of it, each layer `layer_numbers`.
 
     Args:
         config: The encoder's.
         batch: What passes through it at a time.
         whole: Whether the network is run, or its embedding block alone.
+    """
+    block = batch.tokens * (2 * config.hidden_dim + (config.bottleneck_dim or 0))
+    if not whole:
+        return block
+    body = config.depth * layer_numbers(config, batch)
+    return block + body + 2 * batch.rows * config.dim
+
+
+def layer_numbers(config: EncoderConfig, batch: Batch) -> float:
+    """Return how many numbers the forward pass of one layer keeps.
+
+    A layer of width h with a feed-forward layer of width f and a heads keeps for each
+    token of a sentence of L tokens: its input, queries, keys, values, what attention
+    gives before and after its dense layer, both sums, both normalised, 10 h; the
+    feed-forward layer before and after its activation, 2 f; and scores before and after
+    the softmax, 2 a L.
+
+    Args:
+        config: The encoder's.
+        batch: What passes through it at a time.
 
     Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.1, whose count is the
         same but for masks of dropout.
     """
-    width, heads = config.hidden_dim, config.num_heads
-    block = 2 * width + (config.bottleneck_dim or 0)
-    if not whole:
-        return batch.tokens * block
-    layer = 10 * width + 2 * config.intermediate_dim
+    each = 10 * config.hidden_dim + 2 * config.intermediate_dim
     lengths = batch.source**2 + batch.target**2
-    body = batch.tokens * layer + batch.rows * 2 * heads * lengths
-    return batch.tokens * block + config.depth * body + 2 * batch.rows * config.dim
+    return batch.tokens * each + batch.rows * 2 * config.num_heads * lengths
 
 
 def stage_memory(
@@ -107,6 +118,7 @@ def stage_memory(
     devices: int,
     precision: str,
     factor: float,
+    working: float,
     whole: bool = True,
 ) -> dict[str, float]:
     """Return the bytes of each part of what one device holds in a stage.
@@ -122,6 +134,7 @@ def stage_memory(
         devices: How many share a batch.
         precision: What the network computes in.
         factor: Of the activations, as measured.
+        working: What the layer at work holds besides, in numbers that a layer keeps.
         whole: Whether the network is run, or its embedding block alone.
 
     Returns:
@@ -129,6 +142,9 @@ def stage_memory(
         goals of the rows), `gathered`: rows of all devices, and what compares them.
     """
     kept = 2 if precision == "bfloat16" else FLOAT
+    numbers = factor * activation_numbers(config, part, whole)
+    if whole and config.depth:
+        numbers += working * layer_numbers(config, part)
     rows = whole_rows * (2 * config.dim + sum(goals.values()))
     compared = MATRICES * comparisons * whole_rows**2
     own = whole_rows / devices * sum(goals.values())
@@ -136,7 +152,7 @@ def stage_memory(
         "weights": FLOAT * parameters(config),
         "gradients": FLOAT * trained,
         "optimizer": FLOAT * SLOTS * trained,
-        "activations": factor * kept * activation_numbers(config, part, whole),
+        "activations": kept * numbers,
         "guides": FLOAT * (guides + own),
         "gathered": FLOAT * (compared + (rows if devices > 1 else 0)),
     }

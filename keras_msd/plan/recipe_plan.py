@@ -258,6 +258,7 @@ def _stage(
             devices=devices,
             precision=machines.precision,
             factor=costs.activations,
+            working=costs.working,
             whole=work.whole,
         )
         return parts | {"process": costs.process_bytes}

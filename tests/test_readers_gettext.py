@@ -201,11 +201,11 @@ def test_other_character_sets(tmp_path):
     [
         ('msgid "A\nmsgstr "B"', "line 1: a line must be .*Received: 'msgid \"A'"),
         ('"A"', "line 1: a text must follow msgid"),
-        ('msgid "A"\nmsgid "B"\nmsgstr "C"', "line 2: an entry is msgctxt, msgid"),
-        ('msgstr "C"', "line 1: an entry is"),
-        ('msgid "A"\nmsgstr[0] "C"', "line 2: an entry is"),
-        ('msgid "A"\nmsgid_plural "B"\nmsgstr "C"', "line 3: an entry is"),
-        ('msgid "A"\nmsgstr "B"\nmsgstr "C"', "line 3: an entry is"),
+        ('msgid "A"\nmsgid "B"\nmsgstr "C"', "line 2: an entry must be msgctxt, msgid"),
+        ('msgstr "C"', "line 1: an entry must be"),
+        ('msgid "A"\nmsgstr[0] "C"', "line 2: an entry must be"),
+        ('msgid "A"\nmsgid_plural "B"\nmsgstr "C"', "line 3: an entry must be"),
+        ('msgid "A"\nmsgstr "B"\nmsgstr "C"', "line 3: an entry must be"),
         ('msgid "A"\nmsgstr "B"\n\nmsgid "C"\n"D"\n', "line 4: an entry must end with"),
         ('msgid "A"\nmsgstr "\\q"', r"line 2: `\\q` is no escape"),
         ('msgid "A"\nmsgstr "\\377"', "line 2: text must be utf-8.*0xff"),
@@ -216,10 +216,13 @@ def test_other_character_sets(tmp_path):
         ('msgid "A"\nmsgstr ""', "has no translated entry"),
         (
             'msgid "A"\nmsgid_plural "B"\nmsgstr[1] "C"\nmsgstr[0] "D"\n',
-            "line 3: an entry is",
+            "line 3: an entry must be",
         ),
-        ('msgid "A"\n#, fuzzy\nmsgstr "B"\n', "line 2: an entry is .* flags before"),
-        ('msgid "A"\nmsgctxt "B"\nmsgstr "C"\n', "line 2: an entry is"),
+        (
+            'msgid "A"\n#, fuzzy\nmsgstr "B"\n',
+            "line 2: an entry must be .* flags before",
+        ),
+        ('msgid "A"\nmsgctxt "B"\nmsgstr "C"\n', "line 2: an entry must be"),
         (b"\n", "has no translated entry"),
         (b"", "is empty"),
         (

@@ -38,7 +38,7 @@ REPAIR = "Split the catalogue, or give the pairs as TSV."
 NUMBER = r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})"
 ESCAPE = re.compile(rf"((?:{NUMBER})+)|\\(.)")
 ORDER = (
-    "an entry is msgctxt, msgid, msgid_plural (both if any), then msgstr once, or "
+    "an entry must be msgctxt, msgid, msgid_plural (both if any), then msgstr once, or "
     "msgstr[0], msgstr[1], ... after a plural, with flags before all of it"
 )
 MAGIC = 0x950412DE

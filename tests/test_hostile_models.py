@@ -18,7 +18,7 @@ from keras_msd.export.litert.files import read_files
 from keras_msd.export.onnx.exporter import load_ids
 from keras_msd.export.onnx.external import check_self_contained
 from keras_msd.export.onnx.files import seal
-from keras_msd.files import write_json
+from keras_msd.files import read_json, write_json
 from keras_msd.models.encoder import load_saved
 from keras_msd.teachers import load_teacher
 from keras_msd.testing import tiny_encoder
@@ -62,6 +62,20 @@ def test_ids_are_compared_before_a_row_is_kept_for_each(number, tmp_path):
 
 def test_ids_of_a_tokenizer_json(tmp_path):
     wordpiece_json(tmp_path, vocab=table(BERT) | {"far": 2**31})
+    refused(lambda: read_checkpoint_tokenizer(tmp_path), "tokenizer.json")
+
+
+def test_an_unknown_token_that_the_model_lacks(tmp_path):
+    wordpiece_json(tmp_path, unk_token="[GONE]")
+    refused(lambda: read_checkpoint_tokenizer(tmp_path), "unk_token.*GONE")
+
+
+@pytest.mark.parametrize("part", [{"strip": 1}, "Bert", 5])
+def test_a_normalizer_of_no_kind(part, tmp_path):
+    wordpiece_json(tmp_path)
+    content = read_json(tmp_path / "tokenizer.json") | {"normalizer": part}
+    write_json(tmp_path / "tokenizer.json", content)
+    write_json(tmp_path / "tokenizer_config.json", {"do_lower_case": True})
     refused(lambda: read_checkpoint_tokenizer(tmp_path), "tokenizer.json")
 
 

@@ -5,10 +5,12 @@ import gzip
 import io
 import json
 import lzma
+import resource
 import sqlite3
 import tarfile
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -209,6 +211,24 @@ def test_archives_of_kinds_that_break(tmp_path):
             archive.read("a")
 
     refused(read, "damaged")
+
+
+def test_a_dictionary_of_lzma_that_no_memory_holds(tmp_path):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a", b"x" * 99)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"\x09\x04\x05\x00") + 5  # behind the properties' first byte
+    data[place : place + 4] = (0xFFFFFF00).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + 512 * MIB, before[1]))
+    try:
+        with pytest.raises(InputError, match="damaged"), open_zip(path) as archive:
+            archive.read("a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_texts_lose_what_only_turns_their_direction():

@@ -291,7 +291,7 @@ def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
     given = {"assistant.source": "folder", "tokenizer.source": "assistant"}
     assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000
     assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
-    with pytest.raises(InputError, match=r"`tokenizer.vocabulary_size`.*needs it"):
+    with pytest.raises(InputError, match=r"`tokenizer.vocabulary_size`.*must be given"):
         load_recipe("msd_stages", "paper", {"tokenizer.source": "train"})
 
 

@@ -230,6 +230,31 @@ def test_a_store_of_an_older_library_is_taken_over(tmp_path):
     assert guide.asked == []
 
 
+@pytest.mark.parametrize("count", [None, "many", -5, b"\xff", 2**62])
+def test_a_count_that_is_none(count, tmp_path):
+    texts = sentences(90)
+    expected = GuideStore(HashGuide(), tmp_path).targets(texts)
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as index:
+        index.execute("DROP TABLE total")
+        index.execute("CREATE TABLE total (count)")
+        index.execute("INSERT INTO total VALUES (?)", (count,))
+        index.commit()
+    with pytest.warns(UserWarning, match="The index of .* is made again"):
+        store = GuideStore(HashGuide(), tmp_path)
+    np.testing.assert_array_equal(store.targets(texts), expected)
+
+
+def test_a_name_in_the_index_that_is_no_text(tmp_path):
+    expected = GuideStore(HashGuide(), tmp_path).targets(sentences(90))
+    path = tmp_path / "index.sqlite"
+    data = path.read_bytes()
+    place = data.index(b"CREATE TABLE total") + len(b"CREATE TABLE ")
+    path.write_bytes(data[:place] + b"\xc1(" + data[place + 2 :])
+    with pytest.warns(UserWarning, match="The index of .* is made again"):
+        store = GuideStore(HashGuide(), tmp_path)
+    np.testing.assert_array_equal(store.targets(sentences(90)), expected)
+
+
 def test_a_full_disk_keeps_what_was_computed(tmp_path):
     script = """
     import resource, sys

@@ -9,7 +9,7 @@ import warnings
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -20,19 +20,23 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.ragged import read_flat
+from keras_msd.data.store_index import (
+    INDEX,
+    BrokenIndexError,
+    begin_index,
+    index_count,
+    index_places,
+    open_index,
+)
 from keras_msd.files import read_table, remove, text_hash, write_json
 from keras_msd.progress import track
 from keras_msd.seals import sealed, unsealed
 
 VERSION = 1
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
-INDEX, KEY_BYTES = "index.sqlite", 16
+KEY_BYTES = 16
 RECORD = struct.Struct("<QII")  # of a block: its end, its checksum, the record's own
-BROKEN = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
-CACHE_KIB = 8192  # memory of the index
-WAIT_S = 600  # for another process that is writing
-ASKED = 500  # keys in a query; SQLite takes at least 999
 
 
 class Guide(Protocol):
@@ -56,10 +60,6 @@ class Block(NamedTuple):
     start: int
     end: int
     checksum: int
-
-
-class BrokenIndexError(InputError):
-    """The index is no database, or of another store."""
 
 
 class GuideStore:
@@ -133,30 +133,13 @@ class GuideStore:
         finally:
             os.close(handle)
 
-    @contextmanager
-    def _index(self) -> Iterator[sqlite3.Connection]:
-        path = self.folder / INDEX
-        try:
-            connect = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-            with closing(connect) as index:
-                index.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-                yield index
-        except sqlite3.Error as error:
-            if (error.sqlite_errorcode or 0) & 0xFF in BROKEN:
-                message = f"`{path}` is damaged: {error}. Run again: it is made again."
-                raise BrokenIndexError(message) from error
-            raise OSError(
-                f"`{path}` could not be read or written: {error}. Is the disk full? "
-                "What was computed before stays."
-            ) from error
-
     def _agrees(self) -> bool:
         """Tell whether the index is of this store and knows every block."""
         blocks = self._blocks()
         try:
-            with self._index() as index:
+            with open_index(self.folder) as index:
                 (owner,) = index.execute("SELECT id FROM owner").fetchone()
-                return owner == self.id and _count(index) == _end(blocks)
+                return owner == self.id and index_count(index) == _end(blocks)
         except (BrokenIndexError, TypeError):  # no such table, no such row
             return False
 
@@ -178,20 +161,10 @@ class GuideStore:
             self._meet()
 
     def _meet(self) -> None:
-        with self._index() as index:
+        with open_index(self.folder) as index:
             index.execute("BEGIN IMMEDIATE")
-            index.execute(
-                "CREATE TABLE IF NOT EXISTS keys "
-                "(key BLOB PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID"
-            )
-            begun = ("total", "count", 0), ("owner", "id", self.id)
-            for table, column, value in begun:
-                index.execute(f"CREATE TABLE IF NOT EXISTS {table} ({column} NOT NULL)")
-                once = f"SELECT ? WHERE NOT EXISTS (SELECT * FROM {table})"
-                index.execute(f"INSERT INTO {table} {once}", (value,))
-            if index.execute("SELECT id FROM owner").fetchone() != (self.id,):
-                raise BrokenIndexError("it is of another store")
-            known, count = _end(self._blocks()), _count(index)
+            begin_index(index, self.id)
+            known, count = _end(self._blocks()), index_count(index)
             if count > known:
                 self._adopt(index, known, count)
             elif count < known:
@@ -271,8 +244,8 @@ class GuideStore:
         return flat[: len(flat) // KEY_BYTES * KEY_BYTES].reshape(-1, KEY_BYTES)
 
     def __len__(self) -> int:
-        with self._index() as index:
-            return _count(index)
+        with open_index(self.folder) as index:
+            return index_count(index)
 
     def targets(self, sentences: list[str]) -> np.ndarray:
         """Return the vectors of sentences, computing those that are missing.
@@ -322,7 +295,7 @@ class GuideStore:
     def _look_at(self, block: Block) -> None:
         """Compare a block with its checksum; if it differs its vectors become NaN."""
         if self._checksum(block.start, block.end) != block.checksum:
-            with self._index() as index:
+            with open_index(self.folder) as index:
                 index.execute("BEGIN IMMEDIATE")
                 self._log.clear()  # another process may have mended it meanwhile
                 now = [it for it in self._blocks() if it.start == block.start]
@@ -358,8 +331,8 @@ class GuideStore:
         return {key: row for key, row in places.items() if row not in self._lost}
 
     def _checked_places(self, keys: list[bytes]) -> dict[bytes, int]:
-        with self._index() as index:
-            places = _places(index, keys)
+        with open_index(self.folder) as index:
+            places = index_places(index, keys)
         rows = np.fromiter(places.values(), np.int64, len(places))
         self.lost(rows)
         known = self._keys()
@@ -438,9 +411,9 @@ class GuideStore:
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Write vectors behind the last committed one, then commit their keys."""
-        with self._index() as index:
+        with open_index(self.folder) as index:
             index.execute("BEGIN IMMEDIATE")  # one writer at a time, in all processes
-            known, count = _places(index, keys), _count(index)
+            known, count = index_places(index, keys), index_count(index)
             if _end(self._blocks()) < count:
                 self._adopt(index, _end(self._log), count)
             # A killed process wrote those behind the last commit.
@@ -474,22 +447,6 @@ class GuideStore:
 
 def _end(blocks: list[Block]) -> int:
     return blocks[-1].end if blocks else 0
-
-
-def _count(index: sqlite3.Connection) -> int:
-    return index.execute("SELECT count FROM total").fetchone()[0]
-
-
-def _places(index: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, int]:
-    """Return the row of every key that is in the index."""
-    places: dict[bytes, int] = {}
-    keys = sorted(set(keys))
-    for start in range(0, len(keys), ASKED):
-        asked = keys[start : start + ASKED]
-        marks = ",".join("?" * len(asked))
-        query = f"SELECT key, place FROM keys WHERE key IN ({marks})"
-        places.update(index.execute(query, asked))
-    return places
 
 
 def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

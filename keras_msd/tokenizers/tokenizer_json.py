@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError, sentences
-from keras_msd.files import decoded, parse_json, read_bytes, read_json, read_table
+from keras_msd.files import decoded, parse_json, read_bytes, read_table
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 
@@ -74,6 +74,13 @@ class BackendTokenizer(Tokenizer):
                     f"`{role}` must be in the vocabulary of {origin}. Received: "
                     f"{name!r}. Name one that is."
                 )
+        unknown = getattr(self.backend.model, "unk_token", None)
+        own = self.backend.get_vocab(with_added_tokens=False)
+        if unknown is not None and unknown not in own:
+            raise InputError(
+                f"The `unk_token` of the model in {origin} must be in its `vocab`. "
+                f"Received: {unknown!r:.80}. Take a whole copy of it."
+            )
         ids = [table[name] for name in self._names]
         self.pad_id, self.start_id, self.end_id, self.unknown_id = ids
         self._pieces = sorted(table, key=lambda piece: table[piece])
@@ -128,7 +135,7 @@ class BackendTokenizer(Tokenizer):
         tokens = cls._special_tokens(fields)
         path = folder / cls.definition_file
         if path.is_file():
-            content = read_json(path)
+            content = read_table(path)
             cls._set_fields(content, fields)
             definition = json.dumps(content)
         else:
@@ -200,8 +207,8 @@ class WordPieceTokenizer(BackendTokenizer):
 
     @staticmethod
     def _set_fields(content: dict[str, Any], fields: dict[str, Any]) -> None:
-        normalizer = content.get("normalizer")
-        if normalizer and normalizer["type"] == "BertNormalizer":
+        normalizer = _part(content, "normalizer", "BertNormalizer")
+        if normalizer is not None:
             for name, target in _NORMALIZER_FIELDS.items():
                 if name in fields:
                     normalizer[target] = bool(fields[name])
@@ -249,8 +256,9 @@ class BytePairTokenizer(BackendTokenizer):
 
     @staticmethod
     def _set_fields(content: dict[str, Any], fields: dict[str, Any]) -> None:
-        splitter, prefix = content.get("pre_tokenizer"), fields.get("add_prefix_space")
-        if splitter and splitter["type"] == "ByteLevel" and prefix is not None:
+        splitter = _part(content, "pre_tokenizer", "ByteLevel")
+        prefix = fields.get("add_prefix_space")
+        if splitter is not None and prefix is not None:
             splitter["add_prefix_space"] = bool(prefix)
 
     @staticmethod
@@ -264,6 +272,12 @@ class BytePairTokenizer(BackendTokenizer):
         prefix = bool(fields.get("add_prefix_space", False))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         return backend
+
+
+def _part(content: dict[str, Any], name: str, kind: str) -> dict[str, Any] | None:
+    """Return a part of a tokenizer.json if it is of a kind."""
+    part = content.get(name)
+    return part if isinstance(part, dict) and part.get("type") == kind else None
 
 
 @contextmanager

@@ -22,8 +22,12 @@ PACKED: dict[bytes, Any] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
 }
-# Headers that come one after the other are read one inside the other.
-ERRORS = (EOFError, OSError, RecursionError, ValueError, lzma.LZMAError, zlib.error)
+# Headers that come one after the other are read one inside the other; those of LZMA ask
+# for up to 4 GB.
+ERRORS = (
+    *(EOFError, MemoryError, OSError, RecursionError, ValueError),
+    *(lzma.LZMAError, zlib.error),
+)
 ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, *ERRORS)
 TAR_ERRORS = (tarfile.TarError, *ERRORS)
 WRONG = "It is not the archive of this corpus: delete it."

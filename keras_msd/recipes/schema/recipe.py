@@ -144,7 +144,7 @@ class TokenizerSettings(Settings):
         source = info.data.get("source")
         trained = source in ("train", "extended")
         if trained and size is None:
-            raise ValueError(f'`source = "{source}"` needs it')
+            raise ValueError(f'it must be given with `source = "{source}"`')
         return size if trained else None
 
 

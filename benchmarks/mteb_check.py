@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("encoder")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--languages", nargs="+", default=["de:deu", "tr:tur"])
+    parser.add_argument("--languages", nargs="+", default=["de:deu", "ja:jpn"])
     parser.add_argument("--json", action="store_true", help=f"write {RESULT.name}, too")
     given = parser.parse_args()
     encoder = load_encoder(given.encoder)

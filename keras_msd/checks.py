@@ -139,7 +139,7 @@ def findings(error: Any, known: Iterable[str]) -> list[str]:
         if finding["type"] == "extra_forbidden":
             sentences.append(f"Unknown key `{key}`. {nearest(key, known)}".strip())
         elif finding["type"] == "missing":
-            sentences.append(f"The key `{key}` is missing.")
+            sentences.append(f"The key `{key}` is missing. Give it a value.")
         elif key:
             sentences.append(f"`{key}`: {rule}. Received: {finding['input']!r:.60}.")
         else:

@@ -17,17 +17,60 @@ from keras_msd.recipes.schema.loading import parse_override
 
 RESULT = Path(__file__).parent / "results" / "tiny12.json"
 STAGE = "stages.pretrain_assistant"
+SHORT = [f"{STAGE}.steps=600"]
+OF_DATA = [
+    *("tatoeba", "ms-courses", "mozilla-www", "tico19", "opensource-guide"),
+    *("rust-course", "tldr", "mlqe-pe", "darktable-docs", "gnome-help"),
+    *("python-docs", "europarl"),
+]
+LEXICONS = ["cldr", "omw", "omw-wikt", "wechsel"]
+OF_MORE = [
+    *("ami-meeting", "bible", "bitcoin-www", "freebsd-docs", "mediawiki-ui", "mgsm"),
+    *("privacy-guides", "pud", "qald", "raspberry-projects", "skycultures"),
+    *("storybooks", "xcopa", "xsid"),
+]
+UNSHIPPED = ["multi30k", "wmt-news", "bsd-dialogue", "quran", "udhr"]
+
+
+def corpora(*lists: list[str]) -> str:
+    """Return the setting that draws from these corpora alone."""
+    return f"data.corpora={json.dumps([name for names in lists for name in names])}"
+
+
 ARMS: dict[str, list[str]] = {
     "the recipe": [],
     "capitals apart": ["tokenizer.case_fold=false"],
-    "600 updates": [f"{STAGE}.steps=600"],
-    "600 updates, softmax alone": [
-        f"{STAGE}.steps=600",
-        f"{STAGE}.losses.others.weight=0.0",
-    ],
+    "600 updates": SHORT,
+    "600 updates, softmax alone": [*SHORT, f"{STAGE}.losses.others.weight=0.0"],
+    "600 updates, similarities alone": [*SHORT, f"{STAGE}.contrastive_weight=0.0"],
     "vectors imitated, too; half the updates": [
         f"{STAGE}.kd_weight=192",
         f"{STAGE}.steps=1500",
+    ],
+    "600 updates, temperature 0.03": [*SHORT, f"{STAGE}.temperature=0.03"],
+    "600 updates, temperature 0.1": [*SHORT, f"{STAGE}.temperature=0.1"],
+    "1,200 updates of 1,024": [f"{STAGE}.steps=1200", f"{STAGE}.batch_size=1024"],
+    "300 updates of 4,096": [f"{STAGE}.steps=300", f"{STAGE}.batch_size=4096"],
+    "600 updates, drawn without weights": [*SHORT, "data.weights={}"],
+    "600 updates, without lexicons": [
+        *SHORT,
+        corpora(OF_DATA, OF_MORE),
+        "data.weights={bible = 0.2, mediawiki-ui = 0.5}",
+    ],
+    "600 updates, of DATA alone": [*SHORT, corpora(OF_DATA), "data.weights={}"],
+    "600 updates, with texts that may not be shipped": [
+        *SHORT,
+        corpora(OF_DATA, OF_MORE, LEXICONS, UNSHIPPED),
+    ],
+    "600 updates, 64,000 pieces of width 128": [
+        *SHORT,
+        "tokenizer.vocabulary_size=64000",
+        "assistant.hidden_dim=128",
+    ],
+    "600 updates, 21,000 pieces of width 384": [
+        *SHORT,
+        "tokenizer.vocabulary_size=21000",
+        "assistant.hidden_dim=384",
     ],
 }
 SCORES = ("cross_lingual", "monolingual", "retrieval")

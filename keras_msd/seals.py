@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import digest, read_table, write_json
+from keras_msd.files import digest, read_json, read_table, write_json
 
 READ = 1 << 20  # bytes at a time
 
@@ -135,6 +135,6 @@ def _seal(value: dict[str, Any], owner: str) -> str:
 def read_sealed(path: Path, owner: str) -> dict[str, Any] | None:
     """Return what a JSON file holds under its seal; None if it is damaged."""
     try:
-        return unsealed(json.loads(path.read_bytes()), owner)
+        return unsealed(read_json(path), owner)
     except (OSError, ValueError):  # whatever is wrong with it
         return None

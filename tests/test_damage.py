@@ -84,7 +84,7 @@ def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
     assert made(tmp_path) == []
 
 
-@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff"])
+@pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff", b"[" * 9999])
 @pytest.mark.parametrize("name", ["stages/score/done.json", "began.json"])
 def test_marks_and_facts_of_any_content(tmp_path, content, name):
     made(tmp_path)

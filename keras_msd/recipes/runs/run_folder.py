@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import atomic_path, digest, remove, write_json
+from keras_msd.files import atomic_path, digest, read_json, remove, write_json
 from keras_msd.recipes.schema.recipe import Recipe
 from keras_msd.seals import checksums, damaged, read_sealed, sealed
 
@@ -105,7 +105,7 @@ class RunFolder:
     def begun(self) -> dict[str, Any]:
         """Return the facts that the run began with; none if it has not, or are lost."""
         try:
-            facts = json.loads((self.path / BEGAN).read_bytes())
+            facts = read_json(self.path / BEGAN)
         except (OSError, ValueError):
             return {}
         return facts if isinstance(facts, dict) else {}

@@ -36,7 +36,7 @@ WORDS = [
     *("--seed", "--split", "--set=x", "é" * 300, "a" * 5000, "\0", "\n", "--tokens"),
     *("lines.txt", "pairs.en-de.tsv", "rows.csv", "--limit", "--keep", "0.5"),
 ]
-MOST = 1 << 20  # bytes that are added at once
+MOST = 1 << 19  # bytes that are added at once
 
 
 def damaged(draw: Random, name: str, data: bytes) -> bytes:

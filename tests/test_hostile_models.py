@@ -239,6 +239,15 @@ def test_module_types_are_known_whole(kind, tmp_path):
     refused(lambda: load_checkpoint(tmp_path), "type.*Received: ")
 
 
+@pytest.mark.parametrize("place", ["a" * 300, "é" * 200, "a\0b", "../a", 5])
+def test_a_module_lies_in_a_folder_within(place, tmp_path):
+    kind = "sentence_transformers.models.Transformer"
+    entries = [{"idx": 0, "name": "0", "path": place, "type": kind}]
+    pooling = {"type": "sentence_transformers.models.Pooling", "path": "1"}
+    write_json(tmp_path / "modules.json", [*entries, pooling])
+    refused(lambda: load_checkpoint(tmp_path), "modules.json.*Received: ")
+
+
 def npz(path, vectors, sentences=("a", "b")):
     np.savez_compressed(path, sentences=np.array(sentences), vectors=vectors)
     return path

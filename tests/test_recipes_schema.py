@@ -243,6 +243,11 @@ def test_errors_name_the_file_or_the_option(recipe):
         load_recipe(recipe(), overrides={"student.x": 1})
     with pytest.raises(InputError, match="Key `recipe.title` is missing in `.*mine"):
         load_recipe(recipe(SMALL.replace('title = "Mine"', "")))
+    scales = 'title = "Mine"\nscales = ["smoke", "demo"]'
+    with pytest.raises(
+        InputError, match=r"is missing in `.*mine.toml`, and in `.*_sha"
+    ):
+        load_recipe(recipe(SMALL.replace('title = "Mine"', scales)), "demo")
 
 
 def test_wrong_files(recipe, tmp_path):

@@ -45,6 +45,7 @@ TYPES = {f"sentence_transformers.models.{kind}": kind for kind in ORDER} | {
 }
 # Older files have one true-or-false key per pooling, such as pooling_mode_mean_tokens.
 MODE_KEY = re.compile(r"pooling_mode_(.+?)(?:_tokens?)?")
+LONGEST_NAME = 255  # bytes, in the file systems that are used
 REPAIR = "Give the model's encode function as a callable teacher instead."
 ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
@@ -183,6 +184,12 @@ def load_checkpoint(folder: str | Path, pooling: str | None = None) -> Encoder:
     if modules.dense is not None:
         more_fields, more_arrays = read_dense(modules.dense, fields["hidden_dim"])
         fields, arrays = fields | more_fields, arrays | more_arrays
+    if tokenizer.vocabulary_size > fields["vocabulary_size"]:
+        raise InputError(
+            f"The word table in `{body}` must have a row for every token of its "
+            f"tokenizer, {tokenizer.vocabulary_size}. Received: "
+            f"{fields['vocabulary_size']} rows. {WHOLE}"
+        )
     encoder = Encoder.from_config(tokenizer, fields, origin=str(folder))
     encoder.set_weights(arrays, origin=f"`{folder}`")
     return encoder
@@ -283,11 +290,12 @@ def _kind(entry: dict[str, Any], path: Path) -> str:
 
 
 def _inside(folder: Path, place: Any, path: Path) -> Path:
-    parts = PurePosixPath(place) if isinstance(place, str) else None
-    if parts is None or parts.is_absolute() or ".." in parts.parts:
+    parts = PurePosixPath(place if isinstance(place, str) else "..")
+    odd = parts.is_absolute() or ".." in parts.parts
+    if odd or not str(place).isprintable() or len(place.encode()) > LONGEST_NAME:
         raise InputError(
-            f"Every `path` in `{path}` must stay within its folder. Received: "
-            f"{place!r}. {WHOLE}"
+            f"Every `path` in `{path}` must name a folder within its own. Received: "
+            f"{place!r:.200}. {WHOLE}"
         )
     return folder / parts
 

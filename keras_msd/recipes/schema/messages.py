@@ -53,6 +53,8 @@ def _line(
             f"{hint} Allowed here: {', '.join(sorted(siblings))}.".split()
         )
     if finding["type"] == "missing":
+        if origin != (whole := _file(layers)):
+            origin = f"{whole}, and in {origin}"
         return f"Key `{key}` is missing in {origin}. Add it."
     rule = finding["msg"].removeprefix("Value error, ").removesuffix(".")
     text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
@@ -71,6 +73,11 @@ def _origin(path: tuple[str, ...], layers: Sequence[Layer]) -> str:
     depth, place = max(depths, default=(0, 0))
     if depth:
         return f"`{layers[place].label}`"
+    return _file(layers)
+
+
+def _file(layers: Sequence[Layer]) -> str:
+    """Name the recipe's own file."""
     labels = (layer.label for layer in layers)
     files = [label for label in labels if "[" not in label and label != "--set"]
     return f"`{files[-1]}`" if files else "the recipe"

@@ -1,0 +1,97 @@
+"""Linear repairs of a finished word table: do they help tiny12?
+
+Each is a change of the table's rows alone, so that it would cost nothing: the mean of
+sentences' mean rows taken from every row; the first components of these removed;
+rows weighted down by the frequency of their piece (a / (a + p), Arora et al. 2017).
+Means, components and frequencies come from training texts, scores are of the halves
+that settings come from (STSb dev, Tatoeba).
+
+    python benchmarks/tiny12_repairs.py tiny12 --data DATA
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from keras_msd import load_encoder
+from keras_msd.data import read_pairs
+from keras_msd.evaluate import retrieval_folder, sts_aligned
+from keras_msd.evaluate.similarity import read_sts
+from keras_msd.files import write_json
+from keras_msd.starts import closed_form_encoder, table_of
+
+RESULT = Path(__file__).parent / "results" / "tiny12_repairs.json"
+LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
+STS = ["de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+CORPUS, LINES = "ms-courses", 2000  # of each language
+COMPONENTS = 1, 2, 3, 5, 10
+FREQUENCIES = 1e-2, 1e-3, 1e-4
+
+
+def repaired(
+    table: np.ndarray, means: np.ndarray, share: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield a name and a table for each repair.
+
+    Args:
+        table: `(rows, dim)`.
+        means: Mean rows of sentences, `(n, dim)`.
+        share: Of the tokens that a row has.
+    """
+    yield "as it is", table
+    center = means.mean(axis=0)
+    yield "the mean taken off", table - center
+    _, _, directions = np.linalg.svd(means - center, full_matrices=False)
+    for count in COMPONENTS:
+        top = directions[:count]
+        yield f"without {count} components", table - table @ top.T @ top
+        less = table - center
+        yield f"the mean, and {count} components", less - less @ top.T @ top
+    for a in FREQUENCIES:
+        weights = a / (a + share)
+        yield f"rows by frequency, a = {a:g}", table * weights[:, None]
+
+
+def main() -> None:
+    """Score each repair, write the result, print it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("encoder")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    given = parser.parse_args()
+    encoder = load_encoder(given.encoder)
+    tokenizer, table = encoder.tokenizer, table_of(encoder)
+    names = [f"{CORPUS}.en-{code}.tsv.gz" for code in LANGUAGES]
+    files = [given.data / "parallel" / "train" / name for name in names]
+    pairs = [pair for path in files for pair in islice(read_pairs(path), LINES)]
+    rows = tokenizer.encode([text for pair in pairs for text in pair[:2]])
+    means = np.stack([table[row].mean(axis=0) for row in rows])
+    counts = np.bincount(np.concatenate(rows), minlength=len(table))
+    share = counts / counts.sum()
+    sets = {
+        code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
+    }
+    found = {}
+    for name, rows_of in repaired(table, means, share):
+        changed = closed_form_encoder(
+            tokenizer, rows_of.astype(np.float32), max_length=encoder.config.max_length
+        )
+        sts = sts_aligned(changed, sets, part="choose")
+        tatoeba = retrieval_folder(changed, given.data / "tatoeba", LANGUAGES, "choose")
+        scores = {key: sts[key] for key in ("cross_lingual", "monolingual")}
+        scores |= {
+            "english": sts["tracks"]["en"],
+            "retrieval": tatoeba[tatoeba["primary"]],
+        }
+        found[name] = {key: round(it, 2) for key, it in scores.items()}
+        print(f"{name:34}", found[name], flush=True)
+    write_json(given.out, {"encoder": given.encoder, "part": "choose", "scores": found})
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

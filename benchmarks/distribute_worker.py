@@ -6,6 +6,7 @@ of the losses, as shares of the largest entry and of each loss.
 
 import argparse
 import json
+import math
 import os
 import signal
 import sys
@@ -110,8 +111,10 @@ def in_float64():
     keras.config.set_dtype_policy("float64")
     cached_gradients.LOSS_DTYPE = "float64"
     if keras.backend.backend() == "jax":
-        # Keras' attention and LayerNorm compute in float32 there whatever is asked.
+        # Keras' attention, LayerNorm and mean compute in float32 there whatever is
+        # asked.
         SMALL.update(num_layers=0, embedding_layer_norm=False)
+        keras.ops.mean = _mean
     cast = keras.ops.cast
     keras.ops.cast = lambda x, dtype: cast(x, _wide(dtype))
     for made in (keras.layers.Layer, keras.losses.Loss):
@@ -123,6 +126,11 @@ def in_float64():
             plain(self, *given, **options)
 
         made.__init__ = init
+
+
+def _mean(x, axis=None, keepdims=False):
+    total = keras.ops.sum(x, axis=axis, keepdims=keepdims)
+    return total * (math.prod(total.shape) / math.prod(x.shape))
 
 
 def _wide(dtype):

@@ -51,6 +51,9 @@ def test_what_it_refuses(tmp_path, one):
     for names in ("msd_lab", Path("msd_lab.toml")):
         with pytest.raises(InputError, match="Received: .*msd_lab.* Put it in a list"):
             run_all(names, out_dir=tmp_path)
+    with pytest.raises(InputError, match="`names`: text must be Unicode"):
+        run_all(iter(["good", "b\udcff"]), out_dir=tmp_path)
+    assert not any(tmp_path.iterdir())
     (tmp_path / "recipe.toml").touch()
     with pytest.raises(InputError, match="which is a run itself"):
         run_all(["good"], out_dir=tmp_path)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, utf8
 from keras_msd.evaluate.halves import named
 from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
@@ -210,7 +210,7 @@ def run_all(
         for one that failed; where it failed stands in `errors/<recipe>.txt`.
 
     Raises:
-        InputError: `names` is no list, or `out_dir` is itself a run.
+        InputError: `names` is no list of texts, or `out_dir` is itself a run.
 
     Example:
         >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
@@ -224,6 +224,9 @@ def run_all(
             f"`names` must be a list of recipes. Received: {names!r} alone. Put it in "
             "a list."
         )
+    wanted = with_scale(scale) if names is None else list(names)
+    for name in wanted:
+        utf8(str(name), "`names`")
     out = Path(out_dir or Path("runs", "all", scale or "default"))
     if (out / RECIPE).is_file():
         raise InputError(
@@ -231,7 +234,7 @@ def run_all(
             f"`{out}`, which is a run itself. Give another folder."
         )
     results = []
-    for name in with_scale(scale) if names is None else names:
+    for name in wanted:
         title = Path(name).name.removesuffix(".toml")
         where, trace = out / title, out / ERRORS / f"{title}.txt"
         try:

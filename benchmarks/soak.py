@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from memory_epoch import private_bytes
 import keras_msd as msd
 from keras_msd.data.made import made_pairs
 from keras_msd.export import FORMATS
-from keras_msd.files import write_json
+from keras_msd.files import read_json, write_json
 
 TOLERANCE = 1e-5
 TEXTS, LONGEST = 400, 12  # the longest text is so many sentences
@@ -69,7 +70,8 @@ def soak(
         calls: Fewest calls, of all threads together.
     """
     wanted = [call(group) for group in groups]
-    times: list[list[float]] = [[] for _ in range(threads)]
+    # Eight bytes a call: a list would grow as a leak does.
+    times = [array("d") for _ in range(threads)]
     largest, wrong, failed = [0.0] * threads, [0] * threads, [0] * threads
     memory = [(0.0, private_bytes())]
     began = time.monotonic()
@@ -165,7 +167,7 @@ def main() -> int:
     parser.add_argument("--quantize", help="fp16, int8, ...; else float32")
     parser.add_argument("--only", nargs="+", choices=[*FORMATS, *OURS], help="of these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write the object to this file, too")
+    parser.add_argument("--out", type=Path, help="add what was found to this file")
     parser.add_argument("--json", action="store_true", help="print nothing but it")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # within its own process
     options = parser.parse_args()
@@ -182,7 +184,8 @@ def main() -> int:
             print(name, *(f"{k}={v}" for k, v in found[name].items()), flush=True)
     result = {"threads": options.threads, "quantize": options.quantize} | found
     if options.out:
-        write_json(options.out, result)
+        before = read_json(options.out) if options.out.is_file() else {}
+        write_json(options.out, before | result)
     print(json.dumps(result, indent=2))
     bad = [it for it in found.values() if it.get("wrong") or it.get("failed")]
     return 1 if bad else 0

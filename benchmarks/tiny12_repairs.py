@@ -29,20 +29,21 @@ LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "
 STS = ["de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
 CORPUS, LINES = "ms-courses", 2000  # of each language
 COMPONENTS = 1, 2, 3, 5, 10
-FREQUENCIES = 1e-2, 1e-3, 1e-4
+FREQUENCIES = 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001
 
 
 def repaired(
-    table: np.ndarray, means: np.ndarray, share: np.ndarray
+    table: np.ndarray, rows: list[list[int]], share: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield a name and a table for each repair.
 
     Args:
         table: `(rows, dim)`.
-        means: Mean rows of sentences, `(n, dim)`.
+        rows: Token ids of sentences.
         share: Of the tokens that a row has.
     """
     yield "as it is", table
+    means = mean_rows(table, rows)
     center = means.mean(axis=0)
     yield "the mean taken off", table - center
     _, _, directions = np.linalg.svd(means - center, full_matrices=False)
@@ -52,8 +53,15 @@ def repaired(
         less = table - center
         yield f"the mean, and {count} components", less - less @ top.T @ top
     for a in FREQUENCIES:
-        weights = a / (a + share)
-        yield f"rows by frequency, a = {a:g}", table * weights[:, None]
+        weighted = table * (a / (a + share))[:, None]
+        yield f"rows by frequency, a = {a:g}", weighted
+        less = weighted - mean_rows(weighted, rows).mean(axis=0)
+        yield f"rows by frequency, a = {a:g}, the mean", less
+
+
+def mean_rows(table: np.ndarray, rows: list[list[int]]) -> np.ndarray:
+    """Return the mean row of each sentence, `(n, dim)`."""
+    return np.stack([table[row].mean(axis=0) for row in rows])
 
 
 def main() -> None:
@@ -69,14 +77,13 @@ def main() -> None:
     files = [given.data / "parallel" / "train" / name for name in names]
     pairs = [pair for path in files for pair in islice(read_pairs(path), LINES)]
     rows = tokenizer.encode([text for pair in pairs for text in pair[:2]])
-    means = np.stack([table[row].mean(axis=0) for row in rows])
     counts = np.bincount(np.concatenate(rows), minlength=len(table))
     share = counts / counts.sum()
     sets = {
         code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
     }
     found = {}
-    for name, rows_of in repaired(table, means, share):
+    for name, rows_of in repaired(table, rows, share):
         changed = closed_form_encoder(
             tokenizer, rows_of.astype(np.float32), max_length=encoder.config.max_length
         )

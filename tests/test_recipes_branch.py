@@ -1,9 +1,10 @@
-"""A run that tunes the word branch of its students alone."""
+"""Runs that train a word table alone: a branch, an assistant without a body."""
 
 import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
+from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe, run
@@ -94,3 +95,44 @@ def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):
     changes = CHANGES | {"assistant.word_branch": False}
     with pytest.raises(InputError, match="trained alone only where there is one"):
         run("msd_lab", tmp_path / "run", "smoke", overrides=changes)
+
+
+TABLE = {
+    "data.pairs_per_language": 60,
+    "stages.pretrain_assistant.steps": 2,
+    "inverse_frequency": 0.02,
+    "evaluate.artefacts": False,
+}
+
+
+def test_a_trained_table_is_weighted_by_frequency(tmp_path):
+    folder = tmp_path / "run"
+    done = run("tiny12", folder, "smoke", None, tmp_path / "store", TABLE)
+    before, last = (row for row in done["rows"][-2:])
+    assert before["name"] == "assistant before weights by frequency"
+    assert last["name"] == "assistant"
+    trained = weights(folder, "pretrain_assistant")["embedding/word"]
+    weighted = load_saved(folder / "assistant")
+    tokenizer, rows = weighted.tokenizer, len(trained)
+    shares = []
+    for language in ("de", "fr"):
+        counts = np.zeros(rows)
+        for pair in TextTable.open(folder / "stages" / "pairs" / "texts"):
+            if pair.language == language:
+                for text in pair[:2]:
+                    for token in tokenizer.encode([text])[0]:
+                        counts[token] += 1
+        shares.append(counts / counts.sum())
+    weight = 0.02 / (0.02 + np.mean(shares, axis=0))
+    found = weighted.weights()["embedding/word"]
+    np.testing.assert_allclose(found, weight[:, None] * trained, rtol=1e-5)
+    assert weight.min() < 0.5 and weight.max() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change"),
+    [("tiny12", {"assistant.num_layers": 1}), ("msd_lab", {})],
+)
+def test_weights_by_frequency_are_for_tables_alone(recipe, change):
+    with pytest.raises(InputError, match="`inverse_frequency` is for a word table"):
+        load_recipe(recipe, "smoke", {"inverse_frequency": 0.02} | change)

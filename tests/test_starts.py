@@ -19,7 +19,9 @@ from keras_msd.starts import (
     set_branch,
     start_student,
     table_of,
+    tables,
     token_frequencies,
+    weigh_rows,
 )
 from keras_msd.testing import tiny_encoder
 
@@ -29,7 +31,9 @@ GOALS = RNG.normal(size=(6, 3)).astype("float32")
 TEXTS = ["the cat sleeps", "a dog", "ein Hund läuft im Park"]
 
 
-def test_ridge_is_the_normal_equation():
+@pytest.mark.parametrize("tile", [1, 2, 4, 6, 100])
+def test_ridge_is_the_normal_equation(tile, monkeypatch):
+    monkeypatch.setattr(tables, "TILE", tile)
     table = fit_ridge(iter(LISTS), GOALS, vocabulary_size=6, ridge=0.5)
     counts = np.zeros((6, 6))
     for row, tokens in enumerate(LISTS):
@@ -101,6 +105,41 @@ def test_a_word_table_is_taken_from_what_is_nothing_else(tokenizer):
         table_of(bent)
     with pytest.raises(InputError, match="num_layers=2, embedding_layer_norm=True"):
         table_of(tiny_encoder(tokenizer))
+
+
+def test_rows_are_weighted_by_smooth_inverse_frequency(tokenizer):
+    rows, smoothing = tokenizer.vocabulary_size, 0.02
+    counts = RNG.integers(0, 90, rows)
+    counts[7] = 0
+    word = RNG.normal(size=(rows, 6)).astype("float32")
+    encoder = closed_form_encoder(tokenizer, word, max_length=32)
+    weigh_rows(encoder, counts, smoothing)
+    for text, vector in zip(TEXTS, encoder.encode(TEXTS, normalize=True), strict=True):
+        wanted = np.zeros(6)
+        for token in tokenizer.encode([text])[0]:
+            probability = counts[token] / counts.sum()
+            wanted += smoothing / (smoothing + probability) * word[token]
+        np.testing.assert_allclose(vector, wanted / np.linalg.norm(wanted), atol=1e-5)
+    np.testing.assert_array_equal(table_of(encoder)[7], word[7])
+
+
+@pytest.mark.parametrize(
+    ("counts", "smoothing", "message"),
+    [
+        (np.ones(3), 0.1, "one number for each row"),
+        (0, 0.1, "not all of them zero"),
+        (1, 0.0, "`smoothing`"),
+    ],
+)
+def test_weights_by_frequency_want_counts_of_each_row(
+    tokenizer, counts, smoothing, message
+):
+    word = np.ones((tokenizer.vocabulary_size, 4), "float32")
+    encoder = closed_form_encoder(tokenizer, word, max_length=32)
+    if np.isscalar(counts):
+        counts = np.full(len(word), counts)
+    with pytest.raises(InputError, match=message):
+        weigh_rows(encoder, counts, smoothing)
 
 
 def test_grown_assistant_is_the_teacher_when_the_table_is(tokenizer):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, at_least
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.starts.tables import bottleneck, row_weights, word_rows
 from keras_msd.tokenizers.base import Tokenizer
@@ -114,6 +114,49 @@ def table_of(encoder: Encoder) -> np.ndarray:
     rows = word_rows(weights)
     kernel = weights.get("projection/kernel")
     return rows if kernel is None else rows @ kernel
+
+
+def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> None:
+    """Make the rows of frequent pieces shorter, in place: their share `p` counts less.
+
+    Each row is multiplied by `a / (a + p)`, the smooth inverse frequency (SIF), so
+    that a sentence's mean leans on its rare pieces.
+
+    Args:
+        encoder: A word table without a body, as for `table_of`.
+        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+        smoothing: The weight's `a`; a piece that makes up this share of all tokens
+            counts half.
+
+    Raises:
+        InputError: The encoder is more than such a table, the lengths differ, or
+            `smoothing` is not positive.
+
+    Source: Arora, Liang & Ma 2017, section 3.
+
+    Example:
+        >>> tokenizer = msd.testing.tiny_tokenizer()
+        >>> word = np.ones((tokenizer.vocabulary_size, 8), dtype="float32")
+        >>> encoder = msd.starts.closed_form_encoder(tokenizer, word, max_length=32)
+        >>> counts = np.zeros(len(word))
+        >>> counts[:2] = 9, 1
+        >>> msd.starts.weigh_rows(encoder, counts, smoothing=0.1)
+        >>> msd.starts.table_of(encoder)[:3, 0].round(2)
+        array([0.1, 0.5, 1. ], dtype=float32)
+    """
+    at_least(1e-9, smoothing=smoothing)
+    rows = len(table_of(encoder))
+    if frequencies.shape != (rows,) or not frequencies.sum() > 0:
+        raise InputError(
+            "`frequencies` must be one number for each row, not all of them zero. "
+            f"Received: shape {frequencies.shape}, sum {frequencies.sum()}, {rows} "
+            "rows. Count them with `token_frequencies`."
+        )
+    share = frequencies / frequencies.sum()
+    values = encoder.weights()
+    weights = smoothing / (smoothing + share)
+    values["embedding/word"] *= weights[:, None].astype(np.float32)
+    encoder.set_weights(values, origin="the weights by frequency")
 
 
 def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:

@@ -22,6 +22,7 @@ class Rows(Protocol):
 
 
 BLOCK = 8_192  # sentences in a block of the Gram matrix
+TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
 
 
 def fit_ridge(
@@ -58,8 +59,6 @@ def fit_ridge(
                [0.1, 1.1],
                [0. , 0. ]], dtype=float32)
     """
-    from scipy import linalg
-
     at_least(1e-9, ridge=ridge)
     gram = np.zeros((vocabulary_size, vocabulary_size), np.float32)
     right = np.zeros((vocabulary_size, vectors.shape[1]), np.float32)
@@ -74,14 +73,9 @@ def fit_ridge(
         seen += len(block)
     if seen != len(vectors):
         raise _unequal(f"{seen} token lists, {len(vectors)} vectors")
-    used = np.flatnonzero(gram.diagonal())
-    if len(used) < vocabulary_size:
-        gram, right = gram[np.ix_(used, used)], right[used]
     gram[np.diag_indices_from(gram)] += ridge
-    factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    table = np.zeros((vocabulary_size, vectors.shape[1]), np.float32)
-    table[used] = linalg.cho_solve(factor, right, check_finite=False)
-    return table
+    _solve(gram, right)
+    return right
 
 
 def _unequal(lengths: str) -> InputError:
@@ -109,6 +103,40 @@ def _add_products(gram: np.ndarray, counts: Any) -> None:
     product = (counts.T @ counts).tocsr()
     rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
     gram[rows, product.indices] += product.data
+
+
+def _solve(gram: np.ndarray, right: np.ndarray) -> None:
+    """Solve `gram @ x = right` in place by tiles of a Cholesky factorisation.
+
+    Args:
+        gram: `(n, n)`, positive definite; its lower half becomes the factor.
+        right: `(n, dim)`, becomes `x`.
+    """
+    from scipy import linalg
+
+    tiles = [slice(start, start + TILE) for start in range(0, len(gram), TILE)]
+    for index, tile in enumerate(tiles):
+        factor = linalg.cholesky(gram[tile, tile], lower=True, check_finite=False)
+        gram[tile, tile] = factor
+        right[tile] = _triangular(factor, right[tile])
+        for later in tiles[index + 1 :]:
+            gram[later, tile] = _triangular(factor, gram[later, tile].T).T
+            right[later] -= gram[later, tile] @ right[tile]
+            for other in tiles[index + 1 :]:
+                if other.start <= later.start:
+                    gram[later, other] -= gram[later, tile] @ gram[other, tile].T
+    for index, tile in reversed([*enumerate(tiles)]):
+        for later in tiles[index + 1 :]:
+            right[tile] -= gram[later, tile].T @ right[later]
+        right[tile] = _triangular(gram[tile, tile], right[tile], trans=1)
+
+
+def _triangular(factor: np.ndarray, right: np.ndarray, trans: int = 0) -> np.ndarray:
+    from scipy import linalg
+
+    return linalg.solve_triangular(
+        factor, right, lower=True, trans=trans, check_finite=False
+    )
 
 
 def bottleneck(

@@ -11,9 +11,9 @@ from keras_msd.checks import InputError, one_of
 from keras_msd.recipes.schema.folders import find_recipe, recipe_files
 from keras_msd.recipes.schema.layers import Layer, merge, read_layers
 from keras_msd.recipes.schema.messages import validated
-from keras_msd.recipes.schema.papers import read_paper
+from keras_msd.recipes.schema.papers import About, read_paper
 from keras_msd.recipes.schema.published import with_published
-from keras_msd.recipes.schema.recipe import About, Recipe, recipe_model
+from keras_msd.recipes.schema.recipe import Recipe, recipe_model
 
 SCALES = ("smoke", "demo", "lab", "paper")
 

@@ -14,68 +14,14 @@ from pydantic import (
 
 from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.recipes.schema.evaluation import EvaluateSettings
+from keras_msd.recipes.schema.papers import About, Scale
 from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Settings, Words
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
 
-Scale = Literal["smoke", "demo", "lab", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 StudentStart = Literal["random", "standard_normal", "svd", "ridge"]
 VariantName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 OF_ALL_STUDENTS = ("kind", "dropout", "variants")  # no variant has another
-Scales = Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)]
-
-
-class PublishedRow(Settings):
-    """`[recipe.rows.<model>]`: the paper's row that one of a recipe's models is.
-
-    `table` names one or more tables or figures, with semicolons; `x` is the place on a
-    figure's axis. `printed_as` is the paper's name of the row where `row` says more,
-    "none" for a row that no paper has; `columns` are those to compare with, by default
-    all. `expected` holds published scores x100, by default those of the paper's file.
-    """
-
-    table: str
-    row: str
-    x: float | None = None
-    printed_as: str | None = None
-    columns: Words = ()
-    expected: dict[str, float] = Field(default_factory=dict)
-
-
-class About(Settings):
-    """`[recipe]`: which experiment this is.
-
-    `citation` names the file in `recipes/published/` that has the paper's title and
-    scores; `paper` is the title of one that has no such file. `expected` holds
-    published scores x100 of the first student, or of the assistant where there is none:
-    those of `row` in `table`; `rows`, by the names of models, says it of several.
-    `printed_on` names the evaluation sets of published scores, each with the number of
-    languages that its average is over: a score of another set is compared with none.
-    `ours` says why settings, by their dotted keys, are not the paper's at the `paper`
-    scale either, or that it prints none. Both may stand in the paper's file.
-    `seed` decides every random draw but the choice of pairs, which is `data.seed`'s.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-    title: str
-    citation: str = ""
-    paper: str = ""
-    table: str = ""
-    row: str = ""
-    cost: str = ""
-    seed: Annotated[int, Field(ge=0)] = 0
-    scales: Scales = ("smoke",)
-    default_scale: Scale = "smoke"
-    expected: dict[str, float] = Field(default_factory=dict)
-    rows: dict[str, PublishedRow] = Field(default_factory=dict)
-    printed_on: dict[str, int] = Field(default_factory=dict)
-    ours: dict[str, str] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _default_is_offered(self) -> "About":
-        if self.default_scale not in self.scales:
-            raise ValueError("`default_scale` must be one of `scales`")
-        return self
 
 
 class TeacherSettings(Settings):
@@ -336,7 +282,8 @@ class Recipe(Settings):
 
     `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
     takes the faster one by a measurement when the run begins. Weights, losses and the
-    optimizer's state are float32 in any case.
+    optimizer's state are float32 in any case. `inverse_frequency` is the smoothing by
+    which a trained word table's rows are weighted, see `starts.weigh_rows`.
     """
 
     recipe: About
@@ -353,6 +300,7 @@ class Recipe(Settings):
     stages: StagesSettings
     starts: StartsSettings = StartsSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    inverse_frequency: Positive | None = None
     trim: dict[VariantName, TrimSettings] | None = None
     budget: dict[
         Literal["teacher", "tokens", "closed_forms", "stages", "evaluation"], Positive
@@ -374,6 +322,18 @@ class Recipe(Settings):
             raise ValueError(
                 '`tokenizer.source = "extended"` is for recipes without a student, as '
                 f'closed forms have another one; received kind "{self.student.kind}"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_are_all_there_is(self) -> "Recipe":
+        of, table = self.assistant, ("none", 0, "ridge")
+        found = self.student.kind, of.num_layers, of.start
+        if self.inverse_frequency is not None and found != table:
+            raise ValueError(
+                "`inverse_frequency` is for a word table alone: `student.kind`, "
+                f"`assistant.num_layers` and `assistant.start` {table}; received "
+                f"{found}"
             )
         return self
 
@@ -430,9 +390,9 @@ class Recipe(Settings):
             if budget and not each.skip and self.distribute.strategy != "none":
                 raise ValueError(
                     f"`stages.{kind.name}.token_budget` has batches of any number of "
-                    "pairs, which devices cannot share equally; received "
-                    f'{budget} with `distribute.strategy = "{self.distribute.strategy}'
-                    '"`. Leave one of both out'
+                    f"pairs, which devices cannot share equally; received {budget} with"
+                    f' `distribute.strategy = "{self.distribute.strategy}"`. Leave one '
+                    "of both out"
                 )
             if budget and not each.skip and (terms := kind.compared(each)):
                 raise ValueError(

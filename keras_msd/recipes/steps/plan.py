@@ -125,6 +125,14 @@ def _assistant(run: Run) -> tuple[dict[str, str], list[Step]]:
             steps.append(_score(run, last, row, full=not kind.reads_pairs))
             steps.append(_stage(run, kind, "", last, None, settings))
             last = kind.name
+    if run.recipe.inverse_frequency is not None:
+        row = {"name": "assistant before weights by frequency", "kind": "assistant"}
+        steps.append(_score(run, last, row))
+        weigh = partial(
+            starts.weigh_rows, run, step=last, smoothing=run.recipe.inverse_frequency
+        )
+        last = "weigh_rows"
+        steps.append(Step(last, "closed_forms", weigh))
     steps.append(_score(run, last, {"name": "assistant", "kind": "assistant"}))
     steps.append(_keep(run, last, "assistant"))
     if run.recipe.student.kind == "none":

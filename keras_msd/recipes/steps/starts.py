@@ -18,7 +18,7 @@ from keras_msd.starts import closed_form as forms
 from keras_msd.starts import grow
 from keras_msd.starts.dimension_reduction import reduce_dimensions
 from keras_msd.starts.extend import extend_vocabulary
-from keras_msd.starts.tables import bottleneck, fit_ridge
+from keras_msd.starts.tables import bottleneck, fit_ridge, token_frequencies
 
 
 class Goals:
@@ -113,6 +113,32 @@ def start_assistant(run: Run, folder: Path) -> None:
     given_whole = given is not None and start != "body"
     assistant: Any = _given(run) if given_whole else makers[start](run)
     assistant.save(folder / "encoder")
+
+
+@reads(
+    "data",
+    steps=("pairs", "tokenizer"),
+    parents=("step",),
+    values=("smoothing",),
+    drawn=False,
+)
+def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
+    """Weigh the rows of the word table that a step left by their pieces' frequency.
+
+    All pairs of languages count alike, however many pairs of sentences each has. The
+    tokens around a sentence count as its pieces do: a sentence's mean has them, too.
+    """
+    encoder, texts = run.encoder(step), run.texts
+    rows = run.tokenizer.vocabulary_size
+    counts: dict[tuple[str, str], np.ndarray] = {}
+    for file in texts.files:
+        of = counts.setdefault((file.source_language, file.language), np.zeros(rows))
+        for side in ("source", "target"):
+            lines = texts.texts(side, file.start, file.stop)
+            of += token_frequencies(run.tokenizer.encode(lines), rows)
+    shares = [of / of.sum() for of in counts.values()]
+    forms.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
+    encoder.save(folder / "encoder")
 
 
 @reads("data", steps=("tokenizer",), parents=("assistant",), values=("settings",))

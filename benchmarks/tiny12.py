@@ -1,7 +1,9 @@
 """What helps tiny12: arms of its recipe, scored on the halves that settings come from.
 
-All arms have the same pairs, stages and updates but for what their name says. An arm
-whose folder has its scores is not run again; one that was stopped goes on.
+All arms but the recipe have 32,000 pieces, and the same pairs, stages and updates but
+for what their name says. Scores are those before the weights by frequency, the recipe's
+also after them. An arm whose folder has its scores is not run again; one that was
+stopped goes on.
 
     python benchmarks/tiny12.py --data DATA --data MORE --folder runs/tiny12
 """
@@ -17,7 +19,9 @@ from keras_msd.recipes.schema.loading import parse_override
 
 RESULT = Path(__file__).parent / "results" / "tiny12.json"
 STAGE = "stages.pretrain_assistant"
-SHORT = [f"{STAGE}.steps=600"]
+PIECES = ["tokenizer.vocabulary_size=32000"]
+LONG = [*PIECES, f"{STAGE}.steps=3000"]
+SHORT = [*PIECES, f"{STAGE}.steps=600"]
 OF_DATA = [
     *("tatoeba", "ms-courses", "mozilla-www", "tico19", "opensource-guide"),
     *("rust-course", "tldr", "mlqe-pe", "darktable-docs", "gnome-help"),
@@ -39,18 +43,28 @@ def corpora(*lists: list[str]) -> str:
 
 ARMS: dict[str, list[str]] = {
     "the recipe": [],
-    "capitals apart": ["tokenizer.case_fold=false"],
+    "3,000 updates": LONG,
+    "capitals apart": [*LONG, "tokenizer.case_fold=false"],
     "600 updates": SHORT,
     "600 updates, softmax alone": [*SHORT, f"{STAGE}.losses.others.weight=0.0"],
     "600 updates, similarities alone": [*SHORT, f"{STAGE}.contrastive_weight=0.0"],
     "vectors imitated, too; half the updates": [
+        *PIECES,
         f"{STAGE}.kd_weight=192",
         f"{STAGE}.steps=1500",
     ],
     "600 updates, temperature 0.03": [*SHORT, f"{STAGE}.temperature=0.03"],
     "600 updates, temperature 0.1": [*SHORT, f"{STAGE}.temperature=0.1"],
-    "1,200 updates of 1,024": [f"{STAGE}.steps=1200", f"{STAGE}.batch_size=1024"],
-    "300 updates of 4,096": [f"{STAGE}.steps=300", f"{STAGE}.batch_size=4096"],
+    "1,200 updates of 1,024": [
+        *PIECES,
+        f"{STAGE}.steps=1200",
+        f"{STAGE}.batch_size=1024",
+    ],
+    "300 updates of 4,096": [
+        *PIECES,
+        f"{STAGE}.steps=300",
+        f"{STAGE}.batch_size=4096",
+    ],
     "600 updates, drawn without weights": [*SHORT, "data.weights={}"],
     "600 updates, without lexicons": [
         *SHORT,
@@ -96,21 +110,28 @@ def scores_of(arm: str, given: argparse.Namespace) -> dict[str, Any]:
             share_steps=True,
         )
     rows = read_json(folder / "scores.json")["rows"]
-    start, last = (
-        next(row for row in reversed(rows) if row["name"] == name)
-        for name in ("closed form", "assistant")
-    )
-    found = {key: round(last[key], 2) for key in SCORES if key in last}
-    found |= {"english": last["tracks"].get("en")}
+    by_name = {row["name"]: row for row in rows}
+    last = by_name["assistant"]
+    trained = by_name.get("assistant before weights by frequency", last)
     timings = read_json(folder / "timings.json")
     history = read_json(folder / "stages" / "pretrain_assistant" / "history.json")
+    weighted = {"weighted": scores_in(last)} if last is not trained else {}
     return {
         "settings": ARMS[arm],
-        "closed_form": {key: round(start[key], 2) for key in SCORES if key in start},
-        "scores": found,
+        "closed_form": scores_in(by_name["closed form"]),
+        "scores": scores_in(trained),
+        **weighted,
         "across_by_tenth": [round(it, 2) for it in history["scores"]["cross_lingual"]],
         "stage_minutes": round(timings["parts"]["stages"] / 60, 1),
     }
+
+
+def scores_in(row: dict[str, Any]) -> dict[str, float]:
+    """Return what a row of a run's scores says of STSb dev and of Tatoeba."""
+    found = {key: row[key] for key in SCORES if key in row}
+    if english := row.get("tracks", {}).get("en"):
+        found["english"] = english
+    return {key: round(score, 2) for key, score in found.items()}
 
 
 def main() -> None:

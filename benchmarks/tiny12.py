@@ -53,6 +53,12 @@ ARMS: dict[str, list[str]] = {
         f"{STAGE}.kd_weight=192",
         f"{STAGE}.steps=1500",
     ],
+    "600 updates, vectors imitated, nothing else": [
+        *SHORT,
+        f"{STAGE}.kd_weight=192",
+        f"{STAGE}.contrastive_weight=0.0",
+        f"{STAGE}.losses.others.weight=0.0",
+    ],
     "600 updates, temperature 0.03": [*SHORT, f"{STAGE}.temperature=0.03"],
     "600 updates, temperature 0.1": [*SHORT, f"{STAGE}.temperature=0.1"],
     "1,200 updates of 1,024": [

@@ -93,6 +93,27 @@ ARMS: dict[str, list[str]] = {
         "assistant.hidden_dim=384",
     ],
 }
+BODY = [
+    "assistant.num_layers=3",
+    "assistant.hidden_dim=256",
+    "assistant.num_heads=8",
+    "assistant.intermediate_dim=1024",
+    "assistant.projection_dim=384",
+    "starts.closed_form=false",
+    'precision="bfloat16"',
+    f"{STAGE}.steps=200",
+    f"{STAGE}.batch_size=512",
+]
+# By the recipe `msd_assistant`, on the weighted table of the arm "3,000 updates": as
+# many bytes as the recipe `tiny12` has without a body.
+BODIES: dict[str, list[str]] = {
+    "a body of three layers, the table stays": [
+        *BODY,
+        f'{STAGE}.frozen=["embedding"]',
+        f"{STAGE}.learning_rate=3e-4",
+    ],
+    "a body of three layers, all trained": [*BODY, f"{STAGE}.learning_rate=1e-4"],
+}
 SCORES = ("cross_lingual", "monolingual", "retrieval")
 
 
@@ -104,10 +125,14 @@ def folder_of(arm: str) -> str:
 def scores_of(arm: str, given: argparse.Namespace) -> dict[str, Any]:
     """Run an arm, unless it is done, and return its scores and minutes."""
     folder = given.folder / folder_of(arm)
+    own = ARMS.get(arm) or BODIES.get(arm, [])
     if not (folder / "timings.json").is_file():
-        changes = ['evaluate.part="choose"', *ARMS[arm], *given.set]
+        changes = ['evaluate.part="choose"', *own, *given.set]
+        if arm in BODIES:
+            table = given.folder / folder_of("3,000 updates") / "assistant"
+            changes.append(f'assistant.source="{table}"')
         run(
-            "tiny12",
+            "msd_assistant" if arm in BODIES else "tiny12",
             folder,
             given.scale,
             data_dir=given.data,
@@ -123,8 +148,9 @@ def scores_of(arm: str, given: argparse.Namespace) -> dict[str, Any]:
     history = read_json(folder / "stages" / "pretrain_assistant" / "history.json")
     weighted = {"weighted": scores_in(last)} if last is not trained else {}
     return {
-        "settings": ARMS[arm],
-        "closed_form": scores_in(by_name["closed form"]),
+        "settings": own,
+        "start": scores_in(by_name["assistant before pre-training"]),
+        "closed_form": scores_in(by_name.get("closed form", {})),
         "scores": scores_in(trained),
         **weighted,
         "across_by_tenth": [round(it, 2) for it in history["scores"]["cross_lingual"]],
@@ -146,11 +172,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, action="append")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--folder", type=Path, default=Path("runs/tiny12"))
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--arms", nargs="+", choices=[*ARMS, *BODIES])
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
-    found = {arm: scores_of(arm, given) for arm in given.arms}
+    arms = given.arms or [*ARMS, *BODIES]
+    found = {arm: scores_of(arm, given) for arm in arms}
     write_json(given.out, {"scale": given.scale, "part": "choose", "arms": found})
     print(json.dumps(found, indent=2))
 

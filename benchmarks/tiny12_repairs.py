@@ -108,7 +108,9 @@ def main() -> None:
         }
         found[name] = {key: round(it, 2) for key, it in scores.items()}
         print(f"{name:34}", found[name], flush=True)
-    write_json(given.out, {"encoder": given.encoder, "part": "choose", "scores": found})
+    write_json(
+        given.out, {"encoder": encoder.fingerprint, "part": "choose", "scores": found}
+    )
     print(json.dumps(found))
 
 

@@ -1,9 +1,9 @@
 """What helps tiny12: arms of its recipe, scored on the halves that settings come from.
 
 All arms but the recipe have 32,000 pieces, and the same pairs, stages and updates but
-for what their name says. Scores are those before the weights by frequency, the recipe's
-also after them. An arm whose folder has its scores is not run again; one that was
-stopped goes on.
+for what their name says. Scores are those before the weights by frequency, and after
+them. An arm whose folder has its scores is not run again; one that was stopped goes on.
+What the result file has of other arms and seeds stays in it.
 
     python benchmarks/tiny12.py --data DATA --data MORE --folder runs/tiny12
 """
@@ -122,12 +122,13 @@ def folder_of(arm: str) -> str:
     return "_".join("".join(it if it.isalnum() else " " for it in arm).split())
 
 
-def scores_of(arm: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Run an arm, unless it is done, and return its scores and minutes."""
-    folder = given.folder / folder_of(arm)
+def scores_of(arm: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
+    """Run an arm with a seed, unless it is done; return its scores and minutes."""
+    folder = given.folder / (folder_of(arm) + (f"_{seed}" if seed else ""))
     own = ARMS.get(arm) or BODIES.get(arm, [])
     if not (folder / "timings.json").is_file():
-        changes = ['evaluate.part="choose"', *own, *given.set]
+        seeded = [f"recipe.seed={seed}"] if seed else []
+        changes = ['evaluate.part="choose"', *own, *seeded, *given.set]
         if arm in BODIES:
             table = given.folder / folder_of("3,000 updates") / "assistant"
             changes.append(f'assistant.source="{table}"')
@@ -173,13 +174,21 @@ def main() -> None:
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--folder", type=Path, default=Path("runs/tiny12"))
     parser.add_argument("--arms", nargs="+", choices=[*ARMS, *BODIES])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
     parser.add_argument("--out", type=Path, default=RESULT)
     given = parser.parse_args()
-    arms = given.arms or [*ARMS, *BODIES]
-    found = {arm: scores_of(arm, given) for arm in arms}
-    write_json(given.out, {"scale": given.scale, "part": "choose", "arms": found})
-    print(json.dumps(found, indent=2))
+    result: dict[str, Any] = {"scale": given.scale, "part": "choose", "seeds": {}}
+    if given.out.is_file():
+        result = read_json(given.out)
+        if result["scale"] != given.scale:
+            parser.error(f"{given.out} is of scale {result['scale']}; move it.")
+    for seed in given.seeds:
+        found = result["seeds"].setdefault(str(seed), {})
+        for arm in given.arms or [*ARMS, *BODIES]:
+            found[arm] = scores_of(arm, seed, given)
+            write_json(given.out, result)
+    print(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

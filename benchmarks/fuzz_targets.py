@@ -5,6 +5,7 @@ import json
 import shutil
 import struct
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -27,14 +28,16 @@ MODULES = [
 ]
 TEXTS = ["The cat, die Katze.", "", "aa ab"]
 ENDS = (0, 1, 2, None)  # exit codes of the command line
+REFUSED = 2
 WRITES = "store", "run", "command"  # targets that change what they read
+FORMATS = "onnx", "litert", "saved_model", "onnx_text", "litert_text"
 # Their reader has bytes alone, or words.
 WITHOUT_PLACE = "portable", "command"
 NAMES = [
     *("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses", "inference", "scored"),
     *("passages", "zip", "tar", "recipe", "wordpiece", "bytepair", "sentencepiece"),
     *("tokenizer", "checkpoint", "encoder", "vectors", "index", "store", "run"),
-    *("artefact", "portable", "saved_model", "command"),
+    *("artefact", "portable", "saved_model", "command", "table", "training"),
 ]
 
 
@@ -68,6 +71,8 @@ def targets() -> dict[str, Read]:
         "portable": _only(_portable),
         "saved_model": _saved_model,
         "command": _command,
+        "table": _table,
+        "training": _training,
     }
 
 
@@ -225,6 +230,51 @@ def _command(folder: Path) -> None:
     except SystemExit as end:
         if end.code not in ENDS or "Traceback" in said.getvalue():
             raise RuntimeError(f"exit code {end.code}: {said.getvalue()}") from end
+        if end.code == REFUSED:
+            raise InputError(said.getvalue()) from end
+
+
+def _table(folder: Path) -> object:
+    import numpy as np
+
+    from keras_msd.data import PairTable
+
+    table = PairTable.open(folder)
+    rows = np.arange(len(table))
+    return [table.padded(side, rows, 8) for side in ("source", "target")], list(
+        table.texts
+    )
+
+
+@cache
+def _half_trained() -> tuple[Any, Any]:
+    """Return a stage of few weights, and what it is trained on."""
+    import keras
+
+    from keras_msd import testing
+    from keras_msd.data import GuideStore, pair_dataset
+    from keras_msd.stages import TeachAssistant
+
+    keras.utils.set_random_seed(0)  # every process has the same training
+    encoder = testing.tiny_encoder(num_layers=1)
+    guides = {"teacher": (GuideStore(encoder, tempfile.mkdtemp()), "source")}
+    batches = pair_dataset(testing.tiny_pairs(), encoder, guides, 4, epochs=2)
+    stage = TeachAssistant(encoder)
+    stage.compile(optimizer="sgd")
+    return stage, batches
+
+
+def _training(folder: Path) -> None:
+    """Take what a training in this folder has come to; no update is made."""
+    import warnings
+
+    from keras_msd.stages import Checkpoint
+
+    stage, batches = _half_trained()
+    checkpoint = Checkpoint(folder)
+    with warnings.catch_warnings():  # the older checkpoint is taken, and it is said
+        warnings.simplefilter("ignore", UserWarning)
+        checkpoint.train(stage, lambda *_, **__: None, batches, callbacks=[checkpoint])
 
 
 COMMANDS = [
@@ -354,10 +404,12 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
 
 def _write_own(root: Path, put: Callable[..., Path]) -> None:
     from keras_msd import build_index
+    from keras_msd.data import Pairs, PairTable
     from keras_msd.export import export
     from keras_msd.export.portable import describe
     from keras_msd.recipes.schema.folders import recipe_folder
-    from keras_msd.testing import tiny_encoder
+    from keras_msd.stages import Checkpoint
+    from keras_msd.testing import tiny_encoder, tiny_pairs
     from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
 
     encoder, rows = tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
@@ -372,12 +424,15 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
         put("recipe", **{"r.toml": (recipe_folder() / f"{name}.toml").read_bytes()})
     options: dict[str, Any] = {"sentences": ["A cat."], "sts": rows}
     options["max_sts_loss"] = 200
-    for number, name in enumerate(("onnx", "litert", "saved_model")):
+    for number, name in enumerate(FORMATS):
         export(encoder, root / "artefact" / str(number), name, **options)
     (root / "saved_model").mkdir()
     shutil.copytree(root / "artefact" / "2" / "1", root / "saved_model" / "0")
     _store(root / "store" / "0")
     _run(root / "run" / "0")
+    PairTable.build(Pairs.from_list(tiny_pairs()), encoder.tokenizer, root / "table/0")
+    stage, batches = _half_trained()
+    stage.fit(batches, callbacks=[Checkpoint(root / "training" / "0", 0)], verbose=0)
     lines = root / "lines.txt"
     lines.write_bytes(b"A house.\nTea?\n")
     build_index(encoder, [lines], root / "index" / "0", model="encoder")

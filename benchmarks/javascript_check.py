@@ -3,7 +3,8 @@
     python benchmarks/javascript_check.py --data DATA --encoder runs/lab/student
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
-JavaScript of export/ and onnxruntime-web: float32, float16 and int8. Needs Node with
+JavaScript of export/ and onnxruntime-web: float32, float16 and int8; then one by one,
+for the milliseconds that a sentence takes (of an idle machine). Needs Node with
 npm, which fetches onnxruntime-web, and Chromium; the example page is opened too. Writes
 benchmarks/results/javascript_check.json. Exit code 1: an id differs from Python's, or a
 vector that is not int8 has a cosine under 0.999 with Keras'.
@@ -41,7 +42,10 @@ import { createEncoder } from "./embed.mjs";
 export async function check(model, texts, ort) {
   const encoder = await createEncoder(model, ort);
   const vectors = (await encoder.encode(texts)).map((one) => Array.from(one));
-  return { ids: encoder.tokenizer.encode(texts), vectors };
+  const start = performance.now();
+  for (const text of texts) await encoder.encode([text]);
+  const ms = (performance.now() - start) / texts.length;
+  return { ids: encoder.tokenizer.encode(texts), vectors, ms };
 }
 """
 NODE = """
@@ -106,12 +110,14 @@ def main() -> int:
             }
             for runtime, answer in found.items():
                 row = compared(encoder, texts, answer)
+                row["bytes"] = (web / "model.onnx").stat().st_size
                 rows.append({"runtime": runtime, "quantize": quantize} | row)
         packages = json.loads((web / "node_modules/.package-lock.json").read_text())
     for row in rows:
         print(
             "{runtime:9} {quantize!s:5} {ids_differ:3} ids differ, cosine "
-            "min {min_cosine:.7f} mean {mean_cosine:.7f}".format(**row)
+            "min {min_cosine:.7f} mean {mean_cosine:.7f}, {ms:.3f} ms a "
+            "sentence".format(**row)
         )
     version = packages["packages"]["node_modules/onnxruntime-web"]["version"]
     result = {
@@ -241,6 +247,7 @@ def compared(
         "ids_differ": sum(ours != theirs for ours, theirs in pairs),
         "min_cosine": round(float(cosine.min()), 7),
         "mean_cosine": round(float(cosine.mean()), 7),
+        "ms": round(answer["ms"], 3),
     }
     return row | {key: answer[key] for key in ("nearest",) if key in answer}
 

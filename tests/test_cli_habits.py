@@ -54,6 +54,13 @@ def test_errors_under_json_are_json(capsys, arguments, message):
     assert message in error
 
 
+def test_a_misused_command_names_its_help(capsys):
+    words = {"keras-msd push": ["push"], "keras-msd": ["run", "--data"]}
+    for command, arguments in words.items():
+        _, out, _ = run(capsys, arguments[0], "--json", *arguments[1:])
+        assert json.loads(out)["error"].endswith(f" See `{command} --help`.")
+
+
 def test_an_exit_code_outlives_json(capsys, monkeypatch):
     failed = [{"recipe": "a", "scale": "b", "folder": "c", "error": "d"}]
     monkeypatch.setattr("keras_msd.recipes.run_all", lambda *_, **__: failed)

@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (InputError, OSError) as error:  # a full disk, a folder without rights
         _fail(str(error), as_json)
     except UsageError as error:
-        _fail(error.format_message(), as_json)
+        command = error.ctx.command_path if error.ctx else "keras-msd"
+        message = error.format_message().rstrip(".")
+        _fail(f"{message}. See `{command} --help`.", as_json)
     except typer.Abort:
         sys.exit(1)
 

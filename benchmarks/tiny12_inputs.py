@@ -1,0 +1,262 @@
+"""Other inputs and losses for tiny12's table: do they help it?
+
+From the start of a run of `tiny12`, its closed form, the same network is trained with
+the recipe's two losses on the same draws of its pairs, but for what an arm's name says:
+
+- `two translations`: half of the English sides give way to another translation of the
+  same line, where there is one;
+- `hashed bigrams`: neighbouring pieces have rows of their own beside the pieces' rows,
+  found by a hash, zero at the start;
+- `prefixes`: both losses also of the first 32, 64, 128 and 256 numbers of a vector, and
+  scores of these prefixes.
+
+Scores are of the halves that settings come from (STSb dev, Tatoeba), rows as trained.
+
+    python benchmarks/tiny12_inputs.py --run RUN --store STORE --data DATA
+
+RUN is a run of the recipe, STORE has the teacher's vectors.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tiny12_repairs import LANGUAGES, STS
+
+from keras_msd import load_encoder, load_teacher
+from keras_msd.arrays import pad_batch, unit_rows
+from keras_msd.data import GuideStore, TextTable
+from keras_msd.evaluate import retrieval_folder, sts_aligned
+from keras_msd.evaluate.similarity import read_sts
+from keras_msd.files import read_json, write_json
+from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
+from keras_msd.losses.base import Float32Loss
+from keras_msd.models import build_model
+from keras_msd.stages import ContrastiveLearning, LossTerm, make_optimizer
+
+RESULT = Path(__file__).parent / "results" / "tiny12_inputs.json"
+START = Path("stages", "start_assistant", "encoder")
+EACH = 60_000  # pairs of a language
+BATCH, STEPS, RATE = 2048, 300, 5e-3
+PREFIXES = 32, 64, 128, 256
+ARMS: dict[str, dict[str, Any]] = {
+    "the recipe's inputs": {},
+    "two translations": {"pivot": 0.5},
+    "8,192 hashed bigrams": {"buckets": 8192},
+    "65,536 hashed bigrams": {"buckets": 65536},
+    "prefixes": {"prefixes": PREFIXES},
+}
+SEEDS = 0, 1, 2
+
+
+class Prefix(Float32Loss):
+    """A loss of the first `dim` numbers of both sides."""
+
+    def __init__(self, loss: Float32Loss, dim: int) -> None:
+        super().__init__(loss.reduction, f"{loss.name}_{dim}")
+        self.loss, self.dim = loss, dim
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return what the loss returns."""
+        return self.loss.call(y_true, [side[:, : self.dim] for side in y_pred])
+
+
+class Pairs:
+    """Drawn pairs of a run: both sides, the English line's number, its vector."""
+
+    def __init__(self, run: Path, store: GuideStore) -> None:
+        texts = TextTable.open(run / "stages" / "pairs" / "texts")
+        parts: dict[str, list[np.ndarray]] = {}
+        for file in texts.files:
+            rows = np.arange(file.start, file.stop)
+            parts.setdefault(file.language, []).append(rows)
+        generator = np.random.default_rng(0)
+        self.source: list[str] = []
+        self.target: list[str] = []
+        languages: list[int] = []
+        for number, own in enumerate(parts.values()):
+            rows = np.concatenate(own)
+            for row in np.sort(
+                generator.choice(rows, min(EACH, len(rows)), replace=False)
+            ):
+                self.source += texts.texts("source", int(row), int(row) + 1)
+                self.target += texts.texts("target", int(row), int(row) + 1)
+                languages.append(number)
+        lines = {text: number for number, text in enumerate(dict.fromkeys(self.source))}
+        self.line = np.array([lines[text] for text in self.source])
+        self.vectors = store.targets(list(lines))
+        self.others = self._others(np.array(languages))
+
+    def _others(self, languages: np.ndarray) -> list[np.ndarray]:
+        """Return for each pair those of its line in another language."""
+        order = np.argsort(self.line, kind="stable")
+        ends = np.flatnonzero(np.diff(self.line[order])) + 1
+        groups = np.split(order, ends)
+        found: list[np.ndarray] = [np.zeros(0, int)] * len(self.line)
+        for rows in groups:
+            for row in rows:
+                found[row] = rows[languages[rows] != languages[row]]
+        return found
+
+
+class Table:
+    """A word table with an `encode`, whose pieces may have bigrams beside them."""
+
+    def __init__(self, start: Any, buckets: int) -> None:
+        self.tokenizer, self.buckets = start.tokenizer, buckets
+        self.pieces, self.longest = (
+            start.config.vocabulary_size,
+            start.config.max_length,
+        )
+        config = dataclasses.replace(
+            start.config, vocabulary_size=self.pieces + buckets
+        )
+        self.model = build_model(config)
+        values = start.weights()
+        word = values["embedding/word"]
+        values["embedding/word"] = np.pad(word, ((0, buckets), (0, 0)))
+        for weight in self.model.weights:
+            weight.assign(values[weight.path])
+
+    def ids(self, texts: list[str]) -> list[np.ndarray]:
+        """Return the rows of each text's pieces, then of its bigrams."""
+        found = []
+        for row in self.tokenizer.encode(texts):
+            ids = np.asarray(row[: self.longest], np.int64)
+            if self.buckets:
+                pairs = (ids[:-1] * 1_000_003 + ids[1:]) * 2_654_435_761 % (1 << 32)
+                ids = np.concatenate([ids, self.pieces + pairs % self.buckets])
+            found.append(ids.astype(np.int32))
+        return found
+
+    def encode(self, texts: list[str], **_: Any) -> np.ndarray:
+        """Return `(n, dim)`, float32, each row of length one."""
+        ids = self.ids(texts)
+        batches = [
+            self.model.predict_on_batch(pad_batch(ids[i : i + 512], 0, 256))
+            for i in range(0, len(ids), 512)
+        ]
+        return unit_rows(np.concatenate(batches))
+
+
+class Shortened:
+    """An encoder of which the first numbers are kept."""
+
+    def __init__(self, encoder: Any, dim: int) -> None:
+        self.encoder, self.dim = encoder, dim
+
+    def encode(self, texts: list[str], **_: Any) -> np.ndarray:
+        """Return `(n, dim)`, each row of length one."""
+        return unit_rows(self.encoder.encode(texts)[:, : self.dim])
+
+
+def batches(
+    pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, pivot: float
+) -> Iterator[Any]:
+    """Yield what `fit` reads; the same draws for every arm of a seed."""
+    generator = np.random.default_rng(seed)
+    for _ in range(STEPS):
+        rows = generator.integers(len(pairs.line), size=BATCH)
+        source = [sides["source"][row] for row in rows]
+        chosen = generator.random(BATCH) < pivot
+        for place in np.flatnonzero(chosen):
+            others = pairs.others[rows[place]]
+            if len(others):
+                source[place] = sides["target"][generator.choice(others)]
+        x: dict[str, np.ndarray] = {}
+        target = [sides["target"][row] for row in rows]
+        for name, ids in (("source", source), ("target", target)):
+            for key, value in pad_batch(ids, 0, 256).items():
+                x[f"{name}_{key}"] = value
+        _, first, inverse = np.unique(
+            pairs.line[rows], return_index=True, return_inverse=True
+        )
+        x["group"] = first[inverse].astype(np.int32)
+        yield x, {"teacher": pairs.vectors[pairs.line[rows]]}
+
+
+def train(pairs: Pairs, start: Any, seed: int, arm: dict[str, Any]) -> Table:
+    """Train an arm with a seed."""
+    keras.utils.set_random_seed(seed)
+    table = Table(start, arm.get("buckets", 0))
+    sides = {"source": table.ids(pairs.source), "target": table.ids(pairs.target)}
+    terms = [LossTerm("others", SimilarityDistribution(), "teacher")]
+    for dim in arm.get("prefixes", ()):
+        own = Prefix(MultilingualContrastive("softmax"), dim)
+        terms.append(LossTerm(f"contrastive_{dim}", own, "teacher", grouped=True))
+        others = Prefix(SimilarityDistribution(), dim)
+        terms.append(LossTerm(f"others_{dim}", others, "teacher"))
+    stage = ContrastiveLearning(
+        table.model, target="softmax", kd_weight=0.0, losses=terms
+    )
+    stage.compile(
+        optimizer=make_optimizer(
+            learning_rate=RATE, steps=STEPS, schedule="cosine", weight_decay=0.0
+        )
+    )
+    whole = tf.TensorSpec((BATCH, None), tf.int32)
+    names = [f"{s}_{p}" for s in sides for p in ("token_ids", "padding_mask")]
+    x = {name: whole for name in names} | {"group": tf.TensorSpec((BATCH,), tf.int32)}
+    y = {"teacher": tf.TensorSpec((BATCH, pairs.vectors.shape[1]), tf.float32)}
+    dataset = tf.data.Dataset.from_generator(
+        lambda: batches(pairs, sides, seed, arm.get("pivot", 0.0)),
+        output_signature=(x, y),
+    )
+    stage.fit(dataset.prefetch(4), steps_per_epoch=STEPS, epochs=1, verbose=0)
+    return table
+
+
+def main() -> None:
+    """Train each arm with each seed, write the scores, print them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--out", type=Path, default=RESULT)
+    given = parser.parse_args()
+    start, teacher = load_encoder(given.run / START), load_teacher("default")
+    pairs = Pairs(given.run, GuideStore(teacher, given.store / teacher.fingerprint))
+    sets = {
+        code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
+    }
+
+    def scores(model: Any) -> dict[str, float]:
+        sts = sts_aligned(model, sets, part="choose")
+        tatoeba = retrieval_folder(model, given.data / "tatoeba", LANGUAGES, "choose")
+        found = {key: sts[key] for key in ("cross_lingual", "monolingual")}
+        found |= {
+            "english": sts["tracks"]["en"],
+            "retrieval": tatoeba[tatoeba["primary"]],
+        }
+        return {key: round(it, 2) for key, it in found.items()}
+
+    result: dict[str, Any] = {"part": "choose", "start": scores(start), "arms": {}}
+    if given.out.is_file():
+        result = read_json(given.out)
+    print("start", result["start"], flush=True)
+    for arm in given.arms:
+        found = result["arms"].setdefault(arm, {})
+        for seed in map(str, given.seeds):
+            if seed in found:
+                continue
+            table = train(pairs, start, int(seed), ARMS[arm])
+            found[seed] = {"scores": scores(table)}
+            if not ARMS[arm] or "prefixes" in ARMS[arm]:
+                found[seed]["prefixes"] = {
+                    str(dim): scores(Shortened(table, dim)) for dim in PREFIXES
+                }
+            print(arm, seed, found[seed], flush=True)
+            write_json(given.out, result)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

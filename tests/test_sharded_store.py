@@ -98,7 +98,7 @@ def test_a_damaged_shard_is_computed_anew(tmp_path):
 def test_a_damaged_count_is_given_again(content, tmp_path):
     expected = ShardedStore(HashGuide(), tmp_path, shards=2).targets(["a", "b", "c"])
     (tmp_path / "shards.json").write_bytes(content)
-    with pytest.raises(InputError, match="shards.json`.*Delete it, and give `shards`"):
+    with pytest.raises(InputError, match="shards.json`.*Delete it; give `shards`"):
         ShardedStore(HashGuide(), tmp_path)
     (tmp_path / "shards.json").unlink()
     store = ShardedStore(guide := HashGuide(), tmp_path, shards=2)

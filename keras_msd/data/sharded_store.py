@@ -15,7 +15,7 @@ from keras_msd.seals import sealed, unsealed
 VERSION = 1
 SHARDS = "shards.json"
 DEFAULT = 16
-COUNT = "Delete it, and give `shards`, the number in the names of the folders beside it."
+COUNT = "Delete it; give `shards`, the number in the names of the folders beside it."
 SLICE = 8192  # sentences that are dealt out at a time
 
 

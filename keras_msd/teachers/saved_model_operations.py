@@ -1,7 +1,7 @@
 """What a SavedModel would do beside computing, found before it is loaded."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ from keras_msd.checks import InputError, explained
 from keras_msd.files import read_bytes
 from keras_msd.limits import GRAPH
 from keras_msd.teachers.saved_model_folder import MODEL
+from keras_msd.teachers.saved_model_tables import called, tables_of_other_files
 
 # Operations of TensorFlow 2.21 that read or write files, use a network, call Python,
-# or hold a graph of their own. A vocabulary is read by others, which only fill a table.
+# or hold a graph of their own. Tables are also filled from files: `saved_model_tables`.
 OUTSIDE = re.compile(
     r".*PyFunc.*"
     r"|(Read|Write)File|MatchingFiles|FileSystem.*|ImmutableConst|RecordInput"
+    r"|FixedUnigramCandidateSampler|GenerateVocabRemapping|Skipgram"
+    r"|CalibrationStatisticsSaver|DumpTensor"
     r"|LoadAndRemapMatrix|.*Reader(V\d)?|Reader.*|.*Dataset.*|.*Snapshot.*"
     r"|(Save|Restore|DTensorRestore).*|MergeV2Checkpoints|DistributedSave"
     r"|(Create|Write|Close|Flush)\w*Summary.*|SummaryWriter|ImportEvent"
@@ -30,6 +33,7 @@ DAMAGED = (
     "`{}` must be a whole SavedModel of TensorFlow 2. Received: {}. Take a whole copy, "
     "or export it again."
 )
+SUSPECT = "TensorFlow writes no such model: do not trust it, or export it again."
 REPAIR = (
     "Load only what you trust; if you do, name them: "
     'load_teacher(folder, allow_operations=["..."]).'
@@ -46,8 +50,9 @@ def check_operations(folder: Path, allowed: Collection[str] = ()) -> None:
         allowed: Names of operations that are let pass.
 
     Raises:
-        InputError: The file is damaged or too large, an asset lies outside the folder,
-            or there is an operation with files, a network or Python.
+        InputError: The file is damaged or too large, an asset lies outside the folder
+            or has parts, or there is an operation with files, a network or Python, or
+            one that fills a table from a file that is no asset.
     """
     if not (folder / MODEL).is_file():
         raise InputError(DAMAGED.format(folder, f"no {MODEL}"))
@@ -60,11 +65,18 @@ def check_operations(folder: Path, allowed: Collection[str] = ()) -> None:
             if Path(asset.filename).is_absolute() or ".." in Path(asset.filename).parts:
                 raise InputError(
                     f"Every asset of `{folder}` must stay in its folder. Received: "
-                    f"{asset.filename!r:.200}. {REPAIR}"
+                    f"{asset.filename!r:.200}. {SUSPECT}"
                 )
-        found.update(node.op for node in _nodes(graph))
-    outside = sorted(name for name in found - set(allowed) if OUTSIDE.fullmatch(name))
-    if outside:
+        assets = (it for it in graph.object_graph_def.nodes if it.HasField("asset"))
+        if any(asset.children for asset in assets):  # which take the path's place
+            raise InputError(
+                f"An asset of `{folder}` must be one file. Received: an object with "
+                f"others inside. {SUSPECT}"
+            )
+        operations = {node.op for node in _nodes(graph)}
+        found.update(name for name in operations if OUTSIDE.fullmatch(name))
+        found.update(tables_of_other_files(graph))
+    if outside := sorted(found.difference(allowed)):
         raise InputError(
             f"A SavedModel must only compute. Received: `{folder}` with operations "
             f"that reach files, a network or Python: {', '.join(outside)}. {REPAIR}"
@@ -86,18 +98,11 @@ def _nodes(graph: Any) -> Iterator[Any]:
         return
     saver = graph.saver_def
     ends = {saver.restore_op_name, saver.save_tensor_name.partition(":")[0]}
-    saving = set(_called(node for node in nodes if node.name in ends))
+    saving = {name for name, _ in called(node for node in nodes if node.name in ends)}
     others = [node for node in nodes if node.name not in ends]
     for function in functions.values():
         others += function.node_def
-    saving -= {*_called(others), *objects.concrete_functions}
+    saving -= {name for name, _ in called(others)} | set(objects.concrete_functions)
     for name, function in functions.items():
         if name not in saving:
             yield from function.node_def
-
-
-def _called(nodes: Iterable[Any]) -> Iterator[str]:
-    """Yield the names of the functions that operations call."""
-    for node in nodes:
-        for value in node.attr.values():
-            yield from (call.name for call in (value.func, *value.list.func))

@@ -21,6 +21,7 @@ from keras_msd.export.onnx.files import seal
 from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved
+from keras_msd.seals import sealed
 from keras_msd.teachers import load_teacher
 from keras_msd.tensors import TensorFiles
 from keras_msd.testing import tiny_encoder
@@ -239,6 +240,24 @@ def test_an_encoder_is_compared_before_it_is_built(changes, match, saved, monkey
 def test_an_encoder_without_settings(record, saved):
     write_json(saved[0] / "encoder.json", record)
     refused(lambda: load_saved(saved[0]), "encoder.json")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [None, 5, ["a"], {"../secret": "0"}, {"/etc/passwd": "0"}, {"a" * 300: "0"}],
+)
+def test_checksums_of_other_files(files, saved, monkeypatch):
+    """Anybody can write a seal: what it is of is looked up in the folder alone."""
+    folder, _, fields = saved
+    (folder.parent / "secret").touch()
+    record = {"format": 1, "config": fields} | ({"files": files} if files else {})
+    write_json(folder / "encoder.json", sealed(record, "encoder.json"))
+
+    def look(*_):
+        raise AssertionError("a file was opened")
+
+    monkeypatch.setattr("keras_msd.seals.cached_checksum", look)
+    refused(lambda: load_saved(folder), "must be as it was written")
 
 
 @pytest.mark.parametrize(

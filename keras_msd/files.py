@@ -200,15 +200,15 @@ def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
     return _parsed(text, f"`{path}`", "TOML", parse, repair)
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path, repair: str = ANEW) -> Any:
     """Read a JSON file; raise `InputError` naming the line if it is not JSON."""
-    return parse_json(read_bytes(path, limits.JSON, ANEW), f"`{path}`")
+    return parse_json(read_bytes(path, limits.JSON, repair), f"`{path}`", repair)
 
 
-def parse_json(content: bytes, where: str) -> Any:
+def parse_json(content: bytes, where: str, repair: str = ANEW) -> Any:
     """Return what JSON says; raise `InputError`, naming the file, if it is none."""
-    limits.JSON.check(len(content), where, ANEW)
-    return _parsed(decoded(content, where), where, "JSON", json.loads, ANEW)
+    limits.JSON.check(len(content), where, repair)
+    return _parsed(decoded(content, where, repair), where, "JSON", json.loads, repair)
 
 
 def read_bytes(path: str | Path, limit: limits.Limit, repair: str) -> bytes:
@@ -218,13 +218,13 @@ def read_bytes(path: str | Path, limit: limits.Limit, repair: str) -> bytes:
     return path.read_bytes()
 
 
-def decoded(content: bytes, where: str) -> str:
+def decoded(content: bytes, where: str, repair: str = "Save it as UTF-8.") -> str:
     """Return text with one kind of line end; raise `InputError` if it is not UTF-8."""
     try:
         return content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{where} is not UTF-8 at byte {error.start}. Save it as UTF-8."
+            f"{where} is not UTF-8 at byte {error.start}. {repair}"
         ) from error
 
 
@@ -258,21 +258,23 @@ def nesting(value: Any) -> int:
     return depth
 
 
-def read_table(path: str | Path, what: str = "file") -> dict[str, Any]:
+def read_table(
+    path: str | Path, what: str = "file", repair: str = ANEW
+) -> dict[str, Any]:
     """Read a JSON file that holds an object.
 
     Args:
         path: The file.
         what: What it is, for the message where it is missing.
+        repair: What to do, for the message where it is damaged.
 
     Raises:
         InputError: It is missing, no JSON, or holds something else.
     """
-    content = read_json(existing_file(path, what))
+    content = read_json(existing_file(path, what), repair)
     if not isinstance(content, dict):
         raise InputError(
-            f"`{path}` must be a table of settings. Received: {content!r:.60}. "
-            "Take a whole copy of it."
+            f"`{path}` must be a table of settings. Received: {content!r:.60}. {repair}"
         )
     return content
 

@@ -1,11 +1,13 @@
 """Rows that cannot be read stop the reading, or are skipped and counted."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data import READERS, Reader, TextTable, read_pairs
+from keras_msd.data.readers.lines import DirtyRows
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.report import write_report
 
@@ -23,10 +25,20 @@ JSONL = (
     b'{"source": "alone"}\n'
     b'{"source": "A dog.", "target": "Ein Hund."}\n'
 )
+CSV = (
+    b"de,en\n"
+    b"Ein Haus.,A house.\n"
+    b"kein Satz\n"
+    b'Eine Katze.,"A cat."\n'
+    b'Ein Satz, zwei,"A, b"\n'
+    b"Ein Hund.,A dog.\n"
+)
 KEPT = ["Ein Haus.", "Eine Katze.", "Ein Hund."]
 
 
-@pytest.fixture(params=[("x.en-de.tsv", TSV), ("x.en-de.jsonl", JSONL)])
+@pytest.fixture(
+    params=[("x.en-de.tsv", TSV), ("x.en-de.jsonl", JSONL), ("x.en-de.csv", CSV)]
+)
 def dirty(request, tmp_path):
     name, content = request.param
     path = tmp_path / name
@@ -39,30 +51,61 @@ def test_two_rows_are_skipped_and_counted(dirty, tmp_path):
     assert [pair.target for pair in table] == KEPT
     (count,) = table.counts
     assert (count["read"], count["dirty"], count["kept"]) == (3, 2, 3)
-    lines = [text.partition(", line ")[2][0] for text in count["dirty_rows"]]
-    assert lines == ["2", "4"]
+    lines = [int(text.partition(", line ")[2][0]) for text in count["dirty_rows"]]
+    head = str(dirty.files[0].paths[0]).endswith("csv")
+    assert lines == [2 + head, 4 + head]
     again = TextTable.build(dirty, tmp_path / "table", dirty_rows=2)
     assert again.counts == table.counts
 
 
 def test_one_row_too_many_stops(dirty, tmp_path):
-    with pytest.raises(InputError, match="line 4: .* 1 such rows were skipped before"):
+    with pytest.raises(InputError, match="line [45]: .* 1 such rows were skipped b"):
         TextTable.build(dirty, tmp_path / "table", dirty_rows=1)
-    with pytest.raises(InputError, match="line 2: (?!.*skipped before)"):
+    with pytest.raises(InputError, match="line [23]: (?!.*skipped before)"):
         TextTable.build(dirty, tmp_path / "table")
     assert not (tmp_path / "table").exists()
-    with pytest.raises(InputError, match="line 2: "):
+    with pytest.raises(InputError, match="line [23]: "):
         list(dirty)
     with pytest.raises(InputError, match="`dirty_rows` must be at least 1"):
         TextTable.build(dirty, tmp_path / "table", dirty_rows=0)
 
 
-def test_only_the_first_rows_are_told(tmp_path):
+def test_each_kind_of_fault_is_told_the_frequent_ones_first(tmp_path):
+    """The first rows alone would hide all but one kind."""
     path = tmp_path / "x.en-de.tsv"
-    path.write_bytes(b"bad\n" * 9 + TSV)
-    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=11)
-    assert table.counts[0]["dirty"] == 11
-    assert len(table.counts[0]["dirty_rows"]) == 5
+    path.write_bytes(b"\xff\n" + b"bad\n" * 9 + TSV)
+    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=12)
+    assert table.counts[0]["dirty"] == 12
+    told = [text.partition(", line ")[2] for text in table.counts[0]["dirty_rows"]]
+    rules = ["2: a line must", "1: text must be", "3: a line", "14: text", "4: a line"]
+    assert len(told) == len(rules)
+    assert all(text.startswith(rule) for text, rule in zip(told, rules, strict=True))
+
+
+def test_faults_without_a_common_rule_take_little_memory():
+    dirty = DirtyRows(10_000)
+    for number in range(9999):
+        dirty.skip(InputError(f"{number} is wrong"))
+    assert dirty.count == 9999 and dirty.worst() == [f"{n} is wrong" for n in range(5)]
+    assert len(dirty._messages) == 50
+
+
+@pytest.mark.parametrize(
+    "row", [b'"Ein Hund\nA cat.,Katze"\n', b"Nein \xff.,No.\n", b'a,"b" c\n', b'"a,b\n']
+)
+def test_an_open_quote_stops(row, tmp_path):
+    """What a CSV row of several lines took in may be rows that nobody counts."""
+    path = tmp_path / "x.en-de.csv"
+    path.write_bytes(CSV + row)
+    with pytest.raises(InputError, match=r"x.en-de.csv`, line [78]: (?!.*skipped)"):
+        TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=99)
+
+
+@pytest.mark.parametrize("name", [name for name, it in READERS.items() if not it.skips])
+def test_the_other_formats_always_stop(name):
+    page = (Path(__file__).parents[1] / "docs/own_data.md").read_text()
+    [row] = [it for it in page.splitlines() if name in it.lower() and "| none |" in it]
+    assert row.startswith("| ")
 
 
 def test_sides_of_moses_never_shift(tmp_path):

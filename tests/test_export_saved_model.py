@@ -1,4 +1,7 @@
 import shutil
+import subprocess
+import sys
+import textwrap
 
 import keras
 import numpy as np
@@ -63,20 +66,60 @@ def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
     assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
 
 
-@pytest.mark.parametrize("quantize", [None, "int4"])
-def test_equal_encoders_give_equal_files(encoder, tmp_path, quantize):
-    one, other = tmp_path / "one", tmp_path / "other"
-    saved_model.write(encoder, one, quantize)
-    copy = tiny_encoder(
-        encoder.tokenizer, bottleneck_dim=4, repeats=3, num_layers=2, word_branch=True
-    )
-    copy.model.set_weights(encoder.model.get_weights())
-    copy.encode(TEXTS)  # what a process counts has gone on
-    saved_model.write(copy, other, quantize)
-    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    assert len(files) == 4  # the graph, its variables and their index, warm-up
-    for name in files:
-        assert (one / name).read_bytes() == (other / name).read_bytes()
+def in_a_process(script, *words):
+    """Run Python code that finds `words` in `sys.argv[1:]`; return what it prints."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, words)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+EQUAL = """
+import sys
+from pathlib import Path
+import keras_msd as msd
+from keras_msd.export.saved_model import exporter
+
+source, out = map(Path, sys.argv[1:])
+encoder = msd.load_encoder(source)
+exporter.write(encoder, out / "None")
+encoder.encode(["A cat."])  # what a process counts goes on
+exporter.write(encoder, out / "int4", "int4")
+"""
+
+
+def test_equal_encoders_give_equal_files(encoder, tmp_path):
+    """In other processes, too, where names, hashes and counts begin anew."""
+    encoder.save(tmp_path / "encoder")
+    in_a_process(EQUAL, tmp_path / "encoder", tmp_path / "there")
+    for quantize in (None, "int4"):
+        there, here = tmp_path / "there" / str(quantize), tmp_path / str(quantize)
+        saved_model.write(encoder, here, quantize)
+        files = sorted(it.relative_to(here) for it in here.rglob("*") if it.is_file())
+        assert len(files) == 4  # the graph, its variables and their index, warm-up
+        for name in files:
+            assert (here / name).read_bytes() == (there / name).read_bytes(), name
+
+
+FULL = """
+import resource, sys
+import keras_msd as msd
+
+encoder, rows = msd.testing.tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]
+for limit in map(int, sys.argv[2:]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        msd.export.export(encoder, sys.argv[1], sentences=["A cat."], sts=rows)
+    except msd.InputError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_names_the_folder_and_the_repair(tmp_path):
+    """Whatever TensorFlow raises where a file may get no larger."""
+    lines = in_a_process(FULL, tmp_path / "artefact", 1000, 30_000).splitlines()
+    for said, file in zip(lines, ["/variables/", "/saved_model.pb"], strict=True):
+        assert said.startswith(f"`{tmp_path / 'artefact'}` could not be written")
+        assert file in said and "Free space on its disk" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ids_are_a_second_way_in(encoder, artefact):

@@ -24,6 +24,7 @@ from keras_msd.export import read_card
 from keras_msd.files import write_json
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe
+from keras_msd.seals import sealed
 from keras_msd.teachers import load_teacher
 
 MIB = 1 << 20
@@ -72,16 +73,17 @@ def saved(tmp_path, monkeypatch):
 def test_no_layer_is_made_that_a_file_names(name, place, saved):
     record = json.loads((saved / "encoder.json").read_text())
     fields = record["config"]
-    record["config"] = {
-        "config": LAYERS[name],
-        "field": fields | {"layers": [LAYERS[name]]},
-        "value": fields | {"activation": LAYERS[name]},
-        "beside": fields,
+    made, match = {
+        "config": (LAYERS[name], "Unknown key `class_name`"),
+        "field": (fields | {"layers": [LAYERS[name]]}, "Unknown key `layers`"),
+        "value": (fields | {"activation": LAYERS[name]}, "`activation`"),
+        "beside": (fields, "must have the keys .* Received: 'class_name'"),
     }[place]
+    record["config"] = made
     if place == "beside":
-        record |= LAYERS[name]
-    write_json(saved / "encoder.json", record)
-    with pytest.raises(InputError, match="encoder.json"):
+        record = LAYERS[name] | record
+    write_json(saved / "encoder.json", sealed(record, "encoder.json"))
+    with pytest.raises(InputError, match=f"encoder.json.*{match}"):
         msd.load_encoder(saved)
     assert {it.name for it in Path().iterdir()} == {"e"}
 
@@ -104,10 +106,18 @@ def test_models_with_code_are_not_read(ending, tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     write_json(tmp_path / "folder" / "config.json", BERT)
     (tmp_path / "folder" / path.name).write_bytes(path.read_bytes())
-    for source in (path, tmp_path / "folder"):
-        for load in (msd.load_encoder, load_teacher):
-            with pytest.raises(InputError, match="model|folder"):
-                load(source)
+    found = tmp_path / "folder"
+    lacks = f"`{found}` has no `model.safetensors`"
+    if ending == ".h5":
+        lacks = "safetensors only. Received: .*model.h5`, a format that can run code"
+    for load, source, match in (
+        (msd.load_encoder, path, f"`{path}` has no card.json"),
+        (load_teacher, path, f"A teacher must be .* Received: '{path}'"),
+        (msd.load_encoder, found, lacks),
+        (load_teacher, found, lacks),
+    ):
+        with pytest.raises(InputError, match=match):
+            load(source)
     assert not ran.exists()
 
 

@@ -19,8 +19,11 @@ from keras_msd.export.onnx.exporter import load_ids
 from keras_msd.export.onnx.external import check_self_contained
 from keras_msd.export.onnx.files import seal
 from keras_msd.files import read_json, write_json
+from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved
+from keras_msd.seals import sealed
 from keras_msd.teachers import load_teacher
+from keras_msd.tensors import TensorFiles
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -115,6 +118,51 @@ def test_pieces_that_are_not_utf8(tokenizer):
     refused(lambda: SentencePieceTokenizer(model), "SentencePiece")
 
 
+def sparse(path, size):
+    """A file of zeros that takes no room on most disks."""
+    with open(path, "wb") as handle:
+        handle.truncate(size)
+
+
+def unread(monkeypatch, path):
+    """Only what its entry in the folder says may be asked of `path`."""
+
+    def refuse(read):
+        def wrapped(self, *words, **named):
+            assert Path(self) != path, "it was read"
+            return read(self, *words, **named)
+
+        return wrapped
+
+    for name in ("open", "read_bytes", "read_text"):
+        monkeypatch.setattr(Path, name, refuse(getattr(Path, name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("tokenizer.json", "bytes of a (vocabulary|JSON file)"),
+        ("vocab.txt", "bytes of a vocabulary"),
+        ("sentencepiece.bpe.model", "bytes of a vocabulary"),
+        ("vocab.json", "bytes of a JSON file"),
+    ],
+)
+def test_a_vocabulary_over_the_limit(name, match, tmp_path, monkeypatch):
+    (tmp_path / "merges.txt").touch()
+    sparse(tmp_path / name, VOCABULARY.most + 1)
+    unread(monkeypatch, tmp_path / name)
+    said = f"{name}`: {match} may be at most 33,554,432. Received: 33,554,433. [A-Z]"
+    refused(lambda: read_checkpoint_tokenizer(tmp_path), said)
+
+
+def test_a_tokenizer_of_ours_over_the_limit(tokenizer, tmp_path, monkeypatch):
+    tokenizer.save(tmp_path)
+    [path] = [it for it in tmp_path.iterdir() if it.name != "tokenizer_config.json"]
+    sparse(path, VOCABULARY.most + 1)
+    unread(monkeypatch, path)
+    refused(lambda: load_tokenizer(tmp_path), f"{path.name}`: bytes of a vocabulary")
+
+
 def header(path, tensors, length=None):
     text = json.dumps(tensors).encode()
     size = max((t["data_offsets"][1] for t in tensors.values()), default=0)
@@ -195,6 +243,24 @@ def test_an_encoder_without_settings(record, saved):
 
 
 @pytest.mark.parametrize(
+    "files",
+    [None, 5, ["a"], {"../secret": "0"}, {"/etc/passwd": "0"}, {"a" * 300: "0"}],
+)
+def test_checksums_of_other_files(files, saved, monkeypatch):
+    """Anybody can write a seal: what it is of is looked up in the folder alone."""
+    folder, _, fields = saved
+    (folder.parent / "secret").touch()
+    record = {"format": 1, "config": fields} | ({"files": files} if files else {})
+    write_json(folder / "encoder.json", sealed(record, "encoder.json"))
+
+    def look(*_):
+        raise AssertionError("a file was opened")
+
+    monkeypatch.setattr("keras_msd.seals.cached_checksum", look)
+    refused(lambda: load_saved(folder), "must be as it was written")
+
+
+@pytest.mark.parametrize(
     ("changed", "match"),
     [
         (lambda a: np.full_like(a, np.nan), "finite"),
@@ -222,8 +288,12 @@ def test_weights_in_eight_bits(saved):
     refused(lambda: load_saved(folder), "F8_E4M3")
 
 
-def test_unknown_weights_are_not_read(saved):
+def test_unknown_weights_are_not_read(saved, monkeypatch):
+    def read(*_):
+        raise AssertionError("a tensor was read before all were known")
+
     folder, weights, _ = saved
+    monkeypatch.setattr(TensorFiles, "read", read)
     weights["other"] = np.zeros(1)
     save_file(weights, folder / "weights.safetensors")
     refused(lambda: load_saved(folder), "other")
@@ -297,6 +367,15 @@ def archive(path, data, compression=zipfile.ZIP_DEFLATED):
 )
 def test_arrays_larger_than_their_file(data, tmp_path):
     refused(lambda: load_teacher(archive(tmp_path / "v.npz", data)), "v.npz")
+
+
+def test_vectors_that_unpack_to_much_more(tmp_path, monkeypatch):
+    def load(*_, **__):
+        raise AssertionError("it was read")
+
+    path = npz(tmp_path / "v.npz", np.zeros((1 << 20, 4)))
+    monkeypatch.setattr(np, "load", load)
+    refused(lambda: load_teacher(path), "v.npz`: times that .* may be at most 200")
 
 
 def test_damaged_compression(tmp_path):

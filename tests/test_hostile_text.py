@@ -6,10 +6,12 @@ import io
 import json
 import lzma
 import resource
+import signal
 import sqlite3
 import tarfile
 import tracemalloc
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,22 @@ def small(read, match, most=64 * MIB):
         assert tracemalloc.get_traced_memory()[1] < most
     finally:
         tracemalloc.stop()
+
+
+@contextmanager
+def at_most(seconds):
+    """End what takes more of the processor's time, the middle of a pattern too."""
+
+    def stop(*_):
+        raise AssertionError(f"it takes more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def made(tmp_path, name, data):
@@ -145,9 +163,6 @@ GOOD = b"nplurals=2; plural=(n != 1);"
         (PO % (b"utf-8", b"plural=0-1;") + PLURALS, "Plural-Forms"),
         (PO % (b"utf-8", b"plural=n/0;") + PLURALS, "Plural-Forms"),
         (b"\n" * 60_000, "no translated entry"),
-        (b"msgid" + b" " * 78_000 + b"x", "line 1: a line must be"),
-        (b'msgid "a"' + b" " * 78_000 + b"x", "line 1: a line must be"),
-        (b'msgid ""\n' + b"\n" * 60_000 + b"x", "line 60002: a line must be"),
         (b'msgid ""\nmsgstr ""\n' + b'"abcdefghij"\n' * 110_000, "1048576"),
         (b'msgid "a"\nmsgstr "b"\n\n' * 66_000, "entries of.*65,536"),
     ],
@@ -155,6 +170,21 @@ GOOD = b"nplurals=2; plural=(n != 1);"
 def test_po(data, match, tmp_path):
     path = made(tmp_path, "x.en-de.po", data)
     assert refused(lambda: list(read_pairs(path)), match).startswith(f"`{path}`")
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b"msgid" + b" " * 78_000 + b"x", "line 1: a line must be"),
+        (b'msgid "a"' + b" " * 78_000 + b"x", "line 1: a line must be"),
+        (b'msgid ""\n' + b"\n" * 65_000 + b"x", "line 65002: a line must be"),
+    ],
+)
+def test_po_takes_no_square_of_its_size(data, match, tmp_path):
+    """They take milliseconds; patterns that tried each way took 5 to 90 seconds."""
+    path = made(tmp_path, "x.en-de.po", data)
+    with at_most(2):
+        refused(lambda: list(read_pairs(path)), match)
 
 
 def test_a_compiled_catalogue_of_one_text_many_times(tmp_path):
@@ -190,6 +220,29 @@ def test_a_header_of_a_gigabyte(kind, tmp_path):
         data += packer.compress(bytes(1 << 20))
     path = made(tmp_path, "x.tar.bz2", data + packer.flush())
     small(lambda: list(tar_lines(path)), "header.*65,536", 32 * MIB)
+
+
+def test_archives_that_unpack_to_much_more(tmp_path, monkeypatch):
+    """What the headers say is enough: no member is read."""
+    monkeypatch.setattr(limits, "TIMES", limits.TIMES._replace(most=3))
+    data = bytes(4 * MIB)
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", data)
+
+    def open_archive(path):
+        with open_zip(path):
+            raise AssertionError("it was opened")
+
+    match = "may unpack to 1,048,576 bytes. Received: 4,194,304"
+    small(lambda: open_archive(path), match, MIB)
+    path = made(tmp_path, "x.tar.bz2", bz2.compress(tar(("a", data))))
+    small(lambda: list(tar_lines(path)), match, MIB)
+    monkeypatch.setattr(limits, "UNPACKED", limits.UNPACKED._replace(most=MIB // 2))
+    small(lambda: list(tar_lines(path)), "may unpack to 524,288 bytes", MIB)
+    monkeypatch.setattr(limits, "MEMBERS", limits.MEMBERS._replace(most=2))
+    path = made(tmp_path, "y.tar.bz2", bz2.compress(tar(*[("a", b"x")] * 3)))
+    small(lambda: list(tar_lines(path)), "files of an archive .* 2. Received: 3", MIB)
 
 
 def test_archives_of_kinds_that_break(tmp_path):

@@ -94,6 +94,18 @@ def test_a_damaged_shard_is_computed_anew(tmp_path):
     np.testing.assert_array_equal(store.vectors(rows), expected)
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"shards": 3}', bytes(20)])
+def test_a_damaged_count_is_given_again(content, tmp_path):
+    expected = ShardedStore(HashGuide(), tmp_path, shards=2).targets(["a", "b", "c"])
+    (tmp_path / "shards.json").write_bytes(content)
+    with pytest.raises(InputError, match="shards.json`.*Delete it; give `shards`"):
+        ShardedStore(HashGuide(), tmp_path)
+    (tmp_path / "shards.json").unlink()
+    store = ShardedStore(guide := HashGuide(), tmp_path, shards=2)
+    np.testing.assert_array_equal(store.targets(["a", "b", "c"]), expected)
+    assert not guide.asked
+
+
 def test_what_a_folder_must_be(tmp_path):
     ShardedStore(HashGuide(), tmp_path / "a", shards=2)
     with pytest.raises(InputError, match=r"shards=3.*has 2"):

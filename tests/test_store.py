@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from tiny_data import HashGuide, sentences
 
 import keras_msd.data.store as store_module
+from keras_msd import limits
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
 
@@ -194,13 +196,24 @@ def test_a_lost_vector_is_not_given_away(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["[]", "null", '{"version": 1}', '{"version": 1, "id": 3}']
+    "content",
+    [b"", bytes(90), b'{"dim": 4, "finge', b"\xff", b"[]", b"null", b"[" * 9999]
+    + [b'{"version": 1}', b'{"version": 1, "id": 3}', b" " * (limits.JSON.most + 1)],
+    ids=range(10),
 )
 def test_a_store_without_its_name(tmp_path, content):
-    GuideStore(HashGuide(), tmp_path).targets(["a"])
-    (tmp_path / "store.json").write_text(content)
-    with pytest.raises(InputError, match="store.json.*"):
-        GuideStore(HashGuide(), tmp_path)
+    """Nobody has a copy of it: what repairs it is to compute the vectors anew."""
+    guide, repair = HashGuide(), "Delete the folder: its vectors are computed again"
+    GuideStore(guide, tmp_path).targets(["a"])
+    (tmp_path / "store.json").write_bytes(content)
+    with pytest.raises(InputError, match=f"(?s)store.json`.*{repair}") as caught:
+        GuideStore(guide, tmp_path)
+    assert "copy" not in str(caught.value)
+    shutil.rmtree(tmp_path)
+    assert GuideStore(guide, tmp_path).targets(["a"]).shape == (1, 4)
+
+
+def test_a_store_with_another_name(tmp_path):
     meta = tmp_path / "other"
     store = GuideStore(HashGuide(), meta)
     text = (meta / "store.json").read_text()
@@ -260,26 +273,28 @@ def test_a_full_disk_keeps_what_was_computed(tmp_path):
     import resource, sys
     sys.path.insert(0, {tests!r})
     from tiny_data import HashGuide, sentences
+    from keras_msd.checks import InputError
     from keras_msd.data import GuideStore
-    store = GuideStore(HashGuide(), {folder!r})
+    store = GuideStore(HashGuide({dim}), {folder!r})
     store.build(sentences(100))
     size = {size}
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     try:
         store.build(sentences(9000, seed=2))
-    except OSError as error:
-        print(type(error).__name__, error)
+    except (InputError, OSError) as error:
+        print(error)
     """
-    for size in (16 * 101, 33_000, 200_000):  # of vectors, of the index, of the keys
+    cases = (1616, 4, "vectors.f32"), (99_000, 2, "keys.b16")
+    for size, dim, name in (*cases, (200_000, 4, "index.sqlite")):
         folder = tmp_path / str(size)
         script_of = script.format(
-            tests=os.path.dirname(__file__), folder=str(folder), size=size
+            tests=os.path.dirname(__file__), folder=str(folder), size=size, dim=dim
         )
         said = subprocess.check_output(
             [sys.executable, "-c", textwrap.dedent(script_of)]
         )
-        assert b"rror" in said
-        guide = HashGuide()
+        assert f"`{folder / name}`".encode() in said and b"Free space" in said
+        guide = HashGuide(dim)
         store = GuideStore(guide, folder)
         store.targets(sentences(100))
         assert guide.asked == [] and len(store) >= 100

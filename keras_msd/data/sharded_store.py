@@ -15,6 +15,7 @@ from keras_msd.seals import sealed, unsealed
 VERSION = 1
 SHARDS = "shards.json"
 DEFAULT = 16
+COUNT = "Delete it; give `shards`, the number in the names of the folders beside it."
 SLICE = 8192  # sentences that are dealt out at a time
 
 
@@ -148,11 +149,10 @@ def _count(folder: Path, shards: int | None) -> int:
     path = folder / SHARDS
     if not path.exists():
         write_json(path, shards_meta(shards or DEFAULT))
-    meta = unsealed(read_table(path), SHARDS)
+    meta = unsealed(read_table(path, repair=COUNT), SHARDS)
     if meta is None:
         raise InputError(
-            f"`{path}` must be as it was written. Received: changes. Delete it, and "
-            "give `shards`, the number in the names of the folders beside it."
+            f"`{path}` must be as it was written. Received: changes. {COUNT}"
         )
     if shards not in (None, meta["shards"]):
         raise InputError(

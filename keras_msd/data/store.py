@@ -28,7 +28,7 @@ from keras_msd.data.store_index import (
     index_places,
     open_index,
 )
-from keras_msd.files import read_table, remove, text_hash, write_json
+from keras_msd.files import read_table, remove, room_for, text_hash, write_json
 from keras_msd.progress import track
 from keras_msd.seals import sealed, unsealed
 
@@ -36,6 +36,7 @@ VERSION = 1
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
 KEY_BYTES = 16
 RECORD = struct.Struct("<QII")  # of a block: its end, its checksum, the record's own
+LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
 
@@ -100,12 +101,12 @@ class GuideStore:
             if not (self.folder / META).exists():
                 meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                 write_json(self.folder / META, meta)
-        meta = read_table(self.folder / META)
+        meta = read_table(self.folder / META, repair=LOST)
         whole = "seal" not in meta or unsealed(meta, VECTORS)  # once there was none
         if not whole or not isinstance(meta.get("id"), str):
             raise InputError(
                 f"`{self.folder / META}` must be as it was written. Received: "
-                f"{meta!r:.200}. Delete the folder: its vectors are computed again."
+                f"{meta!r:.200}. {LOST}"
             )
         for name, value in mine.items():
             if meta.get(name) != value:
@@ -230,7 +231,8 @@ class GuideStore:
 
     def _write(self, name: str, parts: dict[int, bytes], cut: bool = False) -> None:
         """Write rows of a file at their places, or all behind a place."""
-        with open(self.folder / name, "r+b") as handle:
+        path = self.folder / name
+        with room_for(path), open(path, "r+b") as handle:
             if cut:
                 handle.truncate(min(parts))
             for place, data in parts.items():
@@ -257,7 +259,8 @@ class GuideStore:
             float32 `(n, dim)`.
 
         Raises:
-            InputError: The guide gives another width, or a number that is not finite.
+            InputError: The guide gives another width, or a number that is not finite;
+                or the disk is full. What was computed before stays.
         """
         return self.vectors(self.rows(sentences))
 
@@ -372,7 +375,7 @@ class GuideStore:
             progress: Show a bar when it takes longer than a second.
 
         Raises:
-            InputError: As `targets`. What was computed before stays.
+            InputError: As `targets`.
         """
         size = self.chunk_size
         slices = checked_slices(sentences, size)

@@ -39,8 +39,8 @@ def open_index(folder: Path) -> Iterator[sqlite3.Connection]:
             message = f"`{path}` is damaged: {error}. Run again: it is made again."
             raise BrokenIndexError(message) from error
         raise OSError(
-            f"`{path}` could not be read or written: {error}. Is the disk full? What "
-            "was computed before stays."
+            f"`{path}` could not be read or written: {error}. Free space on its disk "
+            "if it is full; what was computed before stays."
         ) from error
 
 

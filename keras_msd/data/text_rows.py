@@ -103,7 +103,7 @@ def passed_rows(
         count["passed"] += len(rows)
         yield rows
     if dirty.count:
-        count |= {"dirty": dirty.count, "dirty_rows": dirty.first}
+        count |= {"dirty": dirty.count, "dirty_rows": dirty.worst()}
 
 
 def _filtered(

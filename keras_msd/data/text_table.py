@@ -55,7 +55,8 @@ class TextTable:
         counts: For each file and language read (with the `source_language` where that
             is not English), the pairs `read`, `kept`, and dropped as `empty`, `short`,
             `long`, `ratio`, `duplicate` or over a `limit`; where some were skipped, how
-            many rows are `dirty`, and `dirty_rows`, messages about the first ones.
+            many rows are `dirty`, and `dirty_rows`, messages about some of them: each
+            kind of fault comes before a second row of any, frequent ones first.
         key: Hash of everything the content depends on.
 
     Example:
@@ -136,8 +137,8 @@ class TextTable:
                 fill goes to the larger ones) and drawn at random inside each.
             temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
             seed: Chooses the pairs under `limit_per_language`.
-            dirty_rows: Rows of a TSV or JSON Lines file that cannot be read and are
-                skipped and counted; one more is an error. By default none are.
+            dirty_rows: Rows of a TSV, JSON Lines or CSV file that cannot be read and
+                are skipped and counted; one more is an error. By default none are.
 
         Raises:
             InputError: A file cannot be read, nothing is left after the filters, or

@@ -19,6 +19,7 @@ from keras_msd.tokenizers.kinds import load_tokenizer
 
 # By what `quantize` is. A library that knows no int8 refuses the second.
 FORMATS = {None: 1, "int8": 2}
+KEYS = {"config", "files", "format", "quantize", "seal"}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 OTHER = "Take weights and settings from the same encoder."
 
@@ -94,6 +95,11 @@ def read_folder(
             f"Received: format {number!r:.20}, quantize {quantize!r:.20}. Save the "
             "encoder anew, or install the library that wrote it."
         )
+    if unknown := sorted(record.keys() - KEYS):
+        raise InputError(
+            f"`{origin}` must have the keys {', '.join(sorted(KEYS))} alone. Received: "
+            f"{unknown[0]!r:.60}. Remove it, or save the encoder anew."
+        )
     fields = record.get("config")
     if not isinstance(fields, dict):
         raise InputError(
@@ -138,13 +144,16 @@ def _check_seal(folder: Path, record: dict[str, Any]) -> None:
     """Raise `InputError` if a file changed since it was saved, whatever it says now."""
     if "seal" not in record:  # older encoders have none
         return
-    if unsealed(record, CONFIG) is None:
+    files = record.get("files")
+    if unsealed(record, CONFIG) is None or not isinstance(files, dict):
         raise InputError(
             f"`{folder / CONFIG}` must be as it was written. Received: a changed file. "
             "Copy it anew; or, if you changed it yourself, take `seal` and `files` out."
         )
-    if lost := damaged(folder, record["files"]):
+    # Names come from the file: they are found here, never looked up elsewhere.
+    here = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    if lost := sorted(files.keys() - here) or damaged(folder, files):
         raise InputError(
-            f"`{folder / lost[0]}` must be as it was written. Received: a file that is "
-            "gone or changed. Copy the folder anew, or save it anew."
+            f"`{lost[0]:.200}` in `{folder}` must be as it was written. Received: a "
+            "file that is gone or changed. Copy the folder anew, or save it anew."
         )

@@ -203,11 +203,12 @@ def _dirty_rows(run: RunFiles) -> Iterator[Block]:
     body = []
     for count in run.counts:
         if dirty := count.get("dirty"):
-            first = "".join(f"<li>{escape(it)}</li>" for it in count["dirty_rows"])
+            worst = "".join(f"<li>{escape(it)}</li>" for it in count["dirty_rows"])
             rows = f"{dirty:,} of {count['read'] + dirty:,}"
-            body.append([count["name"], rows, Html(f"<ol>{first}</ol>")])
+            body.append([count["name"], rows, Html(f"<ol>{worst}</ol>")])
     if body:
-        yield Table(["file", "rows", "what was wrong with the first"], body, words=True)
+        heads = ["file", "rows", "each kind of fault, the most frequent first"]
+        yield Table(heads, body, words=True)
 
 
 def _timings(run: RunFiles) -> Iterator[Block]:

@@ -156,7 +156,11 @@ def _in_two_steps(before: list[Call], after: list[Call]) -> Apply | None:
 
 
 def _from_ids(calls: list[Call], model: Any) -> Apply | None:
-    if not (hasattr(model, "vocab_file") and hasattr(model, "do_lower_case")):
+    vocabulary = getattr(model, "vocab_file", None)
+    # Anything else that has a path could name any file.
+    if not isinstance(vocabulary, tf.saved_model.Asset):
+        return None
+    if not hasattr(model, "do_lower_case"):
         return None
     for call in filter(_gives_vectors, calls):
         specs = call.inputs
@@ -168,7 +172,7 @@ def _from_ids(calls: list[Call], model: Any) -> Apply | None:
             and all(_is_tensor(spec, 2, tf.int32, tf.int64) for spec in specs)
         ):
             tokenizer = WordPieceTokenizer.from_vocabulary(
-                Path(os.fsdecode(model.vocab_file.asset_path.numpy())),
+                Path(os.fsdecode(vocabulary.asset_path.numpy())),
                 lowercase=bool(model.do_lower_case.numpy()),
             )
             return partial(_tokenized, tokenizer, call, specs[0])

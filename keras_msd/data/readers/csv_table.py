@@ -5,13 +5,15 @@ from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import csv_rows, read_lines
+from keras_msd.data.readers.lines import DirtyRows, csv_rows, read_lines
 from keras_msd.data.readers.records import language_of, pair_of
 
 SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
 
 
-def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+def read(
+    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every row.
 
     The columns are called `source` and `target`, or by the codes of their languages;
@@ -21,20 +23,26 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         path: A `.csv` or `.csv.gz` file.
         language: Code of the translations' language.
         source: Code of the other language.
+        dirty: Which rows with more or fewer fields may be skipped; by default none.
 
     Raises:
         InputError: There is no row, a column is not there, a row has more or fewer
             fields than the first, or the file cannot be read.
     """
-    rows = _rows(path)
+    rows, dirty = _rows(path), dirty or DirtyRows(0)
     _, names = next(rows)
     for where, fields in rows:
         if len(fields) != len(names):
-            raise InputError(
+            error = InputError(
                 f"{where}: a row must have {len(names)} fields, as the first. "
                 f"Received: {len(fields)}, {fields!r:.80}. Put quotes around texts "
                 "that hold the separator."
             )
+            # A quote that nobody closed takes in rows behind: they would go unseen.
+            if any("\n" in field for field in fields):
+                raise error
+            dirty.skip(error)
+            continue
         row = dict(zip(names, fields, strict=True))
         yield pair_of(row, language, source, where)
 

@@ -4,9 +4,11 @@ import csv
 import gzip
 import re
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -16,7 +18,8 @@ from keras_msd.limits import LINE
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
-SHOWN = 5  # of the dirty rows of a file
+SHOWN, KINDS = 5, 50  # of the dirty rows of a file, of the faults that are told apart
+PLACE = re.compile(r"\b(?:line|row) \d+")
 
 
 @contextmanager
@@ -56,11 +59,12 @@ class DirtyRows:
 
     Attributes:
         count: Rows that were skipped.
-        first: What was wrong with the first few of them.
     """
 
     def __init__(self, most: int) -> None:
-        self.most, self.count, self.first = most, 0, list[str]()
+        self.most, self.count = most, 0
+        self._times = Counter[str]()
+        self._messages = defaultdict[str, list[str]](list)
 
     def skip(self, error: InputError) -> None:
         """Count a row; raise its error if that is one too many."""
@@ -68,8 +72,22 @@ class DirtyRows:
             before = f" {self.most} such rows were skipped before."
             raise InputError(f"{error}{before if self.most else ''}") from error
         self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(str(error))
+        # The rule that a row breaks is the same in each message, but for its place.
+        kind = PLACE.sub("", str(error).partition(" Received: ")[0])
+        if kind not in self._times and len(self._times) == KINDS:
+            return
+        self._times[kind] += 1
+        if len(self._messages[kind]) < SHOWN:
+            self._messages[kind].append(str(error))
+
+    def worst(self) -> list[str]:
+        """Return what was wrong with a few rows.
+
+        One row of each kind of fault comes first, of the most frequent kind before all
+        others, then a second one of each, and so on.
+        """
+        kinds = (self._messages[kind] for kind, _ in self._times.most_common())
+        return [it for row in zip_longest(*kinds) for it in row if it][:SHOWN]
 
 
 def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,142 @@
+"""Benchmarks of arms: seeds, an assistant that is given, what a result is of."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_msd.files import read_json, write_json
+from keras_msd.models.encoder import load_saved, new_encoder
+from keras_msd.recipes import load_recipe
+from keras_msd.testing.tiny import tiny_tokenizer
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+# Of every update as few as can be.
+QUICK = {
+    f"stages.{stage}.steps": 2
+    for stage in ("teach_assistant", "align_embedding", "teach_student")
+} | {"student.variants": {}, "data.pairs_per_language": 100}
+ARMS = ("student", "student_single", "student_prekd")
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield __import__
+    for name in ("arms", "stages", "ablations"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def assistant(tmp_path_factory):
+    shape = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+    encoder = new_encoder(tiny_tokenizer(), projection_dim=32, dropout=0.0, **shape)
+    encoder.save(folder := tmp_path_factory.mktemp("narrow") / "assistant")
+    return folder
+
+
+def given(arms, folder, *words):
+    options = [f"--{name}={folder / name}" for name in ("out", "store")]
+    result = f"--result={folder / 'result.json'}"
+    return arms.parser("", "x").parse_args([*options, result, "--scale=smoke", *words])
+
+
+def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path, f"--assistant={assistant}", "--seeds", "0", "1")
+    changes = arms.changes("msd_stages", options)
+    arms.over_seeds("random", "msd_stages", changes, options)
+    table = read_json(options.result)["tables"]["random"]
+    assert list(table["seeds"]) == ["0", "1"]
+    wanted = load_saved(assistant)
+    assert table["changes"]["assistant.source"] == wanted.fingerprint
+    for seed in table["seeds"].values():
+        assert {"assistant", *ARMS} <= {*seed["rows"]}
+        assert {"cross_lingual", "monolingual"} <= {*seed["rows"]["student"]}
+    for seed in (0, 1):
+        stages = options.out / f"random_{seed}" / "stages"
+        found = {
+            step: load_saved(stages / step / "encoder").weights()
+            for step in ("assistant_start", "teach_assistant", "untrained",
+                         "untrained_single", "untrained_prekd")
+        }  # fmt: skip
+        for path, value in wanted.weights().items():
+            np.testing.assert_array_equal(found["assistant_start"][path], value)
+        layer = next(path for path in found["untrained"] if path.startswith("body/"))
+        taught = found["teach_assistant"][layer]
+        assert not np.array_equal(taught, wanted.weights()[layer])
+        np.testing.assert_array_equal(found["untrained"][layer], taught)
+        for name in ("untrained_single", "untrained_prekd"):
+            np.testing.assert_array_equal(found[name][layer], wanted.weights()[layer])
+
+    done = options.result.read_bytes()
+    arms.over_seeds("random", "msd_stages", changes, options)
+    assert options.result.read_bytes() == done
+    with pytest.raises(SystemExit, match="has random as it was"):
+        arms.over_seeds("random", "msd_stages", changes | {"starts.ridge": 1}, options)
+
+
+def test_a_result_is_of_its_settings_and_of_the_assistant(
+    modules, assistant, tmp_path
+):
+    arms = modules("arms")
+    options = given(arms, tmp_path, f"--assistant={assistant}")
+    changes = arms.changes("msd_sizes", options, ("tatoeba",))
+    assert changes["evaluate.part"] == "report"
+    said = arms.said(changes)
+    assert said["assistant.source"] == load_saved(assistant).fingerprint
+    digest = arms.settings_digest("msd_sizes", "smoke", said)
+    for other in ({"evaluate.part": "all"}, {"assistant.source": "another"}):
+        assert arms.settings_digest("msd_sizes", "smoke", said | other) != digest
+    titled = said | {"recipe.title": "Another", "recipe.seed": 3}
+    assert arms.settings_digest("msd_sizes", "smoke", titled) == digest
+
+
+def test_a_recipe_without_an_assistant_is_given_none(modules, assistant, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path, f"--assistant={assistant}")
+    assert "assistant.source" not in arms.changes("lealla_lab", options)
+
+
+def test_table_6_begins_with_the_assistant_or_with_a_new_one(
+    modules, assistant, tmp_path, monkeypatch
+):
+    stages = modules("stages")
+    called = []
+    monkeypatch.setattr(stages, "over_seeds", lambda *it: called.append(it[:3]))
+    for words in ([], [f"--assistant={assistant}"]):
+        monkeypatch.setattr(sys, "argv", ["stages.py", *words])
+        stages.main()
+    names, recipes, changes = zip(*called, strict=True)
+    assert names == ("random", "closed form") * 2 and {*recipes} == {"msd_stages"}
+    loaded = [load_recipe("msd_stages", "lab", one) for one in changes]
+    assert [one.student.start for one in loaded] == ["random", "svd"] * 2
+    sources = ["new"] * 2 + [str(assistant)] * 2
+    assert [one.assistant.source for one in loaded] == sources
+    assert [one.assistant.start for one in loaded[:2]] == ["random", "ridge"]
+
+
+def test_curves_are_kept(modules, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path, "--seeds", "0")
+    changes = arms.changes("msd_convergence", options) | QUICK
+    changes["stages.contrastive_learning.steps"] = 4
+    arms.over_seeds("curves", "msd_convergence", changes, options)
+    (seed,) = read_json(options.result)["tables"]["curves"]["seeds"].values()
+    curves = seed["rows"]["student"]["curves"]
+    assert {"cross_lingual", "en-de", "en-fr"} <= {*curves}
+    assert [step for step, _ in curves["en-de"]] == [2, 4]
+
+
+def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path)
+    write_json(options.result, {"scale": "lab", "tables": {}})
+    with pytest.raises(SystemExit, match="is of scale lab; move it"):
+        arms.over_seeds("x", "msd_sizes", {}, options)
+
+
+def test_every_recipe_of_the_ablations_is_there(modules):
+    for name in modules("ablations").RECIPES:
+        assert "lab" in load_recipe(name).recipe.scales

@@ -112,7 +112,7 @@ def measure(
     }
     for row in run_rows(read_run(folder)):
         if curves := row.curves():
-            rows[row.model]["curves"] = curves
+            rows[row.model or "student"]["curves"] = curves
     return {
         "seconds": timings["seconds"],
         "seconds_reused": round(sum(timings["reused"].values()), 3),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_recipe import write_place
 
 from keras_msd.files import read_json, write_json
 from keras_msd.models.encoder import load_saved, new_encoder
@@ -12,12 +13,25 @@ from keras_msd.recipes import load_recipe
 from keras_msd.testing.tiny import tiny_tokenizer
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-# Of every update as few as can be.
-QUICK = {
-    f"stages.{stage}.steps": 2
-    for stage in ("teach_assistant", "align_embedding", "teach_student")
-} | {"student.variants": {}, "data.pairs_per_language": 100}
-ARMS = ("student", "student_single", "student_prekd")
+RECIPE = """
+extends = "small"
+[student]
+start = "random"
+layers = "untrained"
+[student.stages]
+teach_student = { skip = true }
+align_embedding = { skip = true }
+contrastive_learning = { target = "none" }
+[student.variants.prekd]
+guide = "untrained"
+stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
+[student.variants.whole]
+layers = "trained"
+stages = { align_embedding = { skip = false }, contrastive_learning = { skip = true } }
+[smoke.stages]
+teach_assistant = { steps = 1, token_budget = 300 }
+contrastive_learning = { scored = 2 }
+"""
 
 
 @pytest.fixture
@@ -30,8 +44,8 @@ def modules(monkeypatch):
 
 @pytest.fixture(scope="module")
 def assistant(tmp_path_factory):
-    shape = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
-    encoder = new_encoder(tiny_tokenizer(), projection_dim=32, dropout=0.0, **shape)
+    shape = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+    encoder = new_encoder(tiny_tokenizer(), dropout=0.0, **shape)
     encoder.save(folder := tmp_path_factory.mktemp("narrow") / "assistant")
     return folder
 
@@ -43,38 +57,43 @@ def given(arms, folder, *words):
 
 
 def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
-    arms = modules("arms")
-    options = given(arms, tmp_path, f"--assistant={assistant}", "--seeds", "0", "1")
-    changes = arms.changes("msd_stages", options)
-    arms.over_seeds("random", "msd_stages", changes, options)
-    table = read_json(options.result)["tables"]["random"]
-    assert list(table["seeds"]) == ["0", "1"]
+    arms, place = modules("arms"), write_place(tmp_path)
+    recipe = str(place / "arms.toml")
+    Path(recipe).write_text(RECIPE)
+    words = [f"--assistant={assistant}", f"--data={place / 'data'}"]
+    options = given(arms, tmp_path, *words, "--seeds", "0", "1")
+    changes = arms.changes(recipe, options, ("tatoeba",))
+    arms.over_seeds("made arms", recipe, changes, options)
+    table = read_json(options.result)["tables"]["made arms"]
     wanted = load_saved(assistant)
     assert table["changes"]["assistant.source"] == wanted.fingerprint
+    assert list(table["seeds"]) == ["0", "1"]
     for seed in table["seeds"].values():
-        assert {"assistant", *ARMS} <= {*seed["rows"]}
-        assert {"cross_lingual", "monolingual"} <= {*seed["rows"]["student"]}
+        rows = seed["rows"]
+        assert {"assistant", "student", "student_prekd", "student_whole"} <= {*rows}
+        assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
+        assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
+        assert "curves" not in rows["student_prekd"]
+    layer = "body/block_0/feedforward_output_dense/kernel"
     for seed in (0, 1):
-        stages = options.out / f"random_{seed}" / "stages"
-        found = {
-            step: load_saved(stages / step / "encoder").weights()
-            for step in ("assistant_start", "teach_assistant", "untrained",
-                         "untrained_single", "untrained_prekd")
-        }  # fmt: skip
+        stages = options.out / f"made_arms_{seed}" / "stages"
+        begun, taught, whole, single, prekd = (
+            load_saved(stages / step / "encoder").weights()
+            for step in ("assistant_start", "teach_assistant", "untrained_whole",
+                         "untrained", "untrained_prekd")
+        )  # fmt: skip
         for path, value in wanted.weights().items():
-            np.testing.assert_array_equal(found["assistant_start"][path], value)
-        layer = next(path for path in found["untrained"] if path.startswith("body/"))
-        taught = found["teach_assistant"][layer]
-        assert not np.array_equal(taught, wanted.weights()[layer])
-        np.testing.assert_array_equal(found["untrained"][layer], taught)
-        for name in ("untrained_single", "untrained_prekd"):
-            np.testing.assert_array_equal(found[name][layer], wanted.weights()[layer])
+            np.testing.assert_array_equal(begun[path], value)
+        assert not np.array_equal(taught[layer], begun[layer])
+        np.testing.assert_array_equal(whole[layer], taught[layer])
+        for student in (single, prekd):
+            np.testing.assert_array_equal(student[layer], begun[layer])
 
     done = options.result.read_bytes()
-    arms.over_seeds("random", "msd_stages", changes, options)
+    arms.over_seeds("made arms", recipe, changes, options)
     assert options.result.read_bytes() == done
-    with pytest.raises(SystemExit, match="has random as it was"):
-        arms.over_seeds("random", "msd_stages", changes | {"starts.ridge": 1}, options)
+    with pytest.raises(SystemExit, match="has made arms as it was"):
+        arms.over_seeds("made arms", recipe, changes | {"starts.ridge": 1}, options)
 
 
 def test_a_result_is_of_its_settings_and_of_the_assistant(
@@ -115,18 +134,6 @@ def test_table_6_begins_with_the_assistant_or_with_a_new_one(
     sources = ["new"] * 2 + [str(assistant)] * 2
     assert [one.assistant.source for one in loaded] == sources
     assert [one.assistant.start for one in loaded[:2]] == ["random", "ridge"]
-
-
-def test_curves_are_kept(modules, tmp_path):
-    arms = modules("arms")
-    options = given(arms, tmp_path, "--seeds", "0")
-    changes = arms.changes("msd_convergence", options) | QUICK
-    changes["stages.contrastive_learning.steps"] = 4
-    arms.over_seeds("curves", "msd_convergence", changes, options)
-    (seed,) = read_json(options.result)["tables"]["curves"]["seeds"].values()
-    curves = seed["rows"]["student"]["curves"]
-    assert {"cross_lingual", "en-de", "en-fr"} <= {*curves}
-    assert [step for step, _ in curves["en-de"]] == [2, 4]
 
 
 def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):

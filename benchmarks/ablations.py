@@ -4,7 +4,8 @@ Also MSD's figures 1 and 3, and the amounts of pairs of Reimers and Gurevych's t
 Every row has the same pairs, order and number of updates as its neighbours. What rows,
 recipes and seeds have in common is done once. A run that was stopped goes on where it
 was, and a seed that stands in the result is not run again: move the file to begin anew.
-Recipes with an assistant begin with that of `--assistant`, as it was before stage 1.
+Recipes with an assistant begin with that of `--assistant`, as it was before stage 1;
+LEALLA's have the default teacher, which reads English alone, or that of `--teacher`.
 
     python benchmarks/ablations.py --data DATA --assistant runs/narrow/assistant
 
@@ -28,13 +29,13 @@ RECIPES: dict[str, tuple[int | None, tuple[str, ...]]] = {
 def main() -> None:
     """Run what is not there yet, print the tables, write the result."""
     options = parser(__doc__, "ablations")
-    options.add_argument(
-        "--recipe", nargs="+", choices=RECIPES, default=list(RECIPES)
-    )
+    options.add_argument("--recipe", nargs="+", choices=RECIPES, default=list(RECIPES))
     given = options.parse_args()
     for recipe in given.recipe:
         most, without = RECIPES[recipe]
-        over_seeds(recipe, recipe, changes(recipe, given, without), given, most)
+        found = changes(recipe, given, without)
+        other = ", multilingual teacher" if "teacher.source" in found else ""
+        over_seeds(recipe + other, recipe, found, given, most)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,9 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
     found.add_argument(
         "--assistant", type=Path, help="folder of the assistant before stage 1"
     )
+    found.add_argument(
+        "--teacher", type=Path, help="folder of a multilingual encoder, for LEALLA"
+    )
     found.add_argument("--result", type=Path, default=RESULTS / f"{name}.json")
     return found
 
@@ -47,24 +50,31 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
 def changes(
     recipe: str, given: argparse.Namespace, without: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return what a benchmark sets in a recipe: its sets but `without`, an assistant.
+    """Return what a benchmark sets in a recipe: its sets but `without`, an encoder.
 
-    A recipe without an assistant is given none.
+    That is the assistant, or the multilingual teacher of recipes without an assistant.
     """
     loaded = load_recipe(recipe, given.scale)
     sets = [name for name in loaded.evaluate.sets if name not in without]
     found = CHANGES | {"evaluate.sets": sets}
-    if given.assistant and loaded.assistant.source != "none":
+    if loaded.assistant.source == "none":
+        if given.teacher:
+            found |= {
+                "teacher.source": str(given.teacher),
+                "teacher.multilingual": True,
+            }
+    elif given.assistant:
         found["assistant.source"] = str(given.assistant)
         found["tokenizer.source"] = "assistant"
     return found
 
 
 def said(changes: Changes) -> dict[str, Any]:
-    """Return changes with what an assistant is in place of where it lies."""
+    """Return changes with what an encoder is in place of where it lies."""
     named = dict(changes)
-    if folder := named.get("assistant.source"):
-        named["assistant.source"] = load_encoder(folder).fingerprint
+    for key in ("assistant.source", "teacher.source"):
+        if folder := named.get(key):
+            named[key] = load_encoder(folder).fingerprint
     return named
 
 

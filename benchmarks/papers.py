@@ -1,11 +1,11 @@
 """Every table and figure of the papers: what runs, what was measured, what it says.
 
-A line for each. A claim is an order of two rows. It holds where the mean difference over
-seeds has the claim's sign, does not where it has the other, and cannot be told where the
-mean is at most 0.1 points or at most the range over seeds, a difference under two points
-comes from fewer than three seeds, a row was not measured, or training did not beat its
-own start. In brackets: the differences, x 100. The page is made from `papers.toml`, the
-packaged recipes and the committed results:
+A line for each. A claim is an order of two rows. It holds where the mean difference
+over seeds has the claim's sign, does not where it has the other, and cannot be told
+where the mean is at most 0.1 points or at most the range over seeds, a difference under
+two points comes from fewer than three seeds, a row was not measured, or training did
+not beat its own start. In brackets: the differences, x 100. The page is made from
+`papers.toml`, the packaged recipes and the committed results:
 
     python benchmarks/papers.py
 """
@@ -60,7 +60,7 @@ def differences(
 def not_learnt(result: Result, score: str) -> str | None:
     """Return why nothing can be told: no run, or none that beat its own start."""
     if not result.seeds:
-        return f"`{result.recipe}` has not been run at lab size as it is now"
+        return f"`{result.recipe}`, as it is now, has not been run at lab size"
     if not result.start:
         return None
     gained = differences(result, score, result.start["above"], result.start["below"])

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_recipe import write_place
+from small_recipe import german, sentences, write_place, write_rows
 
+from keras_msd.evaluate.halves import halves
 from keras_msd.files import read_json, write_json
 from keras_msd.models.encoder import load_saved, new_encoder
 from keras_msd.recipes import load_recipe
@@ -25,9 +26,6 @@ contrastive_learning = { target = "none" }
 [student.variants.prekd]
 guide = "untrained"
 stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
-[student.variants.whole]
-layers = "trained"
-stages = { align_embedding = { skip = false }, contrastive_learning = { skip = true } }
 [smoke.stages]
 teach_assistant = { steps = 1, token_budget = 300 }
 contrastive_learning = { scored = 2 }
@@ -38,7 +36,7 @@ contrastive_learning = { scored = 2 }
 def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield __import__
-    for name in ("arms", "stages", "ablations"):
+    for name in ("arms", "stages", "ablations", "bias"):
         sys.modules.pop(name, None)
 
 
@@ -70,22 +68,21 @@ def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
     assert list(table["seeds"]) == ["0", "1"]
     for seed in table["seeds"].values():
         rows = seed["rows"]
-        assert {"assistant", "student", "student_prekd", "student_whole"} <= {*rows}
+        assert {"assistant", "student", "student_prekd"} <= {*rows}
         assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
         assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
         assert "curves" not in rows["student_prekd"]
     layer = "body/block_0/feedforward_output_dense/kernel"
     for seed in (0, 1):
         stages = options.out / f"made_arms_{seed}" / "stages"
-        begun, taught, whole, single, prekd = (
+        begun, taught, single, prekd = (
             load_saved(stages / step / "encoder").weights()
-            for step in ("assistant_start", "teach_assistant", "untrained_whole",
-                         "untrained", "untrained_prekd")
+            for step in ("assistant_start", "teach_assistant", "untrained",
+                         "untrained_prekd")
         )  # fmt: skip
         for path, value in wanted.weights().items():
             np.testing.assert_array_equal(begun[path], value)
         assert not np.array_equal(taught[layer], begun[layer])
-        np.testing.assert_array_equal(whole[layer], taught[layer])
         for student in (single, prekd):
             np.testing.assert_array_equal(student[layer], begun[layer])
 
@@ -96,9 +93,7 @@ def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
         arms.over_seeds("made arms", recipe, changes | {"starts.ridge": 1}, options)
 
 
-def test_a_result_is_of_its_settings_and_of_the_assistant(
-    modules, assistant, tmp_path
-):
+def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tmp_path):
     arms = modules("arms")
     options = given(arms, tmp_path, f"--assistant={assistant}")
     changes = arms.changes("msd_sizes", options, ("tatoeba",))
@@ -112,10 +107,27 @@ def test_a_result_is_of_its_settings_and_of_the_assistant(
     assert arms.settings_digest("msd_sizes", "smoke", titled) == digest
 
 
-def test_a_recipe_without_an_assistant_is_given_none(modules, assistant, tmp_path):
-    arms = modules("arms")
-    options = given(arms, tmp_path, f"--assistant={assistant}")
-    assert "assistant.source" not in arms.changes("lealla_lab", options)
+def test_a_recipe_without_an_assistant_may_have_a_teacher(
+    modules, assistant, tmp_path, monkeypatch
+):
+    arms, ablations = modules("arms"), modules("ablations")
+    words = [f"--assistant={assistant}", f"--teacher={assistant}"]
+    options = given(arms, tmp_path, *words)
+    assert "teacher.source" not in arms.changes("msd_sizes", options)
+    changes = arms.changes("lealla_lab", options)
+    assert "assistant.source" not in changes
+    recipe = load_recipe("lealla_lab", "lab", changes)
+    assert recipe.teacher.source == str(assistant) and recipe.teacher.multilingual
+    fingerprint = load_saved(assistant).fingerprint
+    assert arms.said(changes)["teacher.source"] == fingerprint
+    named = []
+    monkeypatch.setattr(ablations, "over_seeds", lambda *it: named.append(it[0]))
+    for more in ([], words):
+        argv = ["ablations.py", "--recipe", "lealla_lab", "msd_sizes", *more]
+        monkeypatch.setattr(sys, "argv", argv)
+        ablations.main()
+    english = ["lealla_lab", "msd_sizes"]
+    assert named == [*english, "lealla_lab, multilingual teacher", "msd_sizes"]
 
 
 def test_table_6_begins_with_the_assistant_or_with_a_new_one(
@@ -147,3 +159,15 @@ def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
 def test_every_recipe_of_the_ablations_is_there(modules):
     for name in modules("ablations").RECIPES:
         assert "lab" in load_recipe(name).recipe.scales
+
+
+def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path):
+    bias, count = modules("bias"), 40
+    pairs = list(zip(sentences(count, 1), sentences(count, 2), strict=True))
+    for code, say in (("en", str), ("de", german)):
+        rows = [(str(row % 6), say(a), say(b)) for row, (a, b) in enumerate(pairs)]
+        write_rows(tmp_path / f"stsb.dev.{code}.tsv.gz", rows)
+    found = bias.measure(load_saved(assistant), tmp_path, ["de"])
+    reported = halves(pairs).count("report")
+    assert 0 < reported < count and found["pairs"] == 3 * reported  # en, de, en-de
+    assert found["unbiased"] == -abs(found["bias"])

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+EARLIER = ROOT / "benchmarks/results/earlier"
 
 
 def test_ranges_in_prose_are_those_of_the_committed_file():
     """Differences of two arms, in each seed, as benchmarks/README.md says them."""
-    results = json.loads((ROOT / "benchmarks/results/earlier/ablations.json").read_text())
+    results = json.loads((EARLIER / "ablations.json").read_text())
     seeds = results["recipes"]["msd_ablations"]["seeds"].values()
     text = " ".join((ROOT / "benchmarks/README.md").read_text(encoding="utf-8").split())
 
@@ -27,8 +28,7 @@ def test_ranges_in_prose_are_those_of_the_committed_file():
 
 def test_tables_of_an_assistant_that_learnt_nothing_say_so_first():
     """An order of students of it is no evidence: benchmarks/papers.md tells none."""
-    earlier = ROOT / "benchmarks/results/earlier"
-    tables = json.loads((earlier / "ablations.json").read_text())["recipes"]
+    tables = json.loads((EARLIER / "ablations.json").read_text())["recipes"]
     scores = [
         [seed["rows"][row]["cross_lingual"] for seed in tables[name]["seeds"].values()]
         for name, row in (
@@ -46,7 +46,7 @@ def test_tables_of_an_assistant_that_learnt_nothing_say_so_first():
         assert "learnt nothing" in before_table
         assert taught in before_table and begun in before_table
         assert "as in the paper" not in section.replace("not as in the paper", "")
-    assert '"commit": "a85e575"' in (earlier / "stages.json").read_text()
+    assert '"commit": "a85e575"' in (EARLIER / "stages.json").read_text()
     assert "*trained* assistant" in page
 
 

@@ -51,7 +51,7 @@ def arms(monkeypatch):
 
 def steps_of(arms, name, folder):
     """Return the steps of a recipe at lab scale that begins with an assistant."""
-    given = SimpleNamespace(scale="lab", assistant=folder)
+    given = SimpleNamespace(scale="lab", assistant=folder, teacher=None)
     recipe = load_recipe(name, "lab", arms.changes(name, given, ("tatoeba",)))
     run = Run(recipe, SimpleNamespace(step=folder.joinpath), (), folder)
     run.__dict__["teacher"] = SimpleNamespace(dim=384)
@@ -77,7 +77,7 @@ FROM_ASSISTANT = [
 
 @pytest.mark.parametrize("name", [*FROM_ASSISTANT, "xkd_amounts"])
 def test_recipes_begin_with_an_assistant_that_is_given(arms, name, tmp_path):
-    given = SimpleNamespace(scale="lab", assistant=tmp_path)
+    given = SimpleNamespace(scale="lab", assistant=tmp_path, teacher=None)
     recipe = load_recipe(name, "lab", arms.changes(name, given))
     assert recipe.assistant.source == str(tmp_path)
     assert recipe.tokenizer.source == "assistant"
@@ -133,9 +133,7 @@ def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     assert shared.target == "none"
 
 
-SCALES = [
-    (name, scale) for name in recipe_files() for scale in describe(name).scales
-]
+SCALES = [(name, scale) for name in recipe_files() for scale in describe(name).scales]
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)

@@ -70,3 +70,17 @@ def test_scores_of_tiny12_are_those_of_the_committed_file():
         text = (ROOT / page).read_text(encoding="utf-8")
         assert f"| {row['bytes']:,} | {' | '.join(scores)} |" in text, page
     assert f"takes {row['ms']:.2g} ms a sentence" in (ROOT / "README.md").read_text()
+
+
+def test_lab_results_say_what_they_are_scored_on():
+    of_lab = (ROOT / "README.md").read_text("utf-8").split("## Results on real corp")[1]
+    page = (ROOT / "benchmarks/README.md").read_text("utf-8")
+    titles = (
+        "The lab recipe",
+        "LEALLA's losses",
+        "Multilingual knowledge distillation",
+    )
+    sections = [of_lab] + [page.split(f"\n## {title}")[1] for title in titles]
+    for section in sections:
+        said = section.split("\n## ")[0]
+        assert "in-domain" in said and ("chosen on" in said or "also chose" in said)

@@ -1,16 +1,17 @@
 """Every table and figure of the papers: what runs, what was measured, what it says.
 
-A line for each. A claim is an order of two rows. It holds where the difference has the
-claim's sign with every seed, does not where it has the other sign with every seed, and
-cannot be told where seeds disagree, a row was not measured, a difference under two
-points comes from fewer than three seeds, or training did not beat its own start. In
-brackets: the differences, x 100. The page is made from `papers.toml`, the packaged
-recipes and the committed results:
+A line for each. A claim is an order of two rows. It holds where the mean difference
+over seeds has the claim's sign, does not where it has the other, and cannot be told
+where the mean is at most 0.1 points or at most the range over seeds, a difference under
+two points comes from fewer than three seeds, a row was not measured, or training did
+not beat its own start. In brackets: the differences, x 100. The page is made from
+`papers.toml`, the packaged recipes and the committed results:
 
     python benchmarks/papers.py
 """
 
 import re
+import statistics
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from keras_msd.recipes.schema.published import tables_named
 
 HERE = Path(__file__).parent
 CLEAR, SEEDS = 2.0, 3  # points that one seed may decide; seeds that any may
+LEAST = 0.1  # points that no number of seeds may decide
 SHOWN = 3  # recipes
 HOLDS, NOT, UNKNOWN = "holds", "does not", "cannot be told"
 
@@ -28,31 +30,21 @@ Rows = dict[str, dict[str, float]]
 
 
 class Result(NamedTuple):
-    """Scores of a committed file, one set of rows a seed."""
+    """Scores of a committed file, one set of rows a seed; none where it has none."""
 
+    recipe: str
     file: str
     seeds: list[Rows]
     start: dict[str, Any] | None
 
 
 def read_result(about: dict[str, Any]) -> Result:
-    """Read the rows of each seed: at a path, where "*" stands for the seeds.
-
-    Without "*" every row of the file has a list of scores, one a seed.
-    """
-    found: Any = [read_json(HERE / "results" / about["file"])]
-    for key in about["path"]:
-        found = [
-            one for at in found for one in (at.values() if key == "*" else [at[key]])
-        ]
-    if "*" not in about["path"]:
-        (rows,) = found
-        names = list(rows)
-        found = [
-            dict(zip(names, of_seed, strict=True))
-            for of_seed in zip(*rows.values(), strict=True)
-        ]
-    return Result(f"results/{about['file']}", found, about.get("start"))
+    """Read the rows of each seed of a table; there may be no such file yet."""
+    path = HERE / "results" / about["file"]
+    tables = read_json(path)["tables"] if path.is_file() else {}
+    seeds = tables.get(about["table"], {"seeds": {}})["seeds"].values()
+    rows = [seed["rows"] for seed in seeds]
+    return Result(about["recipe"], f"results/{about['file']}", rows, about.get("start"))
 
 
 def differences(
@@ -66,7 +58,9 @@ def differences(
 
 
 def not_learnt(result: Result, score: str) -> str | None:
-    """Return why nothing can be told, where training did not beat its own start."""
+    """Return why nothing can be told: no run, or none that beat its own start."""
+    if not result.seeds:
+        return f"`{result.recipe}`, as it is now, has not been run at lab size"
     if not result.start:
         return None
     gained = differences(result, score, result.start["above"], result.start["below"])
@@ -89,9 +83,11 @@ def verdict(result: Result, score: str, claim: dict[str, Any]) -> tuple[str, str
         shown = f"{low:+.1f}, one seed"
     else:
         shown = f"{low:+.1f} to {high:+.1f}"
-    if len(found) < SEEDS and max(abs(low), abs(high)) < CLEAR:
+    mean = statistics.mean(found)
+    few = len(found) < SEEDS and max(abs(low), abs(high)) < CLEAR
+    if few or abs(mean) <= max(LEAST, high - low):
         return UNKNOWN, shown
-    return (HOLDS if low > 0 else NOT if high < 0 else UNKNOWN), shown
+    return (HOLDS if mean > 0 else NOT), shown
 
 
 def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
@@ -149,7 +145,7 @@ def page(about: dict[str, Any]) -> str:
                 runs += f" and {len(recipes) - SHOWN} more"
             named = exhibit.get("result")
             file = "none"
-            if named:
+            if named and results[named].seeds:
                 file = f"[{named}]({results[named].file})"
             cells = [exhibit["name"], exhibit["about"], runs, file]
             lines += [f"| {' | '.join([*cells, directions(exhibit, results)])} |"]

@@ -62,7 +62,7 @@ def test_every_printed_row_is_of_some_recipe():
         for row in about.rows.values() if about.rows else [about]:
             for table in tables_named(row.table):
                 printed = getattr(row, "printed_as", None) or row.row
-                named[about.citation].add((table, printed))
+                named.setdefault(about.citation, set()).add((table, printed))
     assert len(FILES) == 2
     for path in FILES:
         paper = read_paper(path)

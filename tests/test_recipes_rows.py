@@ -62,12 +62,15 @@ def test_arms_are_fair(name):
     assert len({stage.batch_size for stage in stages}) == 1
 
 
-def test_the_ablations_at_hand_are_of_the_recipes():
+@pytest.mark.parametrize("file", ["ablations.json", "stages.json"])
+def test_the_ablations_at_hand_are_of_the_recipes(file):
     folder = Path(__file__).parents[1] / "benchmarks"
-    digest = runpy.run_path(str(folder / "ablations.py"))["settings_digest"]
-    result = read_json(folder / "results/ablations.json")
-    said = {name: it["settings"] for name, it in result["recipes"].items()}
-    assert said == {name: digest(name, result["scale"]) for name in said}
+    digest = runpy.run_path(str(folder / "arms.py"))["settings_digest"]
+    path = folder / "results" / file
+    result = read_json(path) if path.is_file() else {"scale": "lab", "tables": {}}
+    for name, table in result["tables"].items():
+        now = digest(table["recipe"], result["scale"], table["changes"])
+        assert now == table["settings"], name
 
 
 def test_ablations_differ_in_what_they_name():

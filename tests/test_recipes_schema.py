@@ -78,7 +78,7 @@ def test_paper_scale_has_the_papers_values(name):
     for one in stages.values():
         assert (one.learning_rate, one.warmup, one.batch_size) == (2e-5, 0.1, 64)
     assert stages["align_embedding"].skip == (ours.student.bottleneck_dim is None)
-    assert ours.student.start == "random" and not ours.starts.closed_form
+    assert ours.student.start == "standard_normal" and not ours.starts.closed_form
     assert ours.student.unit_layers == int(name.rpartition("ru")[2])
     _, _, row = name.split("_", 2)
     width = int(row[1:4]) if row.startswith("b") else None

@@ -105,7 +105,7 @@ def test_figures_are_plots_of_the_rows(runs):
     plots = dict(re.findall("aria-label='([^']*)'>.*?(<svg.*?</svg>)", html, re.S))
     assert [name.partition(", ")[0] for name in plots][:4] == [
         "figure 1: monolingual", "figure 1: cross-lingual",
-        "figure 3: cross-lingual", "figure 3: en-ar",
+        "figure 3: cross-lingual by update", "figure 3: en-ar by update",
     ]  # fmt: skip
     first, curve, track = list(plots.values())[1:4]
     assert "measured" in first and "published" in first and "one &lt;b&gt;" in curve

@@ -185,6 +185,33 @@ def test_what_differs_is_said_in_words(name, key):
     assert [SAID[name, key] in why for k, _, why in ours if k == key] == [True]
 
 
+@pytest.mark.parametrize("name", [it for it in PAPER_SCALE if it.startswith("lealla")])
+def test_a_reason_says_the_value_that_there_is(name):
+    """Of widths for which the paper prints a value, and of those for which not."""
+    recipe = load_recipe(name, "paper")
+    ours = {key: why for key, _, why in differences(recipe.settings()).ours}
+    trained = recipe.stages["teach_thin_deep"]
+    reduced = recipe.stages["reduce_teacher"]
+    for stage, key, value, form in (
+        ("teach_thin_deep", "steps", trained.steps, "{:,}"),
+        ("teach_thin_deep", "learning_rate", trained.learning_rate, "{}"),
+        ("reduce_teacher", "learning_rate", reduced.learning_rate, "{}"),
+    ):
+        if why := ours.get(f"stages.{stage}.{key}"):
+            assert f"; {form.format(value)} " in why and why.endswith("here"), why
+
+
+@pytest.mark.parametrize("name", [it for it in PAPER_SCALE if it.startswith("msd")])
+def test_a_new_block_begins_as_the_reason_says(name):
+    """The authors' code draws from N(0, 1); truncated normal 0.02 is our own."""
+    recipe = load_recipe(name, "paper")
+    for key, _, why in differences(recipe.settings()).ours:
+        if key == "student.start":
+            assert "N(0, 1)" in why
+            for student in recipe.student.each().values():
+                assert student.start == "standard_normal"
+
+
 def test_what_a_recipe_does_not_run_is_not_said():
     ours = {
         key

@@ -18,6 +18,7 @@ from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet
 from keras_msd.evaluate.sets import score_set as score_set
 from keras_msd.evaluate.similarity import sts as sts
 from keras_msd.evaluate.similarity import sts_aligned as sts_aligned
+from keras_msd.evaluate.similarity import sts_bias as sts_bias
 from keras_msd.evaluate.similarity import sts_tracks as sts_tracks
 from keras_msd.evaluate.similarity_sets import read_sts2017 as read_sts2017
 from keras_msd.evaluate.similarity_sets import read_sts_folder as read_sts_folder

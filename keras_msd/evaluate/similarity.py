@@ -74,15 +74,48 @@ def sts_tracks(
         {'en-en': 100.0, 'en-de': 100.0}
     """
     gold = {name: _gold(track, name) for name, track in rows.items()}
-    units = UnitVectors(
-        encoder, (text for track in rows.values() for row in track for text in row[1:])
-    )
+    found = _cosines(encoder, rows)
+    return {name: _spearman(found[name], gold[name]) for name in rows}
+
+
+def sts_bias(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
+) -> dict[str, Any]:
+    """Score how far an encoder prefers the pairs of some tracks to those of others.
+
+    Where sentences of one language are nearer to each other than to their translations,
+    the pairs of all tracks in one list are ranked worse than those of each.
+
+    Args:
+        encoder: As `sts_tracks` takes it.
+        rows: The same; gold is on one scale in all tracks.
+
+    Returns:
+        `{"mean", "pooled", "bias", "pairs", "primary"}`: the mean over tracks of the
+        Spearman x100, that of all pairs together, and by how much it is lower.
+
+    Raises:
+        InputError: As `sts`.
+
+    Source: Reimers and Gurevych 2020, table 8.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> rows = [(5.0, "A cat.", "A cat."), (0.5, "A cat.", "It rains.")]
+        >>> msd.evaluate.sts_bias(encoder, {"en": rows, "en-de": rows})["bias"]
+        0.0
+    """
+    gold = {name: _gold(track, name) for name, track in rows.items()}
+    found = _cosines(encoder, rows)
+    mean = mean_score(_spearman(found[name], gold[name]) for name in rows)
+    together = (np.concatenate([of[name] for name in rows]) for of in (found, gold))
+    pooled = _spearman(*together)
     return {
-        name: _spearman(
-            cosines(units(row[1] for row in track), units(row[2] for row in track)),
-            gold[name],
-        )
-        for name, track in rows.items()
+        "mean": mean,
+        "pooled": pooled,
+        "bias": round(mean - pooled, 4),
+        "pairs": sum(map(len, rows.values())),
+        "primary": "pooled",
     }
 
 
@@ -234,6 +267,19 @@ def graded(
         first, second, gold = (fields[place] for place in order)
         rows.append((finite_number(gold, where), first, second))
     return rows
+
+
+def _cosines(
+    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
+) -> dict[str, np.ndarray]:
+    """Return the cosine of each row's two sentences, by track."""
+    units = UnitVectors(
+        encoder, (text for track in rows.values() for row in track for text in row[1:])
+    )
+    return {
+        name: cosines(units(row[1] for row in track), units(row[2] for row in track))
+        for name, track in rows.items()
+    }
 
 
 def _gold(rows: Sequence[Row], what: str) -> np.ndarray:

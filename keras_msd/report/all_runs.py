@@ -112,7 +112,7 @@ def _figure(table: str, rows: list[MeasuredRow]) -> Iterator[Block]:
         lines = {name: of_row[key] for name, of_row in curves.items() if key in of_row}
         svg = plots.lines(lines, "update", f"{plain(key)}, x100")
         files = "stages/<stage>/history.json of the runs above"
-        yield Picture(f"{table}: {plain(key)}, {files}", svg)
+        yield Picture(f"{table}: {plain(key)} by update, {files}", svg)
     if keys:
         return
     placed = all(row.x is not None for row in rows)

@@ -70,7 +70,7 @@ def differences(recipe: Section) -> Differences | None:
         if here.get(part) != there.get(part)
     ]
     ours = [
-        (key, value_in_words(_value(published, key)), why)
+        (key, value := value_in_words(_value(published, key)), _with_value(why, value))
         for key, why in published["recipe"]["ours"].items()
         if _counts(published, key)
     ]
@@ -99,6 +99,11 @@ def _counts(recipe: Section, key: str) -> bool:
     if section == "data":
         return pairs or bool(ran and parts == ["max_length"])
     return bool(ran and (section != "student" or students_of(recipe)))
+
+
+def _with_value(why: str, value: str) -> str:
+    """Return a reason with the setting's value where it leaves room for it."""
+    return why.replace("{value}", value)
 
 
 def _value(settings: Any, dotted: str) -> Any:

@@ -43,7 +43,8 @@ class About(Settings):
     `printed_on` names the evaluation sets of published scores, each with the number of
     languages that its average is over: a score of another set is compared with none.
     `ours` says why settings, by their dotted keys, are not the paper's at the `paper`
-    scale either, or that it prints none. Both may stand in the paper's file.
+    scale either, or that it prints none; `{value}` in it is the setting's. Both may
+    stand in the paper's file.
     `seed` decides every random draw but the choice of pairs, which is `data.seed`'s.
     """
 

@@ -245,11 +245,16 @@ class StagesSettings(Settings):
 class StartsSettings(Settings):
     """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
 
+    These are of the teacher's width, of the students' tables, and of further `widths`.
     `body_weight` is that of a grown assistant's body beside its word branch,
     `branch_scale` the branch's share in the narrower table of a student.
     """
 
     closed_form: bool = False
+    # Not said where it is as before: results know their settings by a hash.
+    widths: Annotated[tuple[Count, ...], Field(strict=False)] = Field(
+        default=(), exclude_if=lambda it: not it
+    )
     ridge: Positive = 0.3
     body_weight: Positive = 0.5
     branch_scale: Positive = 1.0

@@ -76,10 +76,11 @@ def make_deterministic() -> None:
 
 
 def table_widths(run: Run) -> list[int]:
-    """Return the widths of the students' word tables below the teacher's width."""
+    """Return the widths of closed forms' word tables below the teacher's width."""
     hidden = run.recipe.assistant.hidden_dim or run.teacher.dim
     students = run.recipe.student.each().values()
     widths = {it.bottleneck_dim or it.hidden_dim or hidden for it in students}
+    widths |= {*run.recipe.starts.widths}
     return sorted((w for w in widths if w < run.teacher.dim), reverse=True)
 
 

@@ -1,0 +1,53 @@
+"""Bias towards pairs within a language: Reimers and Gurevych's table 8 at lab size.
+
+All pairs of STSb dev, within each language and across English and each, as one list
+beside the mean of the single tracks, on the half that is reported. An encoder without
+bias has the same score both ways.
+
+    python benchmarks/bias.py --data DATA --encoder raw=runs/narrow/assistant x-kd=...
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from keras_msd import load_encoder
+from keras_msd.evaluate import read_sts_folder, sts_bias
+from keras_msd.evaluate.halves import REPORT
+from keras_msd.evaluate.similarity import across_tracks, aligned_part
+from keras_msd.evaluate.vectors import SentenceEncoder
+from keras_msd.files import write_json
+
+RESULT = Path(__file__).parent / "results" / "bias.json"
+LANGUAGES = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+
+
+def measure(
+    encoder: SentenceEncoder, folder: Path, languages: list[str]
+) -> dict[str, Any]:
+    """Score an encoder; the row says its agreement as `unbiased`, highest at zero."""
+    rows = aligned_part(read_sts_folder(folder, languages), REPORT)
+    found = sts_bias(encoder, rows | across_tracks(rows))
+    return found | {"unbiased": -abs(found["bias"])}
+
+
+def main() -> None:
+    """Score the encoders, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--encoder", nargs="+", required=True, metavar="NAME=FOLDER")
+    parser.add_argument("--languages", nargs="+", default=LANGUAGES)
+    parser.add_argument("--result", type=Path, default=RESULT)
+    given = parser.parse_args()
+    rows = {}
+    for named in given.encoder:
+        name, _, source = named.partition("=")
+        encoder = load_encoder(source or name)
+        rows[name] = measure(encoder, given.data / "sts", given.languages)
+        print(name, rows[name], flush=True)
+    seeds = {"0": {"rows": rows}}
+    write_json(given.result, {"part": REPORT, "tables": {"bias": {"seeds": seeds}}})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Benchmarks of arms: seeds, an assistant that is given, what a result is of."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_recipe import german, sentences, write_place, write_rows
+
+from keras_msd.evaluate.halves import halves
+from keras_msd.files import read_json, write_json
+from keras_msd.models.encoder import load_saved, new_encoder
+from keras_msd.recipes import load_recipe
+from keras_msd.testing.tiny import tiny_tokenizer
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+RECIPE = """
+extends = "small"
+[student]
+start = "random"
+layers = "untrained"
+[student.stages]
+teach_student = { skip = true }
+align_embedding = { skip = true }
+contrastive_learning = { target = "none" }
+[student.variants.prekd]
+guide = "untrained"
+stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
+[smoke.stages]
+teach_assistant = { steps = 1, token_budget = 300 }
+contrastive_learning = { scored = 2 }
+"""
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield __import__
+    for name in ("arms", "stages", "ablations", "bias"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def assistant(tmp_path_factory):
+    shape = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+    encoder = new_encoder(tiny_tokenizer(), dropout=0.0, **shape)
+    encoder.save(folder := tmp_path_factory.mktemp("narrow") / "assistant")
+    return folder
+
+
+def given(arms, folder, *words):
+    options = [f"--{name}={folder / name}" for name in ("out", "store")]
+    result = f"--result={folder / 'result.json'}"
+    return arms.parser("", "x").parse_args([*options, result, "--scale=smoke", *words])
+
+
+def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
+    arms, place = modules("arms"), write_place(tmp_path)
+    recipe = str(place / "arms.toml")
+    Path(recipe).write_text(RECIPE)
+    words = [f"--assistant={assistant}", f"--data={place / 'data'}"]
+    options = given(arms, tmp_path, *words, "--seeds", "0", "1")
+    changes = arms.changes(recipe, options, ("tatoeba",))
+    arms.over_seeds("made arms", recipe, changes, options)
+    table = read_json(options.result)["tables"]["made arms"]
+    wanted = load_saved(assistant)
+    assert table["changes"]["assistant.source"] == wanted.fingerprint
+    assert list(table["seeds"]) == ["0", "1"]
+    for seed in table["seeds"].values():
+        rows = seed["rows"]
+        assert {"assistant", "student", "student_prekd"} <= {*rows}
+        assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
+        assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
+        assert "curves" not in rows["student_prekd"]
+    layer = "body/block_0/feedforward_output_dense/kernel"
+    for seed in (0, 1):
+        stages = options.out / f"made_arms_{seed}" / "stages"
+        begun, taught, single, prekd = (
+            load_saved(stages / step / "encoder").weights()
+            for step in ("assistant_start", "teach_assistant", "untrained",
+                         "untrained_prekd")
+        )  # fmt: skip
+        for path, value in wanted.weights().items():
+            np.testing.assert_array_equal(begun[path], value)
+        assert not np.array_equal(taught[layer], begun[layer])
+        for student in (single, prekd):
+            np.testing.assert_array_equal(student[layer], begun[layer])
+
+    done = options.result.read_bytes()
+    arms.over_seeds("made arms", recipe, changes, options)
+    assert options.result.read_bytes() == done
+    with pytest.raises(SystemExit, match="has made arms as it was"):
+        arms.over_seeds("made arms", recipe, changes | {"starts.ridge": 1}, options)
+
+
+def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path, f"--assistant={assistant}")
+    changes = arms.changes("msd_sizes", options, ("tatoeba",))
+    assert changes["evaluate.part"] == "report"
+    said = arms.said(changes)
+    assert said["assistant.source"] == load_saved(assistant).fingerprint
+    digest = arms.settings_digest("msd_sizes", "smoke", said)
+    for other in ({"evaluate.part": "all"}, {"assistant.source": "another"}):
+        assert arms.settings_digest("msd_sizes", "smoke", said | other) != digest
+    titled = said | {"recipe.title": "Another", "recipe.seed": 3}
+    assert arms.settings_digest("msd_sizes", "smoke", titled) == digest
+
+
+def test_a_recipe_without_an_assistant_may_have_a_teacher(
+    modules, assistant, tmp_path, monkeypatch
+):
+    arms, ablations = modules("arms"), modules("ablations")
+    words = [f"--assistant={assistant}", f"--teacher={assistant}"]
+    options = given(arms, tmp_path, *words)
+    assert "teacher.source" not in arms.changes("msd_sizes", options)
+    changes = arms.changes("lealla_lab", options)
+    assert "assistant.source" not in changes
+    recipe = load_recipe("lealla_lab", "lab", changes)
+    assert recipe.teacher.source == str(assistant) and recipe.teacher.multilingual
+    fingerprint = load_saved(assistant).fingerprint
+    assert arms.said(changes)["teacher.source"] == fingerprint
+    named = []
+    monkeypatch.setattr(ablations, "over_seeds", lambda *it: named.append(it[0]))
+    for more in ([], words):
+        argv = ["ablations.py", "--recipe", "lealla_lab", "msd_sizes", *more]
+        monkeypatch.setattr(sys, "argv", argv)
+        ablations.main()
+    english = ["lealla_lab", "msd_sizes"]
+    assert named == [*english, "lealla_lab, multilingual teacher", "msd_sizes"]
+
+
+def test_table_6_begins_with_the_assistant_or_with_a_new_one(
+    modules, assistant, tmp_path, monkeypatch
+):
+    stages = modules("stages")
+    called = []
+    monkeypatch.setattr(stages, "over_seeds", lambda *it: called.append(it[:3]))
+    for words in ([], [f"--assistant={assistant}"]):
+        monkeypatch.setattr(sys, "argv", ["stages.py", *words])
+        stages.main()
+    names, recipes, changes = zip(*called, strict=True)
+    assert names == ("random", "closed form") * 2 and {*recipes} == {"msd_stages"}
+    loaded = [load_recipe("msd_stages", "lab", one) for one in changes]
+    assert [one.student.start for one in loaded] == ["random", "svd"] * 2
+    sources = ["new"] * 2 + [str(assistant)] * 2
+    assert [one.assistant.source for one in loaded] == sources
+    assert [one.assistant.start for one in loaded[:2]] == ["random", "ridge"]
+
+
+def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
+    arms = modules("arms")
+    options = given(arms, tmp_path)
+    write_json(options.result, {"scale": "lab", "tables": {}})
+    with pytest.raises(SystemExit, match="is of scale lab; move it"):
+        arms.over_seeds("x", "msd_sizes", {}, options)
+
+
+def test_every_recipe_of_the_ablations_is_there(modules):
+    for name in modules("ablations").RECIPES:
+        assert "lab" in load_recipe(name).recipe.scales
+
+
+def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path):
+    bias, count = modules("bias"), 40
+    pairs = list(zip(sentences(count, 1), sentences(count, 2), strict=True))
+    for code, say in (("en", str), ("de", german)):
+        rows = [(str(row % 6), say(a), say(b)) for row, (a, b) in enumerate(pairs)]
+        write_rows(tmp_path / f"stsb.dev.{code}.tsv.gz", rows)
+    found = bias.measure(load_saved(assistant), tmp_path, ["de"])
+    reported = halves(pairs).count("report")
+    assert 0 < reported < count and found["pairs"] == 3 * reported  # en, de, en-de
+    assert found["unbiased"] == -abs(found["bias"])

@@ -1,0 +1,158 @@
+"""What recipes load at lab scale, and which rows they have for the papers' tables."""
+
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from keras_msd.recipes.runs.run import Run
+from keras_msd.recipes.runs.updates import stages_in_use, student_stages
+from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.recipes.steps.plan import plan
+from keras_msd.registry import loaded
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+PAPERS = tomllib.loads((BENCHMARKS / "papers.toml").read_text(encoding="utf-8"))
+SQUARED = ("teach_assistant", "align_embedding", "teach_student")
+
+
+def test_the_faithful_recipe_is_as_the_paper_prints_it():
+    recipe = load_recipe("msd_faithful", "lab")
+    assert recipe.evaluate.part == "report"
+    assert not recipe.assistant.word_branch
+    depths, students = {}, recipe.student.each()
+    for name, student in students.items():
+        assert (student.start, student.layers) == ("standard_normal", "trained")
+        depths[name] = student.unit_layers
+        stages = {kind.name: it for kind, it in student_stages(recipe, student)}
+        assert list(stages) == [*SQUARED[1:], "contrastive_learning"]
+        last = stages["contrastive_learning"]
+        assert (last.target, last.kd_weight, last.contrastive_weight) == ("soft", 1, 1)
+        assert not last.branch_alone
+    assert depths == {
+        "student": 6, "student_ru3": 3, "student_ru2": 2,
+        "student_cut58": 3, "student_cut80": 2,
+    }  # fmt: skip
+    assert not recipe.stages.teach_assistant.skip
+    assert all(it.dims == "sum" for _, it in stages_in_use(recipe))
+    widths = [student.bottleneck_dim for student in students.values()]
+    assert widths == [64, 64, 64, 132, 27]  # H / 6, and what two sizes ask for
+
+
+@pytest.fixture
+def arms(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import arms
+
+    return arms
+
+
+def steps_of(arms, name, folder):
+    """Return the steps of a recipe at lab scale that begins with an assistant."""
+    given = SimpleNamespace(scale="lab", assistant=folder, teacher=None)
+    recipe = load_recipe(name, "lab", arms.changes(name, given, ("tatoeba",)))
+    run = Run(recipe, SimpleNamespace(step=folder.joinpath), (), folder)
+    run.__dict__["teacher"] = SimpleNamespace(dim=384)
+    return plan(run)
+
+
+@pytest.mark.parametrize("name", [it for it in PAPERS["results"] if it != "bias"])
+def test_every_row_that_is_compared_comes_from_its_recipe(arms, name, tmp_path):
+    about = PAPERS["results"][name]
+    wanted = {about["start"]["above"], about["start"]["below"]}
+    for exhibit in (one for paper in PAPERS["papers"] for one in paper["exhibits"]):
+        if exhibit.get("result") == name:
+            for claim in exhibit["claims"]:
+                wanted |= {claim["above"], claim["below"]}
+    rows = [step.row for step in steps_of(arms, about["recipe"], tmp_path) if step.row]
+    assert wanted <= {*arms.last_rows(rows)}
+
+
+FROM_ASSISTANT = [
+    "msd_ablations", "msd_sizes", "msd_stages", "msd_convergence", "msd_layers",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FROM_ASSISTANT, "xkd_amounts"])
+def test_recipes_begin_with_an_assistant_that_is_given(arms, name, tmp_path):
+    given = SimpleNamespace(scale="lab", assistant=tmp_path, teacher=None)
+    recipe = load_recipe(name, "lab", arms.changes(name, given))
+    assert recipe.assistant.source == str(tmp_path)
+    assert recipe.tokenizer.source == "assistant"
+    assert recipe.evaluate.part == "report"
+    alone = name in ("msd_layers", "xkd_amounts")  # X-KD is a stage of the student
+    assert recipe.stages.teach_assistant.skip == alone
+    assert recipe.starts.closed_form
+    narrow = load_recipe("msd_assistant_narrow", "lab").assistant
+    assert recipe.starts.widths == (narrow.hidden_dim,)
+
+
+def test_targets_of_the_curves_are_those_of_the_figure():
+    recipe = load_recipe("msd_convergence", "lab")
+    shared = recipe.stages.contrastive_learning
+    found = {
+        recipe.recipe.rows[name].row: (
+            student.stage("contrastive_learning", shared).target,
+            student.stage("contrastive_learning", shared).scored,
+        )
+        for name, student in recipe.student.each().items()
+    }
+    targets = {"Ours": "soft", "Bool": "bool", "CE": "ce_hard", "w/o CL": "none"}
+    assert found == {row: (target, 8) for row, target in targets.items()}
+
+
+def test_arms_of_table_6_that_are_not_taught_begin_before_stage_1(arms, tmp_path):
+    steps = {it.name: it.action for it in steps_of(arms, "msd_stages", tmp_path)}
+    begun = {
+        name: action.keywords["assistant"]
+        for name, action in steps.items()
+        if name.startswith(("untrained", "teach_student"))
+    }
+    before, after = "assistant_start", "teach_assistant"
+    assert begun == {
+        "untrained": after, "untrained_stage12": after, "untrained_stage123": after,
+        "teach_student": after, "teach_student_stage123": after,
+        "untrained_single": before, "untrained_longer": before,
+        "untrained_prekd": before, "teach_student_prekd": before,
+    }  # fmt: skip
+    assert steps[after].keywords["start"] == before
+
+
+def test_amounts_of_pairs_are_the_papers_at_equal_updates():
+    recipe = load_recipe("xkd_amounts", "lab")
+    shared = recipe.stages.contrastive_learning
+    found = {}
+    for name, student in recipe.student.each().items():
+        ((_, stage),) = student_stages(recipe, student)
+        found[name] = stage.pairs_per_language or recipe.data.pairs_per_language
+        assert stage.model_copy(update={"pairs_per_language": None}) == shared
+        assert (student.layers, student.unit_layers) == ("untrained", 12)
+    assert found == {"student": 25_000, "student_p5k": 5000, "student_p1k": 1000}
+    assert shared.target == "none"
+
+
+SCALES = [(name, scale) for name in recipe_files() for scale in describe(name).scales]
+
+
+@pytest.mark.parametrize(("name", "scale"), SCALES)
+def test_what_is_scored_trains_nothing_but_the_regression(name, scale, tmp_path):
+    recipe = load_recipe(name, scale)
+    data, codes = tmp_path / "data", recipe.data.languages
+    pairs = [code if "-" in code else f"en-{code}" for code in codes]
+    sets = [*getattr(recipe.stages["classify_inference"], "sets", ())]
+    names = [f"sts/{it}.train.en.tsv.gz" for it in ("stsb", *sets)]
+    names += [f"nli/{it}.train.en.tsv.gz" for it in sets]
+    for folder in ("sts", "tatoeba", "parallel/dev", "parallel/train"):
+        for corpus in (*recipe.data.corpora, "any"):
+            names += [f"{folder}/{corpus}.{pair}.tsv" for pair in pairs]
+    for file in names:
+        (data / file).parent.mkdir(parents=True, exist_ok=True)
+        (data / file).touch()
+    run = Run(recipe, SimpleNamespace(step=lambda name: tmp_path), (data,), tmp_path)
+    files = run.training_files()
+    for kind, settings in stages_in_use(recipe):
+        if kind.files and kind.name != "regress_similarity":
+            files += loaded(kind.files)(run, settings)
+    assert {file.relative_to(data).parts[0] for file in files} <= {"parallel", "nli"}

@@ -82,11 +82,6 @@ ARMS: dict[str, list[str]] = {
         *SHORT,
         corpora(OF_DATA, OF_MORE, LEXICONS, UNSHIPPED),
     ],
-    "600 updates, 64,000 pieces of width 128": [
-        *SHORT,
-        "tokenizer.vocabulary_size=64000",
-        "assistant.hidden_dim=128",
-    ],
     "600 updates, 21,000 pieces of width 384": [
         *SHORT,
         "tokenizer.vocabulary_size=21000",
@@ -154,7 +149,7 @@ def scores_of(arm: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
         "closed_form": scores_in(by_name.get("closed form", {})),
         "scores": scores_in(trained),
         **weighted,
-        "across_by_tenth": [round(it, 2) for it in history["scores"]["cross_lingual"]],
+        "across_on_the_way": [round(it, 2) for it in history["scores"]["cross_lingual"]],
         "stage_minutes": round(timings["parts"]["stages"] / 60, 1),
     }
 

@@ -41,9 +41,9 @@ from keras_msd.models import build_model
 from keras_msd.stages import ContrastiveLearning, LossTerm, make_optimizer
 
 RESULT = Path(__file__).parent / "results" / "tiny12_inputs.json"
-START = Path("stages", "start_assistant", "encoder")
+START = Path("stages", "assistant_start", "encoder")
 EACH = 60_000  # pairs of a language
-BATCH, STEPS, RATE = 2048, 300, 5e-3
+BATCH, STEPS, RATE = 1024, 300, 5e-3
 PREFIXES = 32, 64, 128, 256
 ARMS: dict[str, dict[str, Any]] = {
     "the recipe's inputs": {},

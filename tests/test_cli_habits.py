@@ -59,6 +59,13 @@ def test_a_misused_command_names_its_help(capsys):
     for command, arguments in words.items():
         _, out, _ = run(capsys, arguments[0], "--json", *arguments[1:])
         assert json.loads(out)["error"].endswith(f" See `{command} --help`.")
+        _, _, error = run(capsys, *arguments)
+        assert error.endswith(f" See `{command} --help`.\n")
+
+
+def test_a_path_that_cannot_be_is_an_error_with_a_repair(capsys):
+    code, _, error = run(capsys, "report", "a" * 300)
+    assert code == 2 and "File name too long" in error and "Look at the path" in error
 
 
 def test_an_exit_code_outlives_json(capsys, monkeypatch):

@@ -84,10 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             list_()
             sys.exit()
         with quiet_tensorflow():
-            alone = not as_json
-            sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=alone) or 0)
-    except (InputError, OSError) as error:  # a full disk, a folder without rights
+            sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=False) or 0)
+    except InputError as error:
         _fail(str(error), as_json)
+    except OSError as error:  # a full disk, a folder without rights, a long name
+        _fail(
+            f"{error}. Look at the path, its rights and the room on its disk.", as_json
+        )
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "keras-msd"
         message = error.format_message().rstrip(".")

@@ -149,7 +149,9 @@ def scores_of(arm: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
         "closed_form": scores_in(by_name.get("closed form", {})),
         "scores": scores_in(trained),
         **weighted,
-        "across_on_the_way": [round(it, 2) for it in history["scores"]["cross_lingual"]],
+        "across_on_the_way": [
+            round(it, 2) for it in history["scores"]["cross_lingual"]
+        ],
         "stage_minutes": round(timings["parts"]["stages"] / 60, 1),
     }
 

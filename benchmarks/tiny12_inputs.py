@@ -18,7 +18,6 @@ RUN is a run of the recipe, STORE has the teacher's vectors.
 """
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,15 +113,15 @@ class Table:
             start.config.vocabulary_size,
             start.config.max_length,
         )
-        config = dataclasses.replace(
-            start.config, vocabulary_size=self.pieces + buckets
-        )
-        self.model = build_model(config)
+        # Bigrams follow the pieces: twice as many tokens, at positions of no vector.
+        larger = {"vocabulary_size": self.pieces + buckets}
+        larger["max_length"] = 2 * self.longest
+        self.model = build_model(start.config.model_copy(update=larger))
         values = start.weights()
-        word = values["embedding/word"]
-        values["embedding/word"] = np.pad(word, ((0, buckets), (0, 0)))
         for weight in self.model.weights:
-            weight.assign(values[weight.path])
+            value = values[weight.path]
+            missing = weight.shape[0] - len(value)
+            weight.assign(np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1)))
 
     def ids(self, texts: list[str]) -> list[np.ndarray]:
         """Return the rows of each text's pieces, then of its bigrams."""

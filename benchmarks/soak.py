@@ -114,7 +114,7 @@ def soak(
     milliseconds = np.sort([1e3 * one for many in times for one in many])
     settled = [size for at, size in memory if took / 10 <= at <= took / 5]
     end = [size for at, size in memory if at >= 0.9 * took]
-    sizes = {"mib_settled": mib(settled or end), "mib_end": mib(end)}
+    before, after = mib(settled or end), mib(end)
     return {
         "calls": len(milliseconds),
         "seconds": round(took, 1),
@@ -123,9 +123,10 @@ def soak(
         "largest": max(largest),
         "p50_ms": round(float(np.quantile(milliseconds, 0.5)), 2),
         "p99_ms": round(float(np.quantile(milliseconds, 0.99)), 2),
-        **sizes,
+        "mib_settled": before,
+        "mib_end": after,
         "mib_peak": mib([max(size for _, size in memory)]),
-        "mib_grown": grown(**sizes, calls=len(milliseconds)),
+        "mib_grown": grown(before, after, len(milliseconds)),
     }
 
 

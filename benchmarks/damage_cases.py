@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,10 +166,20 @@ def file_cases(
 def in_order(
     special: list[Case], files: list[Case], draw: random.Random
 ) -> Iterator[Case]:
-    """Yield special cases, one of each damage of each kind of file, then the others."""
+    """Yield special cases, those that a step reads again, then kind after kind.
+
+    Of each kind of file comes one damage, then of each another one, then the rest.
+    """
     draw.shuffle(files)
-    first = {(it.what, it.base, it.kind): it for it in reversed(files)}.values()
-    yield from dict.fromkeys((*special, *first, *files))
+    first = {(it.what, it.base, it.kind): it for it in reversed(files)}
+    kinds = [*dict.fromkeys((it.base, it.kind) for it in files)]
+    rounds = (
+        first.get((what, *kind))
+        for turn in range(len(DAMAGES))
+        for kind, what in zip(kinds, islice(cycle(DAMAGES), turn, None), strict=False)
+    )
+    again = (it for it in first.values() if it.back)
+    yield from dict.fromkeys(it for it in (*special, *again, *rounds, *files) if it)
 
 
 def counterparts(mine: Seen, others: Seen) -> dict[str, str]:

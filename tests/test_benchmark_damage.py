@@ -160,6 +160,25 @@ def test_files_of_other_names_are_swapped_by_their_kind(damage, tmp_path):
     assert counterparts(mine, others) == {"store/c/x": "store/d/x"}
 
 
+def test_each_kind_of_file_has_its_turn(damage):
+    from damage_cases import in_order
+
+    places = ["store/a/x", *(f"run/stages/{step}/{it}" for step in "st" for it in "yz")]
+    files = [
+        damage.Case(what, place, back="s" if place.startswith("store") else "")
+        for place in places
+        for what in damage.DAMAGES
+    ]
+    special = [damage.Case("full", "9")]
+    found = list(in_order(special, list(files), random.Random(0)))
+    assert found[0] == special[0] and {*found[1:]} == {*files}
+    assert {it.what for it in found[1:5] if it.back} == {*damage.DAMAGES}
+    turns = [[it.kind for it in found[i : i + 2]] for i in (5, 7, 9, 11)]
+    assert all(len({*turn}) == 2 for turn in turns)
+    firsts = {(it.what, it.kind) for it in found[5:13]}
+    assert len(firsts) == 8  # each damage of both kinds
+
+
 def test_a_step_reads_what_is_opened_before_its_mark(damage):
     from damage_cases import seen
 

@@ -1,302 +1,359 @@
-"""Damage what a run and its store keep, one file a case, and compare what comes of it.
+"""Damage what a run, its store and artefacts keep, and compare what comes of it.
 
-    python benchmarks/damage.py --cases 200 --seed 0 --json
+    python benchmarks/damage.py --cases 240 --seed 0 --json
 
-A small run is done undisturbed. In each case a copy of it has one file damaged (a bit
-flipped, cut in half, filled with zeros, taken from a run of another seed), and the same
-command goes on. It must end with the bytes of the undisturbed run, or with an error
-that says what to do, and with those bytes once that is done. Further cases: a disk that
-is full at some file size, a teacher that fails at its k-th call, and a clock that was
-wrong when all but the last step was done. Each case is a process of its own, forked
-from one that has imported all and computed nothing.
+A small run is done undisturbed, one is stopped in a stage and one while it is scored,
+and the student is exported in each format. First come cases of full disks, folders that
+are read-only, clocks that jump, and a teacher that raises at its k-th call. In each of
+the others a copy has one file damaged (a bit flipped, cut in half, half of it zeros,
+taken from a run of another seed), and the same command goes on; files that no step has
+checksums of, such as a store's, are read again as the mark of a step that reads them is
+gone. It must end with the bytes of the undisturbed run, or with an error that names the
+place and the repair, and with those bytes once that is done.
+
+A case counts only if what is damaged was opened as it was, or named in an error, and if
+anything was changed.
+Outcomes: "same" bytes and not a word, "mended" (the same, and the file was named in a
+warning or is whole again or gone), "repaired", and what must not be: "silent" (other
+bytes), "traceback", "lost" (no repair is named, or it does not help). `unread` lists
+the kinds of files of which every case was "same" or did not count.
 """
 
 import argparse
-import contextlib
-import io
 import json
-import os
 import random
 import re
-import resource
 import shutil
 import sys
 import time
-import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from damage_cases import (
+    ARTEFACTS,
+    CACHES,
+    DAMAGES,
+    DISKS,
+    NEW,
+    ONCE,
+    SCORING,
+    TWICE,
+    WHOLE,
+    Case,
+    counterparts,
+    date,
+    disk,
+    disks_refused,
+    file_cases,
+    in_order,
+    seen,
+    special_cases,
+)
+from damage_child import FAILED, Conditions, Outcome, Runs, in_a_child
 from faults import compare, contents
 
 from keras_msd.files import write_json
 
-RECIPE, SCALE = "msd_xlmr_b128_ru3", "smoke"
-SMALL = {
-    "assistant.num_layers": 2,
-    "assistant.hidden_dim": 16,
-    "assistant.num_heads": 2,
-    "assistant.intermediate_dim": 16,
-    "teacher.dim": 16,
-    "data.pairs_per_language": 60,
-    "tokenizer.vocabulary_size": 120,
-    "student.start": "svd",
-    "evaluate.artefacts": False,
-    "stages.teach_assistant.steps": 2,
-    "stages.align_embedding.steps": 1,
-    "stages.teach_student.steps": 2,
-    "stages.contrastive_learning.steps": 2,
-}
-# Tables that a stage makes again when it is asked for, beside the step's own files.
-CACHES = re.compile(r"/(tokens-|texts-)|/rows/")
-FAILED = "the teacher failed"
-Outcome = tuple[int | None, str]  # the exit code, None for a traceback, and stderr
+BAD = {"silent": "silent", "traceback": "tracebacks", "lost": "lost"}
+GOOD = ("same", "mended", "repaired")
+UNTOUCHED = "untouched"  # no case
+CHECKPOINT = r"/unfinished/[^/]+$"
 Verdict = tuple[str, str]
 
 
 def main() -> None:
     """Run all cases, print a line each, and the object with the counts at the end."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--cases", type=int, default=240, help="that count")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--artefacts", action="store_true", help="export, too")
     parser.add_argument("--folder", type=Path, default=Path("runs/damage"))
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--out", type=Path, help="write what came of each case here")
     parser.add_argument("--json", action="store_true", help="the object alone")
     options = parser.parse_args()
-    say = (lambda *words: None) if options.json else print
+    say = partial(print, flush=True) if not options.json else (lambda *words: None)
     began = time.monotonic()
-    trial = Trial(options.folder, options.artefacts)
+    runs = Runs()
+    runs.prepare()
+    trial = Trial(options.folder, runs)
     say(f"undisturbed: {time.monotonic() - began:.0f} s")
-    cases = trial.cases(random.Random(options.seed))
-    cases = [name for name in cases if options.only in name]
+    draw = random.Random(options.seed)
+    found = judged(trial, trial.cases(draw), options.cases, options.only, say)
+    found["minutes"] = round((time.monotonic() - began) / 60, 1)
+    outcomes = found.pop("outcomes")
+    if options.out:
+        write_json(options.out, found | {"seed": options.seed, "outcomes": outcomes})
+    print(json.dumps(found))
+    sys.exit(failed(found))
+
+
+def judged(
+    trial: "Trial",
+    cases: list[Case],
+    most: int,
+    only: str = "",
+    say: Callable[..., Any] = lambda *words: None,
+) -> dict[str, Any]:
+    """Run cases until so many have counted, and return what came of them."""
     outcomes: dict[str, str] = {}
     bad: dict[str, str] = {}
-    for name in cases[: options.cases]:
-        outcome, said = trial.run_case(name)
-        outcomes[name] = outcome
-        if outcome in ("silent", "traceback", "lost"):
-            bad[name] = f"{outcome}: {said[-600:]}"
-        say(f"{name}: {outcome}")
-    counts = Counter(outcomes.values())
-    result = {
-        "cases": sum(counts.values()),
-        "same": counts["same"],
-        "repaired": counts["repaired"],
-        "silent": counts["silent"],
-        "tracebacks": counts["traceback"],
-        "lost": counts["lost"],
+    by_kind: dict[str, set[str]] = defaultdict(set)
+    by_damage: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: Counter[str] = Counter()
+    for case in cases:
+        if counts.total() - counts[UNTOUCHED] >= most:
+            break
+        if only not in case.name:
+            continue
+        outcome, said = trial.run_case(case)
+        outcomes[case.name] = outcome
+        counts[outcome] += 1
+        by_damage[case.what][outcome] += 1
+        if case.what in DAMAGES:
+            by_kind[case.kind].add(outcome)
+        if outcome in BAD:
+            bad[case.name] = f"{outcome}: {said[-1200:]}"
+        say(f"{case.name}: {outcome}")
+    unread = [kind for kind, it in by_kind.items() if it <= {"same", UNTOUCHED}]
+    return {
+        "skipped": trial.skipped,
+        "unread": sorted(unread),
+        "kinds": len(by_kind),
+        "by_damage": {name: dict(found) for name, found in by_damage.items()},
+        UNTOUCHED: counts[UNTOUCHED],
+        **{name: counts[name] for name in GOOD},
         "bad": bad,
-        "minutes": round((time.monotonic() - began) / 60, 1),
+        "outcomes": outcomes,
+        "cases": counts.total() - counts[UNTOUCHED],
+        **{name: counts[outcome] for outcome, name in BAD.items()},
     }
-    if options.out:
-        write_json(options.out, result | {"seed": options.seed, "outcomes": outcomes})
-    print(json.dumps(result))
-    sys.exit(bool(bad))
+
+
+def failed(found: dict[str, Any]) -> bool:
+    """Tell whether anything is bad, or nothing was tried."""
+    return bool(found["bad"]) or not found["cases"]
 
 
 class Trial:
-    """An undisturbed run, one of another seed, and the cases made of both.
+    """Undisturbed runs, stopped ones, those of another seed, and the cases of all.
 
     Args:
         folder: Where everything happens; it is emptied.
-        artefacts: Whether an artefact is exported.
+        runs: Gives the command, as `Runs` does.
+        artefacts: Whether artefacts are made, too.
     """
 
-    def __init__(self, folder: Path, artefacts: bool) -> None:
+    def __init__(self, folder: Path, runs: Any, artefacts: bool = True) -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        self.folder, self.settings = folder, SMALL | {"evaluate.artefacts": artefacts}
-        self.whole, self.other = folder / "whole", folder / "other"
-        for place, seed in ((self.whole, 0), (self.other, 1)):
-            code, said = self.go_on(place, {"recipe.seed": seed, "data.seed": seed})
-            if code:
-                raise RuntimeError(said)
-        self.expected = _lasting(self.whole / "run")
+        self.folder, self.runs = folder.resolve(), runs
+        self.work = self.folder / "case"
+        self.skipped: dict[str, str] = {}
+        if refused := disks_refused(self.folder / "disk"):
+            self.skipped = dict.fromkeys(DISKS, refused)
+        whole, self.seen = self._whole(WHOLE, 0)
+        self._names = counterparts(self.seen, self._whole("other", 1)[1])
+        self.expected = contents(whole / "run")
+        self.bases = [WHOLE]
+        # The last step but those that keep copies and scores is a stage.
+        scored = [it for it in self.seen.steps if it.startswith("score_")][-1]
+        stage = scored.removeprefix("score_")
+        for name, step, pattern in (
+            (TWICE, stage, (CHECKPOINT, 3)),
+            (ONCE, stage, (CHECKPOINT, 2)),
+            (SCORING, scored, (f"/{scored}/done.json$", 1)),
+        ):
+            self._stopped(name, step, pattern)
+        self.vectors: dict[str, bytes] = {}
+        if artefacts:
+            self._export()
 
-    def cases(self, draw: random.Random) -> list[str]:
-        """Return the names of all cases, mixed: kind of damage, then the place."""
-        files = [it for it in self.whole.rglob("*") if it.is_file()]
-        names = sorted(it.relative_to(self.whole).as_posix() for it in files)
-        names = [it for it in names if not it.endswith((".lock", ".html", ".md"))]
-        damages = [f"{damage} {name}" for name in names for damage in DAMAGES]
-        sizes = sorted({it.stat().st_size for it in files} - {0})
-        full = [f"full {size - 1}" for size in sizes[:: max(1, len(sizes) // 5)]]
-        failing = [f"teacher {call}" for call in range(1, 4)]
-        clocks = [f"clock {year}" for year in (1981, 2099)]
-        draw.shuffle(damages)
-        # Of each kind of file one case of each damage, then the others.
-        first = {_kind(it): it for it in reversed(damages)}.values()
-        return list(dict.fromkeys((*first, *full, *failing, *clocks, *damages)))
+    def _whole(self, name: str, seed: int) -> tuple[Path, Any]:
+        place = self.folder / name
+        done = self._child(partial(self.runs.go_on, place, seed), place)
+        if done.code != 0:
+            raise RuntimeError(done.said)
+        return place, seen(done.events, done.calls)
 
-    def run_case(self, name: str) -> Verdict:
-        """Return "same", "repaired", "silent", "lost" or "traceback", and stderr."""
-        kind, place = name.split(" ", 1)
-        work = self.folder / "case"
-        shutil.rmtree(work, ignore_errors=True)
-        if kind in DAMAGES:
-            shutil.copytree(self.whole, work)
-            if not DAMAGES[kind](work / place, self.other / place):
-                return "same", "nothing to damage"
-            code, said = self.go_on(work)
-        elif kind == "clock":
-            shutil.copytree(self.whole, work)
-            done = work.rglob("done.json")
-            shutil.rmtree(max(done, key=lambda it: it.stat().st_mtime).parent)
-            _date(work, int(place))
-            code, said = self.go_on(work)
-        elif kind == "full":
-            code, said = self.go_on(work, limit=int(place))
+    def _stopped(self, name: str, step: str, stops_at: tuple[str, int]) -> None:
+        """Leave two runs that were stopped in a step: one to damage, one to swap."""
+        self.bases.append(name)
+        for base, suffix, seed in ((WHOLE, "", 0), ("other", "_other", 1)):
+            place = self.folder / f"{name}{suffix}"
+            shutil.copytree(self.folder / base, place)
+            (place / "run/stages" / step / "done.json").unlink()
+            work = partial(self.runs.go_on, place, seed, always=True)
+            done = self._child(work, place, Conditions(stops_at=stops_at))
+            if done.code is not None:
+                raise RuntimeError(f"{name} was not stopped. {done.said}")
+
+    def _export(self) -> None:
+        for base, name in ((WHOLE, "artefacts"), ("other", "artefacts_other")):
+            place = self.folder / base
+            done = self._child(partial(self.runs.export, place), place)
+            if done.code != 0:
+                raise RuntimeError(done.said)
+            (place / "artefacts").rename(self.folder / name)
+        for artefact in sorted((self.folder / "artefacts").iterdir()):
+            if self._open(artefact).code != 0:
+                raise RuntimeError(f"{artefact} cannot be opened")
+            self.vectors[artefact.name] = self._given()
+
+    def cases(self, draw: random.Random) -> list[Case]:
+        """Return all cases, in the order in which they are run."""
+        special = special_cases(
+            self.folder / WHOLE, self.seen, disks="tmpfs" not in self.skipped
+        )
+        bases = [*self.bases, *(f"{ARTEFACTS}{name}" for name in self.vectors)]
+        files = [
+            case
+            for base in bases
+            for case in file_cases(base, self.folder / base, self.seen, draw)
+        ]
+        return list(in_order(special, files, draw))
+
+    def run_case(self, case: Case) -> Verdict:
+        """Return the outcome of a case, and what was said."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        if case.base == NEW:
+            for name in ("run", "store"):
+                (self.work / name).mkdir(parents=True)
         else:
-            code, said = self.go_on(work, fails_at=int(place))
-        if code == 0:
-            return self.compared(work, "same", "silent", said)
-        if code is None and FAILED not in said:
-            return "traceback", said
-        return self.repaired(work, said)
+            shutil.copytree(self.folder / case.base, self.work)
+        if case.back:
+            (self.work / "run/stages" / case.back / "done.json").unlink()
+        if case.base.startswith(ARTEFACTS):
+            return self._artefact_case(case)
+        if case.what in DAMAGES and not self._damaged(case):
+            return UNTOUCHED, "nothing to damage"
+        if case.what == "dated":
+            date(self.work, int(case.place))
+        with disk(case, self.work) as lift:
+            for name in ("run", "store") if case.what == "tmpfs" else ():
+                (self.work / name).mkdir()
+            wrong = self._bytes(case)
+            done = self._child(
+                partial(self.runs.go_on, self.work, always=case.base in (TWICE, ONCE)),
+                self.work,
+                case.conditions,
+            )
+            if not self._touched(case, done):
+                return UNTOUCHED, done.said
+            if done.code != 0:
+                return self._repaired(done, lift)
+            noticed = "Warning: " in done.said or self._bytes(case) != wrong
+            good = "mended" if case.what in DAMAGES and noticed else "same"
+            return self._compared(good, "silent", done.said)
 
-    def repaired(self, work: Path, said: str) -> Verdict:
+    def _bytes(self, case: Case) -> bytes | None:
+        path = self.work / case.place
+        return path.read_bytes() if case.what in DAMAGES and path.is_file() else None
+
+    def _damaged(self, case: Case) -> bool:
+        """Damage a file; tell whether it has other bytes now."""
+        path, before = self.work / case.place, self._bytes(case)
+        name = self._names.get(case.place, case.place)
+        head, _, rest = case.base.partition("/")
+        other = "other" if case.base == WHOLE else f"{head}_other"
+        DAMAGES[case.what](path, self.folder / other / rest / name)
+        return path.read_bytes() != before
+
+    def _touched(self, case: Case, done: Outcome) -> bool:
+        """Tell whether a case was one: something met what was disturbed."""
+        if case.what in DAMAGES:
+            # A size that is wrong is seen without opening the file.
+            named = done.code != 0 and Path(case.place).name in done.said
+            return named or done.read(case.place)
+        if case.what == "readonly":
+            met = any(path.startswith(case.place) for _, path in done.events)
+            return met or done.code != 0
+        if case.what == "clock":
+            return done.calls.get("clock", 0) >= case.conditions.clock
+        return case.what == "dated" or done.code != 0
+
+    def _artefact_case(self, case: Case) -> Verdict:
+        if not self._damaged(case):
+            return UNTOUCHED, "nothing to damage"
+        whole = self.folder / case.base
+        done = self._open(self.work)
+        if not self._touched(case, done):
+            return UNTOUCHED, done.said
+        known = self.vectors[whole.name]
+        if done.code == 0:
+            return ("same" if self._given() == known else "silent"), done.said
+        if done.code is None:
+            return "traceback", done.said
+        if not self._placed(done.said) or not re.search(
+            r"[Tt]ake a whole copy|[Ee]xport (the encoder )?again|Copy .*(again|anew)",
+            done.said,
+        ):
+            return "lost", done.said
+        shutil.rmtree(self.work)
+        shutil.copytree(whole, self.work)
+        again = self._open(self.work)
+        helps = again.code == 0 and self._given() == known
+        return ("repaired" if helps else "lost"), f"{done.said}\nTHEN {again.said}"
+
+    def _open(self, artefact: Path) -> Outcome:
+        to = self.folder / "vectors"
+        to.unlink(missing_ok=True)
+        return self._child(partial(self.runs.open, artefact, to), artefact)
+
+    def _given(self) -> bytes:
+        return (self.folder / "vectors").read_bytes()
+
+    def _repaired(self, done: Outcome, lift: Callable[[], None]) -> Verdict:
         """Do what the message says, and go on."""
-        if "Delete the folder" in said:
-            shutil.rmtree(work / "store")
-        code, more = self.go_on(work, repair="--repair" in said)
-        if code != 0:
-            return ("traceback" if code is None else "lost"), f"{said}\nTHEN {more}"
-        return self.compared(work, "repaired", "lost", said)
+        said = done.said
+        if done.code is None and FAILED not in said:
+            return "traceback", said
+        options: dict[str, Any] = {}
+        if not self._placed(said):
+            return "lost", f"no place: {said}"
+        if "--repair" in said:
+            options = {"repair": True}
+        elif re.search(r"(Delete the|Remove that) folder", said):
+            shutil.rmtree(self._named(said))
+        elif "Give each guide a folder of its own" in said:
+            options = {"store": "another"}
+        elif not re.search(r"Free space|same command|[Rr]un again", said):
+            return "lost", f"no repair: {said}"
+        lift()
+        again = self._child(partial(self.runs.go_on, self.work, **options), self.work)
+        said = f"{said}\nTHEN {again.said}"
+        if again.code != 0:
+            return ("traceback" if again.code is None else "lost"), said
+        return self._compared("repaired", "lost", said)
 
-    def compared(self, work: Path, good: str, bad: str, said: str) -> Verdict:
-        """Compare a run with the undisturbed one."""
-        different = compare(self.expected, _lasting(work / "run"))
-        return (bad if different else good), f"{said}\n{different[:5]}"
+    def _placed(self, said: str) -> bool:
+        return f"`{self.work}" in said
 
-    def go_on(
+    def _named(self, said: str) -> Path:
+        """Return the first folder in a message, or that of the first file."""
+        names = map(Path, re.findall(r"`([^`]+)`", said))
+        inside = [
+            it for it in names if it != self.work and it.is_relative_to(self.work)
+        ]
+        return inside[0] if inside[0].is_dir() else inside[0].parent
+
+    def _compared(self, good: str, bad: str, said: str) -> Verdict:
+        """Compare a run with the undisturbed one; tables may be there or not."""
+        now = contents(self.work / "run")
+        names = compare(self.expected, now)
+        names = [it for it in names if it in now or not CACHES.search(f"/{it}")]
+        return (bad if names else good), f"{said}\nDIFFERENT {names[:5]}"
+
+    def _child(
         self,
-        place: Path,
-        changes: dict[str, Any] | None = None,
-        repair: bool = False,
-        limit: int | None = None,
-        fails_at: int | None = None,
+        work: Callable[[], int],
+        watched: Path,
+        conditions: Conditions = Conditions(),  # noqa: B008
     ) -> Outcome:
-        """Run the command in a process of its own."""
-        place.mkdir(parents=True, exist_ok=True)
-        base = {"recipe.seed": 0, "data.seed": 0}
-        settings = self.settings | base | (changes or {})
-        words = ["run", RECIPE, "--scale", SCALE, "--out", str(place / "run")]
-        words += ["--store", str(place / "store"), *(["--repair"] if repair else [])]
-        for key, value in settings.items():
-            words += ["--set", f"{key}={json.dumps(value)}"]
-        return _in_a_child(lambda: _command(words, limit, fails_at), place / "outcome")
-
-
-def _lasting(folder: Path) -> dict[str, bytes]:
-    found = contents(folder).items()
-    return {name: data for name, data in found if not CACHES.search(name)}
-
-
-def _kind(case: str) -> str:
-    """Return damage, folder and name without what tells steps of a kind apart."""
-    damage, path = case.split(" ", 1)
-    parts = Path(path).parts
-    return " ".join((damage, *parts[:2], *parts[3:]) if len(parts) > 3 else (case,))
-
-
-def flip(path: Path, other: Path) -> bool:
-    """Flip a bit in the middle."""
-    data = bytearray(path.read_bytes())
-    if data:
-        data[len(data) // 2] ^= 16
-        path.write_bytes(data)
-    return bool(data)
-
-
-def cut(path: Path, other: Path) -> bool:
-    """Leave the first half."""
-    size = path.stat().st_size
-    os.truncate(path, size // 2)
-    return size > 0
-
-
-def zero(path: Path, other: Path) -> bool:
-    """Fill the last half with zeros."""
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
-    return bool(data)
-
-
-def swap(path: Path, other: Path) -> bool:
-    """Take the file of the run of another seed."""
-    if not other.is_file():  # names of its own, such as a store's
-        return False
-    shutil.copyfile(other, path)
-    return True
-
-
-def _date(folder: Path, year: int) -> None:
-    """Have all files be last changed in some year."""
-    moment = time.mktime((year, 1, 1, 0, 0, 0, 0, 0, 0))
-    for path in folder.rglob("*"):
-        os.utime(path, (moment, moment))
-
-
-DAMAGES: dict[str, Callable[[Path, Path], bool]] = {
-    "flip": flip,
-    "cut": cut,
-    "zero": zero,
-    "swap": swap,
-}
-
-
-def _command(words: list[str], limit: int | None, fails_at: int | None) -> int:
-    from keras_msd.checks import InputError
-    from keras_msd.cli.commands import app
-    from keras_msd.data import store
-
-    if limit is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    if fails_at is not None:
-        store.CHUNK_SENTENCES, calls = 40, iter(range(1, 1 << 30))
-        compute = store.GuideStore._compute
-
-        def failing(self: Any, missing: Any) -> None:
-            if next(calls) == fails_at:
-                raise RuntimeError(FAILED)
-            compute(self, missing)
-
-        store.GuideStore._compute = failing  # type: ignore[method-assign]
-    try:
-        app(args=words, prog_name="keras-msd", standalone_mode=False)
-    except (InputError, OSError) as error:  # as `main` takes them
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _in_a_child(work: Callable[[], int], path: Path) -> Outcome:
-    """Fork, work there, and return the exit code and what went to stderr."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        said = path.read_text() if path.exists() else "no word"
-        path.unlink(missing_ok=True)
-        code = os.waitstatus_to_exitcode(status)
-        return (None if code not in (0, 2) else code), said
-    heard, code = io.StringIO(), 70
-    try:
-        with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(heard):
-            code = work()
-    except BaseException:
-        heard.write(traceback.format_exc())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        path.write_text(heard.getvalue())
-        os._exit(code)
+        watched.mkdir(parents=True, exist_ok=True)
+        return in_a_child(work, watched, conditions, self.folder / "heard.json")
 
 
 if __name__ == "__main__":
-    # Imported before any fork, so that a case takes its own time alone.
-    import keras_msd.recipes.runs.checks
-    import keras_msd.recipes.steps.plan
-    import keras_msd.report  # noqa: F401
-
     main()

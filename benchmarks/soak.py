@@ -10,8 +10,10 @@ a process of its own, and goes on until both --minutes and --calls are over.
 
 Prints one JSON object: for each subject `calls`, `wrong` (answers that differ by more
 than 1e-5), `failed` (calls that raised), `largest` difference, `p50_ms`, `p99_ms`, and
-private memory in MiB after a tenth of the time, at the end and at most. A format that
-the encoder cannot have is `refused`, with the reason. Exit code 1 if anything is wrong.
+private memory in MiB after a tenth of the time, at the end and at most. `mib_grown` is
+what the end has more, less the times of the calls that this program keeps itself. A
+format that the encoder cannot have is `refused`, with the reason. `grown` names those
+that grew by more than 4 MiB. Exit code 1 if there are any, or anything is wrong.
 """
 
 import argparse
@@ -39,6 +41,9 @@ from keras_msd.files import read_json, write_json
 TOLERANCE = 1e-5
 TEXTS, LONGEST = 400, 12  # the longest text is so many sentences
 OURS = ("encode", "search")
+GROWN_MIB = 4.0
+JUDGED_S = 60.0  # what is shorter has not settled after a tenth of the time
+TIME_BYTES = 8  # of a call, in an array: a list would grow as a leak does
 
 
 def groups_of_texts(seed: int, count: int) -> list[list[str]]:
@@ -70,7 +75,6 @@ def soak(
         calls: Fewest calls, of all threads together.
     """
     wanted = [call(group) for group in groups]
-    # Eight bytes a call: a list would grow as a leak does.
     times = [array("d") for _ in range(threads)]
     largest, wrong, failed = [0.0] * threads, [0] * threads, [0] * threads
     memory = [(0.0, private_bytes())]
@@ -110,6 +114,7 @@ def soak(
     milliseconds = np.sort([1e3 * one for many in times for one in many])
     settled = [size for at, size in memory if took / 10 <= at <= took / 5]
     end = [size for at, size in memory if at >= 0.9 * took]
+    before, after = mib(settled or end), mib(end)
     return {
         "calls": len(milliseconds),
         "seconds": round(took, 1),
@@ -118,10 +123,36 @@ def soak(
         "largest": max(largest),
         "p50_ms": round(float(np.quantile(milliseconds, 0.5)), 2),
         "p99_ms": round(float(np.quantile(milliseconds, 0.99)), 2),
-        "mib_settled": mib(settled or end),
-        "mib_end": mib(end),
+        "mib_settled": before,
+        "mib_end": after,
         "mib_peak": mib([max(size for _, size in memory)]),
+        "mib_grown": grown(before, after, len(milliseconds)),
     }
+
+
+def grown(
+    mib_settled: float, mib_end: float, calls: int, each: int = TIME_BYTES
+) -> float:
+    """Return by how many MiB private memory grew, without the times of the calls.
+
+    Both sizes are medians, about 0.15 and 0.95 of the time: 0.8 of the calls between.
+
+    Args:
+        mib_settled: Size from a tenth to a fifth of the time.
+        mib_end: Size in the last tenth.
+        calls: In all, at an even rate.
+        each: Bytes that are kept of each.
+    """
+    return round(mib_end - mib_settled - 0.8 * calls * each / 2**20, 1)
+
+
+def judged(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the names of the subjects whose memory grew by more than it may."""
+    return [
+        name
+        for name, it in found.items()
+        if it.get("seconds", 0.0) >= JUDGED_S and it["mib_grown"] > GROWN_MIB
+    ]
 
 
 def mib(sizes: Sequence[int]) -> float:
@@ -183,12 +214,15 @@ def main() -> int:
         if not options.json:
             print(name, *(f"{k}={v}" for k, v in found[name].items()), flush=True)
     result = {"threads": options.threads, "quantize": options.quantize} | found
+    result["grown"] = judged(found)
     if options.out:
         before = read_json(options.out) if options.out.is_file() else {}
-        write_json(options.out, before | result)
+        others = [it for it in before.get("grown", ()) if it not in found]
+        kept = before | result | {"grown": [*others, *result["grown"]]}
+        write_json(options.out, kept)
     print(json.dumps(result, indent=2))
     bad = [it for it in found.values() if it.get("wrong") or it.get("failed")]
-    return 1 if bad else 0
+    return 1 if bad or result["grown"] else 0
 
 
 def alone(name: str, options: Any) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """benchmarks/soak.py counts what differs, what raises, and what it took."""
 
 import itertools
+import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +66,46 @@ def test_each_tenth_answer_is_counted(soak, change, counted):
     found = soak.soak(call, GROUPS, threads=4, seconds=0.0, calls=100)
     tenth = range(10, 3 + found["calls"], 10)
     assert [found[name] for name in counted] == [len(tenth), 0]
+
+
+def test_growth_is_judged_without_the_times_of_calls(soak):
+    assert soak.grown(100.0, 110.0, calls=2**20) == 3.6
+    assert soak.grown(100.0, 110.0, calls=2**20, each=0) == 10.0
+    found = {
+        "flat": {"seconds": 600.0, "mib_grown": 4.0},
+        "leaking": {"seconds": 600.0, "mib_grown": 4.1},
+        "short": {"seconds": 6.0, "mib_grown": 40.0},
+        "refused": {"refused": "no such tokenizer"},
+    }
+    assert soak.judged(found) == ["leaking"]
+
+
+def test_a_leak_is_seen(soak, monkeypatch):
+    """An even leak grows by eight tenths of itself between both windows."""
+    kept = []
+
+    def leaking(texts):
+        kept.append(np.ones(2**15))  # 256 KiB
+        time.sleep(0.004)
+        return lengths(texts)
+
+    found = soak.soak(leaking, GROUPS, threads=1, seconds=0.6, calls=100)
+    assert found["mib_grown"] > 10.0
+    monkeypatch.setattr(soak, "JUDGED_S", 0.0)
+    assert soak.judged({"leaking": found}) == ["leaking"]
+
+
+@pytest.mark.parametrize(("size", "code"), [(5.0, 1), (1.0, 0)])
+def test_growth_is_part_of_the_exit_code(soak, tmp_path, monkeypatch, size, code):
+    told = json.dumps({"seconds": 99.0, "wrong": 0, "failed": 0, "mib_grown": size})
+    done = subprocess.CompletedProcess([], 0, stdout=told)
+    monkeypatch.setattr(soak.subprocess, "run", lambda *words, **options: done)
+    out = tmp_path / "soak.json"
+    out.write_text(json.dumps({"grown": ["onnx", "encode"]}))
+    words = ["soak.py", "tiny", "--only", "encode", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert soak.main() == code
+    assert json.loads(out.read_text())["grown"] == ["onnx", *["encode"] * code]
 
 
 def test_groups_are_of_mixed_lengths(soak):

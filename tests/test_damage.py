@@ -1,7 +1,9 @@
 """What was damaged is never taken for what was written."""
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,6 +13,7 @@ import pytest
 from keras_msd import files
 from keras_msd.checks import InputError
 from keras_msd.files import atomic_path, clear_leftovers
+from keras_msd.recipes.runs import run_folder
 from keras_msd.recipes.runs.run_folder import ELSEWHERE, RunFolder
 from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.seals import sealed, unsealed
@@ -129,6 +132,47 @@ def test_a_mark_of_another_run_or_step_is_none(tmp_path, other):
         mark.write_bytes((tmp_path / strange / "done.json").read_bytes())
         with pytest.raises(InputError, match="`score`"):
             made(tmp_path / "mine")
+
+
+def raising(error):
+    def action(*given, **options):
+        raise error
+
+    return action
+
+
+def test_an_error_of_others_says_at_which_step_it_came(tmp_path):
+    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
+    folder.claim(FACTS)
+    with pytest.raises(KeyError) as caught:
+        folder.perform("train", raising(KeyError("a teacher's")))
+    (note,) = caught.value.__notes__
+    assert f"step `train` of `{tmp_path}` is not done" in note
+    assert "give the same command again" in note
+    assert folder.done("train") is None
+    assert folder.perform("train", lambda step: {"steps": 7})["result"] == {"steps": 7}
+    with pytest.raises(InputError) as ours:
+        folder.perform("score", raising(InputError("has a repair of its own")))
+    assert not hasattr(ours.value, "__notes__")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EFBIG])
+def test_a_full_disk_names_the_step_where_the_system_names_nothing(tmp_path, number):
+    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
+    folder.claim(FACTS)
+    full = raising(OSError(number, os.strerror(number)))
+    where = re.escape(str(tmp_path / "stages/train"))
+    with pytest.raises(InputError, match=f"`{where}` could not be written.*Free space"):
+        folder.perform("train", full)
+
+
+def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
+    error = OSError(errno.EROFS, os.strerror(errno.EROFS))
+    monkeypatch.setattr(run_folder, "open", raising(error), raising=False)
+    where = re.escape(str(tmp_path))
+    with pytest.raises(InputError, match=f"`{where}` could not be written.*Read-only"):
+        with run_folder.locked(tmp_path):
+            raise AssertionError("it has no lock")
 
 
 def test_a_seal_is_of_content_and_owner():

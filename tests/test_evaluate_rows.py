@@ -143,6 +143,27 @@ def test_finished_sets_are_kept_where_scoring_is_stopped(data, tmp_path):
     assert len(rest.seen) == len(both.seen) - len(first.seen)
 
 
+def test_kept_scores_of_another_encoder_are_not_taken(data, tmp_path):
+    """Two runs of one recipe have the same step, file and seal of names alone."""
+    rows = []
+    for name in ("mine", "others"):
+        encoder = Table(seed=len(name))
+        encoder.fingerprint = name
+        kept = tmp_path / name / "score_student" / "unfinished"
+        rows.append(score_row(recipe("made"), data, encoder, kept=kept))
+    mine, others = (
+        tmp_path / name / "score_student/unfinished/made.json"
+        for name in ("mine", "others")
+    )
+    whole = mine.read_bytes()
+    mine.write_bytes(others.read_bytes())
+    assert rows[0] != rows[1]
+    encoder = Table(seed=len("mine"))
+    encoder.fingerprint = "mine"
+    assert score_row(recipe("made"), data, encoder, kept=mine.parent) == rows[0]
+    assert mine.read_bytes() == whole
+
+
 def test_unfinished_models_and_teachers_get_less(data):
     quick = score_row(recipe("made"), data, Table(), full=False)
     full = score_row(recipe("made"), data, Table())

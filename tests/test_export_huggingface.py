@@ -1,6 +1,7 @@
 """The format `huggingface`: by NumPy, `tokenizers` and onnxruntime, and read back."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -145,6 +146,38 @@ def test_parts_can_be_left_out(folder_of, tokenizer, tmp_path):
     for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "lists")):
         with pytest.raises(InputError, match=message):
             export(encoder, path, "huggingface", leave_out=wrong)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_damaged_file_is_named_where_its_weights_are_read(folder_of, tmp_path, name):
+    """Weights whose last half is nought still have all keys and shapes."""
+    encoder, whole = folder_of("student")
+    folder = tmp_path / "copy"
+    shutil.copytree(whole, folder)
+    data = (folder / name).read_bytes()
+    half = len(data) // 2
+    (folder / name).write_bytes(data[:half] + bytes(len(data) - half))
+    with pytest.raises(InputError, match=f"{name}.*checksum.*delete card.json"):
+        load_encoder(folder)
+    (folder / name).write_bytes(data)
+    known = load_encoder(whole).encode(TEXTS, progress=False)
+    card = (folder / "card.json").read_text()
+    (folder / "card.json").write_text(card[: len(card) // 2])
+    with pytest.raises(InputError, match="card.json.*not valid JSON.*delete card.json"):
+        load_encoder(folder)
+    (folder / "card.json").write_text(card)
+    shutil.rmtree(folder / "onnx")  # a hub's client fetches what is read alone
+    again = load_encoder(folder).encode(TEXTS, progress=False)
+    np.testing.assert_array_equal(again, known)
+
+
+def test_a_card_of_others_is_none(folder_of, tmp_path):
+    encoder, whole = folder_of("student")
+    shutil.copytree(whole, tmp_path / "copy")
+    (tmp_path / "copy/card.json").write_text('{"license": "mit"}')
+    known = load_encoder(whole).encode(TEXTS, progress=False)
+    again = load_encoder(tmp_path / "copy").encode(TEXTS, progress=False)
+    np.testing.assert_array_equal(again, known)
 
 
 def test_a_part_that_differs_is_not_kept(tokenizer, tmp_path, monkeypatch):

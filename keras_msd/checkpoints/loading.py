@@ -88,6 +88,10 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
     if not is_artefact or (folder / SINGLE).is_file():
         existing_folder(folder, "encoder")
         if any((folder / name).is_file() for name in ("config.json", "modules.json")):
+            if is_artefact:
+                from keras_msd.export.card import check_parts
+
+                check_parts(folder, PATTERNS)
             return load_checkpoint(folder, pooling)
         if not any((folder / name).exists() for name in MODELS):
             raise InputError(

@@ -208,7 +208,9 @@ def _scores(
         if kept is None:
             return asked.score(encoder, data_dir, **options)
         path = kept / f"{asked.record.name}{suffix}.json"
-        owner = f"{kept.parent.name}/{path.name}"
+        # Of the same step in another run they would be scores of another encoder.
+        whose = getattr(encoder, "fingerprint", "")
+        owner = f"{kept.parent.name}/{path.name} {whose} {asked.split} {asked.part}"
         scores = read_sealed(path, owner)
         if scores is None:  # not there yet, or damaged
             scores = dict(asked.score(encoder, data_dir, **options))

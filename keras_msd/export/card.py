@@ -3,13 +3,14 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
 
-from keras_msd.checks import InputError, findings
+from keras_msd.checks import InputError, explained, findings
 from keras_msd.evaluate.costs import cost
 from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.formats import FORMATS
@@ -161,6 +162,28 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     for name, facts in card["files"].items():
         _check_file(root, folder, name, facts)
     return card
+
+
+def check_parts(folder: Path, patterns: Iterable[str]) -> None:
+    """Check files against the card beside them, as far as they are there.
+
+    A hub may have left out files; a card that is none of ours says nothing.
+
+    Args:
+        folder: An artefact that is read as another library would.
+        patterns: Names of the files that are read.
+
+    Raises:
+        InputError: A file or the card is damaged, or of another export.
+    """
+    meant = f"Or delete {CARD}, if the change was meant."
+    with explained(lambda error: f"{error} {meant}", InputError):
+        if "card_version" not in read_table(folder / CARD):
+            return
+        root, asked = folder.resolve(), tuple(patterns)
+        for name, facts in _checked(folder / CARD)["files"].items():
+            if any(fnmatch(name, it) for it in asked) and (root / name).exists():
+                _check_file(root, folder, name, facts)
 
 
 def card_files(path: Path) -> list[str]:

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import atomic_path, digest, read_json, remove, write_json
+from keras_msd.files import (
+    atomic_path,
+    digest,
+    read_json,
+    remove,
+    room_for,
+    write_json,
+)
 from keras_msd.recipes.schema.recipe import Recipe
 from keras_msd.seals import checksums, damaged, read_sealed, sealed
 
@@ -165,26 +172,43 @@ class RunFolder:
             marks: Goes into the record beside the action's result and its seconds.
 
         Raises:
-            InputError: The step is done, and was damaged since.
+            InputError: The step is done, and was damaged since; its folder cannot be
+                written. Other errors of the action get a note that names the step.
         """
         folder = self.step(name)
         unfinished = folder / UNFINISHED
-        record = self.done(name)
-        if record is None:
-            folder.mkdir(parents=True, exist_ok=True)
-            for path in folder.iterdir():  # has no mark, so nothing relies on it
-                if path != unfinished:
-                    remove(path)
-            began = time.monotonic()
-            result = dict(action(folder) or {})
-            seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
-            left = [path for path in folder.iterdir() if path != unfinished]
-            left += [self.path / path for path in result.pop(ELSEWHERE, ())]
-            record = {"result": result, "seconds": round(seconds, 3)}
-            record |= {**(marks or {}), "files": checksums(self.path, sorted(left))}
-            write_json(folder / DONE, sealed(record | {"of": self._of}, name))
-        remove(unfinished)
+        with room_for(folder):
+            record = self.done(name)
+            if record is None:
+                folder.mkdir(parents=True, exist_ok=True)
+                for path in folder.iterdir():  # has no mark, so nothing relies on it
+                    if path != unfinished:
+                        remove(path)
+                began = time.monotonic()
+                with self._noted(name):
+                    result = dict(action(folder) or {})
+                seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
+                left = [path for path in folder.iterdir() if path != unfinished]
+                left += [self.path / path for path in result.pop(ELSEWHERE, ())]
+                record = {"result": result, "seconds": round(seconds, 3)}
+                record |= {**(marks or {}), "files": checksums(self.path, sorted(left))}
+                write_json(folder / DONE, sealed(record | {"of": self._of}, name))
+            remove(unfinished)
         return record
+
+    @contextmanager
+    def _noted(self, name: str) -> Iterator[None]:
+        """Have errors that are not ours, such as a teacher's, say where they came."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            error.add_note(
+                f"The step `{name}` of `{self.path}` is not done; those before it are. "
+                "Mend what raised this, and give the same command again."
+            )
+            raise
 
 
 def _check_facts(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -245,10 +269,12 @@ def locked(folder: Path) -> Iterator[None]:
     it, whatever ends that.
 
     Raises:
-        InputError: Another process holds it.
+        InputError: Another process holds it, or nothing can be written there.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "ab") as file:
+    with room_for(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / LOCK, "ab")  # noqa: SIM115
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:

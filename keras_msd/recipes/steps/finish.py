@@ -14,7 +14,7 @@ from keras_msd.data.corpora import corpora
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.threshold import calibrate_threshold
-from keras_msd.files import atomic_path, write_json
+from keras_msd.files import atomic_path, digest, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.runs.parallel_files import corpus_of, development_pairs
 from keras_msd.recipes.runs.run import Run
@@ -64,7 +64,10 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     from types import SimpleNamespace
 
     matrix = np.load(run.folder.step(step) / "reduction.npy")
-    reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
+    reduced = SimpleNamespace(
+        encode=lambda texts: run.teacher.encode(texts) @ matrix,
+        fingerprint=digest(run.teacher.fingerprint, matrix.tobytes()),
+    )
     row = {"dim": matrix.shape[1]}
     kept = folder / UNFINISHED
     return row | score_row(run.recipe.settings(), run.data_dir, reduced, kept=kept)

@@ -72,7 +72,7 @@ def scores_of(encoder: SentenceEncoder, data: Path, part: str) -> dict[str, floa
 
 
 def milliseconds(encoder: SentenceEncoder) -> float:
-    """Return the median time of one call with one sentence of 13 words."""
+    """Return the median time of one call with one sentence of 12 words."""
     times = []
     for _ in range(CALLS):
         began = time.perf_counter()

@@ -1,14 +1,16 @@
-"""Other inputs and losses for tiny12's table: do they help it?
+"""Other inputs, losses and updates for tiny12's table: do they help it?
 
 From the start of a run of `tiny12`, its closed form, the same network is trained with
-the recipe's two losses on the same draws of its pairs, but for what an arm's name says:
+the recipe's two losses on as many draws of its pairs, but for what an arm's name says:
 
 - `two translations`: half of the English sides give way to another translation of the
   same line, where there is one;
 - `hashed bigrams`: neighbouring pieces have rows of their own beside the pieces' rows,
   found by a hash, zero at the start;
 - `prefixes`: both losses also of the first 32, 64, 128 and 256 numbers of a vector, and
-  scores of these prefixes.
+  scores of these prefixes;
+- `averaged weights`: exponential means over about 100 updates instead of the last ones;
+- `updates of ...`: batches of another size, hence more or fewer of them.
 
 Scores are of the halves that settings come from (STSb dev, Tatoeba), rows as trained.
 
@@ -42,7 +44,7 @@ from keras_msd.stages import ContrastiveLearning, LossTerm, make_optimizer
 RESULT = Path(__file__).parent / "results" / "tiny12_inputs.json"
 START = Path("stages", "assistant_start", "encoder")
 EACH = 60_000  # pairs of a language
-BATCH, STEPS, RATE = 1024, 300, 5e-3
+DRAWS, BATCH, RATE = 307_200, 1024, 5e-3
 PREFIXES = 32, 64, 128, 256
 ARMS: dict[str, dict[str, Any]] = {
     "the recipe's inputs": {},
@@ -50,6 +52,10 @@ ARMS: dict[str, dict[str, Any]] = {
     "8,192 hashed bigrams": {"buckets": 8192},
     "65,536 hashed bigrams": {"buckets": 65536},
     "prefixes": {"prefixes": PREFIXES},
+    "averaged weights": {"momentum": 0.99},
+    "updates of 512": {"batch": 512},
+    "updates of 2,048": {"batch": 2048},
+    "updates of 4,096": {"batch": 4096},
 }
 SEEDS = 0, 1, 2
 
@@ -156,14 +162,14 @@ class Shortened:
 
 
 def batches(
-    pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, pivot: float
+    pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, size: int, pivot: float
 ) -> Iterator[Any]:
     """Yield what `fit` reads; the same draws for every arm of a seed."""
     generator = np.random.default_rng(seed)
-    for _ in range(STEPS):
-        rows = generator.integers(len(pairs.line), size=BATCH)
+    for _ in range(DRAWS // size):
+        rows = generator.integers(len(pairs.line), size=size)
         source = [sides["source"][row] for row in rows]
-        chosen = generator.random(BATCH) < pivot
+        chosen = generator.random(size) < pivot
         for place in np.flatnonzero(chosen):
             others = pairs.others[rows[place]]
             if len(others):
@@ -194,20 +200,22 @@ def train(pairs: Pairs, start: Any, seed: int, arm: dict[str, Any]) -> Table:
     stage = ContrastiveLearning(
         table.model, target="softmax", kd_weight=0.0, losses=terms
     )
-    stage.compile(
-        optimizer=make_optimizer(
-            learning_rate=RATE, steps=STEPS, schedule="cosine", weight_decay=0.0
-        )
+    size = arm.get("batch", BATCH)
+    optimizer = make_optimizer(
+        learning_rate=RATE, steps=DRAWS // size, schedule="cosine", weight_decay=0.0
     )
-    whole = tf.TensorSpec((BATCH, None), tf.int32)
+    if momentum := arm.get("momentum"):
+        optimizer.use_ema, optimizer.ema_momentum = True, momentum
+    stage.compile(optimizer=optimizer)
+    whole = tf.TensorSpec((size, None), tf.int32)
     names = [f"{s}_{p}" for s in sides for p in ("token_ids", "padding_mask")]
-    x = {name: whole for name in names} | {"group": tf.TensorSpec((BATCH,), tf.int32)}
-    y = {"teacher": tf.TensorSpec((BATCH, pairs.vectors.shape[1]), tf.float32)}
+    x = {name: whole for name in names} | {"group": tf.TensorSpec((size,), tf.int32)}
+    y = {"teacher": tf.TensorSpec((size, pairs.vectors.shape[1]), tf.float32)}
     dataset = tf.data.Dataset.from_generator(
-        lambda: batches(pairs, sides, seed, arm.get("pivot", 0.0)),
+        lambda: batches(pairs, sides, seed, size, arm.get("pivot", 0.0)),
         output_signature=(x, y),
     )
-    stage.fit(dataset.prefetch(4), steps_per_epoch=STEPS, epochs=1, verbose=0)
+    stage.fit(dataset.prefetch(4), epochs=1, shuffle=False, verbose=0)
     return table
 
 

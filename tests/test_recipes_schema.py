@@ -292,6 +292,12 @@ def test_set_takes_toml_values_and_bare_words():
         parse_override("a")
 
 
+def test_an_empty_table_takes_out_what_a_recipe_has():
+    assert load_recipe("tiny12", "lab").data.weights["bible"] == 0.2
+    changes = dict([parse_override("data.weights={}")])
+    assert not load_recipe("tiny12", "lab", changes).data.weights
+
+
 def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
     given = {"assistant.source": "folder", "tokenizer.source": "assistant"}
     assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000

@@ -111,7 +111,11 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split "key=value" of `--set`; the value is TOML, or else a bare word."""
+    """Split "key=value" of `--set`; the value is TOML, or else a bare word.
+
+    An empty table takes out what recipes have there: laid over it, it would change
+    nothing.
+    """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError(
@@ -119,9 +123,10 @@ def parse_override(text: str) -> tuple[str, Any]:
             "Write for example: --set stages.teach_student.batch_size=16"
         )
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+        found = tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         return key.strip(), value.strip()
+    return key.strip(), None if found == {} else found
 
 
 def _about(layers: list[Layer]) -> About:

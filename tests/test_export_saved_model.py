@@ -78,25 +78,40 @@ from pathlib import Path
 import keras_msd as msd
 from keras_msd.export.saved_model import exporter
 
-source, out = map(Path, sys.argv[1:])
+source, out, before = sys.argv[1:]
 encoder = msd.load_encoder(source)
-exporter.write(encoder, out / "None")
-encoder.encode(["A cat."])  # what a process counts goes on
-exporter.write(encoder, out / "int4", "int4")
+encoder.encode(["A cat."] * int(before))  # what a process counts goes on
+exporter.write(encoder, Path(out, "None"))
+exporter.write(encoder, Path(out, "int4"), "int4")
 """
 
 
-def test_equal_encoders_give_equal_files(encoder, tmp_path):
-    """In other processes, too, where names, hashes and counts begin anew."""
+def equal_files(one, other):
+    files = sorted(it.relative_to(one) for it in one.rglob("*") if it.is_file())
+    assert len(files) == 4  # the graph, its variables and their index, warm-up
+    for name in files:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("quantize", [None, "int4"])
+def test_equal_encoders_give_equal_files(encoder, tmp_path, quantize):
+    one, other = tmp_path / "one", tmp_path / "other"
+    saved_model.write(encoder, one, quantize)
+    copy = tiny_encoder(
+        encoder.tokenizer, bottleneck_dim=4, repeats=3, num_layers=2, word_branch=True
+    )
+    copy.model.set_weights(encoder.model.get_weights())
+    copy.encode(TEXTS)  # what a process counts has gone on
+    saved_model.write(copy, other, quantize)
+    equal_files(one, other)
+
+
+def test_other_processes_give_equal_files(encoder, tmp_path):
     encoder.save(tmp_path / "encoder")
-    in_a_process(EQUAL, tmp_path / "encoder", tmp_path / "there")
-    for quantize in (None, "int4"):
-        there, here = tmp_path / "there" / str(quantize), tmp_path / str(quantize)
-        saved_model.write(encoder, here, quantize)
-        files = sorted(it.relative_to(here) for it in here.rglob("*") if it.is_file())
-        assert len(files) == 4  # the graph, its variables and their index, warm-up
-        for name in files:
-            assert (here / name).read_bytes() == (there / name).read_bytes(), name
+    for before in ("0", "3"):
+        in_a_process(EQUAL, tmp_path / "encoder", tmp_path / before, before)
+    for quantize in ("None", "int4"):
+        equal_files(tmp_path / "0" / quantize, tmp_path / "3" / quantize)
 
 
 FULL = """

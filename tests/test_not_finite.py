@@ -129,5 +129,5 @@ def test_a_changed_encoder_is_not_loaded(tmp_path, name, change):
     path = tmp_path / "encoder" / name
     assert path.read_bytes() != change(path.read_bytes())
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(InputError, match=f"{name}` must be as it was written"):
+    with pytest.raises(InputError, match=f"{name}` .*must be as it was written"):
         msd.load_encoder(tmp_path / "encoder")

@@ -63,6 +63,11 @@ def test_a_misused_command_names_its_help(capsys):
         assert error.endswith(f" See `{command} --help`.\n")
 
 
+def test_a_word_with_nul_is_refused(capsys):
+    code, _, error = run(capsys, "report", "a\0b")
+    assert code == 2 and "No word may hold NUL" in error and "Take it out" in error
+
+
 def test_a_path_that_cannot_be_is_an_error_with_a_repair(capsys):
     code, _, error = run(capsys, "report", "a" * 300)
     assert code == 2 and "File name too long" in error and "Look at the path" in error

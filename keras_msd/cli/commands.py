@@ -79,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     as_json = "--json" in words
+    if broken := [word for word in words if "\0" in word]:  # no path may hold it
+        message = f"No word may hold NUL. Received: {broken[0]!r:.60}. Take it out."
+        _fail(message, as_json)
     try:
         if words == ["list"]:  # a parser of none: typer's imports pydantic, 0.14 s
             list_()

@@ -46,7 +46,10 @@ def trim(
     from keras_msd.models.trim import trim_vocabulary, trimming_report
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):
+        options = {"--texts": texts, "--languages": languages, "--data": data}
+        came = ", ".join(name for name, value in options.items() if value) or "neither"
         raise InputError(
+            f"The pieces to keep are those of one kind of texts. Received: {came}. "
             "Give either --texts FILE, or --languages CODES and --data FOLDER."
         )
     if out.exists() and not is_saved_encoder(out):

@@ -79,6 +79,7 @@ class TextEncoder(abc.ABC):
         normalize: bool = False,
         progress: bool = True,
         *,
+        truncate_dim: int | None = None,
         normalize_embeddings: bool = False,
         show_progress_bar: bool | None = True,
         convert_to_numpy: bool = True,
@@ -92,19 +93,22 @@ class TextEncoder(abc.ABC):
             batch_size: Sentences in a forward pass, or in one call of the runtime.
             normalize: Scale the vectors to length one, if the model does not.
             progress: Show a bar when it takes longer than a second.
+            truncate_dim: Keep the first so many numbers of each vector, scaled to
+                length one. `losses.Matryoshka` trains them.
             normalize_embeddings: Another name of `normalize`.
             show_progress_bar: Another name of `progress`; either hides the bar.
             convert_to_numpy: Must be True.
             convert_to_tensor: Must be False.
 
         Returns:
-            float32 `(n, dim)`, in the order of `texts`; `(dim,)` for a single sentence.
+            float32 `(n, dim)`, or `(n, truncate_dim)`, in the order of `texts`; without
+            n for a single sentence.
 
         Raises:
             InputError: `texts` holds something else than valid Unicode, `batch_size` is
-                below 1, or a tensor is asked for. Of an encoder: JAX trains the network
-                at this moment. Of an artefact: it gives vectors of another shape than
-                its card says.
+                below 1, `truncate_dim` is below 1 or above `dim`, or a tensor is asked
+                for. Of an encoder: JAX trains the network at this moment. Of an
+                artefact: it gives vectors of another shape than its card says.
         """
         if convert_to_tensor or not convert_to_numpy:
             raise InputError(
@@ -112,13 +116,18 @@ class TextEncoder(abc.ABC):
                 f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
                 "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
             )
-        at_least(1, batch_size=batch_size)
+        at_least(1, batch_size=batch_size, truncate_dim=truncate_dim)
+        if truncate_dim is not None and truncate_dim > self.dim:
+            raise InputError(
+                f"`truncate_dim` must be at most {self.dim}, the width of a vector. "
+                f"Received: {truncate_dim}."
+            )
         one = isinstance(texts, str)
         listed = sentences([texts] if isinstance(texts, str) else texts)
         shown = progress and bool(show_progress_bar)
         vectors = self._vectors(listed, batch_size, shown)
-        if normalize or normalize_embeddings:
-            vectors = unit_rows(vectors)
+        if normalize or normalize_embeddings or truncate_dim:
+            vectors = unit_rows(vectors[:, :truncate_dim])
         return vectors[0] if one else vectors
 
     def __call__(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
@@ -129,21 +138,30 @@ class TextEncoder(abc.ABC):
         """Return the cosine of every vector of one set with every one of another.
 
         Args:
-            first: Vectors `(n, dim)`, or a single one, `(dim,)`.
-            second: Vectors `(m, dim)`, or a single one.
+            first: Vectors `(n, dim)`, or a single one, `(dim,)`; or with the first
+                numbers alone, as `truncate_dim` gives them.
+            second: Vectors `(m, dim)`, or a single one, of the same width.
 
         Returns:
             float32 `(n, m)`; 0 where a vector is zero.
 
         Raises:
-            InputError: One of both is something else, such as text.
+            InputError: One of both is something else, such as text, or their widths
+                differ.
         """
-        return self._unit(first) @ self._unit(second).T
+        rows, columns = self._unit(first), self._unit(second)
+        if rows.shape[1] != columns.shape[1]:
+            raise InputError(
+                "`similarity` takes vectors of one width. Received: "
+                f"{rows.shape[1]} and {columns.shape[1]} numbers. Give `encode` the "
+                "same `truncate_dim`."
+            )
+        return rows @ columns.T
 
     def _unit(self, vectors: Any) -> np.ndarray:
-        rule = f"`similarity` takes vectors of {self.dim} numbers, as `encode` gives."
+        rule = f"`similarity` takes vectors of {self.dim} numbers, or their first ones."
         with explained(f"{rule} Received: {vectors!r:.60}.", ValueError, TypeError):
             rows = np.atleast_2d(np.asarray(vectors, np.float32))
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
+        if rows.ndim != 2 or not 0 < rows.shape[1] <= self.dim:
             raise InputError(f"{rule} Received: shape {np.shape(vectors)}.")
         return unit_rows(rows)

@@ -81,9 +81,24 @@ def test_similarity_is_the_cosine(encoder):
     np.testing.assert_allclose(cosines, wanted, atol=1e-6)
     tensors = map(keras.ops.convert_to_tensor, (vectors, vectors[0]))
     np.testing.assert_allclose(encoder.similarity(*tensors), cosines[:, :1], atol=1e-6)
-    for wrong in ("a text", TEXTS, vectors[:, :5], vectors[None]):
+    for wrong in ("a text", TEXTS, np.ones((2, 17)), np.ones((2, 0)), vectors[None]):
         with pytest.raises(InputError, match="takes vectors of 16 numbers"):
             encoder.similarity(vectors, wrong)
+
+
+def test_the_first_numbers_of_vectors(encoder):
+    whole, short = encoder.encode(TEXTS), encoder.encode(TEXTS, truncate_dim=5)
+    norms = np.linalg.norm(whole[:, :5], axis=1)[:, None]
+    np.testing.assert_allclose(short, whole[:, :5] / norms, atol=1e-6)
+    one = encoder.encode(TEXTS[1], truncate_dim=5)
+    np.testing.assert_array_equal(one, short[1])
+    cosines = encoder.similarity(short, one)
+    np.testing.assert_allclose(cosines[:, 0], short @ one, atol=1e-6)
+    for width, message in ((17, "at most 16"), (0, "at least 1")):
+        with pytest.raises(InputError, match=message):
+            encoder.encode(TEXTS, truncate_dim=width)
+    with pytest.raises(InputError, match="of one width.*16 and 5"):
+        encoder.similarity(whole, short)
 
 
 def test_an_artefact_has_the_same_habits(encoder, tmp_path):
@@ -93,6 +108,8 @@ def test_an_artefact_has_the_same_habits(encoder, tmp_path):
     )
     vectors = artefact(TEXTS, normalize_embeddings=True)
     np.testing.assert_array_equal(artefact.encode(TEXTS[2], normalize=True), vectors[2])
+    short = artefact.encode(TEXTS, truncate_dim=5)
+    np.testing.assert_allclose(short, encoder.encode(TEXTS, truncate_dim=5), atol=1e-5)
     similar = artefact.similarity(encoder(TEXTS), vectors)
     np.testing.assert_allclose(np.diag(similar), [1, 1, 1], atol=1e-5)
     with pytest.raises(InputError, match="convert_to_tensor=True"):

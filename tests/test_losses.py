@@ -8,6 +8,7 @@ from keras_msd import losses
 from keras_msd.checks import InputError
 from keras_msd.losses.base import cosine_matrix
 from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     TARGETS,
     MultilingualContrastive,
@@ -169,6 +170,38 @@ def test_similarity_distribution_equals_its_formula(temperature):
     run_loss_test(SimilarityDistribution(temperature), GUIDE, (SOURCE, TARGET), wanted)
 
 
+@pytest.mark.parametrize("dims", [(2,), (1, 2), (2, 1, 3)])
+def test_matryoshka_adds_the_rows_of_every_prefix(dims):
+    wanted = np.zeros(len(GUIDE))
+    for width in {3, *dims}:
+        sides = [rows[:, :width].astype("float64") for rows in (SOURCE, TARGET)]
+        first, second = (
+            rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+            for rows in sides
+        )
+        wanted += ((np.array(T) - first @ second.T) ** 2).mean(axis=1)
+    loss = Matryoshka(MultilingualContrastive(), dims)
+    run_loss_test(loss, (GUIDE, GROUP), (SOURCE, TARGET), wanted)
+
+
+def test_matryoshka_keeps_the_settings_of_its_loss():
+    loss = Matryoshka(MultilingualContrastive("ce_hard", 0.5), [2])
+    twin = Matryoshka.from_config(loss.get_config())
+    goals, sides = (GUIDE, GROUP), (SOURCE, TARGET)
+    assert float(twin(goals, sides)) == float(loss(goals, sides))
+    assert (twin.loss.target, twin.loss.temperature, twin.dims) == (
+        "ce_hard",
+        0.5,
+        (2,),
+    )
+
+
+def test_matryoshka_knows_losses_by_name():
+    named = Matryoshka("similarity_distribution", [2])(GUIDE, (SOURCE, TARGET))
+    made = Matryoshka(SimilarityDistribution(), [2])(GUIDE, (SOURCE, TARGET))
+    assert float(named) == float(made)
+
+
 def test_cosine_ignores_length():
     tiny, huge = SOURCE * 1e-10, TARGET * 1e10
     np.testing.assert_allclose(cosine_matrix(tiny, huge), S, atol=1e-6)
@@ -184,6 +217,14 @@ def test_cosine_ignores_length():
         (lambda: SimilarityDistribution(temperature=0), "above 0"),
         (lambda: SimilarityDistribution()(GUIDE, SOURCE), "must be a pair"),
         (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same width"),
+        (lambda: Matryoshka("similarity_distribution", []), "once.*Received: \\(\\)"),
+        (lambda: Matryoshka("similarity_distribution", [2, 2]), "once"),
+        (lambda: Matryoshka("similarity_distribution", [0]), "at least 1"),
+        (lambda: Matryoshka("similarity_distributio", [2]), "Did you mean"),
+        (
+            lambda: Matryoshka("similarity_distribution", [4])(GUIDE, (SOURCE, TARGET)),
+            "of 3 numbers.*Received: 4",
+        ),
     ],
 )
 def test_mistakes_are_named(make, message):

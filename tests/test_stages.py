@@ -6,7 +6,11 @@ import pytest
 
 from keras_msd import stages
 from keras_msd.checks import InputError
-from keras_msd.losses.similarities import MultilingualContrastive
+from keras_msd.losses.matryoshka import Matryoshka
+from keras_msd.losses.similarities import (
+    MultilingualContrastive,
+    SimilarityDistribution,
+)
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model
 from keras_msd.recipes.stages.kinds import STAGE_KINDS
@@ -151,6 +155,25 @@ def test_contrastive_options():
     lines = MultilingualContrastive("bool")(x["group"], vectors(model, x))
     grouped = terms_of(ContrastiveLearning(model, "bool"), x, y)["contrastive"]
     assert abs(grouped - float(lines)) > 1e-3
+
+
+def test_terms_of_both_sides_see_prefixes_too():
+    (x, y), model = batch(), network()
+    others = stages.LossTerm("others", "similarity_distribution", "teacher", weight=0.5)
+    options = {"target": "softmax", "losses": [others]}
+    whole = terms_of(ContrastiveLearning(model, **options), x, y)
+    stage = ContrastiveLearning(model, matryoshka_dims=[2, 3], **options)
+    made = terms_of(stage, x, y)
+    assert made["source_mse"] == whole["source_mse"]
+    goals, sides = (y["teacher"], x["group"]), vectors(model, x)
+    wanted = Matryoshka(MultilingualContrastive("softmax"), [2, 3])(goals, sides)
+    assert made["contrastive"] == pytest.approx(float(wanted), rel=1e-5)
+    wanted = Matryoshka(SimilarityDistribution(), [2, 3])(y["teacher"], sides)
+    assert made["others"] == pytest.approx(float(wanted), rel=1e-5)
+    assert stage.term_weights["others"] == 0.5
+    run_stage_test(
+        lambda: ContrastiveLearning(network(), matryoshka_dims=[2], **options), x, y
+    )
 
 
 def test_without_contrastive_no_group_is_needed():

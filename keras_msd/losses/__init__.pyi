@@ -8,6 +8,7 @@ from keras_msd.losses.distances import (
 from keras_msd.losses.distances import (
     SoftmaxClassification as SoftmaxClassification,
 )
+from keras_msd.losses.matryoshka import Matryoshka as Matryoshka
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax as AdditiveMarginSoftmax,
 )

@@ -130,7 +130,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if goals is not None:
             one_of(SIDES, **{f"side {side}": side for side in goals})
             self.goals = dict(goals)
-        self.added = {term.name: term for term in map(_complete, losses)}
+        self.added = {term.name: term for term in map(complete, losses)}
         self.terms = _joined(map(_mse_name, self.goals), self.terms, self.added)
         of_added = (name for term in self.added.values() for name in term.goals)
         self.targets = _joined(self.goals.values(), self.targets, of_added)
@@ -433,7 +433,8 @@ def _mse_name(side: str) -> str:
     return f"{side}_mse"
 
 
-def _complete(term: LossTerm) -> LossTerm:
+def complete(term: LossTerm) -> LossTerm:
+    """Return a term with its loss made, and with a tuple of goals."""
     goals = (term.goals,) if isinstance(term.goals, str) else tuple(term.goals)
     loss = loss_class(term.loss)() if isinstance(term.loss, str) else term.loss
     return term._replace(loss=loss, goals=goals)

@@ -1,13 +1,14 @@
 """Stage 4: similarities across languages, with the teacher's vectors beside them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
 
 from keras_msd import checks
+from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import MultilingualContrastive
-from keras_msd.stages.base import LossTerm, Stage
+from keras_msd.stages.base import LossTerm, Stage, complete
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 
@@ -35,6 +36,9 @@ class ContrastiveLearning(Stage):
         contrastive_weight: Factor of the contrastive term; by default 1, and 0.01 for
             "ce_hard".
         losses: `LossTerm`s beside these.
+        matryoshka_dims: Widths of prefixes of the embeddings that get the contrastive
+            term and `losses`, too, see `Matryoshka`. The squared errors are of whole
+            embeddings.
         **options: As for `Stage`.
 
     Raises:
@@ -60,6 +64,7 @@ class ContrastiveLearning(Stage):
         kd_weight: float = 1.0,
         contrastive_weight: float | None = None,
         losses: Iterable[LossTerm] = (),
+        matryoshka_dims: Sequence[int] = (),
         **options: Any,
     ) -> None:
         similarity = MultilingualContrastive(target, temperature)
@@ -74,5 +79,13 @@ class ContrastiveLearning(Stage):
         if contrastive is not None:
             term = LossTerm("contrastive", contrastive, "teacher", grouped=True)
             losses = (term._replace(weight=contrastive_weight), *losses)
+        if matryoshka_dims:
+            losses = [_with_prefixes(term, matryoshka_dims) for term in losses]
         weights = {"source_mse": kd_weight, "target_mse": kd_weight}
         super().__init__(encoder, losses=losses, **weights | options)
+
+
+def _with_prefixes(term: LossTerm, dims: Sequence[int]) -> LossTerm:
+    loss = complete(term).loss
+    reduction = loss.reduction
+    return term._replace(loss=Matryoshka(loss, dims, reduction, loss.name))

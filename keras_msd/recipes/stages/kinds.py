@@ -97,7 +97,8 @@ def peculiar_arguments(fit: Fit) -> dict[str, Any]:
 def contrastive_arguments(fit: Fit) -> dict[str, Any]:
     """Return the arguments of `ContrastiveLearning`."""
     if fit.settings.target == "none":
-        return {"kd_weight": fit.settings.kd_weight, "contrastive": None}
+        kept = {"kd_weight", "matryoshka_dims"}
+        return fit.settings.model_dump(include=kept) | {"contrastive": None}
     names = SimilaritySettings.model_fields.keys() - PairStageSettings.model_fields
     return {name: getattr(fit.settings, name) for name in sorted(names)}
 
@@ -128,12 +129,17 @@ class SimilaritySettings(PairStageSettings):
     """`[stages.pretrain_assistant]`: target and weights of `ContrastiveLearning`.
 
     `target` "none" leaves the contrastive term out (the paper's "w/o CL").
+    `matryoshka_dims` are widths of prefixes that get the terms of both sides, too.
     """
 
     kd_weight: NotNegative = 1.0
     contrastive_weight: NotNegative | None = None
     target: Target = "soft"
     temperature: Positive = 0.05
+    # Not said where it is as before: results know their settings by a hash.
+    matryoshka_dims: Annotated[tuple[Count, ...], Field(strict=False)] = Field(
+        default=(), exclude_if=lambda it: not it
+    )
 
 
 class ContrastiveSettings(SimilaritySettings):

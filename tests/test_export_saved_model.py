@@ -112,6 +112,9 @@ def test_other_processes_give_equal_files(encoder, tmp_path):
         in_a_process(EQUAL, tmp_path / "encoder", tmp_path / before, before)
     for quantize in ("None", "int4"):
         equal_files(tmp_path / "0" / quantize, tmp_path / "3" / quantize)
+        here = tmp_path / "here" / quantize  # this process has done much before
+        saved_model.write(encoder, here, None if quantize == "None" else quantize)
+        equal_files(tmp_path / "0" / quantize, here)
 
 
 FULL = """

@@ -25,6 +25,16 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.where(norms > 0, norms, 1)
 
 
+def check_prefix(truncate_dim: int | None, dim: int) -> None:
+    """Raise `InputError` unless vectors of `dim` numbers have so many first ones."""
+    at_least(1, truncate_dim=truncate_dim)
+    if truncate_dim is not None and truncate_dim > dim:
+        raise InputError(
+            f"`truncate_dim` must be at most {dim}, the width of a vector. Received: "
+            f"{truncate_dim}."
+        )
+
+
 def padded_length(longest: int, limit: int | None = None, multiple: int = 8) -> int:
     """Round a length up to a multiple, at most `limit`, so that few shapes occur."""
     length = max(1, -(-longest // multiple)) * multiple
@@ -116,12 +126,8 @@ class TextEncoder(abc.ABC):
                 f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
                 "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
             )
-        at_least(1, batch_size=batch_size, truncate_dim=truncate_dim)
-        if truncate_dim is not None and truncate_dim > self.dim:
-            raise InputError(
-                f"`truncate_dim` must be at most {self.dim}, the width of a vector. "
-                f"Received: {truncate_dim}."
-            )
+        at_least(1, batch_size=batch_size)
+        check_prefix(truncate_dim, self.dim)
         one = isinstance(texts, str)
         listed = sentences([texts] if isinstance(texts, str) else texts)
         shown = progress and bool(show_progress_bar)

@@ -268,15 +268,23 @@ def embed(
     out: Annotated[
         Path | None, typer.Option(help="Write sentences and vectors to this .npz.")
     ] = None,
+    truncate_dim: Annotated[
+        int | None, typer.Option(help="Keep the first so many numbers of a vector.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Turn sentences into vectors."""
+    from keras_msd.arrays import check_prefix, unit_rows
     from keras_msd.data.readers.lines import read_texts
 
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
-    vectors = open_source(encoder).encode(sentences)
+    model = open_source(encoder)
+    check_prefix(truncate_dim, model.dim)
+    vectors = model.encode(sentences)
+    if truncate_dim is not None:
+        vectors = unit_rows(vectors[:, :truncate_dim])
     result: dict[str, Any] = {"sentences": len(sentences), "dim": vectors.shape[1]}
     if out:
         output.write_vectors(out, sentences, vectors)

@@ -20,12 +20,10 @@ import keras
 import numpy as np
 from keras import ops
 from keras.layers import Add, Dense, Input
-from tiny12_repairs import LANGUAGES, STS
+from tiny12_scores import scorer
 
 from keras_msd import load_encoder, load_teacher
 from keras_msd.data import GuideStore, TextTable
-from keras_msd.evaluate import retrieval_folder, sts_aligned
-from keras_msd.evaluate.similarity import read_sts
 from keras_msd.files import write_json
 from keras_msd.losses import SimilarityDistribution
 
@@ -108,16 +106,7 @@ def main() -> None:
     store = GuideStore(teacher, given.store / teacher.fingerprint)
     goals = store.targets(sources)
     sides = [encoder.encode(lines, normalize=True) for lines in (sources, targets)]
-    sets = {
-        code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
-    }
-
-    def scores(model: Any) -> list[float]:
-        sts = sts_aligned(model, sets, part="choose")
-        tatoeba = retrieval_folder(model, given.data / "tatoeba", LANGUAGES, "choose")
-        across, within = sts["cross_lingual"], sts["monolingual"]
-        return [across, within, sts["tracks"]["en"], tatoeba[tatoeba["primary"]]]
-
+    scores = scorer(given.data)
     found = {"none": [scores(encoder)]}
     for name, width in WIDTHS.items():
         for seed in given.seeds:
@@ -132,13 +121,9 @@ def main() -> None:
                 x = [side[rows] for side in sides]
                 trainer.fit(x, goals[rows], batch_size=BATCH, shuffle=False, verbose=0)
             found.setdefault(name, []).append(scores(Headed(encoder, head)))
-            print(f"{name:10} {seed}", np.round(found[name][-1], 2), flush=True)
-    columns = ["across", "within", "english", "retrieval"]
+            print(f"{name:10} {seed}", found[name][-1], flush=True)
     result = {
-        name: {
-            key: np.round(column, 2).tolist()
-            for key, column in zip(columns, zip(*of, strict=True), strict=True)
-        }
+        name: {key: [score[key] for score in of] for key in of[0]}
         for name, of in found.items()
     }
     write_json(given.out, {"part": "choose", "seeds": given.seeds, "heads": result})

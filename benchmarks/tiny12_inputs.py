@@ -28,16 +28,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tiny12_repairs import LANGUAGES, STS
+from tiny12_scores import PART, scorer
 
 from keras_msd import load_encoder, load_teacher
 from keras_msd.arrays import pad_batch, unit_rows
 from keras_msd.data import GuideStore, TextTable
-from keras_msd.evaluate import retrieval_folder, sts_aligned
-from keras_msd.evaluate.similarity import read_sts
 from keras_msd.files import read_json, write_json
-from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
-from keras_msd.losses.base import Float32Loss
 from keras_msd.models import build_model
 from keras_msd.stages import ContrastiveLearning, LossTerm, make_optimizer
 
@@ -58,18 +54,6 @@ ARMS: dict[str, dict[str, Any]] = {
     "updates of 4,096": {"batch": 4096},
 }
 SEEDS = 0, 1, 2
-
-
-class Prefix(Float32Loss):
-    """A loss of the first `dim` numbers of both sides."""
-
-    def __init__(self, loss: Float32Loss, dim: int) -> None:
-        super().__init__(loss.reduction, f"{loss.name}_{dim}")
-        self.loss, self.dim = loss, dim
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Return what the loss returns."""
-        return self.loss.call(y_true, [side[:, : self.dim] for side in y_pred])
 
 
 class Pairs:
@@ -191,14 +175,12 @@ def train(pairs: Pairs, start: Any, seed: int, arm: dict[str, Any]) -> Table:
     keras.utils.set_random_seed(seed)
     table = Table(start, arm.get("buckets", 0))
     sides = {"source": table.ids(pairs.source), "target": table.ids(pairs.target)}
-    terms = [LossTerm("others", SimilarityDistribution(), "teacher")]
-    for dim in arm.get("prefixes", ()):
-        own = Prefix(MultilingualContrastive("softmax"), dim)
-        terms.append(LossTerm(f"contrastive_{dim}", own, "teacher", grouped=True))
-        others = Prefix(SimilarityDistribution(), dim)
-        terms.append(LossTerm(f"others_{dim}", others, "teacher"))
     stage = ContrastiveLearning(
-        table.model, target="softmax", kd_weight=0.0, losses=terms
+        table.model,
+        target="softmax",
+        kd_weight=0.0,
+        losses=[LossTerm("others", "similarity_distribution", "teacher")],
+        matryoshka_dims=arm.get("prefixes", ()),
     )
     size = arm.get("batch", BATCH)
     optimizer = make_optimizer(
@@ -231,21 +213,8 @@ def main() -> None:
     given = parser.parse_args()
     start, teacher = load_encoder(given.run / START), load_teacher("default")
     pairs = Pairs(given.run, GuideStore(teacher, given.store / teacher.fingerprint))
-    sets = {
-        code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
-    }
-
-    def scores(model: Any) -> dict[str, float]:
-        sts = sts_aligned(model, sets, part="choose")
-        tatoeba = retrieval_folder(model, given.data / "tatoeba", LANGUAGES, "choose")
-        found = {key: sts[key] for key in ("cross_lingual", "monolingual")}
-        found |= {
-            "english": sts["tracks"]["en"],
-            "retrieval": tatoeba[tatoeba["primary"]],
-        }
-        return {key: round(it, 2) for key, it in found.items()}
-
-    result: dict[str, Any] = {"part": "choose", "start": scores(start), "arms": {}}
+    scores = scorer(given.data)
+    result: dict[str, Any] = {"part": PART, "start": scores(start), "arms": {}}
     if given.out.is_file():
         result = read_json(given.out)
     print("start", result["start"], flush=True)

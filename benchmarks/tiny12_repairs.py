@@ -18,17 +18,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from tiny12_scores import LANGUAGES, PART, scorer
 
 from keras_msd import load_encoder
 from keras_msd.data import read_pairs
-from keras_msd.evaluate import retrieval_folder, sts_aligned
-from keras_msd.evaluate.similarity import read_sts
 from keras_msd.files import write_json
 from keras_msd.starts import closed_form_encoder, table_of
 
 RESULT = Path(__file__).parent / "results" / "tiny12_repairs.json"
-LANGUAGES = ["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "tr", "zh"]
-STS = ["de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
 CORPUS, LINES = "ms-courses", 2000  # of each language
 COMPONENTS = 1, 2, 3, 5, 10
 FREQUENCIES = 0.1, 0.03, 0.02, 0.01, 0.003
@@ -91,25 +88,16 @@ def main() -> None:
     around = sorted({*rows[0]}.difference(*plain))
     counts = np.bincount(np.concatenate(rows), minlength=len(table))
     share = counts / counts.sum()
-    sets = {
-        code: read_sts(given.data / "sts" / f"stsb.dev.{code}.tsv.gz") for code in STS
-    }
+    scores = scorer(given.data)
     found = {}
     for name, rows_of in repaired(table, rows, share, around):
         changed = closed_form_encoder(
             tokenizer, rows_of.astype(np.float32), max_length=encoder.config.max_length
         )
-        sts = sts_aligned(changed, sets, part="choose")
-        tatoeba = retrieval_folder(changed, given.data / "tatoeba", LANGUAGES, "choose")
-        scores = {key: sts[key] for key in ("cross_lingual", "monolingual")}
-        scores |= {
-            "english": sts["tracks"]["en"],
-            "retrieval": tatoeba[tatoeba["primary"]],
-        }
-        found[name] = {key: round(it, 2) for key, it in scores.items()}
+        found[name] = scores(changed)
         print(f"{name:34}", found[name], flush=True)
     write_json(
-        given.out, {"encoder": encoder.fingerprint, "part": "choose", "scores": found}
+        given.out, {"encoder": encoder.fingerprint, "part": PART, "scores": found}
     )
     print(json.dumps(found))
 

@@ -13,7 +13,9 @@ import os
 import tempfile
 import time
 import tomllib
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ FIVE = ("de", "es", "fr", "ja", "zh")
 FILES = {"litert_text": "model.tflite", "onnx_text": "model.onnx"}
 SENTENCE = "The children are playing football in the park behind the old school."
 CALLS = 300
+PREFIXES = 256, 128, 64, 32
 
 
 def weighted_f1(encoder: SentenceEncoder, folder: Path) -> float:
@@ -82,16 +85,23 @@ def milliseconds(encoder: SentenceEncoder) -> float:
 
 
 def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any]]:
-    """Score an encoder from Python and as int8 files with the tokenizer inside."""
+    """Score an encoder from Python and as int8 files with the tokenizer inside.
+
+    From Python its prefixes, too: the first numbers of its vectors.
+    """
     encoder = load_encoder(source)
     first = {"name": name, "format": "float32", "bytes": 4 * encoder.num_parameters}
-    rows = [first | scores_of(encoder, data, part)]
+    rows = []
+    for width in (encoder.dim, *PREFIXES):
+        encode = partial(encoder.encode, truncate_dim=width)
+        scores = scores_of(SimpleNamespace(encode=encode), data, part)
+        rows.append(first | {"dim": width} | scores)
     for format_, file in FILES.items():
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "artefact"
             encoder.export(out, format=format_, quantize="int8")
             artefact = load_encoder(out)
-            row = {"name": name, "format": f"{format_} int8"}
+            row = {"name": name, "format": f"{format_} int8", "dim": encoder.dim}
             row["bytes"] = (out / file).stat().st_size
             row |= scores_of(artefact, data, part) | {"ms": milliseconds(artefact)}
             rows.append(row)
@@ -122,11 +132,12 @@ translation, mean of 10 languages; within: mean of 11; five: de es fr ja zh) and
 Tatoeba (12 languages; P@1 x 100 both ways; F1 into English, weighted as mteb has it,
 on all pairs); theirs are on test sets that are not here. Tatoeba's corpus, none of
 its sentences that are scored, is in our training text. Bytes of a file are those of
-weights and tokenizer; ms is one sentence of 12 words, from text to vector, on one
-core.
+weights and tokenizer; numbers are those of a vector that are kept, its first ones; ms
+is one sentence of 12 words, from text to vector, on one core.
 """
 OURS = {
-    "name": "encoder", "format": "format", "bytes": "bytes", "cross": "STSb across",
+    "name": "encoder", "format": "format", "bytes": "bytes", "dim": "numbers",
+    "cross": "STSb across",
     "within": "within", "english": "English", "cross_five": "across, five",
     "within_five": "within, five", "tatoeba": "Tatoeba P@1", "tatoeba_f1": "F1",
     "ms": "ms",
@@ -164,7 +175,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
     points = [
         (row["bytes"] / 1e6, row["tatoeba_f1"], f"{row['name']}, {row['format']}")
         for row in result["ours"]
-        if not row["format"].startswith("onnx")  # on that of LiteRT
+        # Files for onnxruntime lie on those of LiteRT.
+        if not row["format"].startswith("onnx") and row["dim"] not in PREFIXES
     ]
     points += [
         (row["megabytes"], row["tatoeba12_f1"], row["name"])

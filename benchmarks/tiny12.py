@@ -1,9 +1,9 @@
 """What helps tiny12: arms of its recipe, scored on the halves that settings come from.
 
-All arms but the recipe have 32,000 pieces, and the same pairs, stages and updates but
-for what their name says. Scores are those before the weights by frequency, and after
-them. An arm whose folder has its scores is not run again; one that was stopped goes on.
-What the result file has of other arms and seeds stays in it.
+All arms but the first two have 32,000 pieces, and the same pairs, stages and updates
+but for what their name says. Scores are those before the weights by frequency, and
+after them. An arm whose folder has its scores is not run again; one that was stopped
+goes on. What the result file has of other arms and seeds stays in it.
 
     python benchmarks/tiny12.py --data DATA --data MORE --folder runs/tiny12
 """
@@ -43,6 +43,7 @@ def corpora(*lists: list[str]) -> str:
 
 ARMS: dict[str, list[str]] = {
     "the recipe": [],
+    "prefixes, too": [f"{STAGE}.matryoshka_dims=[32, 64, 128, 256]"],
     "3,000 updates": LONG,
     "capitals apart": [*LONG, "tokenizer.case_fold=false"],
     "600 updates": SHORT,

@@ -7,10 +7,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework.function_pb2 import FunctionDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, ExportError
 from keras_msd.export.saved_model import exporter as saved_model
+from keras_msd.export.saved_model.files import message_bytes
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -115,6 +118,21 @@ def test_other_processes_give_equal_files(encoder, tmp_path):
         here = tmp_path / "here" / quantize  # this process has done much before
         saved_model.write(encoder, here, None if quantize == "None" else quantize)
         equal_files(tmp_path / "0" / quantize, here)
+
+
+def test_maps_are_written_by_their_keys():
+    keys = ["T", "Tidx", "Tindices", "Tshape", "shape", "shapes"]
+    node = NodeDef(name="n", input=["a:0", "^b"])
+    for key in keys[::-1]:
+        node.attr[key].list.i.extend([len(key), 0])
+    written = message_bytes(node)
+    assert NodeDef.FromString(written) == node
+    places = [written.index(b"\n%c%b\x12" % (len(key), key.encode())) for key in keys]
+    assert places == sorted(places)
+    function = FunctionDef(node_def=[node])
+    for place in (300, 2, 0, 1):
+        function.arg_attr[place].attr["shape"].b = True
+    assert FunctionDef.FromString(message_bytes(function)) == function
 
 
 FULL = """

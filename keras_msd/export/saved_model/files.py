@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.arrays import pad_batch
@@ -28,11 +29,6 @@ REQUEST = 1  # of PredictLog
 MODEL, INPUTS = 1, 2  # of PredictRequest
 NAME, SIGNATURE = 1, 3  # of ModelSpec
 KEY, VALUE = 1, 2  # of an entry of a map
-
-# Fields on the way to what describes a function's arguments, a map (tensorflow/core:
-# saved_model.proto, meta_graph.proto, graph.proto, function.proto).
-META_GRAPHS, GRAPH, LIBRARY, FUNCTION, ARGUMENTS = 2, 2, 2, 1, 7
-VARINT = 0  # wire type
 
 SHAPES = "_output_shapes"  # derived anew when the graph is loaded
 GIVEN_NAME = "_user_specified_name"  # of a captured weight it is a count
@@ -77,7 +73,7 @@ def _prediction_log(signature: str, inputs: Mapping[str, Any]) -> bytes:
     model = _field(NAME, b"encoder") + _field(SIGNATURE, signature.encode())
     request = _field(MODEL, model)
     for name, value in inputs.items():
-        tensor = _field(VALUE, _bytes(tf.make_tensor_proto(value)))
+        tensor = _field(VALUE, message_bytes(tf.make_tensor_proto(value)))
         entry = _field(KEY, name.encode()) + tensor
         request += _field(INPUTS, entry)
     return _field(PREDICT_LOG, _field(REQUEST, request))
@@ -121,41 +117,28 @@ def slim_graph(folder: Path) -> None:
             _shorten(function)
         _number_functions(graph)
     with atomic_path(path) as temporary:
-        temporary.write_bytes(_model_bytes(model))
+        temporary.write_bytes(message_bytes(model))
     (folder / FINGERPRINT).unlink(missing_ok=True)
 
 
-def _model_bytes(model: Any) -> bytes:
-    """Return the bytes of a SavedModel, of equal ones in every process; empties it.
+def message_bytes(message: Any) -> bytes:
+    """Return the bytes of a message, the same in every process: maps by their keys.
 
-    What the library calls deterministic has been seen to write the arguments of a
-    function in another order in another process: maps that numbers open.
+    What protobuf calls deterministic leaves the order open of two keys of which one
+    begins with the other, such as "T" and "Tshape".
     """
-    graphs = b""
-    for meta in model.meta_graphs:
-        library = meta.graph_def.library
-        functions = [_field(FUNCTION, _function_bytes(it)) for it in library.function]
-        library.ClearField("function")
-        within = _bytes(library) + b"".join(functions)
-        meta.graph_def.ClearField("library")
-        within = _bytes(meta.graph_def) + _field(LIBRARY, within)
-        meta.ClearField("graph_def")
-        graphs += _field(META_GRAPHS, _bytes(meta) + _field(GRAPH, within))
-    model.ClearField("meta_graphs")
-    return _bytes(model) + graphs
-
-
-def _function_bytes(function: Any) -> bytes:
-    arguments = b""
-    for place, described in sorted(function.arg_attr.items()):
-        key = _varint(KEY << 3 | VARINT) + _varint(place)
-        arguments += _field(ARGUMENTS, key + _field(VALUE, _bytes(described)))
-    function.ClearField("arg_attr")
-    return _bytes(function) + arguments
-
-
-def _bytes(message: Any) -> bytes:
-    return message.SerializeToString(deterministic=True)
+    content = b""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            alone = type(message)(**{field.name: value})
+            content += alone.SerializeToString()
+            continue
+        items = [value] if isinstance(value, Message) else value
+        if field.message_type.GetOptions().map_entry:
+            entry = value.GetEntryClass()
+            items = [entry(key=key, value=value[key]) for key in sorted(value)]
+        content += b"".join(_field(field.number, message_bytes(it)) for it in items)
+    return content
 
 
 def _number_functions(graph: Any) -> None:

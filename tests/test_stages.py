@@ -7,6 +7,7 @@ import pytest
 from keras_msd import stages
 from keras_msd.checks import InputError
 from keras_msd.losses.similarities import (
+    Matryoshka,
     MultilingualContrastive,
     SimilarityDistribution,
 )

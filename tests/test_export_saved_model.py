@@ -135,6 +135,18 @@ def test_maps_are_written_by_their_keys():
     assert FunctionDef.FromString(message_bytes(function)) == function
 
 
+def test_entries_of_maps_have_their_two_fields_each_once():
+    """So the format has them; protobuf does not promise it of a message of an entry."""
+    function = FunctionDef(ret={"b": "", "": "n:0"}, resource_arg_unique_id={0: 300})
+    expected = [
+        b'"\x07\n\x00\x12\x03n:0',  # field 4, ret: keys in order, empty ones written
+        b'"\x05\n\x01b\x12\x00',
+        b"B\x05\x08\x00\x10\xac\x02",  # field 8: 0 -> 300
+    ]
+    assert message_bytes(function) == b"".join(expected)
+    assert FunctionDef.FromString(message_bytes(function)) == function
+
+
 FULL = """
 import resource, sys
 import keras_msd as msd

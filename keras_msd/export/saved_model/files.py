@@ -132,13 +132,26 @@ def message_bytes(message: Any) -> bytes:
         if field.message_type is None:
             alone = type(message)(**{field.name: value})
             content += alone.SerializeToString()
-            continue
-        items = [value] if isinstance(value, Message) else value
-        if field.message_type.GetOptions().map_entry:
-            entry = value.GetEntryClass()
-            items = [entry(key=key, value=value[key]) for key in sorted(value)]
-        content += b"".join(_field(field.number, message_bytes(it)) for it in items)
+        elif field.message_type.GetOptions().map_entry:
+            for key in sorted(value):
+                entry = _entry_field(KEY, key) + _entry_field(VALUE, value[key])
+                content += _field(field.number, entry)
+        else:
+            items = [value] if isinstance(value, Message) else value
+            content += b"".join(_field(field.number, message_bytes(it)) for it in items)
     return content
+
+
+def _entry_field(number: int, value: Any) -> bytes:
+    """Return a key or value of a map, written even where it is zero or empty.
+
+    An entry is no message that protobuf writes alike in every process: in some it
+    writes the field that was not given, too.
+    """
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    content = value.encode() if isinstance(value, str) else message_bytes(value)
+    return _field(number, content)
 
 
 def _number_functions(graph: Any) -> None:

@@ -27,6 +27,7 @@ CHANGES: dict[str, Any] = {
     "evaluate.artefacts": False,
 }
 Changes = Mapping[str, Any]
+LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 
 
 def parser(about: str | None, name: str) -> argparse.ArgumentParser:
@@ -53,10 +54,14 @@ def changes(
     """Return what a benchmark sets in a recipe: its sets but `without`, an encoder.
 
     That is the assistant, or the multilingual teacher of recipes without an assistant.
+    Stages without a curve are scored after nine tenths of their updates, too.
     """
     loaded = load_recipe(recipe, given.scale)
     sets = [name for name in loaded.evaluate.sets if name not in without]
     found = CHANGES | {"evaluate.sets": sets}
+    for name, stage in loaded.stages:
+        if not stage.skip and getattr(stage, "scored", LAST_TENTH) is None:
+            found[f"stages.{name}.scored"] = LAST_TENTH
     if loaded.assistant.source == "none":
         if given.teacher:
             found |= {
@@ -105,6 +110,8 @@ def measure(
     """Run a recipe with one seed; return sizes, scores and seconds of every row.
 
     Rows that were scored on their way have `curves`: (update, score) by the score.
+    `last_tenth` has, by the step of a run, how far the score across languages moved in
+    the last tenth of its updates.
     """
     done = run(
         recipe,
@@ -120,13 +127,19 @@ def measure(
         name: {key: row[key] for key in ("parameters", *SCORES) if key in row}
         for name, row in last_rows(done["rows"]).items()
     }
-    for row in run_rows(read_run(folder)):
+    files = read_run(folder)
+    for row in run_rows(files):
         if curves := row.curves():
             rows[row.model or "student"]["curves"] = curves
     return {
         "seconds": timings["seconds"],
         "seconds_reused": round(sum(timings["reused"].values()), 3),
         "rows": rows,
+        "last_tenth": {
+            step: round(scores[-1] - scores[0], 3)
+            for step, record in files.histories.items()
+            if len(scores := record.get(LAST_TENTH, {}).get("cross_lingual", ())) > 1
+        },
     }
 
 
@@ -188,4 +201,11 @@ def shown(
             paper = f"paper{other and f' on {other}'} {printed}"
             cells.append(cell if printed is None else f"{cell} ({paper})")
         lines.append("  ".join(cells))
+    moved: dict[str, list[float]] = {}
+    for one in seeds.values():
+        for step, by in one["last_tenth"].items():
+            moved.setdefault(step, []).append(by)
+    if moved:
+        means = [f"{step} {np.mean(by):+.2f}" for step, by in moved.items()]
+        lines.append("moved across languages in the last tenth: " + ", ".join(means))
     return "\n".join(lines)

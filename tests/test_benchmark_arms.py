@@ -28,6 +28,7 @@ guide = "untrained"
 stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
 [smoke.stages]
 teach_assistant = { steps = 1, token_budget = 300 }
+teach_student = { steps = 5 }
 contrastive_learning = { scored = 2 }
 """
 
@@ -54,7 +55,7 @@ def given(arms, folder, *words):
     return arms.parser("", "x").parse_args([*options, result, "--scale=smoke", *words])
 
 
-def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
+def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path, capsys):
     arms, place = modules("arms"), write_place(tmp_path)
     recipe = str(place / "arms.toml")
     Path(recipe).write_text(RECIPE)
@@ -72,6 +73,14 @@ def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path):
         assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
         assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
         assert "curves" not in rows["student_prekd"]
+        assert list(seed["last_tenth"]) == ["teach_student_prekd"]
+    moved = [
+        seed["last_tenth"]["teach_student_prekd"] for seed in table["seeds"].values()
+    ]
+    assert (
+        f"last tenth: teach_student_prekd {np.mean(moved):+.2f}"
+        in capsys.readouterr().out
+    )
     layer = "body/block_0/feedforward_output_dense/kernel"
     for seed in (0, 1):
         stages = options.out / f"made_arms_{seed}" / "stages"

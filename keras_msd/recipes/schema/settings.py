@@ -81,7 +81,8 @@ class PairStageSettings(TrainingSettings):
 
     `corpora` limits it to those corpora, `pairs_per_language` to so many pairs, as a
     guide sees every sentence of its stage. `scored` is how often the encoder is scored
-    on its way, for a curve.
+    on its way, for a curve; "last_tenth" scores it after nine tenths of the updates and
+    at the end, for how much it still moves.
 
     With `token_budget` it is no longer `batch_size` that cuts batches: each has as many
     pairs of like length as fit into so many tokens, padding and both sides included.
@@ -93,5 +94,5 @@ class PairStageSettings(TrainingSettings):
     dims: Literal["mean", "sum"] = "mean"
     corpora: Words = ()
     pairs_per_language: Count | None = None
-    scored: Count | None = None
+    scored: Count | Literal["last_tenth"] | None = None
     token_budget: Count | None = None

@@ -16,6 +16,7 @@ from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.registry import loaded
 
 PAIRS = "keras_msd.data.pipeline.pair_dataset", "keras_msd.data.batches.PairBatches"
+LAST_TENTH = "last_tenth"
 
 
 class Data(NamedTuple):
@@ -83,19 +84,25 @@ class ScoreCurve(keras.callbacks.Callback):
     """Scores an encoder several times in a stage.
 
     Args:
-        fit: The stage; its `scored` is the number of scores, the last at the end.
+        fit: The stage; its `scored` is the number of scores, the last at the end, or
+            "last_tenth".
         steps: Updates of the stage.
         history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`, and a list
-            of the scores of each track across languages, such as `en-de`.
+            of the scores of each track across languages, such as `en-de`. Those of the
+            last tenth are there as `last_tenth`.
     """
 
     def __init__(self, fit: Fit, steps: int, history: dict[str, Any]) -> None:
         super().__init__()
         self._fit = fit
-        count = min(fit.settings.scored, steps)
-        self._places = {round(steps * part / count) for part in range(1, count + 1)}
+        wanted, key = fit.settings.scored, "scores"
+        if wanted == LAST_TENTH:
+            self._places, key = {round(steps * 0.9), steps}, LAST_TENTH
+        else:
+            count = min(wanted, steps)
+            self._places = {round(steps * part / count) for part in range(1, count + 1)}
         self._curve: dict[str, list[float]] = {"steps": [], "cross_lingual": []}
-        history["scores"] = self._curve
+        history[key] = self._curve
         self._done = 0
 
     def get_state(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import score_set
+from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe, run
 from keras_msd.report.score_rows import model_row
@@ -98,6 +99,7 @@ def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):
 
 
 TABLE = {
+    "matryoshka_dims": (),
     "data.pairs_per_language": 60,
     "stages.pretrain_assistant.steps": 2,
     "inverse_frequency": 0.02,
@@ -129,10 +131,37 @@ def test_a_trained_table_is_weighted_by_frequency(tmp_path):
     assert weight.min() < 0.5 and weight.max() == 1.0
 
 
+def test_a_trained_table_is_turned_for_its_prefixes(tmp_path):
+    folder = tmp_path / "run"
+    turned = {"inverse_frequency": None, "matryoshka_dims": (4, 8)}
+    run("tiny12", folder, "smoke", None, tmp_path / "store", TABLE | turned)
+    table = TextTable.open(folder / "stages/pairs/texts")
+    pairs = [table.texts(side, 0, 100) for side in ("source", "target")]
+    steps = folder / "stages/pretrain_assistant/encoder", folder / "assistant"
+    plain, found = (load_saved(step) for step in steps)
+    whole, same = (it.encode(pairs[0], normalize=True) for it in (plain, found))
+    np.testing.assert_allclose(same @ same.T, whole @ whole.T, atol=1e-5)
+    losses = MultilingualContrastive("softmax"), SimilarityDistribution()
+    apart = []
+    for encoder in (plain, found):
+        sides = [encoder.encode(side, truncate_dim=4) for side in pairs]
+        apart.append(sum(float(loss(whole, sides)) for loss in losses))
+    assert apart[1] < 0.8 * apart[0]
+
+
 @pytest.mark.parametrize(
     ("recipe", "change"),
     [("tiny12", {"assistant.num_layers": 1}), ("msd_lab", {})],
 )
-def test_weights_by_frequency_are_for_tables_alone(recipe, change):
-    with pytest.raises(InputError, match="`inverse_frequency` is for a word table"):
-        load_recipe(recipe, "smoke", {"inverse_frequency": 0.02} | change)
+@pytest.mark.parametrize(
+    "given", [{"inverse_frequency": 0.02}, {"matryoshka_dims": (4,)}]
+)
+def test_changes_of_rows_are_for_tables_alone(recipe, change, given):
+    nothing = {"inverse_frequency": None, "matryoshka_dims": ()}
+    with pytest.raises(InputError, match=f"`{[*given][0]}` is for a word table"):
+        load_recipe(recipe, "smoke", nothing | given | change)
+
+
+def test_prefixes_are_of_the_projection():
+    with pytest.raises(InputError, match="received .*64.* and 32"):
+        load_recipe("tiny12", "smoke", {"matryoshka_dims": (4, 64)})

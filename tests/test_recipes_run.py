@@ -308,13 +308,30 @@ def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
     } | AS_THE_IDENTITY
     texts = sentences(5, 9)
     wanted = load_encoder(table).encode(texts)
-    whole = start_steps._with_body(other_run(place, begin))
+    ours = other_run(place, begin)
+    whole = start_steps._with_body(ours)
     assert whole.config.num_layers == 2
-    np.testing.assert_allclose(whole.encode(texts), wanted, atol=1e-5)
+    rows = whole.encode(texts)
+    np.testing.assert_allclose(rows @ rows.T, wanted @ wanted.T, atol=1e-5)
     shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
-    narrow = start_steps._with_body(other_run(place, begin | shape))
+    narrow = start_steps._with_body(other_run(place, begin | shape)).encode(texts)
     closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
-    np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
+    expected = closed.encode(texts)
+    np.testing.assert_allclose(narrow @ narrow.T, expected @ expected.T, atol=1e-5)
+    # A table in another rotation is turned back into the teacher's space.
+    other = load_encoder(table)
+    random = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0]
+    values = other.weights()
+    word = values["embedding/word"] @ random
+    other.set_weights(values | {"embedding/word": word})
+    other.save(tmp_path / "turned")
+    assert np.abs(other.encode(texts) - wanted).max() > 0.1
+    again = other_run(place, begin | {"assistant.source": str(tmp_path / "turned")})
+    found = start_steps._with_body(again).encode(texts)
+    np.testing.assert_allclose(found, rows, atol=1e-4)
+    goals = ours.teacher.encode(texts)
+    apart = [np.square(it - goals).mean() for it in (found, other.encode(texts))]
+    assert apart[0] < apart[1] / 2
     bent = begin | {"assistant.source": str(place / "finished/assistant")}
     with pytest.raises(InputError, match="a word table and nothing that bends it"):
         start(place, tmp_path / "run", overrides=bent)

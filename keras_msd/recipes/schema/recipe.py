@@ -288,7 +288,9 @@ class Recipe(Settings):
     `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
     takes the faster one by a measurement when the run begins. Weights, losses and the
     optimizer's state are float32 in any case. `inverse_frequency` is the smoothing by
-    which a trained word table's rows are weighted, see `starts.weigh_rows`.
+    which a trained word table's rows are weighted, see `starts.weigh_rows`;
+    `matryoshka_dims` are prefixes of its vectors that a rotation makes good, see
+    `starts.order_dimensions`.
     """
 
     recipe: About
@@ -306,6 +308,10 @@ class Recipe(Settings):
     starts: StartsSettings = StartsSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
+    # Not said where it is as before: results know their settings by a hash.
+    matryoshka_dims: Annotated[tuple[Count, ...], Field(strict=False)] = Field(
+        default=(), exclude_if=lambda it: not it
+    )
     trim: dict[VariantName, TrimSettings] | None = None
     budget: dict[
         Literal["teacher", "tokens", "closed_forms", "stages", "evaluation"], Positive
@@ -334,11 +340,18 @@ class Recipe(Settings):
     def _rows_are_all_there_is(self) -> "Recipe":
         of, table = self.assistant, ("none", 0, "ridge")
         found = self.student.kind, of.num_layers, of.start
-        if self.inverse_frequency is not None and found != table:
+        for name in ("inverse_frequency", "matryoshka_dims"):
+            if getattr(self, name) and found != table:
+                raise ValueError(
+                    f"`{name}` is for a word table alone: `student.kind`, "
+                    f"`assistant.num_layers` and `assistant.start` {table}; received "
+                    f"{found}"
+                )
+        most = of.projection_dim or 0
+        if max(self.matryoshka_dims, default=0) > most:
             raise ValueError(
-                "`inverse_frequency` is for a word table alone: `student.kind`, "
-                f"`assistant.num_layers` and `assistant.start` {table}; received "
-                f"{found}"
+                "`matryoshka_dims` must be at most `assistant.projection_dim`, the "
+                f"matrix that is turned; received {self.matryoshka_dims} and {most}"
             )
         return self
 

@@ -134,6 +134,10 @@ def _assistant(run: Run) -> tuple[dict[str, str], list[Step]]:
         )
         last = "weigh_rows"
         steps.append(Step(last, "closed_forms", weigh))
+    if dims := run.recipe.matryoshka_dims:
+        turn = partial(starts.order_dimensions, run, step=last, dims=dims)
+        last = "order_dimensions"
+        steps.append(Step(last, "closed_forms", turn))
     steps.append(_score(run, last, {"name": "assistant", "kind": "assistant"}))
     steps.append(_keep(run, last, "assistant"))
     if run.recipe.student.kind == "none":

@@ -37,7 +37,8 @@ class Reads(NamedTuple):
 # Sections of a recipe of which an action declares whether it reads them.
 SECTIONS = (
     *("teacher", "data", "tokenizer", "assistant", "student", "stages"),
-    *("starts", "evaluate", "inverse_frequency", "trim", "precision", "distribute"),
+    *("starts", "evaluate", "inverse_frequency", "matryoshka_dims", "trim"),
+    *("precision", "distribute"),
 )
 
 

@@ -5,20 +5,23 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, one_of
 from keras_msd.data.batches import guide_rows
 from keras_msd.models.encoder import new_encoder
-from keras_msd.models.student import ROWS, build_student, thin_deep
+from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.schema.recipe import StudentSettings
 from keras_msd.recipes.stages.kinds import ReductionSettings
 from keras_msd.recipes.steps.data import token_lists
 from keras_msd.recipes.steps.reads import reads
 from keras_msd.starts import closed_form as forms
+from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
-from keras_msd.starts.dimension_reduction import reduce_dimensions
 from keras_msd.starts.extend import extend_vocabulary
 from keras_msd.starts.tables import bottleneck, fit_ridge, token_frequencies
+
+TURNED = 12_000  # pairs of each two languages that decide a rotation
 
 
 class Goals:
@@ -139,6 +142,43 @@ def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
     shares = [of / of.sum() for of in counts.values()]
     forms.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
     encoder.save(folder / "encoder")
+
+
+@reads("data", steps=("pairs", "tokenizer"), parents=("step",), values=("dims",))
+def order_dimensions(
+    run: Run, folder: Path, step: str, dims: tuple[int, ...]
+) -> dict[str, Any]:
+    """Turn the vectors of the encoder that a step left, so that prefixes say most."""
+    encoder, draw = run.encoder(step), np.random.default_rng(run.seed("dimensions"))
+    rows = pairs_of_languages(run.texts, TURNED, draw)
+    lines = read_rows(run.texts, "source", rows)
+    source = encoder.encode(lines, normalize=True)
+    target = encoder.encode(read_rows(run.texts, "target", rows), normalize=True)
+    matrix = reduction.order_dimensions(
+        source,
+        target,
+        dims,
+        np.unique(lines, return_inverse=True)[1],
+        batch_size=min(1024, len(rows)),
+    )
+    merge_projection(encoder, matrix).save(folder / "encoder")
+    return {"pairs": len(rows)}
+
+
+def pairs_of_languages(texts: Any, each: int, draw: np.random.Generator) -> np.ndarray:
+    """Return rows of at most `each` pairs of every two languages, in rising order."""
+    of: dict[tuple[str, str], list[np.ndarray]] = {}
+    for file in texts.files:
+        rows = of.setdefault((file.source_language, file.language), [])
+        rows.append(np.arange(file.start, file.stop))
+    every = map(np.concatenate, of.values())
+    some = (draw.choice(rows, min(each, len(rows)), replace=False) for rows in every)
+    return np.sort(np.concatenate(list(some)))
+
+
+def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
+    """Return the sentences of one side in some rows."""
+    return [text for row in rows for text in texts.texts(side, row, row + 1)]
 
 
 @reads("data", steps=("tokenizer",), parents=("assistant",), values=("settings",))
@@ -269,7 +309,7 @@ def reduce_teacher(
     table = run.table(run.recipe.stages["teach_thin_deep"])
     store = run.store(run.teacher)
     dim = width or run.encoder(like or "").dim
-    matrix = reduce_dimensions(
+    matrix = reduction.reduce_dimensions(
         StoredVectors(table, store, "source"),
         StoredVectors(table, store, run.target_side),
         dim,
@@ -323,7 +363,24 @@ def _ridge(run: Run) -> Any:
 
 def _with_body(run: Run) -> Any:
     """Return a body that begins as the identity over the given encoder's table."""
-    return _over_table(run, forms.table_of(_given(run)))
+    given = _given(run)
+    return _over_table(run, forms.table_of(given) @ _rotation(run, given))
+
+
+def _rotation(run: Run, given: Any) -> np.ndarray:
+    """Return the orthogonal matrix that brings vectors nearest to the teacher's.
+
+    No cosine changes. A table that was trained on similarities alone, or turned for its
+    prefixes, has left the space of the teacher, whose vectors stages imitate.
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    draw = np.random.default_rng(run.seed("rotation"))
+    rows = pairs_of_languages(run.texts, TURNED, draw)
+    lines = read_rows(run.texts, "source", rows)
+    goals = unit_rows(run.store(run.teacher).targets(lines))
+    matrix, _ = orthogonal_procrustes(given.encode(lines, normalize=True), goals)
+    return np.asarray(matrix, np.float32)
 
 
 def _given(run: Run) -> Any:

@@ -71,10 +71,9 @@ def reduce_dimensions(
     lines = _lines(source, target, group, dim, batch_size)
     width = np.shape(source)[1]
     model = _Reduction(width, dim, AdditiveMarginSoftmax(margin, scale), seed)
-    optimizer = make_optimizer(learning_rate, steps, warmup=0, weight_decay=0)
-    model.compile(optimizer, jit_compile=False)
-    batches = _Batches((source, target), lines, steps, batch_size, seed)
-    model.fit(batches, shuffle=False, verbose=0)
+    _train(
+        model, _Batches((source, target), lines, steps, batch_size, seed), learning_rate
+    )
     return ops.convert_to_numpy(model.kernel)
 
 
@@ -140,10 +139,7 @@ def order_dimensions(
     ranking = MultilingualContrastive("softmax", temperature)
     losses = ranking, SimilarityDistribution(temperature)
     model = _Rotation(rank, [Matryoshka(loss, widths or [rank]) for loss in losses])
-    optimizer = make_optimizer(learning_rate, steps, warmup=0, weight_decay=0)
-    model.compile(optimizer, jit_compile=False)
-    batches = _Batches(kept, lines, steps, batch_size, seed)
-    model.fit(batches, shuffle=False, verbose=0)
+    _train(model, _Batches(kept, lines, steps, batch_size, seed), learning_rate)
     skew = ops.convert_to_numpy(model.skew).astype(np.float64)
     skew, unit = (skew - skew.T) / 2, np.eye(rank)
     turned = start[:, :rank] @ np.linalg.solve(unit + skew, unit - skew)
@@ -168,6 +164,12 @@ def _lines(
             f"{shape}."
         )
     return lines
+
+
+def _train(model: keras.Model, batches: "_Batches", learning_rate: float) -> None:
+    optimizer = make_optimizer(learning_rate, batches.steps, warmup=0, weight_decay=0)
+    model.compile(optimizer, jit_compile=False)
+    model.fit(batches, shuffle=False, verbose=0)
 
 
 class _Reduction(keras.Model):

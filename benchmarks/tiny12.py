@@ -62,31 +62,10 @@ ARMS: dict[str, list[str]] = {
     ],
     "600 updates, temperature 0.03": [*SHORT, f"{STAGE}.temperature=0.03"],
     "600 updates, temperature 0.1": [*SHORT, f"{STAGE}.temperature=0.1"],
-    "1,200 updates of 1,024": [
-        *PIECES,
-        f"{STAGE}.steps=1200",
-        f"{STAGE}.batch_size=1024",
-    ],
-    "300 updates of 4,096": [
-        *PIECES,
-        f"{STAGE}.steps=300",
-        f"{STAGE}.batch_size=4096",
-    ],
-    "600 updates, drawn without weights": [*SHORT, "data.weights={}"],
-    "600 updates, without lexicons": [
-        *SHORT,
-        corpora(OF_DATA, OF_MORE),
-        "data.weights={bible = 0.2, mediawiki-ui = 0.5}",
-    ],
     "600 updates, of DATA alone": [*SHORT, corpora(OF_DATA), "data.weights={}"],
     "600 updates, with multi30k, bsd-dialogue and quran": [
         *SHORT,
         corpora(OF_DATA, OF_MORE, LEXICONS, UNSHIPPED),
-    ],
-    "600 updates, 21,000 pieces of width 384": [
-        *SHORT,
-        "tokenizer.vocabulary_size=21000",
-        "assistant.hidden_dim=384",
     ],
 }
 BODY = [

@@ -9,6 +9,7 @@ the recipe's two losses on as many draws of its pairs, but for what an arm's nam
   found by a hash, zero at the start;
 - `prefixes`: both losses also of the first 32, 64, 128 and 256 numbers of a vector, and
   scores of these prefixes;
+- `without lexicons`: pairs of sentences alone are drawn; the start has seen lexicons;
 - `averaged weights`: exponential means over about 100 updates instead of the last ones;
 - `updates of ...`: batches of another size, hence more or fewer of them.
 
@@ -28,6 +29,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from tiny12 import LEXICONS
 from tiny12_scores import PART, scorer
 
 from keras_msd import load_encoder, load_teacher
@@ -48,6 +50,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "8,192 hashed bigrams": {"buckets": 8192},
     "65,536 hashed bigrams": {"buckets": 65536},
     "prefixes": {"prefixes": PREFIXES},
+    "without lexicons": {"left_out": LEXICONS},
     "averaged weights": {"momentum": 0.99},
     "updates of 512": {"batch": 512},
     "updates of 2,048": {"batch": 2048},
@@ -57,18 +60,21 @@ SEEDS = 0, 1, 2
 
 
 class Pairs:
-    """Drawn pairs of a run: both sides, the English line's number, its vector."""
+    """Drawn pairs of a run: both sides, corpus, the English line and its vector."""
 
     def __init__(self, run: Path, store: GuideStore) -> None:
         texts = TextTable.open(run / "stages" / "pairs" / "texts")
         parts: dict[str, list[np.ndarray]] = {}
+        corpora = np.empty(len(texts), object)
         for file in texts.files:
             rows = np.arange(file.start, file.stop)
             parts.setdefault(file.language, []).append(rows)
+            corpora[rows] = file.name.split(".")[0]
         generator = np.random.default_rng(0)
         self.source: list[str] = []
         self.target: list[str] = []
         languages: list[int] = []
+        self.corpora: list[str] = []
         for number, own in enumerate(parts.values()):
             rows = np.concatenate(own)
             for row in np.sort(
@@ -76,6 +82,7 @@ class Pairs:
             ):
                 self.source += texts.texts("source", int(row), int(row) + 1)
                 self.target += texts.texts("target", int(row), int(row) + 1)
+                self.corpora.append(corpora[row])
                 languages.append(number)
         lines = {text: number for number, text in enumerate(dict.fromkeys(self.source))}
         self.line = np.array([lines[text] for text in self.source])
@@ -146,12 +153,14 @@ class Shortened:
 
 
 def batches(
-    pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, size: int, pivot: float
+    pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, arm: dict[str, Any]
 ) -> Iterator[Any]:
-    """Yield what `fit` reads; the same draws for every arm of a seed."""
+    """Yield what `fit` reads; arms of the same seed and corpora draw the same."""
     generator = np.random.default_rng(seed)
+    size, pivot = arm.get("batch", BATCH), arm.get("pivot", 0.0)
+    drawn = np.flatnonzero(~np.isin(pairs.corpora, arm.get("left_out", [])))
     for _ in range(DRAWS // size):
-        rows = generator.integers(len(pairs.line), size=size)
+        rows = drawn[generator.integers(len(drawn), size=size)]
         source = [sides["source"][row] for row in rows]
         chosen = generator.random(size) < pivot
         for place in np.flatnonzero(chosen):
@@ -194,7 +203,7 @@ def train(pairs: Pairs, start: Any, seed: int, arm: dict[str, Any]) -> Table:
     x = {name: whole for name in names} | {"group": tf.TensorSpec((size,), tf.int32)}
     y = {"teacher": tf.TensorSpec((size, pairs.vectors.shape[1]), tf.float32)}
     dataset = tf.data.Dataset.from_generator(
-        lambda: batches(pairs, sides, seed, size, arm.get("pivot", 0.0)),
+        lambda: batches(pairs, sides, seed, arm),
         output_signature=(x, y),
     )
     stage.fit(dataset.prefetch(4), epochs=1, shuffle=False, verbose=0)

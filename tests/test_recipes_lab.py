@@ -38,7 +38,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
     assert not recipe.stages.teach_assistant.skip
     assert all(it.dims == "sum" for _, it in stages_in_use(recipe))
     widths = [student.bottleneck_dim for student in students.values()]
-    assert widths == [64, 64, 64, 132, 27]  # H / 6, and what two sizes ask for
+    assert widths == [43, 43, 43, 96, 31]  # H / 6, and what two sizes ask for
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Recipes whose models are compared, over seeds, each seed kept in one file.
 
 A run that was stopped goes on where it was, and a seed that stands in the file is not
-run again. Scores are of the halves that are reported. What rows, recipes and seeds have
-in common is done once.
+run again; other recipes and seeds may run beside it into the same file. Scores are of
+the halves that are reported. What rows, recipes and seeds have in common is done once.
 """
 
 import argparse
@@ -159,24 +159,30 @@ def over_seeds(
         given: The options of `parser`.
         most: At most so many of the seeds.
     """
-    result: dict[str, Any] = {"scale": given.scale, "tables": {}}
-    if given.result.is_file():
-        result = read_json(given.result)
-        if result["scale"] != given.scale:
-            raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
     named = said(changes)
     settings = settings_digest(recipe, given.scale, named)
     new = {"recipe": recipe, "changes": named, "settings": settings, "seeds": {}}
-    found = result["tables"].setdefault(name, new)
-    if found["settings"] != settings:
-        raise SystemExit(f"{given.result} has {name} as it was; move the file.")
+
+    def kept() -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the file has now, others may write to it, and its seeds."""
+        result: dict[str, Any] = {"scale": given.scale, "tables": {}}
+        if given.result.is_file():
+            result = read_json(given.result)
+        if result["scale"] != given.scale:
+            raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
+        found = result["tables"].setdefault(name, new)
+        if found["settings"] != settings:
+            raise SystemExit(f"{given.result} has {name} as it was; move the file.")
+        return result, found["seeds"]
+
     for seed in given.seeds[:most]:
-        if str(seed) not in found["seeds"]:
+        if str(seed) not in kept()[1]:
             folder = given.out / f"{name.replace(' ', '_')}_{seed}"
             measured = measure(recipe, folder, seed, changes, given)
-            found["seeds"][str(seed)] = measured
+            result, seeds = kept()
+            seeds[str(seed)] = measured
             write_json(given.result, result)
-    print(shown(name, recipe, given.scale, found["seeds"]), flush=True)
+    print(shown(name, recipe, given.scale, kept()[1]), flush=True)
 
 
 def shown(

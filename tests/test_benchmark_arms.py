@@ -165,6 +165,22 @@ def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
         arms.over_seeds("x", "msd_sizes", {}, options)
 
 
+def test_what_another_run_writes_meanwhile_stays(modules, tmp_path, monkeypatch):
+    arms = modules("arms")
+    options = given(arms, tmp_path, "--seeds", "0")
+    other = {"seeds": {"0": {"rows": {}}}}
+
+    def measure(*_):
+        write_json(options.result, {"scale": "smoke", "tables": {"other": other}})
+        return {"rows": {}, "last_tenth": {}}
+
+    monkeypatch.setattr(arms, "measure", measure)
+    arms.over_seeds("own", "msd_sizes", {}, options)
+    tables = read_json(options.result)["tables"]
+    assert tables["other"] == other
+    assert [*tables["own"]["seeds"]] == ["0"]
+
+
 def test_every_recipe_of_the_ablations_is_there(modules):
     for name in modules("ablations").RECIPES:
         assert "lab" in load_recipe(name).recipe.scales

@@ -48,12 +48,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "the recipe's inputs": {},
     "two translations": {"pivot": 0.5},
     "8,192 hashed bigrams": {"buckets": 8192},
-    "65,536 hashed bigrams": {"buckets": 65536},
     "prefixes": {"prefixes": PREFIXES},
     "without lexicons": {"left_out": LEXICONS},
+    "five times the updates": {"times": 5},
+    "without lexicons, five times the updates": {"left_out": LEXICONS, "times": 5},
     "averaged weights": {"momentum": 0.99},
     "updates of 512": {"batch": 512},
-    "updates of 2,048": {"batch": 2048},
     "updates of 4,096": {"batch": 4096},
 }
 SEEDS = 0, 1, 2
@@ -152,6 +152,12 @@ class Shortened:
         return unit_rows(self.encoder.encode(texts)[:, : self.dim])
 
 
+def updates_of(arm: dict[str, Any]) -> int:
+    """Return for how many updates an arm is trained."""
+    draws: int = DRAWS * arm.get("times", 1)
+    return draws // arm.get("batch", BATCH)
+
+
 def batches(
     pairs: Pairs, sides: dict[str, list[np.ndarray]], seed: int, arm: dict[str, Any]
 ) -> Iterator[Any]:
@@ -159,7 +165,7 @@ def batches(
     generator = np.random.default_rng(seed)
     size, pivot = arm.get("batch", BATCH), arm.get("pivot", 0.0)
     drawn = np.flatnonzero(~np.isin(pairs.corpora, arm.get("left_out", [])))
-    for _ in range(DRAWS // size):
+    for _ in range(updates_of(arm)):
         rows = drawn[generator.integers(len(drawn), size=size)]
         source = [sides["source"][row] for row in rows]
         chosen = generator.random(size) < pivot
@@ -193,7 +199,10 @@ def train(pairs: Pairs, start: Any, seed: int, arm: dict[str, Any]) -> Table:
     )
     size = arm.get("batch", BATCH)
     optimizer = make_optimizer(
-        learning_rate=RATE, steps=DRAWS // size, schedule="cosine", weight_decay=0.0
+        learning_rate=RATE,
+        steps=updates_of(arm),
+        schedule="cosine",
+        weight_decay=0.0,
     )
     if momentum := arm.get("momentum"):
         optimizer.use_ema, optimizer.ema_momentum = True, momentum

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from statistics import fmean
 
+from command_line import run
+
 ROOT = Path(__file__).parents[1]
 EARLIER = ROOT / "benchmarks/results/earlier"
 
@@ -77,6 +79,18 @@ def test_scores_of_tiny12_are_those_of_the_committed_file():
         text = (ROOT / page).read_text(encoding="utf-8")
         assert f"| {row['bytes']:,} | {' | '.join(scores)} |" in text, page
     assert f"takes {row['ms']:.2g} ms a sentence" in (ROOT / "README.md").read_text()
+
+
+def test_the_search_answers_as_printed(capsys):
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    command, printed = page.split("keras-msd search tiny12 ")[1].split("```")[::2][:2]
+    query, sentences = command.split('"')[1], command.split('"')[2].split()[0]
+    encoder = ROOT / "packages/tiny12/keras_msd_tiny12/encoder"
+    words = ("search", str(encoder), query, str(ROOT / sentences), "--top", "4")
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    rows = [line.split() for line in out.splitlines() if line.strip()]
+    assert rows == [line.split() for line in printed.splitlines()[1:]]
 
 
 def test_lab_results_say_what_they_are_scored_on():

@@ -50,11 +50,16 @@ ARMS: dict[str, dict[str, Any]] = {
     "8,192 hashed bigrams": {"buckets": 8192},
     "prefixes": {"prefixes": PREFIXES},
     "without lexicons": {"left_out": LEXICONS},
-    "five times the updates": {"times": 5},
-    "without lexicons, five times the updates": {"left_out": LEXICONS, "times": 5},
+    "five times the draws": {"times": 5},
+    "five times the draws, without lexicons": {
+        "left_out": LEXICONS,
+        "times": 5,
+    },
     "averaged weights": {"momentum": 0.99},
     "updates of 512": {"batch": 512},
     "updates of 4,096": {"batch": 4096},
+    "five times the draws, updates of 4,096": {"batch": 4096, "times": 5},
+    "five times the draws, updates of 8,192": {"batch": 8192, "times": 5},
 }
 SEEDS = 0, 1, 2
 

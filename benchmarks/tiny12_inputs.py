@@ -60,6 +60,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "updates of 4,096": {"batch": 4096},
     "five times the draws, updates of 4,096": {"batch": 4096, "times": 5},
     "five times the draws, updates of 8,192": {"batch": 8192, "times": 5},
+    "five times the draws, updates of 4,096, without lexicons": {
+        "batch": 4096,
+        "left_out": LEXICONS,
+        "times": 5,
+    },
 }
 SEEDS = 0, 1, 2
 

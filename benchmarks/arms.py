@@ -6,7 +6,10 @@ the halves that are reported. What rows, recipes and seeds have in common is don
 """
 
 import argparse
-from collections.abc import Iterable, Mapping
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +146,17 @@ def measure(
     }
 
 
+@contextlib.contextmanager
+def alone(result: Path) -> Iterator[None]:
+    """Keep other runs from a result until this one has read it and written."""
+    folder = os.open(result.parent, os.O_RDONLY)  # a lock that leaves no file
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def over_seeds(
     name: str,
     recipe: str,
@@ -179,9 +193,10 @@ def over_seeds(
         if str(seed) not in kept()[1]:
             folder = given.out / f"{name.replace(' ', '_')}_{seed}"
             measured = measure(recipe, folder, seed, changes, given)
-            result, seeds = kept()
-            seeds[str(seed)] = measured
-            write_json(given.result, result)
+            with alone(given.result):
+                result, seeds = kept()
+                seeds[str(seed)] = measured
+                write_json(given.result, result)
     print(shown(name, recipe, given.scale, kept()[1]), flush=True)
 
 

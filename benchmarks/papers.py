@@ -63,13 +63,15 @@ def not_learnt(result: Result, score: str) -> str | None:
         return f"`{result.recipe}`, as it is now, has not been run at lab size"
     if not result.start:
         return None
-    gained = differences(result, score, result.start["above"], result.start["below"])
-    if isinstance(gained, str):
-        return f"{gained}, where training began"
-    if min(gained) >= result.start["by"]:
-        return None
-    above, least = result.start["above"], result.start["by"]
-    return f"`{above}` is {min(gained):+.1f} above its start, not {least:+.1f}"
+    above, below, gate = (result.start[key] for key in ("above", "below", "by"))
+    where = result.start.get("score", score)
+    for name, least in {score: LEAST, where: gate}.items():
+        gained = differences(result, name, above, below)
+        if isinstance(gained, str):
+            return f"{gained}, where training began"
+        if min(gained) < least:
+            return f"`{above}` is {min(gained):+.1f} above its start, not {least:+.1f}"
+    return None
 
 
 def verdict(result: Result, score: str, claim: dict[str, Any]) -> tuple[str, str]:

@@ -1,6 +1,8 @@
 """Benchmarks of arms: seeds, an assistant that is given, what a result is of."""
 
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +102,34 @@ def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path, c
     assert options.result.read_bytes() == done
     with pytest.raises(SystemExit, match="has made arms as it was"):
         arms.over_seeds("made arms", recipe, changes | {"starts.ridge": 1}, options)
+
+
+def test_seeds_that_end_at_once_are_both_kept(modules, tmp_path, monkeypatch):
+    arms, met = modules("arms"), threading.Barrier(2)
+    scores = {"assistant": {"parameters": 1, "cross_lingual": 60.0}}
+
+    def measure(*words):
+        met.wait()
+        return {"rows": scores, "last_tenth": {}}
+
+    def slowly(path):
+        found = read_json(path)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(arms, "measure", measure)
+    monkeypatch.setattr(arms, "read_json", slowly)
+    writers = []
+    for seed in "01":
+        options = given(arms, tmp_path, "--seeds", seed)
+        words = ("msd_sizes", "msd_sizes", {}, options)
+        writers.append(threading.Thread(target=arms.over_seeds, args=words))
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    table = read_json(options.result)["tables"]["msd_sizes"]
+    assert set(table["seeds"]) == {"0", "1"}
 
 
 def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tmp_path):

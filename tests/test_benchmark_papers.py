@@ -75,6 +75,23 @@ def test_models_that_learnt_nothing_are_not_compared(papers, begun, said):
     assert papers.directions(exhibit, found) == said
 
 
+@pytest.mark.parametrize(
+    ("start_in_s", "said"),
+    [
+        (4.0, "**holds**: more is better (+4.0, one seed)"),
+        (5.0, "**cannot be told**: `a` is +0.0 above its start, not +0.1"),
+    ],
+)
+def test_a_gate_in_one_score_opens_the_others(papers, start_in_s, said):
+    start = {"above": "a", "below": "begun", "by": 3.0, "score": "gate"}
+    scores = {"a": (5.0, 9.0), "b": (1.0, 1.0), "begun": (start_in_s, 6.0)}
+    row = {name: {"s": s, "gate": gate} for name, (s, gate) in scores.items()}
+    claims = [{"says": "more is better", "above": "a", "below": "b"}]
+    exhibit = {"result": "made", "score": "s", "claims": claims}
+    found = {"made": papers.Result("made", "results/made.json", [row], start)}
+    assert papers.directions(exhibit, found) == said
+
+
 def about():
     return tomllib.loads((BENCHMARKS / "papers.toml").read_text(encoding="utf-8"))
 

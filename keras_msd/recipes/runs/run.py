@@ -28,6 +28,7 @@ from keras_msd.stages.precision import faster_precision
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 
 TRAINED = "trained"  # of the step `tokenizer`: the vocabulary that another one is given
+LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes
 
 
 def default_store_dir() -> Path:
@@ -187,6 +188,8 @@ class Run:
             return self.texts
         files = self._files_of(stage, self.texts.pairs().files)
         name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
+        if len(name) > LONGEST_NAME:
+            name = f"texts-{digest(name)}"
         return TextTable.build(
             Pairs(files),
             self.folder.step("pairs") / name,

@@ -227,6 +227,26 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
 
 
+def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
+    names = [f"{letter}{'corpus' * 20}" for letter in "abcd"]
+    for name in names:
+        rows = [(text, german(text)) for text in sentences(40, ord(name[0]))]
+        write_rows(tmp_path / f"parallel/train/{name}.en-de.tsv.gz", rows)
+    from keras_msd.recipes.steps.data import take_pairs
+
+    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
+    folders = set()
+    for chosen in (names[:3], names[1:], names[1:]):
+        recipe = small(place, **{"stages.teach_assistant.corpora": chosen})
+        ours = Run(recipe, folder, [tmp_path], tmp_path)
+        if not folders:
+            take_pairs(ours, folder.step("pairs"))
+        table = ours.texts_of(recipe.stages.teach_assistant)
+        assert [corpus_of(file.name) for file in table.files] == chosen
+        folders.add(table.folder)
+    assert len(folders) == 2
+
+
 def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tmp_path):
     rows = [(text, german(text)) for text in sentences(40, 1)]
     write_rows(

@@ -296,6 +296,13 @@ def test_an_empty_table_takes_out_what_a_recipe_has():
     assert load_recipe("tiny12", "lab").data.weights["bible"] == 0.2
     changes = dict([parse_override("data.weights={}")])
     assert not load_recipe("tiny12", "lab", changes).data.weights
+    assert "cut58" in load_recipe("msd_faithful", "lab").student.variants
+    taken_out = dict([parse_override("student.variants={}")])
+    for recipe in ("msd_faithful", "msd_lab_bert"):
+        assert load_recipe(recipe, "lab", taken_out).student.variants == {}
+    taken_out = dict([parse_override("stages.pretrain_assistant.losses={}")])
+    stages = load_recipe("tiny12", "lab", taken_out).stages
+    assert stages.pretrain_assistant.losses == {}
 
 
 def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():

@@ -1,5 +1,6 @@
 """What the sections of a recipe share: frozen models, kinds of numbers, training."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -22,6 +23,19 @@ class Settings(BaseModel):
     """A section: nothing changes after reading, unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_taken_out(cls, values: Any) -> Any:
+        """Leave tables to their defaults that `--set KEY={}` takes out."""
+        if not isinstance(values, Mapping):
+            return values
+        tables = {name for name, it in cls.model_fields.items() if it.default_factory}
+        return {
+            key: value
+            for key, value in values.items()
+            if value is not None or key not in tables
+        }
 
 
 class LossSettings(Settings):

@@ -1,6 +1,6 @@
 """What helps tiny12: arms of its recipe, scored on the halves that settings come from.
 
-All arms but the first two have 32,000 pieces, and the same pairs, stages and updates
+All arms but the first three have 32,000 pieces, and the same pairs, stages and updates
 but for what their name says. Scores are those before the weights by frequency, and
 after them. An arm whose folder has its scores is not run again; one that was stopped
 goes on. What the result file has of other arms and seeds stays in it.
@@ -36,13 +36,18 @@ OF_MORE = [
 UNSHIPPED = ["multi30k", "bsd-dialogue", "quran"]  # and the WMT test sets
 
 
-def corpora(*lists: list[str]) -> str:
-    """Return the setting that draws from these corpora alone."""
-    return f"data.corpora={json.dumps([name for names in lists for name in names])}"
+def corpora(*lists: list[str], of: str = "data") -> str:
+    """Return the setting that takes these corpora alone, a stage or the whole run."""
+    return f"{of}.corpora={json.dumps([name for names in lists for name in names])}"
 
 
 ARMS: dict[str, list[str]] = {
     "the recipe": [],
+    "batches of 4,096, no lexicons drawn": [
+        f"{STAGE}.batch_size=4096",
+        f"{STAGE}.steps=2500",
+        corpora(OF_DATA, OF_MORE, of=STAGE),
+    ],
     "prefixes, too": [f"{STAGE}.matryoshka_dims=[32, 64, 128, 256]"],
     "3,000 updates": LONG,
     "capitals apart": [*LONG, "tokenizer.case_fold=false"],

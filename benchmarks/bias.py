@@ -2,7 +2,8 @@
 
 All pairs of STSb dev, within each language and across English and each, as one list
 beside the mean of the single tracks, on the half that is reported. An encoder without
-bias has the same score both ways.
+bias has the same score both ways. A name that is given again is that of another seed;
+one that is given once is the same in all.
 
     python benchmarks/bias.py --data DATA --encoder raw=runs/narrow/assistant x-kd=...
 """
@@ -39,13 +40,23 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", default=LANGUAGES)
     parser.add_argument("--result", type=Path, default=RESULT)
     given = parser.parse_args()
-    rows = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for named in given.encoder:
         name, _, source = named.partition("=")
         encoder = load_encoder(source or name)
-        rows[name] = measure(encoder, given.data / "sts", given.languages)
-        print(name, rows[name], flush=True)
-    seeds = {"0": {"rows": rows}}
+        row = measure(encoder, given.data / "sts", given.languages)
+        row["encoder"] = encoder.fingerprint
+        found.setdefault(name, []).append(row)
+        print(name, row, flush=True)
+    count = max(map(len, found.values()))
+    if wrong := [name for name, rows in found.items() if len(rows) not in (1, count)]:
+        parser.error(f"{wrong[0]} has {len(found[wrong[0]])} seeds, others {count}.")
+    seeds = {
+        str(seed): {
+            "rows": {name: rows[seed % len(rows)] for name, rows in found.items()}
+        }
+        for seed in range(count)
+    }
     write_json(given.result, {"part": REPORT, "tables": {"bias": {"seeds": seeds}}})
 
 

@@ -226,3 +226,24 @@ def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path
     reported = halves(pairs).count("report")
     assert 0 < reported < count and found["pairs"] == 3 * reported  # en, de, en-de
     assert found["unbiased"] == -abs(found["bias"])
+
+
+def test_bias_of_several_seeds(modules, assistant, tmp_path, monkeypatch, capsys):
+    bias, result = modules("bias"), tmp_path / "bias.json"
+    scores = iter([2.5, 2.1, 2.3, 2.2])
+    monkeypatch.setattr(bias, "measure", lambda *_: {"bias": next(scores)})
+    names = [f"{name}={assistant}" for name in ("raw", "x-kd", "x-kd")]
+    words = ["bias", f"--data={tmp_path}", f"--result={result}", "--encoder", *names]
+    monkeypatch.setattr(sys, "argv", words)
+    bias.main()
+    seeds = read_json(result)["tables"]["bias"]["seeds"]
+    found = [[row["bias"] for row in seed["rows"].values()] for seed in seeds.values()]
+    assert found == [[2.5, 2.1], [2.5, 2.3]]
+    fingerprint = load_saved(assistant).fingerprint
+    assert seeds["0"]["rows"]["raw"]["encoder"] == fingerprint
+
+    scores = iter(range(5))
+    monkeypatch.setattr(sys, "argv", [*words, names[1], names[0]])
+    with pytest.raises(SystemExit):
+        bias.main()
+    assert "raw has 2 seeds, others 3" in capsys.readouterr().err

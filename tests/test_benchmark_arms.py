@@ -39,7 +39,7 @@ contrastive_learning = { scored = 2 }
 def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield __import__
-    for name in ("arms", "stages", "ablations", "bias"):
+    for name in ("arms", "stages", "ablations", "bias", "curves"):
         sys.modules.pop(name, None)
 
 
@@ -247,3 +247,33 @@ def test_bias_of_several_seeds(modules, assistant, tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit):
         bias.main()
     assert "raw has 2 seeds, others 3" in capsys.readouterr().err
+
+
+def test_every_curve_is_drawn_as_the_mean_of_its_seeds(modules):
+    curves = modules("curves")
+
+    def rows(by):
+        of = {"en-de": [[5, 1.0 + by], [10, 3.0]], "cross_lingual": [[5, 2.0], [10, 4]]}
+        return {
+            "student": {"curves": of},
+            "student_ce": {"curves": of},
+            "assistant": {},
+        }
+
+    found = curves.curves_of([rows(0.0), rows(1.0)])
+    figure = curves.draw(found, {"student": "Ours", "student_ce": "CE"})
+    titles = [panel.get_title() for panel in figure.axes]
+    assert titles == ["en-de", "mean", "", ""]
+    for panel, scores in zip(figure.axes, ([1.5, 3.0], [2.0, 4.0]), strict=False):
+        lines = panel.get_lines()
+        assert [line.get_label() for line in lines] == ["Ours", "CE"]
+        for line in lines:
+            np.testing.assert_array_equal(line.get_xdata(), [5, 10])
+            np.testing.assert_array_equal(line.get_ydata(), scores)
+    words = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
+    assert words == ["Ours", "CE"]
+
+
+def test_the_committed_curves_are_those_of_the_committed_result(modules):
+    curves = modules("curves")
+    assert curves.said(curves.committed()) in curves.PLOT.read_text(encoding="utf-8")

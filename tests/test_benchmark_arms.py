@@ -105,7 +105,7 @@ def test_seeds_share_the_assistant_that_is_given(modules, assistant, tmp_path, c
 
 
 def test_seeds_that_end_at_once_are_both_kept(modules, tmp_path, monkeypatch):
-    arms, met = modules("arms"), threading.Barrier(2)
+    arms, met = modules("arms"), threading.Barrier(2, timeout=60)
     scores = {"assistant": {"parameters": 1, "cross_lingual": 60.0}}
 
     def measure(*words):

@@ -24,7 +24,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
     assert not recipe.assistant.word_branch
     depths, students = {}, recipe.student.each()
     for name, student in students.items():
-        start = "svd" if name.endswith("svd") else "standard_normal"
+        start = "svd" if "cut" in name else "standard_normal"
         assert (student.start, student.layers) == (start, "trained")
         depths[name] = student.unit_layers
         stages = {kind.name: it for kind, it in student_stages(recipe, student)}
@@ -34,13 +34,12 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         assert not last.branch_alone
     assert depths == {
         "student": 6, "student_ru3": 3, "student_ru2": 2,
-        "student_cut58": 3, "student_cut80": 2,
-        "student_cut58svd": 3, "student_cut80svd": 2,
+        "student_cut58": 1, "student_cut80": 1,
     }  # fmt: skip
     assert not recipe.stages.teach_assistant.skip
     assert all(it.dims == "sum" for _, it in stages_in_use(recipe))
     widths = [student.bottleneck_dim for student in students.values()]
-    assert widths == [43, 43, 43, 96, 31, 96, 31]  # H / 6, and what two sizes ask for
+    assert widths == [43, 43, 43, 135, 50]  # H / 6, and what two sizes ask for
 
 
 @pytest.fixture

@@ -92,13 +92,10 @@ def verdict(result: Result, score: str, claim: dict[str, Any]) -> tuple[str, str
     return (HOLDS if mean > 0 else NOT), shown
 
 
-def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
-    """Return what the claims of a table or figure come to."""
-    why = exhibit.get("why")
-    if not why:
-        result, score = results[exhibit["result"]], exhibit["score"]
-        why = not_learnt(result, score)
-    if why:
+def told(result: Result, exhibit: dict[str, Any]) -> str:
+    """Return what a result says of the claims of a table or figure."""
+    score = exhibit["score"]
+    if why := not_learnt(result, score):
         return f"**{UNKNOWN}**: {why}"
     said: dict[str, list[str]] = {}
     for claim in exhibit["claims"]:
@@ -109,6 +106,16 @@ def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
         for word in (HOLDS, NOT, UNKNOWN)
         if word in said
     )
+
+
+def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
+    """Return what the claims of a table or figure come to, in each of its results."""
+    if why := exhibit.get("why"):
+        return f"**{UNKNOWN}**: {why}"
+    found = told(results[exhibit["result"]], exhibit)
+    for says, name in exhibit.get("beside", {}).items():
+        found += f". {says}: {told(results[name], exhibit)}"
+    return found
 
 
 def smoke_recipes(paper: str) -> dict[str, list[str]]:

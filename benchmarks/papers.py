@@ -114,7 +114,8 @@ def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
         return f"**{UNKNOWN}**: {why}"
     found = told(results[exhibit["result"]], exhibit)
     for says, name in exhibit.get("beside", {}).items():
-        found += f". {says}: {told(results[name], exhibit)}"
+        other = results[name]
+        found += f". {says}: {told(other, exhibit) if other.seeds else 'not yet run'}"
     return found
 
 

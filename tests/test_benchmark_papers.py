@@ -95,14 +95,16 @@ def test_a_gate_in_one_score_opens_the_others(papers, start_in_s, said):
 def test_claims_are_told_of_each_result_that_there_is(papers):
     claims = [{"says": "a first", "above": "a", "below": "b"}]
     exhibit = {"result": "one", "score": "s", "claims": claims}
-    exhibit["beside"] = {"From another start": "other"}
+    exhibit["beside"] = {"From another start": "other", "With no seed": "none"}
     found = {
         "one": result(papers, {"a": 5.0, "b": 1.0}),
         "other": result(papers, {"a": 1.0, "b": 5.0}),
+        "none": result(papers),
     }
     assert papers.directions(exhibit, found) == (
         "**holds**: a first (+4.0, one seed). "
-        "From another start: **does not**: a first (-4.0, one seed)"
+        "From another start: **does not**: a first (-4.0, one seed). "
+        "With no seed: not yet run"
     )
 
 

@@ -42,6 +42,11 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
     assert widths == [43, 43, 43, 135, 50]  # H / 6, and what two sizes ask for
 
 
+@pytest.mark.parametrize("name", ["lab", "lab_bert", "lab_words", "trim"])
+def test_recipes_of_our_own_report_the_half_that_is_not_chosen_on(name):
+    assert load_recipe(f"msd_{name}", "lab").evaluate.part == "report"
+
+
 @pytest.fixture
 def arms(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))

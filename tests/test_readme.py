@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from statistics import fmean
 
+import pytest
 from command_line import run
 
 ROOT = Path(__file__).parents[1]
@@ -29,25 +30,50 @@ def test_tables_of_arms_are_those_of_the_committed_file():
     assert count == 12
 
 
-def test_table_6_has_the_numbers_of_its_file():
-    result = json.loads((ROOT / "benchmarks/results/stages.json").read_text())
+STAGES = "Which stages a student needs"
+PRINTED = "Contrastive learning, recurrence, sizes"
+LEALLA = "LEALLA's losses"
+KEYS = "retrieval", "cross_lingual", "monolingual"
+
+
+@pytest.mark.parametrize(
+    ("heading", "file", "table", "keys", "seeds", "rows"),
+    [
+        (STAGES, "stages", "random", KEYS[1:], 3, 6),
+        (STAGES, "stages", "closed form", KEYS[1:], 3, 6),
+        (LEALLA, "ablations", "lealla_lab", KEYS, 3, 7),
+        (LEALLA, "ablations", "lealla_lab, multilingual teacher", KEYS, 3, 7),
+        (PRINTED, "ablations", "msd_faithful", (*KEYS[1:], KEYS[0]), 1, 5),
+    ],
+)
+def test_rows_have_the_numbers_of_their_file(heading, file, table, keys, seeds, rows):
+    """Means, and half the range where there are several seeds."""
+    result = json.loads((EARLIER.parent / f"{file}.json").read_text())
     page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    section = page.split("\n## Which stages a student needs")[1].split("\n## ")[0]
-    count = 0
-    for start in ("random", "closed form"):
-        seeds = list(result["tables"][start]["seeds"].values())
-        assert len(seeds) == 3
-        for row in (it for it in seeds[0]["rows"] if it.startswith("student")):
-            cells = []
-            for key in ("cross_lingual", "monolingual"):
-                values = [it["rows"][row][key] for it in seeds]
-                half = (max(values) - min(values)) / 2
-                cells.append(f"{fmean(values):.1f} ± {half:.1f}")
-            assert f"| {' | '.join(cells)} |" in section, (start, row)
-            count += 1
-    assert count == 12
-    assert "random starts order nothing" in section
-    assert "after stage 1" in section.split("\n|")[0]
+    section = page.split(f"\n## {heading}")[1].split("\n## ")[0]
+    runs = [it["rows"] for it in result["tables"][table]["seeds"].values()]
+    students = [row for row in runs[0] if row.startswith("student")]
+    assert (len(runs), len(students)) == (seeds, rows)
+    for row in students:
+        cells = []
+        for key in keys:
+            values = [run[row][key] for run in runs]
+            half = (max(values) - min(values)) / 2
+            spread = f" ± {half:.1f}" if len(runs) > 1 else ""
+            cells.append(f"{fmean(values):.1f}{spread}")
+        assert f"| {' | '.join(cells)} |" in section, row
+
+
+def test_shares_that_the_readme_says_are_those_of_the_files():
+    table = json.loads((EARLIER.parent / "ablations.json").read_text())["tables"]
+    seed = table["msd_faithful"]["seeds"]["0"]["rows"]
+    whole = seed["assistant"]["cross_lingual"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = [
+        f"{seed[f'student_{it}']['cross_lingual'] / whole:.1%}"
+        for it in ("cut58", "cut80")
+    ]
+    assert f"keep {kept[0]} at 58% fewer parameters and {kept[1]} at 80.6%" in text
 
 
 def test_what_stage_3_cost_is_said_as_measured():

@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
 
 def test_recipes_without_a_part_are_what_they_were():
-    for name in ("msd_ablations", "lealla_lab", "msd_lab"):
+    for name in ("msd_ablations", "lealla_lab", "xkd_lab"):
         recipe = load_recipe(name, "lab")
         whole = load_recipe(name, "lab", {"evaluate.part": "all"})
         half = load_recipe(name, "lab", {"evaluate.part": "report"})

@@ -64,6 +64,27 @@ def test_rows_have_the_numbers_of_their_file(heading, file, table, keys, seeds, 
         assert f"| {' | '.join(cells)} |" in section, row
 
 
+def test_arms_that_learnt_nothing_are_said_to_order_nothing():
+    """Only what beat the closed form of its own width is evidence of an order."""
+    tables = json.loads((EARLIER.parent / "stages.json").read_text())["tables"]
+    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    section = page.split(f"\n## {STAGES}")[1].split("\n## ")[0]
+    below = {
+        start: {
+            row
+            for seed in tables[start]["seeds"].values()
+            for row, scores in seed["rows"].items()
+            if row.startswith("student")
+            and scores["cross_lingual"]
+            < seed["rows"]["closed form, B 64"]["cross_lingual"] + 5
+        }
+        for start in ("random", "closed form")
+    }
+    assert len(below["random"]) == 6 and "random starts order nothing" in section
+    assert below["closed form"] == {"student_stage12"}
+    assert "each arm but stage 1+2" in section
+
+
 def test_shares_that_the_readme_says_are_those_of_the_files():
     table = json.loads((EARLIER.parent / "ablations.json").read_text())["tables"]
     seed = table["msd_faithful"]["seeds"]["0"]["rows"]

@@ -97,13 +97,19 @@ def settings_digest(recipe: str, scale: str, said: Changes) -> str:
 
 
 def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the last row of the assistant, of each student and of closed forms."""
+    """Return the last row of the assistant, of each student and of closed forms.
+
+    Where a teacher's vectors are reduced, also its own row and one of each width.
+    """
     found = {}
+    reduced = any(row["kind"].startswith("reduced_") for row in rows)
     for row in rows:
         if row["kind"] in ("assistant", "stage"):
             found[row.get("student", "assistant")] = row
         elif row["kind"] == "closed_form":
             found[row["name"]] = row
+        elif reduced and row["kind"] != "untrained":
+            found[row["kind"]] = row
     return found
 
 
@@ -206,12 +212,13 @@ def shown(
     """Return a table of means, with half the range where there are several seeds."""
     lines = [f"\n{name}: Spearman and P@1 x 100, seeds {', '.join(seeds)}"]
     loaded = load_recipe(recipe, scale)
-    about, settings = loaded.recipe.rows, loaded.settings()
+    about, settings = dict(loaded.recipe.rows), loaded.settings()
+    about.pop("teacher", None)  # the paper's is another
     runs = [one["rows"] for one in seeds.values()]
     for row, first in runs[0].items():
         cells = [
             (about[row].row if row in about else row).ljust(46),
-            f"{first['parameters']:>12,}",
+            f"{first['parameters']:>12,}" if "parameters" in first else " " * 12,
         ]
         for key in [key for key in SCORES if key in first]:
             values = [rows[row][key] for rows in runs]

@@ -169,6 +169,24 @@ def test_a_recipe_without_an_assistant_may_have_a_teacher(
     assert named == [*english, "lealla_lab, multilingual teacher", "msd_sizes"]
 
 
+def test_widths_of_a_teacher_are_rows_beside_its_own(
+    modules, assistant, tmp_path, capsys
+):
+    arms = modules("arms")
+    options = given(arms, tmp_path, f"--teacher={assistant}", "--seeds", "0")
+    short = {"stages.reduce_teacher.steps": 2, "teacher.dim": 16}
+    changes = arms.changes("lealla_dimensions", options) | short
+    arms.over_seeds("widths", "lealla_dimensions", changes, options)
+    rows = read_json(options.result)["tables"]["widths"]["seeds"]["0"]["rows"]
+    assert rows.keys() == {"teacher", "reduced_16", "reduced_8"}
+    scores = read_json(options.out / "widths_0/scores.json")["rows"]
+    for row in scores:
+        assert rows[row["kind"]]["cross_lingual"] == row["cross_lingual"]
+    shown = capsys.readouterr().out
+    assert f"\nteacher{' ' * 41}       7,984  cross_lingual" in shown
+    assert f"\nreduced_8{' ' * 51}  cross_lingual" in shown
+
+
 def test_table_6_begins_with_the_assistant_or_with_a_new_one(
     modules, assistant, tmp_path, monkeypatch
 ):

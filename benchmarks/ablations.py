@@ -12,7 +12,7 @@ LEALLA's have the default teacher, which reads English alone, or that of `--teac
 `--recipe` picks some. MSD's tables 1 and 2 have another assistant, so that they are
 made apart:
 
-    python benchmarks/ablations.py --recipe msd_faithful --data DATA \
+    python benchmarks/ablations.py --recipe msd_faithful msd_tradeoffs --data DATA \
         --assistant runs/assistant/assistant
 
 LEALLA's table 6 is of a teacher whose vectors of every language are reduced:
@@ -24,9 +24,9 @@ LEALLA's table 6 is of a teacher whose vectors of every language are reduced:
 from arms import changes, over_seeds, parser
 
 # At most so many of the seeds, and sets left out: MSD's own tables have STS alone.
-WIDE, DIMENSIONS = "msd_faithful", "lealla_dimensions"
+WIDE, DIMENSIONS = ("msd_faithful", "msd_tradeoffs"), "lealla_dimensions"
 RECIPES: dict[str, tuple[int | None, tuple[str, ...]]] = {
-    WIDE: (None, ()),
+    **dict.fromkeys(WIDE, (None, ())),
     "msd_ablations": (None, ("tatoeba",)),
     "msd_sizes": (None, ("tatoeba",)),
     "msd_layers": (None, ("tatoeba",)),
@@ -36,7 +36,7 @@ RECIPES: dict[str, tuple[int | None, tuple[str, ...]]] = {
     "lealla_search": (1, ()),
     DIMENSIONS: (None, ()),
 }
-NARROW = [name for name in RECIPES if name not in (WIDE, DIMENSIONS)]
+NARROW = [name for name in RECIPES if name not in (*WIDE, DIMENSIONS)]
 
 
 def main() -> None:

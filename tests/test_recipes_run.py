@@ -282,6 +282,29 @@ def other_run(place, overrides, **moved):
     return Run(recipe, folder, [place / "data"], place / "store")
 
 
+def test_an_ordered_start_turns_means_of_word_rows(place, finished, monkeypatch):
+    ours = other_run(place, {"student.start": "ordered"})
+    seen = {}
+
+    def turn(source, target, dims, group, **options):
+        seen.update(source=source, target=target, dims=dims, group=group)
+        return np.eye(16, dtype="float32")[::-1]
+
+    monkeypatch.setattr(start_steps.reduction, "order_dimensions", turn)
+    start_steps.start_student(
+        ours, place, student="untrained", assistant="teach_assistant", start="ordered"
+    )
+    assistant = load_encoder(place / "finished/stages/teach_assistant/encoder")
+    table = assistant.weights()["embedding/word"]
+    for side in ("source", "target"):
+        lists = assistant.tokenizer.encode(ours.texts.texts(side, 0, len(ours.texts)))
+        wanted = [sum(table[token] for token in ids) / len(ids) for ids in lists]
+        np.testing.assert_allclose(seen[side], wanted, atol=1e-6)
+    assert seen["dims"] == [4]
+    started = load_encoder(place / "encoder").weights()
+    np.testing.assert_allclose(started["embedding/word"], table[:, :11:-1], atol=1e-6)
+
+
 AS_THE_IDENTITY = {f"assistant.{key}": value for key, value in IDENTITY.items()}
 
 

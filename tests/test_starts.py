@@ -209,6 +209,28 @@ def test_svd_start_of_full_width_is_the_assistant(tokenizer):
     assert after < 1e-5
 
 
+def test_a_start_keeps_the_directions_that_it_is_given(tokenizer):
+    assistant = tiny_encoder(tokenizer)
+    student = build_student(assistant, unit_layers=2, bottleneck_dim=3)
+    directions = np.linalg.qr(RNG.normal(size=(16, 16)))[0].astype("float32")
+    given = directions[:, 5:8]
+    start_student(student, assistant, np.ones(5), directions=given)
+    weights, table = student.weights(), assistant.weights()["embedding/word"]
+    word = weights["embedding/word"]
+    np.testing.assert_allclose(word, table @ given, atol=1e-6)
+    kept = word @ weights["embedding/projection"]
+    # What is left out is orthogonal to what is kept.
+    np.testing.assert_allclose((table - kept) @ given, 0, atol=1e-6)
+    for path in ("embedding/position", "embedding/layer_norm/gamma"):
+        np.testing.assert_array_equal(weights[path], assistant.weights()[path])
+
+    with pytest.raises(InputError, match=r"\(16, 3\).*Received: \(16, 16\)"):
+        start_student(student, assistant, np.ones(5), directions=directions)
+    branched = tiny_encoder(bottleneck_dim=3, word_branch=True)
+    with pytest.raises(InputError, match="word_branch=True.*from the SVD"):
+        start_student(branched, assistant, np.ones(5), directions=given)
+
+
 def test_a_branch_is_taken_out_and_put_back():
     encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
     before = encoder.weights()

@@ -134,6 +134,7 @@ def start_student(
     assistant: Encoder,
     frequencies: np.ndarray,
     branch_scale: float = 1.0,
+    directions: np.ndarray | None = None,
 ) -> None:
     """Set the student's embedding block, in place, to the nearest of its width.
 
@@ -145,9 +146,13 @@ def start_student(
         assistant: The one it was made from.
         frequencies: `(vocabulary_size,)`, how often each piece occurs.
         branch_scale: Of `join_tables`, where there is a word branch.
+        directions: `(hidden_dim, bottleneck_dim)`, orthonormal columns, such as the
+            first of `order_dimensions`: what the table keeps of the assistant's; None
+            keeps those in which frequent rows lose least (SVD).
 
     Raises:
-        InputError: The student has no bottleneck.
+        InputError: The student has no bottleneck, or `directions` have another shape
+            or come with a word branch.
 
     Source: ours; the paper starts the block at random.
 
@@ -170,10 +175,20 @@ def start_student(
         if path.startswith("embedding/layer_norm"):
             values[path] = given[path]
     table = word_rows(given)
-    if student.config.word_branch:
+    if directions is not None:
+        wanted = table.shape[1], width
+        if student.config.word_branch or np.shape(directions) != wanted:
+            raise InputError(
+                f"`directions` must be {wanted}, for a student without a word branch. "
+                f"Received: {np.shape(directions)}, word_branch="
+                f"{student.config.word_branch}. Start such a student from the SVD."
+            )
+        word, projection = table @ directions, np.ascontiguousarray(directions.T)
+        values |= {"embedding/word": word, "embedding/projection": projection}
+    elif student.config.word_branch:
         branch = given["embedding/word"] @ given["word_branch/projection"]
         values |= join_tables(table, branch, width, frequencies, branch_scale)
     else:
         word, projection = bottleneck(table, width, frequencies)
         values |= {"embedding/word": word, "embedding/projection": projection}
-    student.set_weights(values, origin="the SVD start")
+    student.set_weights(values, origin="the start")

@@ -224,6 +224,11 @@ def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
     return rows
 
 
+def mean_rows(table: np.ndarray, token_lists: Iterable[Sequence[int]]) -> np.ndarray:
+    """Return the mean row of each sentence's tokens, `(n, dim)`."""
+    return np.stack([table[np.asarray(ids)].mean(axis=0) for ids in token_lists])
+
+
 def row_weights(frequencies: np.ndarray) -> np.ndarray:
     """Return how much each row counts: frequent pieces most, but none nothing."""
     return np.sqrt(frequencies.astype(np.float64) + 1.0)

@@ -19,7 +19,7 @@ from keras_msd.recipes.schema.settings import Count, Fraction, Positive, Setting
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, StageKind
 
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
-StudentStart = Literal["random", "standard_normal", "svd", "ridge"]
+StudentStart = Literal["random", "standard_normal", "svd", "ordered", "ridge"]
 VariantName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 OF_ALL_STUDENTS = ("kind", "dropout", "variants")  # no variant has another
 
@@ -168,8 +168,9 @@ class StudentSettings(Settings):
     layers are the assistant's, so any other width is an error before work begins.
     `layers` are those of the trained assistant or of the assistant before stage 1, and
     so is the `guide` that stages 2 and 3 imitate. `start` of its embedding block is
-    "random", "standard_normal" as in the authors' code, or the "svd" of the assistant's
-    table.
+    "random", "standard_normal" as in the authors' code, the "svd" of the assistant's
+    table, or that table "ordered": in the directions whose means over a sentence best
+    find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; `row` of `models.ROWS`, and of its shape what
     `num_layers`, `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout` change;
@@ -199,7 +200,8 @@ class StudentSettings(Settings):
 
     @model_validator(mode="after")
     def _starts_as_its_kind_can(self) -> "StudentSettings":
-        others = {"recurrent": ["ridge"], "thin_deep": ["svd", "standard_normal"]}
+        thin_deep = ["svd", "ordered", "standard_normal"]
+        others = {"recurrent": ["ridge"], "thin_deep": thin_deep}
         for name, student in self.each().items():
             if student.start in others.get(self.kind, ()):
                 raise ValueError(

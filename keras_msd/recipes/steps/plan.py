@@ -181,11 +181,17 @@ def _student(
     yield Step(last, "closed_forms", make, seed="untrained")
     row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
     yield _score(run, last, row, full=False)
-    if settings.start == "svd" and settings.bottleneck_dim is not None:
-        make = partial(starts.start_student, run, student=last, assistant=origin)
+    begun = settings.start
+    if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
+        make = partial(
+            starts.start_student, run, student=last, assistant=origin, start=begun
+        )
         last = f"student_start{suffix}"
         yield Step(last, "closed_forms", make, seed="student_start")
-        row |= {"name": f"{name}, SVD start", "stage": "svd_start"}
+        row |= {
+            "name": f"{name}, {starts.FROM_ASSISTANT[begun]} start",
+            "stage": f"{begun}_start",
+        }
         yield _score(run, last, row, full=False)
     rest = list(stages)
     for kind, of_stage in stages.items():

@@ -1,5 +1,7 @@
 """Starts of a run: closed-form tables, the assistant before stage 1, the students."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,16 @@ from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
 from keras_msd.starts.extend import extend_vocabulary
-from keras_msd.starts.tables import bottleneck, fit_ridge, token_frequencies
+from keras_msd.starts.tables import (
+    bottleneck,
+    fit_ridge,
+    mean_rows,
+    token_frequencies,
+    word_rows,
+)
 
 TURNED = 12_000  # pairs of each two languages that decide a rotation
+FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
 
 
 class Goals:
@@ -150,19 +159,26 @@ def order_dimensions(
 ) -> dict[str, Any]:
     """Turn the vectors of the encoder that a step left, so that prefixes say most."""
     encoder, draw = run.encoder(step), np.random.default_rng(run.seed("dimensions"))
-    rows = pairs_of_languages(run.texts, TURNED, draw)
-    lines = read_rows(run.texts, "source", rows)
-    source = encoder.encode(lines, normalize=True)
-    target = encoder.encode(read_rows(run.texts, "target", rows), normalize=True)
+    vectors = partial(encoder.encode, normalize=True)
+    matrix, count = _ordering(run.texts, vectors, dims, draw)
+    merge_projection(encoder, matrix).save(folder / "encoder")
+    return {"pairs": count}
+
+
+def _ordering(
+    texts: Any, vectors: Any, dims: Sequence[int], draw: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Return `order_dimensions` of vectors of pairs, and how many pairs it saw."""
+    rows = pairs_of_languages(texts, TURNED, draw)
+    lines = read_rows(texts, "source", rows)
     matrix = reduction.order_dimensions(
-        source,
-        target,
+        vectors(lines),
+        vectors(read_rows(texts, "target", rows)),
         dims,
         np.unique(lines, return_inverse=True)[1],
         batch_size=min(1024, len(rows)),
     )
-    merge_projection(encoder, matrix).save(folder / "encoder")
-    return {"pairs": len(rows)}
+    return matrix, len(rows)
 
 
 def pairs_of_languages(texts: Any, each: int, draw: np.random.Generator) -> np.ndarray:
@@ -191,17 +207,38 @@ def untrained_student(
         unit_layers=settings.unit_layers,
         bottleneck_dim=settings.bottleneck_dim,
         repeats=settings.repeats,
-        tables="random" if settings.start == "svd" else settings.start,
+        tables="random" if settings.start in FROM_ASSISTANT else settings.start,
     )
     student.save(folder / "encoder")
 
 
-@reads("data", "starts", steps=("pairs", "tokenizer"), parents=("student", "assistant"))
-def start_student(run: Run, folder: Path, student: str, assistant: str) -> None:
-    """Give a student the nearest embedding block to its assistant's."""
-    encoder = run.encoder(student)
-    scale = run.recipe.starts.branch_scale
-    grow.start_student(encoder, run.encoder(assistant), run.frequencies, scale)
+@reads(
+    "data",
+    "starts",
+    steps=("pairs", "tokenizer"),
+    parents=("student", "assistant"),
+    values=("start",),
+)
+def start_student(
+    run: Run, folder: Path, student: str, assistant: str, start: str
+) -> None:
+    """Give a student an embedding block of its width that is made of its assistant's.
+
+    Of "svd" the nearest; of "ordered" the directions of the assistant's table in which
+    means of word rows best tell which sentences are translations.
+    """
+    encoder, larger = run.encoder(student), run.encoder(assistant)
+    scale, directions = run.recipe.starts.branch_scale, None
+    if start == "ordered":
+        draw = np.random.default_rng(run.seed("student_start"))
+        table, width = word_rows(larger.weights()), encoder.config.bottleneck_dim
+
+        def vectors(lines: list[str]) -> np.ndarray:
+            return mean_rows(table, run.tokenizer.encode(lines))
+
+        matrix, _ = _ordering(run.texts, vectors, [width], draw)
+        directions = matrix[:, :width]
+    grow.start_student(encoder, larger, run.frequencies, scale, directions)
     encoder.save(folder / "encoder")
 
 

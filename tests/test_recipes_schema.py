@@ -166,7 +166,7 @@ def test_a_student_changes_only_what_it_names():
         (
             "student.start",
             "svdd",
-            ["'svd' or 'ridge'", "'svdd'", "Did you mean `svd`"],
+            ["'ordered' or 'ridge'", "'svdd'", "Did you mean `svd`"],
         ),
         ("student.start", "ridge", ['of student is not for students of kind "rec']),
         ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
@@ -290,6 +290,12 @@ def test_set_takes_toml_values_and_bare_words():
     assert parse_override("teacher.source=hf://a/b") == ("teacher.source", "hf://a/b")
     with pytest.raises(InputError, match="KEY=VALUE"):
         parse_override("a")
+
+
+@pytest.mark.parametrize("start", ["svd", "ordered", "standard_normal"])
+def test_thin_deep_students_have_no_table_of_an_assistants(start):
+    with pytest.raises(InputError, match=f'"{start}"` of student.*kind "thin_deep"'):
+        load_recipe("lealla_small", "smoke", {"student.start": start})
 
 
 def test_an_empty_table_takes_out_what_a_recipe_has():

@@ -92,14 +92,19 @@ def verdict(result: Result, score: str, claim: dict[str, Any]) -> tuple[str, str
     return (HOLDS if mean > 0 else NOT), shown
 
 
-def told(result: Result, exhibit: dict[str, Any]) -> str:
-    """Return what a result says of the claims of a table or figure."""
+def told(result: Result, exhibit: dict[str, Any], results: dict[str, Result]) -> str:
+    """Return what a result says of the claims of a table or figure.
+
+    A claim may name another result, which then decides it.
+    """
     score = exhibit["score"]
     if why := not_learnt(result, score):
         return f"**{UNKNOWN}**: {why}"
     said: dict[str, list[str]] = {}
     for claim in exhibit["claims"]:
-        word, shown = verdict(result, score, claim)
+        of = results.get(claim.get("result"), result)
+        why = not_learnt(of, score)
+        word, shown = (UNKNOWN, why) if why else verdict(of, score, claim)
         said.setdefault(word, []).append(f"{claim['says']} ({shown})")
     return "; ".join(
         f"**{word}**: {', '.join(said[word])}"
@@ -112,10 +117,11 @@ def directions(exhibit: dict[str, Any], results: dict[str, Result]) -> str:
     """Return what the claims of a table or figure come to, in each of its results."""
     if why := exhibit.get("why"):
         return f"**{UNKNOWN}**: {why}"
-    found = told(results[exhibit["result"]], exhibit)
+    found = told(results[exhibit["result"]], exhibit, results)
     for says, name in exhibit.get("beside", {}).items():
         other = results[name]
-        found += f". {says}: {told(other, exhibit) if other.seeds else 'not yet run'}"
+        more = told(other, exhibit, results) if other.seeds else "not yet run"
+        found += f". {says}: {more}"
     return found
 
 

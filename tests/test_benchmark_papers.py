@@ -108,6 +108,22 @@ def test_claims_are_told_of_each_result_that_there_is(papers):
     )
 
 
+def test_a_claim_may_be_decided_by_another_result(papers):
+    claim = {"says": "a first", "above": "a", "below": "b"}
+    claims = [claim, claim | {"result": "other"}, claim | {"result": "none"}]
+    exhibit = {"result": "one", "score": "s", "claims": claims}
+    found = {
+        "one": result(papers, {"a": 5.0, "b": 1.0}),
+        "other": result(papers, {"a": 1.0, "b": 5.0}),
+        "none": result(papers),
+    }
+    assert papers.directions(exhibit, found) == (
+        "**holds**: a first (+4.0, one seed); "
+        "**does not**: a first (-4.0, one seed); **cannot be told**: "
+        "a first (`made`, as it is now, has not been run at lab size)"
+    )
+
+
 def about():
     return tomllib.loads((BENCHMARKS / "papers.toml").read_text(encoding="utf-8"))
 

@@ -43,6 +43,7 @@ KEYS = "retrieval", "cross_lingual", "monolingual"
         (STAGES, "stages", "closed form", KEYS[1:], 3, 6),
         (LEALLA, "ablations", "lealla_lab", KEYS, 3, 7),
         (LEALLA, "ablations", "lealla_lab, multilingual teacher", KEYS, 3, 7),
+        (LEALLA, "ablations", "lealla_search", KEYS, 1, 12),
         (PRINTED, "ablations", "msd_faithful", (*KEYS[1:], KEYS[0]), 1, 5),
     ],
 )

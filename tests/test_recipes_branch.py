@@ -98,6 +98,12 @@ def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):
         run("msd_lab", tmp_path / "run", "smoke", overrides=changes)
 
 
+def test_a_table_that_a_branch_shares_is_not_put_in_order(tmp_path):
+    changes = CHANGES | {"student.start": "ordered"}
+    with pytest.raises(InputError, match='"ordered"` of student, and an assistant'):
+        run("msd_lab", tmp_path / "run", "smoke", overrides=changes)
+
+
 TABLE = {
     "matryoshka_dims": (),
     "data.pairs_per_language": 60,

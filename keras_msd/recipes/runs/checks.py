@@ -115,8 +115,9 @@ def _check_widths(
         assistant: The loaded encoder, or None where the recipe makes a new one.
 
     Raises:
-        InputError: Two widths differ, a unit does not fit the assistant's depth, or a
-            closed-form start is wider than the teacher.
+        InputError: Two widths differ, a unit does not fit the assistant's depth, a
+            closed-form start is wider than the teacher, or a start or stage asks for
+            a word branch that is not there, or for none.
     """
     settings = recipe.assistant
     if recipe.student.kind == "thin_deep":
@@ -151,6 +152,12 @@ def _check_widths(
     depth = (config or settings).num_layers
     for name, student in recipe.student.each().items():
         _check_student(name, student, hidden, depth)
+        if branch and student.start == "ordered":
+            raise InputError(
+                "A table is put in order for a body alone, and a word branch shares "
+                f'it. Received: `start = "ordered"` of {name}, and an assistant with '
+                'a branch. Set `start = "svd"`, or `assistant.word_branch = false`.'
+            )
 
 
 def _check_student(

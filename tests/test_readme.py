@@ -45,6 +45,7 @@ KEYS = "retrieval", "cross_lingual", "monolingual"
         (LEALLA, "ablations", "lealla_lab, multilingual teacher", KEYS, 3, 7),
         (LEALLA, "ablations", "lealla_search", KEYS, 1, 12),
         (PRINTED, "ablations", "msd_faithful", (*KEYS[1:], KEYS[0]), 1, 5),
+        (PRINTED, "ablations", "msd_tradeoffs", (*KEYS[1:], KEYS[0]), 1, 2),
     ],
 )
 def test_rows_have_the_numbers_of_their_file(heading, file, table, keys, seeds, rows):
@@ -88,14 +89,21 @@ def test_arms_that_learnt_nothing_are_said_to_order_nothing():
 
 def test_shares_that_the_readme_says_are_those_of_the_files():
     table = json.loads((EARLIER.parent / "ablations.json").read_text())["tables"]
-    seed = table["msd_faithful"]["seeds"]["0"]["rows"]
-    whole = seed["assistant"]["cross_lingual"]
+    faithful, ordered = (
+        table[f"msd_{it}"]["seeds"]["0"]["rows"] for it in ("faithful", "tradeoffs")
+    )
+    whole = faithful["assistant"]["cross_lingual"]
+    assert ordered["assistant"]["cross_lingual"] == whole
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     kept = [
-        f"{seed[f'student_{it}']['cross_lingual'] / whole:.1%}"
-        for it in ("cut58", "cut80")
+        f"{row['cross_lingual'] / whole:.1%}"
+        for row in (
+            *(faithful[f"student_{it}"] for it in ("cut58", "cut80")),
+            *(ordered[it] for it in ("student", "student_cut80")),
+        )
     ]
     assert f"keep {kept[0]} at 58% fewer parameters and {kept[1]} at 80.6%" in text
+    assert f"(`msd_tradeoffs`, one seed) {kept[2]} and {kept[3]}" in text
 
 
 def test_what_stage_3_cost_is_said_as_measured():

@@ -44,6 +44,7 @@ KEYS = "retrieval", "cross_lingual", "monolingual"
         (LEALLA, "ablations", "lealla_lab", KEYS, 3, 7),
         (LEALLA, "ablations", "lealla_lab, multilingual teacher", KEYS, 3, 7),
         (LEALLA, "ablations", "lealla_search", KEYS, 1, 12),
+        (LEALLA, "ablations", "lealla_dimensions, multilingual teacher", KEYS, 3, 5),
         (PRINTED, "ablations", "msd_faithful", (*KEYS[1:], KEYS[0]), 1, 5),
         (PRINTED, "ablations", "msd_tradeoffs", (*KEYS[1:], KEYS[0]), 1, 2),
     ],
@@ -54,7 +55,7 @@ def test_rows_have_the_numbers_of_their_file(heading, file, table, keys, seeds, 
     page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
     section = page.split(f"\n## {heading}")[1].split("\n## ")[0]
     runs = [it["rows"] for it in result["tables"][table]["seeds"].values()]
-    students = [row for row in runs[0] if row.startswith("student")]
+    students = [row for row in runs[0] if row.startswith(("student", "reduced_"))]
     assert (len(runs), len(students)) == (seeds, rows)
     for row in students:
         cells = []

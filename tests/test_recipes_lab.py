@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from keras_msd.checks import InputError
+from keras_msd.recipes.runs import checks
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.updates import stages_in_use, student_stages
 from keras_msd.recipes.schema.folders import recipe_files
@@ -61,6 +63,25 @@ def test_trade_offs_have_one_layer_and_tables_in_order():
     assert ours.stages.teach_assistant == faithful.stages.teach_assistant
     assert ours.stages.contrastive_learning == faithful.stages.contrastive_learning
     assert ours.evaluate.part == "report"
+
+
+GROWN = [
+    name for name in recipe_files()
+    if "lab" in load_recipe(name).recipe.scales
+    and load_recipe(name, "lab").assistant.start == "grow"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_assistants_grow_from_the_default_teacher_at_lab_size(name):
+    shape = {"num_layers": 6, "hidden_dim": 384, "num_heads": 12, "dim": 384}
+    body = SimpleNamespace(config=SimpleNamespace(**shape, intermediate_dim=1536))
+    teacher, recipe = SimpleNamespace(dim=384), load_recipe(name, "lab")
+    checks._check_widths(recipe, teacher, body, None)
+    width = None if recipe.assistant.bottleneck_dim else 384
+    other = load_recipe(name, "lab", {"assistant.bottleneck_dim": width})
+    with pytest.raises(InputError, match=f"bottleneck_dim={width}. Set both"):
+        checks._check_widths(other, teacher, body, None)
 
 
 @pytest.mark.parametrize("name", ["lab", "lab_bert", "lab_words", "trim"])

@@ -218,4 +218,11 @@ def _grown_from(recipe: Recipe, body: Any | None) -> Any:
                 f"assistant.{key}={asked}, teacher {grown}. Set `assistant.{key} = "
                 f"{grown}`, or leave it out."
             )
+    branch, width = recipe.assistant.word_branch, recipe.assistant.bottleneck_dim
+    if branch != (width is not None):
+        raise InputError(
+            "An assistant grown from the teacher has a narrower table where a word "
+            f"branch shares it, and only there. Received: assistant.word_branch="
+            f"{branch}, assistant.bottleneck_dim={width}. Set both, or leave both out."
+        )
     return body

@@ -92,32 +92,32 @@ def test_a_gate_in_one_score_opens_the_others(papers, start_in_s, said):
     assert papers.directions(exhibit, found) == said
 
 
-def test_claims_are_told_of_each_result_that_there_is(papers):
-    claims = [{"says": "a first", "above": "a", "below": "b"}]
-    exhibit = {"result": "one", "score": "s", "claims": claims}
-    exhibit["beside"] = {"From another start": "other", "With no seed": "none"}
-    found = {
+@pytest.fixture
+def told_apart(papers):
+    """Return results that hold, deny and do not know that `a` is above `b`."""
+    return {
         "one": result(papers, {"a": 5.0, "b": 1.0}),
         "other": result(papers, {"a": 1.0, "b": 5.0}),
         "none": result(papers),
     }
-    assert papers.directions(exhibit, found) == (
+
+
+def test_claims_are_told_of_each_result_that_there_is(papers, told_apart):
+    claims = [{"says": "a first", "above": "a", "below": "b"}]
+    exhibit = {"result": "one", "score": "s", "claims": claims}
+    exhibit["beside"] = {"From another start": "other", "With no seed": "none"}
+    assert papers.directions(exhibit, told_apart) == (
         "**holds**: a first (+4.0, one seed). "
         "From another start: **does not**: a first (-4.0, one seed). "
         "With no seed: not yet run"
     )
 
 
-def test_a_claim_may_be_decided_by_another_result(papers):
+def test_a_claim_may_be_decided_by_another_result(papers, told_apart):
     claim = {"says": "a first", "above": "a", "below": "b"}
     claims = [claim, claim | {"result": "other"}, claim | {"result": "none"}]
     exhibit = {"result": "one", "score": "s", "claims": claims}
-    found = {
-        "one": result(papers, {"a": 5.0, "b": 1.0}),
-        "other": result(papers, {"a": 1.0, "b": 5.0}),
-        "none": result(papers),
-    }
-    assert papers.directions(exhibit, found) == (
+    assert papers.directions(exhibit, told_apart) == (
         "**holds**: a first (+4.0, one seed); "
         "**does not**: a first (-4.0, one seed); **cannot be told**: "
         "a first (`made`, as it is now, has not been run at lab size)"

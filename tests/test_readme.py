@@ -105,6 +105,13 @@ def test_shares_that_the_readme_says_are_those_of_the_files():
     ]
     assert f"keep {kept[0]} at 58% fewer parameters and {kept[1]} at 80.6%" in text
     assert f"(`msd_tradeoffs`, one seed) {kept[2]} and {kept[3]}" in text
+    rates = json.loads((EARLIER.parent / "msd_faithful/rates.json").read_text())
+    students = rates["msd_tradeoffs in stage 3"]["students"].values()
+    after = [it["cross_lingual"][-1] for it in students]
+    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    assert f"after stage 3 they had {after[0]:.1f} and {after[1]:.1f}" in page
+    shares = [f"{100 * it / whole:.1f}" for it in after]
+    assert f"which is {shares[0]} and {shares[1]} %" in page
 
 
 def test_what_stage_3_cost_is_said_as_measured():

@@ -56,7 +56,6 @@ SMALLER = {
     r"^(keras-msd run msd_\w+)( --scale lab)? --data DATA": r"\1 --scale smoke",
     # Steps that several commands begin with are done once.
     r"^(keras-msd run (?!.*--share).*)": r"\1 --store store --share",
-    r"^keras-msd plan msd_lab --data DATA": "keras-msd plan msd_lab --scale smoke",
     r"^(keras-msd run own.toml .*)": r"\1 --set stages.teach_assistant.steps=2 "
     "--set stages.align_embedding.steps=2 --set stages.contrastive_learning.steps=2",
     r"( --set stages.teach_student.steps=)600": r"\g<1>2",

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from operations import jax_product
+from operations import best, jax_product, step_operations
 
 HERE = Path(__file__).resolve().parent
 SIDES = (2048, 4096, 8192)
@@ -29,8 +29,6 @@ SCORES = ("cross_lingual", "monolingual", "retrieval", "parameters")
 
 def measured_peak(precision: str) -> tuple[float, str]:
     """Return the TFLOP/s of the best product of matrices, and which it is."""
-    from keras_msd.plan.operations import best
-
     found: dict[int, float] = {}
     for side in SIDES:
         if found and 2 * side**3 / max(found.values()) / 1e9 > LONGEST_S:
@@ -53,7 +51,6 @@ def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
         update, and `utilisation`, a share of the peak.
     """
     from keras_msd.files import read_json
-    from keras_msd.plan.operations import step_operations
     from keras_msd.recipes.stages.fit import fit
     from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
     from keras_msd.recipes.steps.plan import plan

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from operations import jax_product
+from operations import (
+    best,
+    jax_product,
+    median_seconds,
+    step_operations,
+    update_call,
+)
 
 RESULT = Path(__file__).parent / "results" / "machine_share.json"
 SIDE = 2048
@@ -33,8 +39,6 @@ SIZES = {"12 x 128": (12, 128), "6 x 384": (6, 384)}
 def products(precision: str, rounds: int) -> dict[str, float]:
     """Return the GFLOP/s of each library."""
     import tensorflow as tf
-
-    from keras_msd.plan.operations import best
 
     random = np.random.default_rng(0)
     one, other = random.random((2, SIDE, SIDE), np.float32)
@@ -68,8 +72,6 @@ def step(
     config: Any, precision: str, pairs: int, tokens: int, steps: int
 ) -> tuple[float, dict[str, float]]:
     """Return the median seconds of a step, and the shares of kinds of operations."""
-    from keras_msd.plan.measure import median_seconds, update_call
-
     call = update_call(config, precision, pairs, tokens)
     return median_seconds(call, steps), traced(call)
 
@@ -112,7 +114,6 @@ def main() -> None:
     given = parser.parse_args()
 
     from keras_msd.files import write_json  # before TensorFlow, for its kernels
-    from keras_msd.plan.operations import step_operations
 
     matrices = products(given.precision, 10)
     peak = max(matrices.values())

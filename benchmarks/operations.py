@@ -1,9 +1,87 @@
-"""Products of matrices, to measure the most that a device makes."""
+"""Operations of a training step, times of calls, and products of matrices."""
 
+import statistics
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+WARM = 2  # updates that trace the step and fill caches
+TRAINING = 3  # a step's operations, in those of its forward pass
+
+
+def step_operations(config: Any, lengths: np.ndarray, whole: bool = True) -> float:
+    """Return the operations of a step: three times those of the forward pass.
+
+    Products of matrices alone are counted, those of padding are not.
+
+    Args:
+        config: An `EncoderConfig`.
+        lengths: Tokens of each sentence of the batch, `(n,)`.
+        whole: Whether the network is run, or its embedding block alone.
+    """
+    lengths = np.asarray(lengths, float)
+    tokens, width, narrow = lengths.sum(), config.hidden_dim, config.bottleneck_dim
+    count = 2 * narrow * width * tokens if narrow else 0.0
+    if whole:
+        layer = 2 * (4 * width**2 + 2 * width * config.intermediate_dim) * tokens
+        scores = 4 * width * (lengths**2).sum()  # of a token with all others, and back
+        count += config.depth * (layer + scores)
+        heads = [width] if config.projection_dim else []
+        heads += [narrow] if config.word_branch else []
+        count += 2 * sum(heads) * config.dim * len(lengths)
+    return TRAINING * count
+
+
+def best(product: Callable[[], Any], side: int, rounds: int) -> float:
+    """Return the largest GFLOP/s of a product of two matrices of that side."""
+    product()
+    least = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        product()
+        least = min(least, time.perf_counter() - began)
+    return 2 * side**3 / least / 1e9
+
+
+def median_seconds(work: Callable[[], Any], times: int) -> float:
+    """Return the median seconds of a call, after some that do not count."""
+    spent = []
+    for _ in range(times + WARM):
+        began = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent[WARM:])
+
+
+def update_call(
+    config: Any, precision: str, pairs: int, tokens: int
+) -> Callable[[], Any]:
+    """Return a call that does an update of stage 1 with a random batch.
+
+    Args:
+        config: The encoder's `EncoderConfig`.
+        precision: The precision of the computation, such as "float32".
+        pairs: Number of pairs in the batch.
+        tokens: Tokens in each sentence; all have the same, so nothing is padded.
+    """
+    from keras_msd.models.network import build_model
+    from keras_msd.stages.imitation import TeachAssistant
+    from keras_msd.stages.optimizer import make_optimizer
+    from keras_msd.stages.precision import computing_in
+
+    with computing_in(precision):
+        stage = TeachAssistant(build_model(config))
+    stage.compile(make_optimizer(learning_rate=2e-4, steps=1000))
+    random = np.random.default_rng(0)
+    x: dict[str, np.ndarray] = {"group": np.arange(pairs, dtype=np.int32)}
+    for side in ("source", "target"):
+        ids = random.integers(1, config.vocabulary_size, (pairs, tokens))
+        x[f"{side}_token_ids"] = ids.astype(np.int32)
+        x[f"{side}_padding_mask"] = np.ones((pairs, tokens), np.int32)
+    goals = random.normal(size=(pairs, config.dim)).astype(np.float32)
+    return lambda: stage.train_on_batch(x, {"teacher": goals})
 
 
 def jax_product(side: int, precision: str) -> Callable[[], Any]:

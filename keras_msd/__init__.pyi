@@ -29,9 +29,6 @@ from keras_msd import (
     models as models,
 )
 from keras_msd import (
-    plan as plan,
-)
-from keras_msd import (
     recipes as recipes,
 )
 from keras_msd import (

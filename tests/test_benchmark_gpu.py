@@ -9,7 +9,6 @@ from small_recipe import german, sentences, write_place, write_rows
 
 from keras_msd.checks import InputError
 from keras_msd.data import TextTable
-from keras_msd.plan.operations import step_operations
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import RunFolder
@@ -74,6 +73,8 @@ def test_a_pack_that_is_too_large_is_refused(tmp_path):
 
 
 def test_operations_are_those_of_the_kernels(tokenizer):
+    from operations import step_operations
+
     encoder = tiny_encoder(
         tokenizer, bottleneck_dim=4, repeats=3, projection_dim=12, word_branch=True
     )

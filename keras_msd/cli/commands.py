@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import distil, evaluate, export, mine, output, plan, search, trim
+from keras_msd.cli import distil, evaluate, export, mine, output, search, trim
 from keras_msd.cli.data import data_app
 from keras_msd.cli.given import (
     Data,
@@ -321,7 +321,6 @@ for command, example in (
     (export.export, export.EXAMPLE),
     (export.push, export.PUSH_EXAMPLE),
     (mine.mine, mine.EXAMPLE),
-    (plan.plan, plan.EXAMPLE),
     (search.index, search.INDEX_EXAMPLE),
     (search.search, search.EXAMPLE),
     (trim.trim, trim.EXAMPLE),

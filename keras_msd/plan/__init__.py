@@ -1,5 +1,0 @@
-"""What a recipe would need on given devices: memory, updates, operations, hours."""
-
-from keras_msd.lazy import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

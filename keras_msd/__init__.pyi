@@ -49,6 +49,7 @@ from keras_msd import (
 from keras_msd import (
     tokenizers as tokenizers,
 )
+from keras_msd.arrays import quantize_embeddings as quantize_embeddings
 from keras_msd.checkpoints.loading import load_encoder as load_encoder
 from keras_msd.checks import InputError as InputError
 from keras_msd.evaluate import (

@@ -1,15 +1,23 @@
-"""What gives vectors of text; vectors of length one; token ids as one batch; chunks."""
+"""The base class of everything that embeds text, and the arrays that it works on."""
 
 import abc
+import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
-from keras_msd.checks import InputError, at_least, explained, sentences
+from keras_msd.checks import InputError, at_least, explained, one_of, sentences
+from keras_msd.progress import track
 
 Item = TypeVar("Item")
+PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+LEVELS = 255  # steps of an 8-bit integer
+MIDDLE = 128  # subtracted so that codes fit into int8
+PART = 16  # batches that a process encodes at a time
 
 
 def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -33,6 +41,72 @@ def check_prefix(truncate_dim: int | None, dim: int) -> None:
             f"`truncate_dim` must be at most {dim}, the width of a vector. Received: "
             f"{truncate_dim}."
         )
+
+
+def quantize_embeddings(
+    embeddings: np.ndarray,
+    precision: str,
+    ranges: np.ndarray | None = None,
+    calibration_embeddings: np.ndarray | None = None,
+) -> np.ndarray:
+    """Store embeddings in fewer bytes, with the numbers of sentence-transformers.
+
+    Args:
+        embeddings: Real numbers `(n, dim)`.
+        precision: "int8" or "uint8": 255 equal steps between the lowest and the highest
+            value of each dimension. "binary" or "ubinary": one bit a dimension, 1 where
+            it is above 0, eight of them in a byte. "float32": unchanged.
+        ranges: For integers, the lowest and the highest value of each dimension, `(2,
+            dim)`. Values outside become the nearest step.
+        calibration_embeddings: `(m, dim)`; `ranges` are taken from these. Without both
+            they are taken from `embeddings`: then only vectors of one call compare.
+
+    Returns:
+        int8 or uint8 `(n, dim)`, of bits `(n, ceil(dim / 8))`; else float32.
+
+    Raises:
+        InputError: `precision` is unknown, `ranges` has another shape, or ranges would
+            have to be taken from a single embedding.
+
+    Source: `quantize_embeddings` of sentence-transformers 6.2.
+
+    Example:
+        >>> vectors = np.array([[-1.0, 0.5], [1.0, -0.5], [0.0, 0.5]])
+        >>> msd.quantize_embeddings(vectors, "int8").tolist()
+        [[-128, 126], [126, -128], [-1, 126]]
+        >>> msd.quantize_embeddings(vectors, "ubinary").tolist()
+        [[64], [128], [64]]
+    """
+    one_of(PRECISIONS, precision=precision)
+    vectors = np.asarray(embeddings, np.float32)
+    if precision == "float32":
+        return vectors
+    if precision.endswith("binary"):
+        bits = np.packbits(vectors > 0, axis=-1)
+        return bits if precision == "ubinary" else (bits - MIDDLE).astype(np.int8)
+    if ranges is None and len(vectors):
+        sample = vectors if calibration_embeddings is None else calibration_embeddings
+        if len(sample) < 2:
+            raise InputError(
+                "The range of each dimension needs two embeddings or more. Received: "
+                f"{len(sample)}. Give `quantize_embeddings` the argument "
+                "`calibration_embeddings`, or use precision='binary'."
+            )
+        ranges = np.stack([np.min(sample, axis=0), np.max(sample, axis=0)])
+    if ranges is None:
+        ranges = np.zeros((2, vectors.shape[1]))
+    if np.shape(ranges) != (2, vectors.shape[1]):
+        raise InputError(
+            f"`ranges` must have the shape (2, {vectors.shape[1]}). Received: "
+            f"{np.shape(ranges)}."
+        )
+    low, high = np.asarray(ranges, np.float32)
+    steps = (high - low) / LEVELS
+    steps = np.where(steps == 0, 1, steps).astype(np.float32)
+    codes = np.clip(np.floor((vectors - low) / steps), 0, LEVELS)
+    if precision == "uint8":
+        return codes.astype(np.uint8)
+    return (codes - MIDDLE).astype(np.int8)
 
 
 def padded_length(longest: int, limit: int | None = None, multiple: int = 8) -> int:
@@ -68,19 +142,38 @@ def pad_batch(
 
 
 class TextEncoder(abc.ABC):
-    """What encoders and artefacts share: text in, vectors out.
+    """Base class of everything that embeds text.
 
     Arguments are also known by the names that they have in sentence-transformers.
+
+    Attributes:
+        prefix: Text that `encode` puts before every sentence.
     """
+
+    prefix: str = ""
 
     @property
     @abc.abstractmethod
     def dim(self) -> int:
-        """Width of a sentence vector."""
+        """Dimension of an embedding."""
+
+    @property
+    @abc.abstractmethod
+    def max_length(self) -> int:
+        """Longest sentence in tokens, start and end included; longer ones are cut."""
 
     @abc.abstractmethod
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         """Return the vectors of checked sentences, float32 `(n, dim)`."""
+
+    @property
+    def max_seq_length(self) -> int:
+        """Another name of `max_length`."""
+        return self.max_length
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """Return `dim`."""
+        return self.dim
 
     def encode(
         self,
@@ -89,7 +182,10 @@ class TextEncoder(abc.ABC):
         normalize: bool = False,
         progress: bool = True,
         *,
+        prompt: str | None = None,
+        precision: str = "float32",
         truncate_dim: int | None = None,
+        processes: int = 1,
         normalize_embeddings: bool = False,
         show_progress_bar: bool | None = True,
         convert_to_numpy: bool = True,
@@ -103,8 +199,13 @@ class TextEncoder(abc.ABC):
             batch_size: Sentences in a forward pass, or in one call of the runtime.
             normalize: Scale the vectors to length one, if the model does not.
             progress: Show a bar when it takes longer than a second.
+            prompt: Text put before every sentence, such as "query: "; by default
+                `prefix`, which the encoder brings along. "" puts nothing there.
+            precision: "float32", or what `quantize_embeddings` makes of the vectors.
             truncate_dim: Keep the first so many numbers of each vector, scaled to
                 length one. `losses.Matryoshka` trains them.
+            processes: How many processes share the work; each loads the model. A script
+                must then run its work under `if __name__ == "__main__":`.
             normalize_embeddings: Another name of `normalize`.
             show_progress_bar: Another name of `progress`; either hides the bar.
             convert_to_numpy: Must be True.
@@ -112,13 +213,14 @@ class TextEncoder(abc.ABC):
 
         Returns:
             float32 `(n, dim)`, or `(n, truncate_dim)`, in the order of `texts`; without
-            n for a single sentence.
+            n for a single sentence. With `precision`, as `quantize_embeddings`.
 
         Raises:
-            InputError: `texts` holds something else than valid Unicode, `batch_size` is
-                below 1, `truncate_dim` is below 1 or above `dim`, or a tensor is asked
-                for. Of an encoder: JAX trains the network at this moment. Of an
-                artefact: it gives vectors of another shape than its card says.
+            InputError: `texts` holds something else than valid Unicode, `batch_size` or
+                `processes` is below 1, `truncate_dim` is below 1 or above `dim`,
+                `precision` is unknown, or a tensor is asked for. Of an encoder: JAX
+                trains the network at this moment. Of an artefact: it gives vectors of
+                another shape than its card says.
         """
         if convert_to_tensor or not convert_to_numpy:
             raise InputError(
@@ -126,15 +228,56 @@ class TextEncoder(abc.ABC):
                 f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
                 "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
             )
-        at_least(1, batch_size=batch_size)
+        at_least(1, batch_size=batch_size, processes=processes)
+        one_of(PRECISIONS, precision=precision)
         check_prefix(truncate_dim, self.dim)
         one = isinstance(texts, str)
         listed = sentences([texts] if isinstance(texts, str) else texts)
+        if before := self.prefix if prompt is None else prompt:
+            listed = [before + text for text in listed]
         shown = progress and bool(show_progress_bar)
-        vectors = self._vectors(listed, batch_size, shown)
+        if processes > 1:
+            vectors = self._in_processes(listed, batch_size, shown, processes)
+        else:
+            vectors = self._vectors(listed, batch_size, shown)
         if normalize or normalize_embeddings or truncate_dim:
             vectors = unit_rows(vectors[:, :truncate_dim])
+        vectors = quantize_embeddings(vectors, precision)
         return vectors[0] if one else vectors
+
+    def _in_processes(
+        self, texts: list[str], batch_size: int, progress: bool, processes: int
+    ) -> np.ndarray:
+        parts = list(in_chunks(texts, PART * batch_size))
+        tasks = [(part, batch_size) for part in parts]
+        # A forked process would inherit locks that TensorFlow's threads hold.
+        context = multiprocessing.get_context("spawn")
+        vectors = [np.zeros((0, self.dim), np.float32)]
+        try:
+            with ProcessPoolExecutor(processes, context, _take, (self,)) as pool:
+                done: Iterable[np.ndarray] = pool.map(_vectors_of, tasks)
+                if progress:
+                    done = track(done, total=len(tasks), what="Encoding")
+                vectors += done
+        except BrokenProcessPool as error:
+            raise InputError(
+                "A process that encodes ended early. Call `encode(processes=...)` "
+                'under `if __name__ == "__main__":`, and look at the memory: each '
+                "process loads the model."
+            ) from error
+        return np.concatenate(vectors)
+
+    def encode_query(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
+        """Turn queries into vectors; arguments as for `encode`.
+
+        Encoders here have one `prefix` for all texts, so this is `encode`. For a model
+        that tells queries from documents, give each its `prompt`.
+        """
+        return self.encode(texts, **options)
+
+    def encode_document(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
+        """Turn documents into vectors: `encode`, as in `encode_query`."""
+        return self.encode(texts, **options)
 
     def __call__(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
         """Turn sentences into vectors; arguments as for `encode`."""
@@ -144,16 +287,15 @@ class TextEncoder(abc.ABC):
         """Return the cosine of every vector of one set with every one of another.
 
         Args:
-            first: Vectors `(n, dim)`, or a single one, `(dim,)`; or with the first
-                numbers alone, as `truncate_dim` gives them.
-            second: Vectors `(m, dim)`, or a single one, of the same width.
+            first: Vectors `(n, dim)` or a single one, `(dim,)`, shortened ones as by
+                `truncate_dim` too; or a list of n texts or a single text.
+            second: The same; m vectors of the same dimension.
 
         Returns:
             float32 `(n, m)`; 0 where a vector is zero.
 
         Raises:
-            InputError: One of both is something else, such as text, or their widths
-                differ.
+            InputError: One of both is something else, or their dimensions differ.
         """
         rows, columns = self._unit(first), self._unit(second)
         if rows.shape[1] != columns.shape[1]:
@@ -164,10 +306,29 @@ class TextEncoder(abc.ABC):
             )
         return rows @ columns.T
 
-    def _unit(self, vectors: Any) -> np.ndarray:
-        rule = f"`similarity` takes vectors of {self.dim} numbers, or their first ones."
-        with explained(f"{rule} Received: {vectors!r:.60}.", ValueError, TypeError):
-            rows = np.atleast_2d(np.asarray(vectors, np.float32))
+    def _unit(self, given: Any) -> np.ndarray:
+        if isinstance(given, str) or (
+            isinstance(given, list | tuple) and given and isinstance(given[0], str)
+        ):
+            given = self.encode(given, progress=False)
+        rule = (
+            f"`similarity` takes texts, or vectors of {self.dim} numbers or their "
+            "first ones."
+        )
+        with explained(f"{rule} Received: {given!r:.60}.", ValueError, TypeError):
+            rows = np.atleast_2d(np.asarray(given, np.float32))
         if rows.ndim != 2 or not 0 < rows.shape[1] <= self.dim:
-            raise InputError(f"{rule} Received: shape {np.shape(vectors)}.")
+            raise InputError(f"{rule} Received: shape {np.shape(given)}.")
         return unit_rows(rows)
+
+
+_taken: TextEncoder  # in a process of `encode(processes=...)`: what it encodes with
+
+
+def _take(encoder: TextEncoder) -> None:
+    global _taken
+    _taken = encoder
+
+
+def _vectors_of(task: tuple[list[str], int]) -> np.ndarray:
+    return _taken._vectors(*task, progress=False)

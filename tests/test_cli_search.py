@@ -142,3 +142,20 @@ def test_what_cannot_be_searched(capsys, model, place):
     assert len(found) == 5
     (index / "vectors.i8").write_bytes(np.zeros(3, np.int8).tobytes())
     assert "vectors.i8` must have" in fails(capsys, "search", "--index", index, "x")
+
+
+def test_queries_from_a_file(capsys, model, place):
+    lines, asked = place / "lines.txt", place / "asked.txt"
+    asked.write_text("It rains.\n\nA cat.\n", encoding="utf-8")
+    result(capsys, "index", lines, "-m", model, "--out", place / "i")
+    for given in ((model, lines), ("--index", place / "i")):
+        several = result(capsys, "search", *given, "--queries", asked, "--top", 2)
+        assert [one["query"] for one in several] == ["It rains.", "A cat."]
+        for one in several:
+            query = one["query"]
+            words = (model, query, lines) if given[0] == model else (query, *given)
+            assert one["matches"] == result(capsys, "search", *words, "--top", 2)
+    _, out, _ = run(capsys, "search", model, lines, "--queries", asked, "--top", 1)
+    assert out.index("Query: It rains.") < out.index("cosine") < out.index("A cat.")
+    message = fails(capsys, "search", model, "x", lines, "--queries", asked)
+    assert "Received: 3 words, --queries" in message and "in quotes" in message

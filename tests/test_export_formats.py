@@ -9,7 +9,7 @@ import pytest
 
 from keras_msd import load_encoder, registry
 from keras_msd.checks import InputError
-from keras_msd.evaluate import search_many
+from keras_msd.evaluate import search
 from keras_msd.export import FORMATS, export, load_artefact, quantizations
 from keras_msd.export.proof import (
     SENTENCES,
@@ -88,8 +88,8 @@ def test_same_neighbours(artefacts, encoder, texts, format):
     assert row_cosines(ours, theirs).min() > 0.99999
     assert neighbours_kept(ours, theirs) == 1
     queries, lines = texts[3:9], texts[20:80]
-    found = search_many(loaded, queries, lines, top=1)
-    expected = search_many(encoder, queries, lines, top=1)
+    found = search(loaded, queries, lines, top=1)
+    expected = search(encoder, queries, lines, top=1)
     assert [one[0].place for one in found] == [one[0].place for one in expected]
     assert loaded.encode([]).shape == (0, encoder.dim)
 

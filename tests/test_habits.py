@@ -81,9 +81,102 @@ def test_similarity_is_the_cosine(encoder):
     np.testing.assert_allclose(cosines, wanted, atol=1e-6)
     tensors = map(keras.ops.convert_to_tensor, (vectors, vectors[0]))
     np.testing.assert_allclose(encoder.similarity(*tensors), cosines[:, :1], atol=1e-6)
-    for wrong in ("a text", TEXTS, np.ones((2, 17)), np.ones((2, 0)), vectors[None]):
-        with pytest.raises(InputError, match="takes vectors of 16 numbers"):
+    of_texts = encoder.similarity(TEXTS, TEXTS[0])
+    np.testing.assert_allclose(of_texts, cosines[:, :1], atol=1e-6)
+    for wrong in (["a", 1], np.ones((2, 17)), np.ones((2, 0)), vectors[None]):
+        with pytest.raises(InputError, match="of 16 numbers|must hold strings"):
             encoder.similarity(vectors, wrong)
+
+
+def test_a_prompt_is_put_before_every_text(encoder):
+    asked = ["query: " + text for text in TEXTS]
+    wanted = encoder.encode(asked)
+    for encode in (encoder.encode, encoder.encode_query, encoder.encode_document):
+        np.testing.assert_array_equal(encode(TEXTS, prompt="query: "), wanted)
+    one = encoder.encode(TEXTS[0], prompt="query: ")
+    np.testing.assert_array_equal(one, encoder.encode(asked[0]))
+    other = copy.copy(encoder)
+    other.prefix = "query: "
+    np.testing.assert_array_equal(other.encode(TEXTS), wanted)
+    np.testing.assert_array_equal(other.encode(TEXTS, prompt=""), encoder.encode(TEXTS))
+
+
+def test_names_that_tell_the_size(encoder):
+    assert encoder.get_sentence_embedding_dimension() == encoder.dim == 16
+    assert encoder.max_seq_length == encoder.max_length == 32
+    shown = repr(encoder)
+    assert "dim=16" in shown and f"{encoder.num_parameters:,}" in shown
+    assert "max_length=32" in shown and "unigram tokenizer of 90 tokens" in shown
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8"])
+def test_integers_are_steps_between_the_extremes(encoder, precision):
+    """Half a step from the value they stand for, as each step is rounded down."""
+    texts = [pair.source for pair in tiny_pairs()] + TEXTS
+    vectors = encoder.encode(texts)
+    codes = encoder.encode(texts, precision=precision)
+    lowest = -128 if precision == "int8" else 0
+    assert codes.dtype == np.dtype(precision)
+    assert (codes.min(axis=0) == lowest).all() and (codes.max(axis=0) > 125).any()
+    low, high = vectors.min(axis=0), vectors.max(axis=0)
+    back = low + (codes.astype(np.float64) - lowest) * (high - low) / 255
+    assert ((vectors - back) > -1e-5).all()
+    assert ((vectors - back) < (high - low) / 255 + 1e-5).all()
+    same = msd.quantize_embeddings(vectors, precision, np.stack([low, high]))
+    np.testing.assert_array_equal(same, codes)
+    halved = msd.quantize_embeddings(2 * vectors, precision, np.stack([low, high]))
+    assert halved.min() == lowest and halved.max() == lowest + 255  # none wraps around
+
+
+def test_a_constant_dimension_has_one_code():
+    vectors = np.array([[0.5, 1.0], [0.5, 2.0]])
+    codes = msd.quantize_embeddings(vectors, "uint8")
+    assert codes[:, 0].tolist() == [0, 0] and codes[1, 1] >= 254
+
+
+@pytest.mark.parametrize("width", [16, 5])
+def test_bits_are_signs(encoder, width):
+    vectors = encoder.encode(TEXTS, truncate_dim=width)
+    bits = encoder.encode(TEXTS, truncate_dim=width, precision="ubinary")
+    assert bits.dtype == np.uint8
+    np.testing.assert_array_equal(np.unpackbits(bits, 1)[:, :width], vectors > 0)
+    signed = encoder.encode(TEXTS, truncate_dim=width, precision="binary")
+    np.testing.assert_array_equal(signed.astype(int) + 128, bits)
+
+
+def test_what_cannot_be_quantized_is_refused(encoder):
+    with pytest.raises(InputError, match="needs two embeddings.*Received: 1"):
+        encoder.encode(TEXTS[0], precision="int8")
+    assert encoder.encode([], precision="int8").shape == (0, 16)
+    with pytest.raises(InputError, match="Did you mean `int8`"):
+        encoder.encode(TEXTS, precision="int4")
+    with pytest.raises(InputError, match=r"the shape \(2, 16\)"):
+        msd.quantize_embeddings(encoder.encode(TEXTS), "int8", np.ones((2, 3)))
+
+
+def test_quantized_numbers_are_those_of_sentence_transformers(encoder):
+    theirs = pytest.importorskip("sentence_transformers.util.quantization")
+    texts = [pair.source for pair in tiny_pairs()] + TEXTS
+    vectors = encoder.encode(texts)
+    for precision in ("int8", "uint8", "binary", "ubinary"):
+        for options in ({}, {"calibration_embeddings": vectors[2:7]}):
+            ours = msd.quantize_embeddings(vectors, precision, **options)
+            wanted = theirs.quantize_embeddings(vectors, precision, **options)
+            np.testing.assert_array_equal(ours, wanted)
+
+
+def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
+    encoder = tiny_encoder(tokenizer)
+    texts = [f"{pair.source} {n}" for n in range(3) for pair in tiny_pairs()]
+    found = encoder.encode(texts, batch_size=1, processes=2)
+    np.testing.assert_allclose(found, encoder.encode(texts), atol=1e-6)
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    art = encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
+    artefact = msd.export.load_artefact(art)
+    found = artefact.encode(texts, batch_size=1, processes=2)
+    np.testing.assert_allclose(found, artefact.encode(texts), atol=1e-6)
+    assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
+    assert artefact.max_seq_length == 32
 
 
 def test_the_first_numbers_of_vectors(encoder):

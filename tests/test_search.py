@@ -3,7 +3,7 @@ import pytest
 
 import keras_msd
 from keras_msd.checks import InputError
-from keras_msd.evaluate import Match, neighbours, search_many
+from keras_msd.evaluate import Match, neighbours
 
 
 class Plane:
@@ -92,12 +92,21 @@ def test_neighbours_are_what_a_report_shows_and_nothing_is_encoded_twice():
     assert len(plane.seen) == len(set(plane.seen)) == 7
 
 
+def test_several_queries():
+    plane = Plane()
+    queries = ["Nord", "Ost", "Nord"]
+    found = keras_msd.search(plane, queries, PLACES, top=2)
+    assert len(plane.seen) == len(set(plane.seen)) == 7
+    assert found == [keras_msd.search(plane, one, PLACES, top=2) for one in queries]
+    assert keras_msd.search(plane, [], PLACES) == []
+
+
 def test_bad_requests():
     with pytest.raises(InputError, match="`top` must be at least 1"):
         keras_msd.search(Plane(), "Nord", PLACES, top=0)
     with pytest.raises(InputError, match="`sentences` must be at least 1"):
         keras_msd.search(Plane(), "Nord", [])
-    with pytest.raises(InputError, match="must be a list of sentences"):
-        search_many(Plane(), "Nord", PLACES)
+    with pytest.raises(InputError, match="`query` must hold strings"):
+        keras_msd.search(Plane(), ["Nord", None], PLACES)
     with pytest.raises(InputError, match="must be a list of sentences"):
         keras_msd.search(Plane(), "Nord", "north")

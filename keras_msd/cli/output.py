@@ -200,6 +200,16 @@ def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
     yield table(("cosine", "place", "text"), rows, left=3)
 
 
+def answers_text(
+    answers: Sequence[dict[str, Any]], table: Callable[[Any], Iterable[Any]]
+) -> Iterator[Any]:
+    """Yield each query and the table of its matches."""
+    for answer in answers:
+        yield f"Query: {answer['query']}"
+        yield from table(answer["matches"])
+        yield ""
+
+
 def vectors_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield the vectors, one line each, or the file that holds them."""
     if "file" in result:

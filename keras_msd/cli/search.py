@@ -1,6 +1,7 @@
 """The commands `keras-msd index` and `keras-msd search`."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,19 +72,23 @@ def index(
 
 def search(
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="[ENCODER] QUERY [FILE]",
-            help="QUERY alone with --index; else an encoder and a UTF-8 file, too.",
+            help="Without --index: an encoder, the query, a UTF-8 file to search.",
         ),
-    ],
+    ] = None,
     index: Annotated[
         Path | None,
-        typer.Option("--index", help="What `index` wrote, or .npz of `embed --out`."),
+        typer.Option("--index", help="Index folder, or .npz of `embed --out`."),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option("--queries", help="UTF-8 file, a query a line, for QUERY."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="With --index; else the one it names."),
+        typer.Option("--model", "-m", help="With --index: instead of the one stored."),
     ] = None,
     top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
     threshold: Annotated[
@@ -95,35 +100,59 @@ def search(
     json: Json = False,
 ) -> None:
     """Find what is nearest to a query, in an index or in the lines of a file."""
-    if len(words) != (3 if index is None else 1) or (model and index is None):
+    from keras_msd import Index
+    from keras_msd import search as find
+
+    given = words or []
+    if len(given) != 2 * (index is None) + (queries is None) or (model and not index):
         raise InputError(
-            "Give ENCODER QUERY FILE, or QUERY and --index INDEX. Received: "
-            f"{len(words)} words{f', --index {index}' if index else ''}."
+            "Give ENCODER QUERY FILE, or QUERY and --index INDEX; --queries FILE takes "
+            f"the place of QUERY. Received: {len(given)} words"
+            f"{f', --index {index}' if index else ''}"
+            f"{f', --queries {queries}' if queries else ''}."
             " Put a query of several words in quotes."
         )
+    if queries is None:
+        asked = [given[index is None]]
+    else:
+        asked = list(_lines(queries).values())
     if index is None:
-        from keras_msd import search as find
-        from keras_msd.data.readers.lines import read_texts
-
-        encoder = open_source(words[0])
+        encoder = open_source(given[0])
         lowest = _lowest(threshold, encoder)
-        texts = read_texts(Path(words[2]))
-        places = [place for place, text in enumerate(texts) if text.strip()]
-        matches = find(encoder, words[1], [texts[place] for place in places], top)
-        rows = [
-            one._replace(place=places[one.place])._asdict()
-            for one in matches
-            if one.cosine >= lowest
+        lines = _lines(Path(given[-1]))
+        places = list(lines)
+        found: list[list[Any]] = [
+            [
+                one._replace(place=places[one.place])
+                for one in matches
+                if one.cosine >= lowest
+            ]
+            for matches in find(encoder, asked, lines.values(), top)
         ]
-        output.show(rows, json, output.matches_table)
+        table: Any = output.matches_table
+    else:
+        opened = Index.open(index)
+        encoder = _model_of(opened, model)
+        lowest = _lowest(threshold, encoder, opened.threshold)
+        found = opened.search(encoder, asked, top, lowest, engine)
+        table = output.found_table
+    rows = [[one._asdict() for one in matches] for matches in found]
+    if queries is None:
+        output.show(rows[0], json, table)
         return
-    from keras_msd import Index
+    answers = [
+        {"query": query, "matches": matches}
+        for query, matches in zip(asked, rows, strict=True)
+    ]
+    output.show(answers, json, partial(output.answers_text, table=table))
 
-    opened = Index.open(index)
-    encoder = _model_of(opened, model)
-    lowest = _lowest(threshold, encoder, opened.threshold)
-    found = opened.search(encoder, words[0], top, lowest, engine)
-    output.show([one._asdict() for one in found], json, output.found_table)
+
+def _lines(path: Path) -> dict[int, str]:
+    """Return the lines of a file that hold text by their places, from 0."""
+    from keras_msd.data.readers.lines import read_texts
+
+    texts = enumerate(read_texts(path))
+    return {place: text for place, text in texts if text.strip()}
 
 
 def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | None:

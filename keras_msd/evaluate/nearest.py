@@ -1,7 +1,7 @@
 """Nearest neighbours by cosine: exact, in memory that does not grow with the search."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -231,20 +231,32 @@ class Match(NamedTuple):
     sentence: str
 
 
+@overload
 def search(
     encoder: SentenceEncoder, query: str, sentences: Iterable[str], top: int = 5
-) -> list[Match]:
-    """Return the sentences nearest to one query, best first.
+) -> list[Match]: ...
+@overload
+def search(
+    encoder: SentenceEncoder, query: list[str], sentences: Iterable[str], top: int = 5
+) -> list[list[Match]]: ...
+def search(
+    encoder: SentenceEncoder,
+    query: str | list[str],
+    sentences: Iterable[str],
+    top: int = 5,
+) -> list[Match] | list[list[Match]]:
+    """Return the sentences nearest to a query, or to each of several, best first.
 
     Args:
         encoder: An encoder, an artefact, or anything with `encode`.
-        query: The text to look for, in any language the encoder knows.
+        query: The text to look for, in any language the encoder knows; or a list of
+            texts. Each distinct text is encoded once.
         sentences: Where to look; one or more.
         top: Matches to return, at least 1; all sentences if there are fewer.
 
     Returns:
         `Match(cosine, place, sentence)` with falling cosine, to six decimals; equal
-        ones in the order given.
+        ones in the order given. For a list of queries, such a list for each.
 
     Raises:
         InputError: `top` is below 1, there is no sentence, or vectors are not finite.
@@ -254,41 +266,23 @@ def search(
         >>> sentences = ["It rains.", "A cat.", "The radio plays."]
         >>> msd.evaluate.search(encoder, "A cat.", sentences, top=1)
         [Match(cosine=1.0, place=1, sentence='A cat.')]
-    """
-    return search_many(encoder, [query], sentences, top)[0]
-
-
-def search_many(
-    encoder: SentenceEncoder,
-    queries: Iterable[str],
-    sentences: Iterable[str],
-    top: int = 5,
-) -> list[list[Match]]:
-    """Return the matches of each query; each distinct text is encoded once.
-
-    Raises:
-        InputError: As `search`, or a list is a single text.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> sentences = ["It rains.", "A cat."]
-        >>> queries = ["A cat.", "It rains."]
-        >>> matches = msd.evaluate.search_many(encoder, queries, sentences, top=1)
+        >>> matches = msd.search(encoder, ["A cat.", "It rains."], sentences, top=1)
         >>> [best.place for (best,) in matches]
         [1, 0]
     """
-    queries = checks.sentences(queries, "queries")
+    queries = checks.sentences([query] if isinstance(query, str) else query, "query")
     sentences = checks.sentences(sentences, "sentences")
     at_least(1, top=top, sentences=len(sentences))
     units = UnitVectors(encoder, queries + sentences)
     cosines, places = top_k(units(queries), units(sentences), top)
-    return [
+    matches = [
         [
             Match(round(cosine, 6), place, sentences[place])
             for cosine, place in zip(*best, strict=True)
         ]
         for best in zip(cosines.tolist(), places.tolist(), strict=True)
     ]
+    return matches[0] if isinstance(query, str) else matches
 
 
 def neighbours(
@@ -321,7 +315,7 @@ def neighbours(
     """
     queries = list(queries)
     distinct = list(dict.fromkeys(sentences))
-    nearest = search_many(encoder, [text for text, _ in queries], distinct, top)
+    nearest = search(encoder, [text for text, _ in queries], distinct, top)
     return [
         {
             "query": text,

@@ -201,10 +201,25 @@ class Artefact(TextEncoder):
     def __init__(self, path: Path, card: dict[str, Any], run: Run) -> None:
         self.path, self.card, self._run = path, card, run
 
+    def __repr__(self) -> str:
+        weights = self.card.get("quantize") or "float32"
+        return (
+            f"<Artefact `{self.path}`: {self.card.get('format')}, {weights}, "
+            f"dim={self.dim}>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_artefact, (self.path,)
+
     @property
     def dim(self) -> int:
-        """Width of a sentence vector."""
+        """Dimension of an embedding."""
         return self.card["dim"]
+
+    @property
+    def max_length(self) -> int:
+        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        return self.card["max_length"]
 
     @property
     def fingerprint(self) -> str:

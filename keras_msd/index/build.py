@@ -75,8 +75,7 @@ def build_index(
     """
     card: Mapping[str, Any] = getattr(encoder, "card", {})
     if limit is None:
-        longest = getattr(encoder, "max_length", None) or card.get("max_length", TOKENS)
-        limit = max(1, longest - SPECIAL)
+        limit = max(1, getattr(encoder, "max_length", TOKENS) - SPECIAL)
     at_least(1, limit=limit)
     paths = [existing_file(path) for path in dict.fromkeys(map(Path, files))]
     fingerprint, origin = identity(encoder)

@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, overload
 
 import numpy as np
 import pydantic
 
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, at_least, existing_folder, findings, one_of
+from keras_msd.checks import (
+    InputError,
+    at_least,
+    existing_folder,
+    findings,
+    one_of,
+    sentences,
+)
 from keras_msd.evaluate.nearest import BLOCK, ENGINES, rounding, top_k
 from keras_msd.evaluate.threshold import Threshold
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
@@ -205,6 +212,7 @@ class Index:
                 "or build an index with this one in a folder of its own."
             )
 
+    @overload
     def search(
         self,
         encoder: SentenceEncoder,
@@ -212,28 +220,55 @@ class Index:
         top: int = 5,
         threshold: float | None = None,
         engine: str = "numpy",
-    ) -> list[Found]:
-        """Return the chunks nearest to a query, best first.
+    ) -> list[Found]: ...
+    @overload
+    def search(
+        self,
+        encoder: SentenceEncoder,
+        query: list[str],
+        top: int = 5,
+        threshold: float | None = None,
+        engine: str = "numpy",
+    ) -> list[list[Found]]: ...
+    def search(
+        self,
+        encoder: SentenceEncoder,
+        query: str | list[str],
+        top: int = 5,
+        threshold: float | None = None,
+        engine: str = "numpy",
+    ) -> list[Found] | list[list[Found]]:
+        """Return the chunks nearest to a query, or to each of several, best first.
 
         Args:
             encoder: What the index was built with, or an artefact made of it.
-            query: The text to look for, in any language the encoder knows.
+            query: The text to look for, in any language the encoder knows; or a list.
             top: Most chunks to return, at least 1.
             threshold: Lowest cosine of a chunk that is returned; all if None.
             engine: Of the search: "numpy" or "faiss" (extra `faiss`); both are exact
                 over the stored vectors and give the same.
+
+        Returns:
+            The chunks; for a list of queries, such a list for each.
 
         Raises:
             InputError: The index is of another model or width, `top` is below 1, or
                 faiss is not installed.
         """
         self.check_model(encoder)
-        cosines, rows = self.nearest(encoded(encoder, [query]), top, engine)
-        return [
-            self.found(row, cosine)
-            for cosine, row in zip(cosines.tolist(), rows.tolist(), strict=True)
-            if threshold is None or cosine >= threshold
-        ]
+        queries = sentences([query] if isinstance(query, str) else query, "query")
+        found = []
+        for vector in encoded(encoder, queries) if queries else ():
+            cosines, rows = self.nearest(vector[None], top, engine)
+            pairs = zip(rows.tolist(), cosines.tolist(), strict=True)
+            found.append(
+                [
+                    self.found(row, cosine)
+                    for row, cosine in pairs
+                    if threshold is None or cosine >= threshold
+                ]
+            )
+        return found[0] if isinstance(query, str) else found
 
     def nearest(
         self, query: np.ndarray, top: int, engine: str = "numpy"
@@ -333,8 +368,8 @@ def _read(folder: Path, verify: bool) -> Meta:
 def _from_vectors(path: Path) -> Index:
     from keras_msd.teachers.vectors import read_vectors
 
-    sentences, vectors = read_vectors(path)
-    content = [sentence.encode() for sentence in sentences]
+    texts, vectors = read_vectors(path)
+    content = [text.encode() for text in texts]
     return Index(
         path,
         vectors,

@@ -76,6 +76,14 @@ class Encoder(TextEncoder):
         self._config = config
         self._take(model, tokenizer)
 
+    def __repr__(self) -> str:
+        kind, rows = self.tokenizer.kind, self.tokenizer.vocabulary_size
+        return (
+            f"<{type(self).__name__.lstrip('_')}: dim={self.dim}, "
+            f"parameters={self.num_parameters:,}, max_length={self.max_length}, "
+            f"{kind} tokenizer of {rows:,} tokens>"
+        )
+
     def _take(self, model: keras.Model, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model, tokenizer
         model.jit_compile = use_xla()

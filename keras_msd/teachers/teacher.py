@@ -372,7 +372,10 @@ TEACHERS = Registry(
     TeacherKind(
         name="sentence_transformer",
         form="a SentenceTransformer",
-        recognises=lambda source: hasattr(source, "get_sentence_embedding_dimension"),
+        recognises=lambda source: (
+            hasattr(source, "get_sentence_embedding_dimension")
+            and not isinstance(source, TextEncoder)
+        ),
         open=_open_sentence_transformer,
     ),
     TeacherKind(

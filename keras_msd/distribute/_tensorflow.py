@@ -193,30 +193,41 @@ def _share() -> float:
     return float(np.float32(1 / tf.distribute.get_strategy().num_replicas_in_sync))
 
 
-def apply_sum(optimizer: Any, pairs: list[tuple[Any, Any]]) -> None:
-    """Update weights, in each replica, by the sum of the gradients of all.
+def summed(gradients: list[Any]) -> list[Any]:
+    """Return the gradients of the whole batch, dense, from those of this replica.
+
+    The gradient of a word table comes as one row for each token. Keras clips and
+    squares these rows one by one, so that the norm, and Adam's second moment, of a word
+    that occurs twice would be wrong. They are added up here, before any optimizer sees
+    them, and only the rows travel between replicas.
 
     Args:
-        optimizer: One that `build_optimizer` was called for.
-        pairs: Gradient of a replica, or None, and variable.
+        gradients: Those of a replica: tensors, `IndexedSlices` or None.
     """
     context = tf.distribute.get_replica_context()
-    known = [(gradient, it) for gradient, it in pairs if gradient is not None]
-    is_table = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in known]
-    tables = [pair for pair, yes in zip(known, is_table, strict=True) if yes]
-    others = [pair for pair, yes in zip(known, is_table, strict=True) if not yes]
-    sums = _added(context, [gradient for gradient, _ in others])
-    sums += [_sum_of_rows(context, gradient) for gradient, _ in tables]
-    variables = [variable for _, variable in (*others, *tables)]
-    optimizer.apply_gradients(zip(sums, variables, strict=True))
+    if context.num_replicas_in_sync > 1:
+        gradients = [_rows_of_all(context, gradient) for gradient in gradients]
+        tensors = [it for it in gradients if isinstance(it, tf.Tensor)]
+        sums = dict(zip(map(id, tensors), _added(context, tensors), strict=True))
+        gradients = [sums.get(id(gradient), gradient) for gradient in gradients]
+    return [_dense(gradient) for gradient in gradients]
 
 
-def _sum_of_rows(context: Any, gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Return the changes of a table's rows by all replicas, and of no other rows."""
+def _rows_of_all(context: Any, gradient: Any) -> Any:
+    """Return a table's gradient with the rows of all replicas, others as they are."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
     place = _place(context, tf.shape(gradient.indices)[0])
     values = _gathered(context, gradient.values, place)
     indices = _gathered(context, gradient.indices, place)
     return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def _dense(gradient: Any) -> Any:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows = gradient.dense_shape[0]
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
 
 
 def local_numbers(model: Any, variable: Any) -> np.ndarray:

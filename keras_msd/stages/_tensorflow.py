@@ -103,7 +103,7 @@ class TensorFlowStep:
             self._apply(pairs)
             return self._logs(x, y, embeddings, loss)
         self._logs(x, y, embeddings, loss)
-        found = [getattr(it, "values", it) for it in gradients if it is not None]
+        found = [gradient for gradient in gradients if gradient is not None]
 
         def skip() -> None:
             for variable, value in zip(self.metrics_variables, means, strict=True):
@@ -149,9 +149,10 @@ class TensorFlowStep:
         return replicas.undivided(value)
 
     def _passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
-        """Return embeddings, loss and the gradient of every trainable variable."""
+        """Return embeddings, loss and the whole batch's gradient of each variable."""
         passes = self._one_pass if self.chunk_size is None else self._two_passes
-        return passes(x, y, sample_weight)
+        embeddings, loss, gradients = passes(x, y, sample_weight)
+        return embeddings, loss, replicas.summed(gradients)
 
     def _one_pass(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         with tf.GradientTape() as tape:
@@ -204,10 +205,11 @@ class TensorFlowStep:
         On one replica, too, Keras sums gradients over all, with an operation whose
         graph TensorFlow never frees: each `fit` would leave a training step in memory.
         Across replicas, where `merge_call` goes, nothing is summed. An optimizer that
-        scales the loss must not be called there.
+        scales the loss must not be called there. On several replicas the optimizer is
+        kept from summing by `build_optimizer`.
         """
         if replicas.several(self):
-            replicas.apply_sum(self.optimizer, pairs)
+            self.optimizer.apply_gradients(pairs)
             return
 
         def apply() -> None:

@@ -1,7 +1,7 @@
 """Milliseconds of an update of a word table alone, where a step costs nothing else.
 
-    python benchmarks/table_gradient.py
-    PYTHONPATH=OTHER_CHECKOUT python benchmarks/table_gradient.py
+python benchmarks/table_gradient.py
+PYTHONPATH=OTHER_CHECKOUT python benchmarks/table_gradient.py
 """
 
 import os

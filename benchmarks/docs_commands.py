@@ -43,8 +43,8 @@ FORKS = multiprocessing.get_context("forkserver")
 
 NOT_RUN = {
     r"^pip install": "installs packages",
-    r"^keras-msd data get": "fetches from public homes",
     r"^keras-msd push": "needs an account of the hub",
+    r"hf://datasets": "needs the hub",
     r"--devices 0": "needs a GPU",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",

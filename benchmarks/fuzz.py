@@ -56,7 +56,6 @@ ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
-    "KERAS_MSD_MIRROR": "http://127.0.0.1:9",  # nobody answers there
 }
 
 

@@ -4,9 +4,7 @@ import io
 import json
 import shutil
 import struct
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache, lru_cache
@@ -19,7 +17,7 @@ Read = Callable[[Path], object]
 # Where what a target runs stands, for the share of branches that were reached.
 MODULES = [
     *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
-    *("data/corpora/archives.py", "data/ragged.py", "data/store.py", "export/card.py"),
+    *("data/ragged.py", "data/store.py", "export/card.py"),
     *("export/artefact.py", "export/litert/files.py", "export/onnx/files.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py", "models/int8_weights.py"),
@@ -35,7 +33,7 @@ FORMATS = "onnx", "litert", "saved_model", "onnx_text", "litert_text"
 WITHOUT_PLACE = "portable", "command"
 NAMES = [
     *("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses", "inference", "scored"),
-    *("passages", "zip", "tar", "recipe", "wordpiece", "bytepair", "sentencepiece"),
+    *("passages", "recipe", "wordpiece", "bytepair", "sentencepiece"),
     *("tokenizer", "checkpoint", "encoder", "vectors", "index", "store", "run"),
     *("artefact", "portable", "saved_model", "command", "table", "training"),
 ]
@@ -54,8 +52,6 @@ def targets() -> dict[str, Read]:
         "inference": _only(read_inference),
         "scored": _only(lambda path: read_scored(path, "over_5")),
         "passages": _passages,
-        "zip": _only(_unzip),
-        "tar": _only(_untar),
         "recipe": _only(_recipe),
         "wordpiece": _checkpoint_tokenizer,
         "bytepair": _checkpoint_tokenizer,
@@ -86,21 +82,6 @@ def _passages(folder: Path) -> object:
     path = min(folder.iterdir())
     column = None if path.suffix in (".md", ".txt") else "text"
     return list(read_passages(path, column))
-
-
-def _unzip(path: Path) -> None:
-    from keras_msd.data.corpora.archives import open_zip, zip_lines
-
-    with open_zip(path) as archive:
-        for name in archive.namelist():
-            list(zip_lines(archive, name))
-
-
-def _untar(path: Path) -> None:
-    from keras_msd.data.corpora.archives import tar_lines
-
-    for _, lines in tar_lines(path):
-        list(lines)
 
 
 def _recipe(path: Path) -> object:
@@ -294,7 +275,6 @@ COMMANDS = [
     "distil nothing.tsv --out out",
     "report .",
     "data made out --pairs 2 --languages de --seed 1",
-    "data get tatoeba --languages de --out out",
     "push encoder --json",
 ]
 
@@ -311,7 +291,7 @@ def write_seeds(root: Path) -> None:
         return folder
 
     _write_corpora(put)
-    _write_archives(put)
+    _write_vectors(put)
     _write_models(root, put)
     _write_own(root, put)
 
@@ -360,24 +340,13 @@ def _write_corpora(put: Callable[..., Path]) -> None:
     put("passages", **{"x.txt": b"a\n\nb\nc\n"})
 
 
-def _write_archives(put: Callable[..., Path]) -> None:
+def _write_vectors(put: Callable[..., Path]) -> None:
     import numpy as np
 
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
-        info = tarfile.TarInfo("d/a" + "x" * 120)
-        info.size = len(TSV)
-        archive.addfile(info, io.BytesIO(TSV))
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("a.en", TSV)
-        file.writestr("a.de", TSV, zipfile.ZIP_LZMA)
     array, text = io.BytesIO(), io.BytesIO()
     np.savez_compressed(array, sentences=np.array(["a", "b"]), vectors=np.eye(2))
     letters, ends = np.frombuffer(b"ab", np.uint8), np.array([1, 2])
     np.savez(text, text=letters, ends=ends, vectors=np.eye(2))
-    put("zip", **{"x.zip": packed.getvalue()})
-    put("tar", **{"x.tar.bz2": buffer.getvalue()})
     put("vectors", **{"v.npz": array.getvalue()})
     put("vectors", **{"v.npz": text.getvalue()})
 

@@ -13,7 +13,7 @@ from keras_msd.files import atomic_path, remove
 
 MARK, FILE = "://", "file://"
 BUFFER = 1 << 20  # bytes between fsspec and who reads lines
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # by protocol
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hf"}  # by protocol
 
 
 class RemotePath(PosixPath):

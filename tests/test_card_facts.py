@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_msd.cli.export import card_of
-from keras_msd.data.corpora import corpora
+from keras_msd.data.licences import LICENCES
 from keras_msd.export.card import BROWSER, write_card
 from keras_msd.export.formats import loaders_folder
 from keras_msd.recipes.steps import finish
@@ -54,10 +54,10 @@ def test_a_run_says_languages_and_licences(tmp_path, monkeypatch):
     }
 
 
-def test_licences_of_corpora_are_those_of_the_catalogue(tmp_path):
+def test_a_card_lists_the_licences_of_the_training_corpora(tmp_path):
     files = "ted2020.en-de.tsv.gz", "ted2020.en-fr.tsv.gz", "mine.en-de.tsv.gz"
     _, run = a_run(tmp_path, files=files)
-    ted = corpora()["ted2020"].licence
+    ted = LICENCES["ted2020"]
     assert data_licence(run) == f"mine: not known; ted2020: {ted}"
     _, run = a_run(tmp_path, files=files[2:])
     assert data_licence(run) is None

@@ -16,7 +16,7 @@ from keras_msd.testing import tiny_encoder
 
 COMMANDS = [
     "demo", "list", "run", "run-all", "evaluate", "embed", "index", "search", "export",
-    "report", "data made", "data get", "trim",
+    "report", "data made", "trim",
 ]  # fmt: skip
 RECIPE = """
 extends = "_shared"

@@ -1,4 +1,4 @@
-"""STS 2017 in the folders that its homes and `data get` give."""
+"""STS 2017 in the folders in which it is published."""
 
 import gzip
 

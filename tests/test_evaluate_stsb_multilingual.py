@@ -80,7 +80,7 @@ def test_tsv_with_names_and_compressed(tmp_path):
     check(tmp_path)
 
 
-def test_what_data_get_writes_beside_its_downloads(tmp_path):
+def test_published_files_beside_ours(tmp_path):
     for code in CODES:
         write_ours(tmp_path / "sts" / f"stsb.test.{code}.tsv.gz", made_rows(code))
         write_csv(tmp_path / "downloads" / f"stsb-{code}-test.csv", made_rows(code))

@@ -1,25 +1,17 @@
-"""Hostile JSON, TOML, TMX, gettext files and archives: an error, soon and small."""
+"""Hostile JSON, TOML, TMX and gettext files: an error, soon and small."""
 
-import bz2
 import gzip
-import io
 import json
-import lzma
-import resource
 import signal
 import sqlite3
-import tarfile
 import tracemalloc
-import zipfile
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from keras_msd import limits
 from keras_msd.checks import InputError, divides
 from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
-from keras_msd.data.corpora.archives import open_zip, tar_lines
 from keras_msd.files import atomic_path, read_json, read_toml
 from keras_msd.recipes import load_recipe
 
@@ -194,94 +186,6 @@ def test_a_compiled_catalogue_of_one_text_many_times(tmp_path):
     data = b"".join(n.to_bytes(4, "little") for n in numbers) + text
     path = made(tmp_path, "x.en-de.mo", data)
     small(lambda: list(read_pairs(path)), "at most 16,777,216")
-
-
-def tar(*members):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
-
-
-def pax(size, kind=b"x"):
-    info = tarfile.TarInfo("pax")
-    info.type, info.size = kind, size
-    return info.tobuf(tarfile.USTAR_FORMAT)
-
-
-@pytest.mark.parametrize("kind", [b"x", b"g", b"L"])
-def test_a_header_of_a_gigabyte(kind, tmp_path):
-    packer = bz2.BZ2Compressor()
-    data = packer.compress(pax(1 << 30, kind))
-    for _ in range(64):
-        data += packer.compress(bytes(1 << 20))
-    path = made(tmp_path, "x.tar.bz2", data + packer.flush())
-    small(lambda: list(tar_lines(path)), "header.*65,536", 32 * MIB)
-
-
-def test_archives_that_unpack_to_much_more(tmp_path, monkeypatch):
-    """What the headers say is enough: no member is read."""
-    monkeypatch.setattr(limits, "TIMES", limits.TIMES._replace(most=3))
-    data = bytes(4 * MIB)
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a", data)
-
-    def open_archive(path):
-        with open_zip(path):
-            raise AssertionError("it was opened")
-
-    match = "may unpack to 1,048,576 bytes. Received: 4,194,304"
-    small(lambda: open_archive(path), match, MIB)
-    path = made(tmp_path, "x.tar.bz2", bz2.compress(tar(("a", data))))
-    small(lambda: list(tar_lines(path)), match, MIB)
-    monkeypatch.setattr(limits, "UNPACKED", limits.UNPACKED._replace(most=MIB // 2))
-    small(lambda: list(tar_lines(path)), "may unpack to 524,288 bytes", MIB)
-    monkeypatch.setattr(limits, "MEMBERS", limits.MEMBERS._replace(most=2))
-    path = made(tmp_path, "y.tar.bz2", bz2.compress(tar(*[("a", b"x")] * 3)))
-    small(lambda: list(tar_lines(path)), "files of an archive .* 2. Received: 3", MIB)
-
-
-def test_archives_of_kinds_that_break(tmp_path):
-    path = made(tmp_path, "x.tar.bz2", bz2.compress(pax(0) * 5000))
-    refused(lambda: list(tar_lines(path)), "damaged")
-    data = bytearray(lzma.compress(tar(("a", b"x\n" * 9999))))
-    data[len(data) // 2] ^= 255
-    path = made(tmp_path, "x.tar.xz", bytes(data))
-    refused(lambda: [list(lines) for _, lines in tar_lines(path)], "damaged")
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("a", bytes(range(256)) * 99)
-    data = bytearray(path.read_bytes())
-    data[60:90] = b"\xff" * 30
-    path.write_bytes(bytes(data))
-
-    def read():
-        with open_zip(path) as archive:
-            archive.read("a")
-
-    refused(read, "damaged")
-
-
-def test_a_dictionary_of_lzma_that_no_memory_holds(tmp_path):
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("a", b"x" * 99)
-    data = bytearray(path.read_bytes())
-    place = data.index(b"\x09\x04\x05\x00") + 5  # behind the properties' first byte
-    data[place : place + 4] = (0xFFFFFF00).to_bytes(4, "little")
-    path.write_bytes(bytes(data))
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + 512 * MIB, before[1]))
-    try:
-        with pytest.raises(InputError, match="damaged"), open_zip(path) as archive:
-            archive.read("a")
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_texts_lose_what_only_turns_their_direction():

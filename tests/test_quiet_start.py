@@ -71,7 +71,7 @@ def place(tmp_path_factory, tokenizer):
 
 
 def test_no_library_writes_a_line(place):
-    """All commands but `demo`, which is a run with a larger teacher, and `data get`."""
+    """All commands but `demo`, which is a run with a larger teacher."""
     runs, encoder, data = place / "runs", place / "encoder", place / "data"
     texts = place / "english.txt", place / "german.txt"
     changes = [("--set", change) for change in SHORT]

@@ -1,14 +1,14 @@
-"""A recipe at paper scale, on a folder as `keras-msd data get` leaves it."""
+"""A recipe at paper scale, on a folder that `write_corpus` filled."""
 
 import random
 
 import numpy as np
 import pytest
-from corpus_files import convert, lines, moses, sentences, zipped
 from scipy.stats import spearmanr
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data import write_corpus
 from keras_msd.evaluate.similarity import read_sts
 from keras_msd.recipes import run
 from keras_msd.recipes.schema.loading import load_recipe
@@ -16,7 +16,7 @@ from keras_msd.report.score_rows import score_of
 from keras_msd.testing import tiny_encoder
 
 LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]
-# As the archive of the ten tracks calls its files.
+CODES = ["ara", "deu", "spa", "fra", "ita", "nld", "tur"]
 TRACKS = (
     *("ar-ar", "es-es", "en-en", "en-ar", "en-de", "en-tr"),
     *("es-en", "fr-en", "it-en", "nl-en"),
@@ -24,35 +24,29 @@ TRACKS = (
 NAME = "msd_xlmr_xkd"
 
 
+WORDS = ["tea", "Haus", "naïve", "river", "of", "Oslo", "blue", "42", "cat", "rain"]
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Convert made archives of every corpus; save an assistant."""
+    """Write every corpus of the recipe; save an assistant."""
     folder = tmp_path_factory.mktemp("paper")
-    draw, data, texts = random.Random(3), folder / "data", sentences()[:1200]
+    draw, data = random.Random(3), folder / "data"
+    texts = [" ".join(draw.choices(WORDS, k=6)) + f" {i}." for i in range(1200)]
     for language in LANGUAGES:
-        other = [f"{language} {text}" for text in texts]
-        archive = moses(folder / f"{language}.zip", texts, other, language)
-        convert("ted2020", archive, data, [language])
-        if language == "de":
-            for name in ("wikimatrix", "europarl", "news-commentary"):
-                convert(name, archive, data, [language])
-    tracks = [
-        (
-            f"STS2017-extended/STS.{pair}.txt",
-            lines(
-                f"{draw.choice(texts)}\t{draw.choice(texts)}\t{draw.random() * 5:.2f}"
-                for _ in range(250)
-            ),
-        )
-        for pair in TRACKS
-    ]
-    archive = zipped(folder / "sts.zip", tracks)
-    convert("sts2017-extended", archive, data, LANGUAGES)
-    for language in [*LANGUAGES, "el", "hi"]:
-        sides = [folder / f"tatoeba.{language}.{side}" for side in ("eng", "other")]
-        for path, start in zip(sides, ("", "x "), strict=True):
-            path.write_bytes(lines(start + text for text in texts[:5]))
-        convert("tatoeba", sides, data, [language])
+        pairs = [(text, f"{language} {text}") for text in texts]
+        names = ["ted2020", "wikimatrix", "europarl", "news-commentary"]
+        for name in names if language == "de" else names[:1]:
+            write_corpus(pairs, data, name, language)
+    for track in TRACKS:
+        rows = [
+            (5 * draw.random(), draw.choice(texts), draw.choice(texts))
+            for _ in range(250)
+        ]
+        write_corpus(rows, data, "sts2017", track, "sts")
+    for code in (*CODES, "ell", "hin"):
+        pairs = [(text, f"x {text}") for text in texts[:5]]
+        write_corpus(pairs, data, "tatoeba", code, "tatoeba")
     tiny_encoder().save(folder / "assistant")
     return folder
 

@@ -36,6 +36,7 @@ from keras_msd.data.scored import (
 from keras_msd.data.sharded_store import ShardedStore as ShardedStore
 from keras_msd.data.store import GuideStore as GuideStore
 from keras_msd.data.text_table import TextTable as TextTable
+from keras_msd.data.write import write_corpus as write_corpus
 from keras_msd.remote import fetch_folder as fetch_folder
 from keras_msd.tokenizers.base import Tokenizer as Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer as GraphTokenizer

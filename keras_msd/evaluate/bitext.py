@@ -436,7 +436,10 @@ def _files(folder: str | Path, language: str, split: str) -> tuple[Path, ...]:
     missing = [name for name in names if not (fullest / name).is_file()]
     if not missing:
         return tuple(fullest / name for name in names)
-    repair = f"Get them with: keras-msd data get bucc2018 --languages {language}"
+    repair = (
+        f"Unpack bucc2018-{pair}.{SPLITS[split]}-gold.tar.bz2 there, from "
+        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html"
+    )
     if ENGLISH not in sides:
         repair = "Add them by hand: BUCC has no such pair."
     elif split == "test":

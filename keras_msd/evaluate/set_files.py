@@ -61,10 +61,7 @@ def find_parts(
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder at any depth, links to folders followed.
-
-    What `get_corpus` has fetched so far, and not turned into sets, is no part of one.
-    """
+    """Return the files of a folder at any depth, links to folders followed."""
     files, walked = [], set()
     for top, folders, names in os.walk(folder, followlinks=True):
         place = os.path.realpath(top)
@@ -72,8 +69,6 @@ def _files(folder: Path) -> list[Path]:
             folders.clear()
             continue
         walked.add(place)
-        if "sources" in folders and "downloads" in folders:
-            folders.remove("downloads")
         files += [Path(top, name) for name in names]
     return files
 

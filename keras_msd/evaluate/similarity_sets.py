@@ -43,8 +43,8 @@ PAIRS = 250  # of every track
 
 PAIR = re.compile(r"([a-z]{2})-([a-z]{2})")
 STS2017_NAMES = (
-    "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (keras-msd data get "
-    "sts2017-extended), `STS.<xx>-<yy>.txt` (STS2017-extended.zip) or "
+    "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see "
+    "docs/corpora.md), `STS.<xx>-<yy>.txt` (STS2017-extended.zip) or "
     "`STS.input.track<n>.<xx>-<yy>.txt` with `STS.gs.track<n>.<xx>-<yy>.txt` (SemEval, "
     "six tracks); the two codes may stand in either order. Add what is missing, or "
     "give `tracks`."
@@ -55,7 +55,7 @@ COLUMNS = ("sentence1", "sentence2", "score")
 STSB_NAMES = (
     "the multilingual STS benchmark, part {split}. Its files are "
     "`stsb-<xx>-{split}.csv` (or .tsv) as published, or `stsb.{split}.<xx>.tsv.gz` "
-    "(keras-msd data get stsb-multi-mt). Add what is missing, or give `languages`"
+    "(see docs/corpora.md). Add what is missing, or give `languages`"
 )
 
 
@@ -65,7 +65,7 @@ def sts2017(
     tracks: Iterable[str] = TRACKS,
     pairs: int | None = PAIRS,
 ) -> dict[str, Any]:
-    r"""Score STS 2017 from a folder, as downloaded or as `keras-msd data get` wrote it.
+    r"""Score STS 2017 from a folder, as published or as `write_corpus` wrote it.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct

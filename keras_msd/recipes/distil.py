@@ -12,10 +12,10 @@ from keras_msd import checks
 from keras_msd.checkpoints.packaged import is_installed
 from keras_msd.checks import InputError
 from keras_msd.data.cleaning import Cleaning, normalize
-from keras_msd.data.corpora.convert import write_rows
 from keras_msd.data.pair import PairFile, Pairs, pair_code
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.records import pairs_of_rows
+from keras_msd.data.write import write_rows
 from keras_msd.evaluate.halves import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.held_out import read_held_out
 from keras_msd.evaluate.similarity import sts

@@ -1,5 +1,6 @@
 """From paths, folders and patterns to a corpus, and to the texts of some languages."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from keras_msd.data.readers.lines import languages_of, unpacked
 from keras_msd.registry import loaded
 from keras_msd.remote import as_path, matching
 
+FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
+
 
 def read_pairs(
     paths: str | Path | Iterable[str | Path],
@@ -21,9 +24,10 @@ def read_pairs(
     r"""Open parallel corpora; the sentences are read when the result is walked through.
 
     The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
-    Moses file, or in a TMX, JSON Lines or gettext file itself; otherwise give
-    `language`. Sources are English, unless the name has a pair without it,
-    `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` says otherwise.
+    Moses file, in a TMX, JSON Lines or gettext file itself, or in the name of its
+    folder, such as `en-de`; otherwise give `language`. Sources are English, unless the
+    name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` says
+    otherwise.
 
     Args:
         paths: A file, a folder (its files, not those of folders inside), a pattern
@@ -48,7 +52,7 @@ def read_pairs(
     """
     given = None if format is None else READERS[format]
     files: dict[tuple[Path, str], PairFile] = {}
-    for path in _expanded(paths, given):
+    for path in expanded(paths, given):
         reader = given or _reader_of(path)
         for file in _opened(path, reader, language, source_language):
             files.setdefault((file.paths[0], file.language), file)
@@ -62,9 +66,18 @@ def _reader_of(path: Path) -> Reader | None:
     )
 
 
-def _expanded(
-    paths: str | Path | Iterable[str | Path], given: Reader | None
+def expanded(
+    paths: str | Path | Iterable[str | Path], given: Reader | None = None
 ) -> list[Path]:
+    """Return the files that paths, folders and patterns stand for.
+
+    Args:
+        paths: As for `read_pairs`.
+        given: The format; by default each file's suffix decides.
+
+    Raises:
+        InputError: Nothing is found.
+    """
     files: list[Path] = []
     for path in map(as_path, [paths] if isinstance(paths, str | Path) else paths):
         if path.is_dir():
@@ -121,6 +134,8 @@ def _opened(
     source, code = source or source_language or ENGLISH, code or language
     if code is None and reader.language and source == ENGLISH:
         code = loaded(reader.language)(path)
+    if code is None and reader.sources and source == ENGLISH:
+        code = _language_of_folder(path)
     if code is None:
         raise InputError(
             f"`{path}`: the language is not clear. Name the file "
@@ -139,6 +154,12 @@ def _opened(
             skipping=read if reader.skips else None,
         )
     ]
+
+
+def _language_of_folder(path: Path) -> str | None:
+    """Return the language of a folder such as `en-de` or `en-pt-br`, as on the hub."""
+    match = FOLDER.fullmatch(path.parent.name)
+    return "_".join(filter(None, match.groups())) if match else None
 
 
 class LanguageTexts:

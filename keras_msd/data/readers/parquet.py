@@ -23,16 +23,17 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         InputError: pyarrow is not installed (extra `parquet`), a row has no such texts,
             or the file cannot be read.
     """
-    for number, row in enumerate(_rows(path), 1):
+    for number, row in enumerate(rows(path), 1):
         yield pair_of(row, language, source, f"`{path}`, row {number}")
 
 
 def first_language(path: Path) -> str | None:
     """Return the one column that can be a language beside English."""
-    return next((language_of(row) for row in _rows(path)), None)
+    return next((language_of(row) for row in rows(path)), None)
 
 
-def _rows(path: Path) -> Iterator[Any]:
+def rows(path: Path) -> Iterator[Any]:
+    """Yield the rows of a parquet file by the names of their columns."""
     existing_file(path, "parquet file")
     parquet = require("pyarrow.parquet", "parquet", "Reading parquet files")
     arrow = require("pyarrow", "parquet", "Reading parquet files")

@@ -9,6 +9,7 @@ from keras_msd.data.pair import ENGLISH, Pair, Pairs
 from keras_msd.data.readers.lines import is_english
 
 KEYS = ("source", "target")
+HUB_KEYS = ("english", "non_english")  # of the sets `parallel-sentences-*` on the hub
 UNKNOWN = "und"  # ISO 639-2: undetermined
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
@@ -18,8 +19,9 @@ def pair_of(
 ) -> tuple[str, str]:
     """Return source and translation of a row.
 
-    They stand under `source` and `target`, or under the codes of their languages, of
-    English also with a country; other names are passed over.
+    They stand under the codes of their languages, of English also with a country; or
+    under `source` and `target`; or under `english` and `non_english`. Other names are
+    passed over.
 
     Args:
         row: Its texts by name.
@@ -35,7 +37,8 @@ def pair_of(
     if source == ENGLISH:
         first = next((name for name in row if is_english(str(name))), None)
     # Some corpora say under `source` where a line is from: languages go first.
-    keys = (first, language) if first in row and language in row else KEYS
+    known = [(first, language), KEYS, *([HUB_KEYS] if source == ENGLISH else [])]
+    keys = next((keys for keys in known if all(key in row for key in keys)), KEYS)
     found = (row.get(str(key)) for key in keys)
     texts = [text for text in found if isinstance(text, str)]
     if len(texts) != len(keys):
@@ -43,9 +46,10 @@ def pair_of(
         other = {str(key): row.get(str(key)) for key in keys if key in row}
         values = f", with {other!r:.80}" if other else ""
         raise InputError(
-            f"{where}: {what} must have texts under `source` and `target`, or under "
-            f"`{source}` and `{language}`. Received the keys: {names}{values}. Rename "
-            "them, or remove what has no text."
+            f"{where}: {what} must have texts under `source` and `target`, under "
+            f"`{source}` and `{language}`, or under `english` and `non_english`. "
+            f"Received the keys: {names}{values}. Rename them, or remove what has no "
+            "text."
         )
     utf8("".join(texts), where)
     return texts[0], texts[1]

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.data.corpora import corpora
+from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.threshold import calibrate_threshold
@@ -161,12 +161,11 @@ def data_licence(run: Run) -> str | None:
     """Return the licences of the training corpora, None where none is known."""
     if run.recipe.data.kind == "made":
         return "sentences made by keras-msd: Apache-2.0"
-    known = corpora()
     names = sorted({corpus_of(path.name) for path in run.training_files()})
-    if not known.keys() & set(names):
+    if not LICENCES.keys() & set(names):
         return None
     return "; ".join(
-        f"{name}: {known[name].licence if name in known else 'not known'}"
+        f"{name}: {LICENCES.get(name, 'not known')}"
         for name in names
     )
 

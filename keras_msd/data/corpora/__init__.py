@@ -1,5 +1,0 @@
-"""Public corpora: fetched from their homes, verified, turned into our TSV files."""
-
-from keras_msd.lazy import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -102,7 +102,7 @@ def test_graded_pairs_and_translations(tmp_path):
         ([("high", "a", "b")], {"layout": "sts"}, "score from 0 to 5"),
         ([(float("nan"), "a", "b")], {"layout": "sts"}, "score from 0 to 5"),
         ([(1, None, "b")], {"layout": "sts"}, "and two texts"),
-        ([("a", "b")], {"layout": "stsb"}, "`layout`.*parallel, sts, tatoeba"),
+        ([("a", "b")], {"layout": "stsb"}, "`layout`.*'parallel', 'sts', 'tatoeba'"),
         ([("a", "b")], {"columns": ["one"]}, "`columns` must be as many"),
         ("none.parquet", {}, "`none.parquet` does not exist"),
     ],

@@ -104,7 +104,7 @@ def test_errors_say_what_is_missing(folder):
     with pytest.raises(InputError, match="(?s)Missing in .*it-en.training.it.*Unpack"):
         read_bucc(folder, "it")
     (folder / "de-en" / "de-en.training.gold").unlink()
-    words = r"needs .*Missing in \S*de-en: de-en.training.gold. .*--languages de$"
+    words = r"needs .*Missing in \S*de-en: de-en.training.gold. Unpack bucc2018-de-en"
     with pytest.raises(InputError, match=words):
         bucc_folder(Drawn(), folder, ["fr", "de"])
     with pytest.raises(InputError, match="no gold standard for `test`"):

@@ -1,0 +1,291 @@
+r"""The papers' tables at lab size: each row over several seeds, and its start.
+
+All rows of a table have the same pairs in the same order and as many updates. Steps
+that rows, tables and seeds share are done once; a stopped run resumes; a seed that is
+in the result is not run again. Scores are of the reported half of each set.
+
+    python experiments/ablations.py --data DATA --assistant runs/narrow/assistant
+
+The same command with `--starts` measures what the rows began from. `--table` picks
+tables; those of `WIDE` have another assistant, those of `MULTILINGUAL` it as teacher:
+
+    python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
+        --assistant runs/assistant/assistant
+    python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
+        "lealla_dimensions, multilingual teacher" --data DATA \
+        --teacher runs/assistant/assistant
+"""
+
+import argparse
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.files import digest, read_json, write_json
+from keras_msd.recipes import load_recipe, run
+from keras_msd.report.files import read_run
+from keras_msd.report.paper_tables import run_rows
+
+RESULT = Path(__file__).parent / "results" / "ablations.json"
+SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
+LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
+Changes = Mapping[str, Any]
+
+# Name of a table: its recipe, and what is changed in it.
+TABLES: dict[str, tuple[str, Changes]] = {
+    "msd_ablations": ("msd_ablations", {}),
+    "msd_stages, random starts": ("msd_stages", {}),
+    "msd_stages, SVD starts": ("msd_stages", {"student.start": "svd"}),
+    "msd_sizes": ("msd_sizes", {}),
+    "msd_layers": ("msd_layers", {}),
+    "msd_convergence": ("msd_convergence", {}),
+    "xkd_amounts": ("xkd_amounts", {}),
+    "lealla_lab": ("lealla_lab", {}),
+    "lealla_search": ("lealla_search", {}),
+    "msd_faithful": ("msd_faithful", {}),
+    "msd_tradeoffs": ("msd_tradeoffs", {}),
+    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
+    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", {}),
+}
+WIDE = ("msd_faithful", "msd_tradeoffs")
+MULTILINGUAL = tuple(name for name in TABLES if name.endswith("multilingual teacher"))
+STS_ALONE = (
+    "msd_ablations",
+    "msd_stages",
+    "msd_sizes",
+    "msd_layers",
+    "msd_convergence",
+)
+USUAL = [name for name in TABLES if name not in (*WIDE, *MULTILINGUAL)]
+
+
+def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return what is set in a table's recipe, the encoder that was given included.
+
+    Stages without a curve are scored after nine tenths of their updates, too.
+    """
+    recipe, own = TABLES[table]
+    loaded = load_recipe(recipe, given.scale)
+    changes: dict[str, Any] = {
+        "evaluate.part": "report",
+        "evaluate.intermediate": "none",
+        "evaluate.artefacts": False,
+        "evaluate.sets": [
+            name
+            for name in loaded.evaluate.sets
+            if name != "tatoeba" or recipe not in STS_ALONE
+        ],
+        **own,
+    }
+    for name, stage in loaded.stages:
+        if not stage.skip and getattr(stage, "scored", LAST_TENTH) is None:
+            changes[f"stages.{name}.scored"] = LAST_TENTH
+    if table in MULTILINGUAL:
+        changes["teacher.source"] = str(given.teacher)
+        changes["teacher.multilingual"] = True
+    elif given.assistant and loaded.assistant.source != "none":
+        changes["assistant.source"] = str(given.assistant)
+        changes["tokenizer.source"] = "assistant"
+    return changes
+
+
+def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Changes:
+    """Return changes with training that moves no score: one update at a rate of 1e-9.
+
+    Args:
+        recipe: The recipe.
+        scale: Its scale.
+        changes: What is changed in it anyhow.
+        stage_1: Whether stage 1 trains as usual, since students begin as parts of the
+            assistant after it.
+    """
+    loaded = load_recipe(recipe, scale, changes)
+    found = {**changes}
+    own = [
+        "student.stages.",
+        *(f"student.variants.{name}.stages." for name in loaded.student.variants),
+    ]
+    for name, stage in loaded.stages:
+        if stage.skip and name != "align_embedding":
+            continue
+        if stage_1 and name == "teach_assistant":
+            continue
+        of_students = name not in ("teach_assistant", "reduce_teacher")
+        for place in ["stages.", *(own if of_students else [])]:
+            found[f"{place}{name}.steps"] = 1
+            found[f"{place}{name}.learning_rate"] = 1e-9
+        if hasattr(stage, "scored"):
+            found[f"stages.{name}.scored"] = None
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def named(changes: Changes) -> dict[str, Any]:
+    """Return changes with the fingerprint of an encoder instead of its folder."""
+    found = dict(changes)
+    for key in ("assistant.source", "teacher.source"):
+        if folder := found.get(key):
+            found[key] = load_encoder(folder).fingerprint
+    return found
+
+
+def settings_digest(recipe: str, scale: str, changes: Changes) -> str:
+    """Return a hash of a recipe's settings with changes; titles do not count."""
+    settings = load_recipe(recipe, scale, changes)
+    return digest(settings.model_dump_json(exclude={"recipe"}, exclude_none=True))
+
+
+def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the last row of the assistant, of each student and of closed forms.
+
+    Where a teacher's vectors are reduced, also its own row and one of each width.
+    """
+    found = {}
+    reduced = any(row["kind"].startswith("reduced_") for row in rows)
+    for row in rows:
+        if row["kind"] in ("assistant", "stage"):
+            found[row.get("student", "assistant")] = row
+        elif row["kind"] == "closed_form":
+            found[row["name"]] = row
+        elif reduced and row["kind"] != "untrained":
+            found[row["kind"]] = row
+    return found
+
+
+def run_table(
+    table: str, folder: Path, seed: int, changes: Changes, given: argparse.Namespace
+) -> dict[str, Any]:
+    """Run a table's recipe with one seed; return sizes, scores and seconds of its rows.
+
+    Rows that were scored on their way have `curves`: (update, score) by the score.
+    `last_tenth` has, by the step of a run, how far the cross-lingual score moved in the
+    last tenth of its updates.
+    """
+    done = run(
+        TABLES[table][0],
+        folder,
+        given.scale,
+        data_dir=given.data,
+        store_dir=given.store,
+        overrides={**changes, "recipe.seed": seed},
+        share_steps=True,
+    )
+    timings = done["timings"]
+    rows = {
+        name: {key: row[key] for key in ("parameters", *SCORES) if key in row}
+        for name, row in last_rows(done["rows"]).items()
+    }
+    files = read_run(folder)
+    for row in run_rows(files):
+        if curves := row.curves():
+            rows[row.model or "student"]["curves"] = curves
+    return {
+        "seconds": timings["seconds"],
+        "seconds_reused": round(sum(timings["reused"].values()), 3),
+        "rows": rows,
+        "last_tenth": {
+            step: round(scores[-1] - scores[0], 3)
+            for step, record in files.histories.items()
+            if len(scores := record.get(LAST_TENTH, {}).get("cross_lingual", ())) > 1
+        },
+    }
+
+
+def run_starts(table: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the scores of what each row of a table begins from, of one seed."""
+    recipe, folder = TABLES[table][0], given.out / "starts" / table.replace(" ", "_")
+    changes, seed = changes_of(table, given), given.seeds[0]
+    of_students = untrained(recipe, given.scale, changes, stage_1=True)
+    rows = run_table(table, folder, seed, of_students, given)["rows"]
+    loaded = load_recipe(recipe, given.scale, changes)
+    if "assistant" in rows and not loaded.stages.teach_assistant.skip:
+        alone = untrained(recipe, given.scale, changes, stage_1=False)
+        alone = {k: v for k, v in alone.items() if not k.startswith("student.")}
+        alone |= {"student.kind": "none", "student.variants": {}}
+        folder = folder.with_name(f"{folder.name}_assistant")
+        first = run_table(table, folder, seed, alone, given)["rows"]
+        rows |= {"assistant": first["assistant"]}
+    return {
+        name: {key: row[key] for key in SCORES if key in row}
+        for name, row in rows.items()
+        if not name.startswith("closed form") and name != "teacher"
+    }
+
+
+@contextlib.contextmanager
+def alone(result: Path) -> Iterator[None]:
+    """Keep other runs from a result until this one has read it and written."""
+    folder = os.open(result.parent, os.O_RDONLY)  # a lock that leaves no file
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def over_seeds(table: str, given: argparse.Namespace) -> None:
+    """Run the seeds of a table that are missing, or its starts, into the result."""
+    recipe, changes = TABLES[table][0], changes_of(table, given)
+    settings = settings_digest(recipe, given.scale, named(changes))
+    about = {"recipe": recipe, "changes": named(changes), "settings": settings}
+
+    def kept() -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the result as it is now, others may write to it, and the table."""
+        result: dict[str, Any] = {"scale": given.scale, "tables": {}}
+        if given.result.is_file():
+            result = read_json(given.result)
+        if result["scale"] != given.scale:
+            raise SystemExit(f"{given.result} is of scale {result['scale']}; move it.")
+        found = result["tables"].setdefault(table, about | {"seeds": {}})
+        if found["settings"] != settings and not given.starts:
+            raise SystemExit(f"{given.result} has {table} as it was; move the file.")
+        return result, found
+
+    def keep(change: dict[str, Any]) -> None:
+        with alone(given.result):
+            result, found = kept()
+            for key, value in change.items():
+                found[key] = found.get(key, {}) | value
+            write_json(given.result, result)
+
+    if given.starts:
+        keep({"starts": run_starts(table, given)})
+        return
+    for seed in given.seeds:
+        if str(seed) not in kept()[1]["seeds"]:
+            folder = given.out / f"{table.replace(' ', '_')}_{seed}"
+            measured = run_table(table, folder, seed, changes, given)
+            keep({"seeds": {str(seed): measured}})
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    found = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    found.add_argument("--table", nargs="+", choices=TABLES, default=USUAL)
+    found.add_argument("--data", type=Path)
+    found.add_argument("--assistant", type=Path, help="folder, as before stage 1")
+    found.add_argument("--teacher", type=Path, help="folder of a multilingual encoder")
+    found.add_argument("--starts", action="store_true", help="what rows begin from")
+    found.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    found.add_argument("--scale", default="lab")
+    found.add_argument("--out", type=Path, default=Path("runs/ablations"))
+    found.add_argument("--store", type=Path, help="embedding cache and shared steps")
+    found.add_argument("--result", type=Path, default=RESULT)
+    return found
+
+
+def main() -> None:
+    """Run what is not in the result yet."""
+    options = parser()
+    given = options.parse_args()
+    for table in given.table:
+        if table in MULTILINGUAL and not given.teacher:
+            options.error(f"{table} needs --teacher.")
+        over_seeds(table, given)
+
+
+if __name__ == "__main__":
+    main()

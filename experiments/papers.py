@@ -1,0 +1,350 @@
+"""The papers' tables and figures beside what was measured here: `papers.md`.
+
+A claim says that one row of a table is above another. The rule for it:
+
+    1. "Above" means: the mean difference over seeds is more than 0.1 points and more
+       than the range of the seeds, and with fewer than three seeds at least two points.
+    2. Both rows must be above their own start, which is the score of what their
+       training began from. Rows that were not trained here need no start.
+    3. Under 1 and 2 a claim holds if its first row is above the second, and does not
+       if the second is above the first. Otherwise, or where a row or its start was not
+       measured, it cannot be told.
+
+The page is made from `papers.toml`, the published numbers in `recipes/published` and
+the committed results:
+
+    python experiments/papers.py
+"""
+
+import re
+import statistics
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_msd.files import read_json
+
+HERE = Path(__file__).parent
+PUBLISHED = HERE.parent / "recipes" / "published"
+LEAST, CLEAR, SEEDS = 0.1, 2.0, 3  # points, points that fewer seeds may decide, seeds
+VERDICTS = HOLDS, NOT, UNKNOWN = "holds", "does not hold", "cannot be told"
+UNMEASURED, UNRECORDED, BELOW = (
+    "was not measured",
+    "has no recorded start",
+    "is not above its start",
+)
+CLOSE = "too close"
+PLURAL = {HOLDS: "hold", NOT: "do not hold"}
+COLUMNS = {"retrieval": "tatoeba"}  # our names of scores, those of papers
+
+
+class Row(NamedTuple):
+    """What a result has of a row: a score for each seed, and its start.
+
+    `start` is None where it was not measured, and `trained` false for a row that no
+    training of ours has changed.
+    """
+
+    scores: list[float]
+    start: float | None
+    trained: bool = True
+
+    def problem(self) -> str:
+        """Return why no claim may stand on the row, "" if one may."""
+        if not self.scores:
+            return UNMEASURED
+        if not self.trained:
+            return ""
+        if self.start is None:
+            return UNRECORDED
+        gains = [score - self.start for score in self.scores]
+        return "" if above(gains) > 0 else BELOW
+
+
+def above(differences: list[float]) -> int:
+    """Return 1 or -1 for the sign of differences that decide, else 0: rule 1."""
+    mean = statistics.mean(differences)
+    width = max(differences) - min(differences)
+    if abs(mean) <= max(LEAST, width):
+        return 0
+    if len(differences) < SEEDS and abs(mean) < CLEAR:
+        return 0
+    return 1 if mean > 0 else -1
+
+
+def shown(differences: list[float]) -> str:
+    """Return differences as their range."""
+    low, high = f"{min(differences):+.1f}", f"{max(differences):+.1f}"
+    if len(differences) == 1:
+        return f"{low}, one seed"
+    return low if low == high else f"{low} to {high}"
+
+
+def verdict(
+    upper: Row, lower: Row, share: float = 1.0, gates: Sequence[Row] = ()
+) -> tuple[str, str]:
+    """Return what becomes of a claim, and why where it cannot be told.
+
+    Args:
+        upper: The row that is said to be above.
+        lower: The other one.
+        share: The claim is that `upper` is above this share of `lower`.
+        gates: Rows to hold against their starts instead of these two.
+    """
+    rows = zip(("first", "second"), gates or (upper, lower), strict=True)
+    problems = [f"{which} row {row.problem()}" for which, row in rows if row.problem()]
+    if problems:
+        below = [problem for problem in problems if problem.endswith(BELOW)]
+        return UNKNOWN, (below or problems)[0]
+    sign = above(differences(upper, lower, share))
+    return {1: (HOLDS, ""), -1: (NOT, ""), 0: (UNKNOWN, CLOSE)}[sign]
+
+
+def differences(upper: Row, lower: Row, share: float = 1.0) -> list[float]:
+    """Return by seed how far a row is above a share of another one."""
+    pairs = zip(upper.scores, lower.scores, strict=True)
+    return [high - share * low for high, low in pairs]
+
+
+@cache
+def results(file: str) -> dict[str, Any]:
+    """Return the tables of a committed result, none where there is no such file."""
+    path = HERE / "results" / file
+    return read_json(path)["tables"] if path.is_file() else {}
+
+
+def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
+    """Return what a part's result has of a model."""
+    table = results(part.get("file", "ablations.json")).get(part.get("table"), {})
+    seeds = [seed["rows"] for seed in table.get("seeds", {}).values()]
+    scores = [rows[model][score] for rows in seeds if score in rows.get(model, {})]
+    start = table.get("starts", {}).get(model, {}).get(score)
+    if start is None and (begun := part.get("start")) and seeds:
+        start = seeds[0].get(begun, {}).get(score)
+    trained = model not in part.get("fixed", ())
+    return Row(scores if len(scores) == len(seeds) else [], start, trained)
+
+
+@cache
+def published(citation: str) -> dict[str, Any]:
+    """Return a paper's file of published numbers; empty for a paper without one."""
+    path = PUBLISHED / f"{citation}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def printed(citation: str, part: Mapping[str, Any], model: str) -> float | None:
+    """Return the score that a paper prints for a row of a part."""
+    about, score = published(citation), part["score"]
+    row = part.get("printed", {}).get(model, part["rows"][model])
+    for block in about.get("tables", ()):
+        columns = block.get("columns", about.get("columns"))
+        key = COLUMNS.get(score, score)
+        if row in block["rows"] and key in columns:
+            return block["rows"][row][columns.index(key)]
+    return None
+
+
+class Claim(NamedTuple):
+    """A claim of a paper, judged; `why` says what keeps it from being told."""
+
+    says: str
+    verdict: str
+    printed: str
+    measured: str
+    why: str
+
+
+def claim_in(text: str) -> tuple[str, str, float]:
+    """Return the rows and the share of a claim: `a > b`, or `a > 0.9 b`."""
+    upper, lower = text.split(" > ")
+    share, _, name = lower.partition(" ")
+    return (upper, name, float(share)) if name else (upper, lower, 1.0)
+
+
+def claims_of(citation: str, part: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims of a part of an exhibit with their verdicts."""
+    score, names = part["score"], part["rows"]
+    gate = part.get("gate", score)
+    for text in part["claims"]:
+        upper, lower, share = claim_in(text)
+        rows = [row_of(part, name, score) for name in (upper, lower)]
+        gates = [row_of(part, name, gate) for name in (upper, lower)]
+        absent = [part.get("absent", {}).get(name) for name in (upper, lower)]
+        if why := next(filter(None, absent), part.get("why")):
+            word = UNKNOWN
+        else:
+            word, why = verdict(*rows, share, gates)
+        numbers = [printed(citation, part, it) for it in (upper, lower)]
+        paper = ours = ""
+        measured = bool(rows[0].scores and rows[1].scores)
+        if share == 1.0:
+            says = f"{names[upper]} > {names[lower]}"
+            paper = "" if None in numbers else f"{numbers[0] - numbers[1]:+.1f}"
+            ours = shown(differences(*rows)) if measured else ""
+        else:
+            says = f"{names[upper]}: keeps {100 * share:g} % of the {names[lower]}"
+            paper = "" if None in numbers else f"{100 * numbers[0] / numbers[1]:.1f} %"
+            if measured:
+                kept = [
+                    high / low
+                    for high, low in zip(*(it.scores for it in rows), strict=True)
+                ]
+                ours = f"{100 * statistics.mean(kept):.1f} %"
+        yield Claim(says, word, paper, ours, why)
+
+
+def parts_of(exhibit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the parts of an exhibit with what they share."""
+    shared = {k: v for k, v in exhibit.items() if k not in ("parts", "notes", "about")}
+    for part in exhibit.get("parts", ()):
+        yield {"claims": [], **shared, **part}
+
+
+def summary(claims: Sequence[Claim]) -> str:
+    """Return one line for the verdicts of an exhibit."""
+    if not claims:
+        return "No ordering to check."
+    counts = [sum(it.verdict == word for it in claims) for word in VERDICTS]
+    words = [
+        f"{count} {word if count == 1 or word == UNKNOWN else PLURAL[word]}"
+        for count, word in zip(counts, VERDICTS, strict=True)
+        if count
+    ]
+    return f"Of {len(claims)} orderings {', '.join(words)}."
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> list[str]:
+    """Return the lines of a Markdown table; `sides` has l or r for each column."""
+    marks = [{"l": "---", "r": "---:"}[side] for side in sides]
+    return [f"| {' | '.join(row)} |" for row in (heads, marks, *rows)] + [""]
+
+
+def rows_table(citation: str, part: Mapping[str, Any]) -> list[str]:
+    """Return the table of a part: row, start, ours with spread, published."""
+    score, lines = part["score"], []
+    for model, name in part["rows"].items():
+        row, number = row_of(part, model, score), printed(citation, part, model)
+        ours, start = "", ""
+        if row.scores:
+            half = (max(row.scores) - min(row.scores)) / 2
+            spread = f" ± {half:.1f}" if len(row.scores) > 1 else ""
+            ours = f"{statistics.mean(row.scores):.1f}{spread}"
+            start = "not recorded" if row.start is None else f"{row.start:.1f}"
+            if not row.trained:
+                start = "not trained here"
+        lines.append([name, start, ours, "" if number is None else f"{number:.1f}"])
+    if not any(line[2] for line in lines):
+        return []
+    return table(["row", "start", "ours", "published"], lines, "lrrr")
+
+
+def exhibit_lines(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> list[str]:
+    """Return the section of a table or figure."""
+    found = [
+        (part, list(claims_of(paper["citation"], part))) for part in parts_of(exhibit)
+    ]
+    every = [claim for _, claims in found for claim in claims]
+    why = exhibit.get("why", "")
+    lines = [f"### {title_of(paper, exhibit)}", ""]
+    lines += [f"**{summary(every)}**" + (f" {why}." if why else ""), ""]
+    if figure := exhibit.get("figure"):
+        lines += [f"![{exhibit['about']}](figures/{figure}.svg)", ""]
+    for part, claims in found:
+        lines += [f"{part['title']}:", ""] if part.get("title") else []
+        lines += rows_table(paper["citation"], part)
+        heads = ["the paper's ordering", "verdict", "paper", "ours", "why"]
+        lines += table(heads, claims, "llrrl") if claims else []
+    notes = [f"- {note}" for note in exhibit.get("notes", ())]
+    named = dict.fromkeys(part["table"] for part, _ in found if part.get("table"))
+    if tables := [name for name in named if name in results("ablations.json")]:
+        notes.append(f"- Tables of `results/ablations.json`: {', '.join(tables)}.")
+    if recipes := exhibit.get("recipes"):
+        notes.append(f"- Recipes: {', '.join(f'`{name}`' for name in recipes)}.")
+    if notes:
+        fold = "<details markdown=1><summary>Settings and limits</summary>"
+        lines += [fold, "", *notes, "", "</details>", ""]
+    return lines
+
+
+def title_of(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> str:
+    """Return the heading of an exhibit."""
+    kinds = [name.split()[0] for name in exhibit["names"]]
+    numbers = " and ".join(name.split()[1] for name in exhibit["names"])
+    kind = kinds[0] + ("s" if len(kinds) > 1 else "")
+    return f"{paper['short']}, {kind} {numbers}: {exhibit['about']}"
+
+
+def slug(title: str) -> str:
+    """Return the anchor that GitHub and the site give a heading."""
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+
+
+def reasons(claims: Sequence[Claim]) -> str:
+    """Return how many claims cannot be told for which reason."""
+    unknown = [claim.why for claim in claims if claim.verdict == UNKNOWN]
+    counts = {
+        "a row ended no higher than it began": BELOW,
+        "a start was not recorded": UNRECORDED,
+        "the rows are too close": CLOSE,
+    }
+    found = {
+        words: sum(why.endswith(it) for why in unknown) for words, it in counts.items()
+    }
+    found["a row was not measured here"] = len(unknown) - sum(found.values())
+    listed = ", ".join(f"in {count} {words}" for words, count in found.items())
+    return f"{summary(claims)} Of those that cannot be told, {listed}."
+
+
+def page(about: Mapping[str, Any]) -> str:
+    """Return the page."""
+    top, body, every = [], [], []
+    for paper in about["papers"]:
+        body += [f"## {paper['title']}", ""]
+        for exhibit in paper["exhibits"]:
+            claims = [
+                claim
+                for part in parts_of(exhibit)
+                for claim in claims_of(paper["citation"], part)
+            ]
+            counts = [sum(it.verdict == word for it in claims) for word in VERDICTS]
+            title = title_of(paper, exhibit)
+            every += claims
+            if claims:
+                cells = [str(count or "") for count in counts]
+                top.append([f"[{title}](#{slug(title)})", *cells])
+            body += exhibit_lines(paper, exhibit)
+    rule = (__doc__ or "").split("\n\n")
+    lines = [
+        *(
+            "# The papers' tables, measured here",
+            "",
+            about["answer"].strip(),
+            "",
+            reasons(every),
+            "",
+        ),
+        *table(["exhibit", *VERDICTS], top, "lrrr"),
+        *("## The rule", "", rule[1].strip(), "", *_unindented(rule[2]), ""),
+        *(about["reading"].strip(), "", "    python experiments/papers.py", "", *body),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _unindented(text: str) -> list[str]:
+    return [line[4:] for line in text.split("\n")]
+
+
+def load() -> dict[str, Any]:
+    """Return `papers.toml`."""
+    return tomllib.loads((HERE / "papers.toml").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Write the page."""
+    (HERE / "papers.md").write_text(page(load()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Tables over seeds, the starts of their rows, and the bias of encoders."""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_recipe import german, sentences, write_place, write_rows
+
+from keras_msd.evaluate.halves import halves
+from keras_msd.files import read_json, write_json
+from keras_msd.models.encoder import load_saved, new_encoder
+from keras_msd.recipes import load_recipe, run
+from keras_msd.testing.tiny import tiny_tokenizer
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+RECIPE = """
+extends = "small"
+[student]
+start = "random"
+layers = "untrained"
+[student.stages]
+teach_student = { skip = true }
+align_embedding = { skip = true }
+contrastive_learning = { target = "none" }
+[student.variants.prekd]
+guide = "untrained"
+stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
+[smoke.stages]
+teach_assistant = { steps = 1, token_budget = 300 }
+teach_student = { steps = 5 }
+contrastive_learning = { scored = 2 }
+"""
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    yield __import__
+    for name in ("ablations", "bias"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def assistant(tmp_path_factory):
+    shape = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+    encoder = new_encoder(tiny_tokenizer(), dropout=0.0, **shape)
+    encoder.save(folder := tmp_path_factory.mktemp("narrow") / "assistant")
+    return folder
+
+
+def given(ablations, folder, *words):
+    options = [f"--{name}={folder / name}" for name in ("out", "store")]
+    result = f"--result={folder / 'result.json'}"
+    return ablations.parser().parse_args([*options, result, "--scale=smoke", *words])
+
+
+@pytest.fixture
+def small(modules, assistant, tmp_path, monkeypatch):
+    """Return the module with one small table, and options for its runs."""
+    ablations, place = modules("ablations"), write_place(tmp_path)
+    recipe = place / "arms.toml"
+    recipe.write_text(RECIPE)
+    monkeypatch.setitem(ablations.TABLES, "made", (str(recipe), {}))
+    words = [f"--assistant={assistant}", f"--data={place / 'data'}"]
+    return ablations, lambda *more: given(ablations, tmp_path, *words, *more)
+
+
+def test_seeds_share_the_assistant_that_is_given(small, assistant):
+    ablations, options_with = small
+    options = options_with("--seeds", "0", "1")
+    ablations.over_seeds("made", options)
+    table = read_json(options.result)["tables"]["made"]
+    wanted = load_saved(assistant)
+    assert table["changes"]["assistant.source"] == wanted.fingerprint
+    assert list(table["seeds"]) == ["0", "1"]
+    for seed in table["seeds"].values():
+        rows = seed["rows"]
+        assert {"assistant", "student", "student_prekd"} <= {*rows}
+        assert {"cross_lingual", "monolingual"} <= {*rows["student"]}
+        assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
+        assert "curves" not in rows["student_prekd"]
+        assert list(seed["last_tenth"]) == ["teach_student_prekd"]
+    layer = "body/block_0/feedforward_output_dense/kernel"
+    for seed in (0, 1):
+        stages = options.out / f"made_{seed}" / "stages"
+        begun, taught, single, prekd = (
+            load_saved(stages / step / "encoder").weights()
+            for step in ("assistant_start", "teach_assistant", "untrained",
+                         "untrained_prekd")
+        )  # fmt: skip
+        for path, value in wanted.weights().items():
+            np.testing.assert_array_equal(begun[path], value)
+        assert not np.array_equal(taught[layer], begun[layer])
+        for student in (single, prekd):
+            np.testing.assert_array_equal(student[layer], begun[layer])
+
+    done = options.result.read_bytes()
+    ablations.over_seeds("made", options)
+    assert options.result.read_bytes() == done
+    ablations.TABLES["made"] = (ablations.TABLES["made"][0], {"starts.ridge": 1})
+    with pytest.raises(SystemExit, match="has made as it was"):
+        ablations.over_seeds("made", options)
+
+
+def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
+    """They are held against the rows that a run scores before its stages."""
+    ablations, options_with = small
+    options = options_with("--seeds", "0", "--starts")
+    ablations.over_seeds("made", options)
+    starts = read_json(options.result)["tables"]["made"]["starts"]
+    recipe, changes = ablations.TABLES["made"][0], ablations.changes_of("made", options)
+    full = changes | {"evaluate.intermediate": "full"}
+    done = run(recipe, tmp_path / "full", "smoke", options.data, overrides=full)
+    before = {
+        row.get("student", "assistant"): row
+        for row in reversed(done["rows"])
+        if row["kind"] == "untrained" or row["name"] == "assistant before stage 1"
+    }
+    assert starts.keys() == before.keys() == {"assistant", "student", "student_prekd"}
+    for name, row in before.items():
+        for key, score in starts[name].items():
+            assert row[key] == pytest.approx(score, abs=1e-3), (name, key)
+
+
+def test_seeds_that_end_at_once_are_both_kept(modules, tmp_path, monkeypatch):
+    ablations, met = modules("ablations"), threading.Barrier(2, timeout=60)
+    scores = {"assistant": {"parameters": 1, "cross_lingual": 60.0}}
+
+    def run_table(*words):
+        met.wait()
+        return {"rows": scores, "last_tenth": {}}
+
+    def slowly(path):
+        found = read_json(path)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(ablations, "run_table", run_table)
+    monkeypatch.setattr(ablations, "read_json", slowly)
+    writers = []
+    for seed in "01":
+        options = given(ablations, tmp_path, "--seeds", seed)
+        words = ("msd_sizes", options)
+        writers.append(threading.Thread(target=ablations.over_seeds, args=words))
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    table = read_json(options.result)["tables"]["msd_sizes"]
+    assert set(table["seeds"]) == {"0", "1"}
+
+
+def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tmp_path):
+    ablations = modules("ablations")
+    options = given(ablations, tmp_path, f"--assistant={assistant}")
+    changes = ablations.changes_of("msd_sizes", options)
+    assert changes["evaluate.part"] == "report"
+    said = ablations.named(changes)
+    assert said["assistant.source"] == load_saved(assistant).fingerprint
+    digest = ablations.settings_digest("msd_sizes", "smoke", said)
+    for other in ({"evaluate.part": "all"}, {"assistant.source": "another"}):
+        assert ablations.settings_digest("msd_sizes", "smoke", said | other) != digest
+    titled = said | {"recipe.title": "Another", "recipe.seed": 3}
+    assert ablations.settings_digest("msd_sizes", "smoke", titled) == digest
+
+
+def test_a_table_may_have_a_multilingual_teacher(modules, assistant, tmp_path):
+    ablations = modules("ablations")
+    options = given(ablations, tmp_path, f"--teacher={assistant}")
+    assert "teacher.source" not in ablations.changes_of("lealla_lab", options)
+    table = "lealla_lab, multilingual teacher"
+    recipe = load_recipe("lealla_lab", "lab", ablations.changes_of(table, options))
+    assert recipe.teacher.source == str(assistant) and recipe.teacher.multilingual
+
+
+def test_widths_of_a_teacher_are_rows_beside_its_own(
+    modules, assistant, tmp_path, monkeypatch
+):
+    ablations, table = modules("ablations"), "lealla_dimensions, multilingual teacher"
+    short = {"stages.reduce_teacher.steps": 2, "teacher.dim": 16}
+    monkeypatch.setitem(ablations.TABLES, table, ("lealla_dimensions", short))
+    options = given(ablations, tmp_path, f"--teacher={assistant}", "--seeds", "0")
+    ablations.over_seeds(table, options)
+    rows = read_json(options.result)["tables"][table]["seeds"]["0"]["rows"]
+    assert rows.keys() == {"teacher", "reduced_16", "reduced_8"}
+    (scores,) = options.out.glob("*/scores.json")
+    for row in read_json(scores)["rows"]:
+        assert rows[row["kind"]]["cross_lingual"] == row["cross_lingual"]
+
+
+def test_a_file_of_another_scale_is_left_alone(modules, tmp_path):
+    ablations = modules("ablations")
+    options = given(ablations, tmp_path)
+    write_json(options.result, {"scale": "lab", "tables": {}})
+    with pytest.raises(SystemExit, match="is of scale lab; move it"):
+        ablations.over_seeds("msd_sizes", options)
+
+
+def test_what_another_run_writes_meanwhile_stays(modules, tmp_path, monkeypatch):
+    ablations = modules("ablations")
+    options = given(ablations, tmp_path, "--seeds", "0")
+    other = {"seeds": {"0": {"rows": {}}}}
+
+    def run_table(*_):
+        write_json(options.result, {"scale": "smoke", "tables": {"other": other}})
+        return {"rows": {}, "last_tenth": {}}
+
+    monkeypatch.setattr(ablations, "run_table", run_table)
+    ablations.over_seeds("msd_sizes", options)
+    tables = read_json(options.result)["tables"]
+    assert tables["other"] == other
+    assert [*tables["msd_sizes"]["seeds"]] == ["0"]
+
+
+def test_every_recipe_of_a_table_has_the_lab_scale(modules):
+    for recipe, _ in modules("ablations").TABLES.values():
+        assert "lab" in load_recipe(recipe).recipe.scales
+
+
+def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path):
+    bias, count = modules("bias"), 40
+    pairs = list(zip(sentences(count, 1), sentences(count, 2), strict=True))
+    for code, say in (("en", str), ("de", german)):
+        rows = [(str(row % 6), say(a), say(b)) for row, (a, b) in enumerate(pairs)]
+        write_rows(tmp_path / f"stsb.dev.{code}.tsv.gz", rows)
+    found = bias.measure(load_saved(assistant), tmp_path, ["de"])
+    reported = halves(pairs).count("report")
+    assert 0 < reported < count and found["pairs"] == 3 * reported  # en, de, en-de
+    assert found["unbiased"] == -abs(found["bias"])
+
+
+def test_bias_of_several_seeds(modules, assistant, tmp_path, monkeypatch, capsys):
+    bias, result = modules("bias"), tmp_path / "bias.json"
+    scores = iter([2.5, 2.1, 2.3, 2.2])
+    monkeypatch.setattr(bias, "measure", lambda *_: {"bias": next(scores)})
+    names = [f"{name}={assistant}" for name in ("raw", "x-kd", "x-kd")]
+    words = ["bias", f"--data={tmp_path}", f"--result={result}", "--encoder", *names]
+    monkeypatch.setattr(sys, "argv", words)
+    bias.main()
+    seeds = read_json(result)["tables"]["bias"]["seeds"]
+    found = [[row["bias"] for row in seed["rows"].values()] for seed in seeds.values()]
+    assert found == [[2.5, 2.1], [2.5, 2.3]]
+    fingerprint = load_saved(assistant).fingerprint
+    assert seeds["0"]["rows"]["raw"]["encoder"] == fingerprint
+
+    scores = iter(range(5))
+    monkeypatch.setattr(sys, "argv", [*words, names[1], names[0]])
+    with pytest.raises(SystemExit):
+        bias.main()
+    assert "raw has 2 seeds, others 3" in capsys.readouterr().err

@@ -1,0 +1,216 @@
+"""The page of the papers: its rule, its claims, and the files that it is made from."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXPERIMENTS = ROOT / "experiments"
+ORDERINGS = tomllib.loads(
+    Path(__file__).with_name("paper_orderings.toml").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture
+def papers(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    import papers
+
+    yield papers
+    for name in ("papers", "figures"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "word"),
+    [
+        ([(3.0, 1.0), (2.5, 1.0), (2.0, 1.2)], "holds"),
+        ([(1.0, 3.0), (1.0, 2.5), (1.2, 2.0)], "does not hold"),
+        ([(3.0, 1.0), (1.5, 1.0), (2.0, 1.9)], "cannot be told"),  # 0.9 of 1.9
+        ([(1.0, 1.35), (1.0, 1.15), (1.0, 1.004)], "cannot be told"),
+        ([(1.09, 1.0)] * 3, "cannot be told"),  # under the least margin
+        ([(1.11, 1.0)] * 3, "holds"),
+        ([(3.0, 1.0), (1.0, 1.5), (2.0, 1.9)], "cannot be told"),
+        ([(3.0, 1.0)], "holds"),
+        ([(2.9, 1.0)], "cannot be told"),  # under two points, one seed
+        ([(1.0, 3.0)], "does not hold"),
+    ],
+)
+def test_a_verdict_needs_more_than_the_seeds_differ(papers, seeds, word):
+    upper, lower = (papers.Row(list(it), -9.0) for it in zip(*seeds, strict=True))
+    assert papers.verdict(upper, lower)[0] == word
+
+
+def test_a_share_of_the_lower_row(papers):
+    upper, lower = papers.Row([60.0] * 3, 0.0), papers.Row([61.0] * 3, 0.0)
+    assert papers.verdict(upper, lower)[0] == "does not hold"
+    assert papers.verdict(upper, lower, share=0.98)[0] == "holds"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(
+    ("start", "trained", "why"),
+    [
+        (None, True, "has no recorded start"),
+        (9.0, True, "is not above its start"),
+        (5.0, True, "is not above its start"),
+        (4.95, True, "is not above its start"),  # under the least margin
+        (4.0, True, ""),
+        (None, False, ""),
+        (9.0, False, ""),
+    ],
+)
+def test_each_row_is_held_against_its_own_start(papers, which, start, trained, why):
+    rows = [papers.Row([9.0] * 3, 0.0), papers.Row([1.0] * 3, 0.0)]
+    rows[which] = papers.Row([5.0] * 3, start, trained)
+    word, said = papers.verdict(*rows)
+    if why:
+        assert word == "cannot be told"
+        assert said == f"{('first', 'second')[which]} row {why}"
+    else:
+        assert (word, said) == ("holds", "")
+
+
+def test_a_row_that_was_not_measured_decides_nothing(papers):
+    word, said = papers.verdict(papers.Row([9.0], 0.0), papers.Row([], None))
+    assert (word, said) == ("cannot be told", "second row was not measured")
+
+
+def sign(differences):
+    """Return the sign that differences by seed decide, 0 for none: written anew."""
+    mean, width = fmean(differences), max(differences) - min(differences)
+    clear = abs(mean) > 0.1 and abs(mean) > width
+    if not clear or (len(differences) < 3 and abs(mean) < 2):
+        return 0
+    return 1 if mean > 0 else -1
+
+
+def measured(part, model, score):
+    """Return the scores of a model and its start, read from the file."""
+    path = EXPERIMENTS / "results" / part.get("file", "ablations.json")
+    tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    table = tables.get(part.get("table"), {"seeds": {}})
+    seeds = [it["rows"] for it in table["seeds"].values()]
+    if any(model not in rows for rows in seeds) or not seeds:
+        return None, None
+    start = table.get("starts", {}).get(model, {}).get(score)
+    if start is None and "start" in part:
+        start = seeds[0][part["start"]][score]
+    return [rows[model][score] for rows in seeds], start
+
+
+def expected(part, upper, lower, share):
+    """Return the verdict by the rule at the top of papers.py, read anew."""
+    if part.get("why") or {upper, lower} & {*part.get("absent", {})}:
+        return "cannot be told"
+    for model in (upper, lower):
+        scores, start = measured(part, model, part.get("gate", part["score"]))
+        if scores is None:
+            return "cannot be told"
+        if model in part.get("fixed", ()):
+            continue
+        if start is None or sign([it - start for it in scores]) <= 0:
+            return "cannot be told"
+    high, low = (measured(part, it, part["score"])[0] for it in (upper, lower))
+    found = sign([a - share * b for a, b in zip(high, low, strict=True)])
+    return {1: "holds", -1: "does not hold", 0: "cannot be told"}[found]
+
+
+def test_every_verdict_follows_from_the_result_files(papers):
+    count = 0
+    for paper in papers.load()["papers"]:
+        for exhibit in paper["exhibits"]:
+            for part in papers.parts_of(exhibit):
+                found = papers.claims_of(paper["citation"], part)
+                for text, claim in zip(part["claims"], found, strict=True):
+                    wanted = expected(part, *papers.claim_in(text))
+                    assert claim.verdict == wanted, (exhibit["about"], claim)
+                    count += 1
+    assert count > 80
+
+
+def test_the_page_and_the_figures_are_those_of_the_files(papers):
+    written = (EXPERIMENTS / "papers.md").read_text(encoding="utf-8")
+    assert written == papers.page(papers.load()), "python experiments/papers.py"
+    import figures
+
+    for name in figures.exhibits():
+        drawn = (EXPERIMENTS / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert figures.said(figures.points(name)) in drawn, "experiments/figures.py"
+
+
+def orderings():
+    """Yield citation, exhibit, above, below, share, score, whether the page has it."""
+    for citation, blocks in ORDERINGS.items():
+        for block in blocks:
+            for order in block["orders"]:
+                for place, name in enumerate(block.get("of", [""])):
+                    share = order.get("share", 1.0)
+                    share = share[place] if isinstance(share, list) else share
+                    short = name.partition(": ")[2]
+                    for score in block.get("scores") or [order["score"]]:
+                        yield (
+                            citation,
+                            block["exhibit"],
+                            order["above"].replace("{}", name).format(short=short),
+                            order["below"].replace("{}", name).format(short=short),
+                            share,
+                            score,
+                            place == 0,
+                        )
+
+
+def test_the_listed_orderings_are_in_the_printed_numbers(papers):
+    """Printed averages are rounded, hence a tenth of a point; curves have none."""
+    for citation, exhibit, above, below, share, score, _ in orderings():
+        part = {"score": score, "rows": {"a": above, "b": below}}
+        high, low = (papers.printed(citation, part, it) for it in "ab")
+        if exhibit[0] in ("figure 1", "figure 3") and citation == "ding2022":
+            assert None in (high, low)
+        else:
+            assert high > share * low - 0.1, (exhibit, above, below)
+
+
+def test_no_ordering_of_a_paper_is_missing_on_the_page(papers):
+    on_page = {
+        (paper["citation"], tuple(exhibit["names"]), *names, share, part["score"])
+        for paper in papers.load()["papers"]
+        for exhibit in paper["exhibits"]
+        for part in papers.parts_of(exhibit)
+        for upper, lower, share in map(papers.claim_in, part["claims"])
+        for names in [
+            [part.get("printed", {}).get(it, part["rows"][it]) for it in (upper, lower)]
+        ]
+    }
+    for citation, exhibit, above, below, share, score, wanted in orderings():
+        if wanted:
+            claim = (citation, tuple(exhibit), above, below, share, score)
+            assert claim in on_page
+
+
+# What the three papers number, by the papers themselves.
+EXHIBITS = {
+    "MSD": {"table": 8, "figure": 3},
+    "LEALLA": {"table": 8, "figure": 4},
+    "X-KD": {"table": 8, "figure": 1},
+}
+
+
+def test_no_table_or_figure_of_a_paper_is_missing(papers):
+    for paper in papers.load()["papers"]:
+        counts = EXHIBITS[paper["short"]]
+        wanted = [f"{kind} {n + 1}" for kind in counts for n in range(counts[kind])]
+        assert [it for one in paper["exhibits"] for it in one["names"]] == wanted
+
+
+def test_recipes_that_the_page_names_exist(papers):
+    from keras_msd.recipes import list_recipes
+
+    names = {about["name"] for about in list_recipes()}
+    for paper in papers.load()["papers"]:
+        for exhibit in paper["exhibits"]:
+            assert {*exhibit.get("recipes", ())} <= names

@@ -20,7 +20,7 @@ mapped files (RssFile), which the system takes back when it likes, are told apar
 
 A replica of the lab student trains on 73 pairs/s (`teach_student_small`, batches of 64)
 and, where only its word branch is trained, on 11,700 (`contrastive_learning_small`,
-1,024), both by benchmarks/results/msd_lab/timings.json, on two cores; these are the
+1,024), both by experiments/results/msd_lab/timings.json, on two cores; these are the
 defaults of `--replica-pairs-per-second`. Faster devices have numbers of their own.
 """
 

@@ -27,6 +27,7 @@ PAGES = [
     *ROOT.glob("*.md"),
     *(ROOT / "docs").glob("*.md"),
     *(ROOT / "benchmarks").glob("*.md"),
+    *(ROOT / "experiments").glob("*.md"),
     *(ROOT / "recipes").glob("*.md"),
     *(ROOT / "export").rglob("*.md"),
     *(ROOT / "packages").glob("*/*.md"),
@@ -34,7 +35,7 @@ PAGES = [
 FENCE = re.compile(r"^```(\w+)?[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for folder in ("benchmarks", "examples", "export")
+    for folder in ("benchmarks", "examples", "experiments", "export")
     for path in (ROOT / folder).glob("*.py")
 }
 COMMANDS: Any = typer.main.get_command(app)
@@ -153,8 +154,9 @@ def test_scripts_have_the_options_shown(page, words):
 
 
 def test_scripts_in_tables_have_the_options_shown():
-    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    found = re.findall(r"`python (benchmarks/[^`]+)`", page)
+    pages = [ROOT / f"{it}/README.md" for it in ("benchmarks", "experiments")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    found = re.findall(r"`python ((?:benchmarks|experiments)/[^`]+)`", text)
     assert len(found) > 15
     for line in found:
         check_script(line.split())

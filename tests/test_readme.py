@@ -1,144 +1,135 @@
-"""Numbers in the documents stand in committed files."""
+"""Numbers in README.md and experiments/README.md are those of committed files."""
 
 import json
+import re
 from pathlib import Path
 from statistics import fmean
 
-import pytest
 from command_line import run
 
 ROOT = Path(__file__).parents[1]
-EARLIER = ROOT / "benchmarks/results/earlier"
+RESULTS = ROOT / "experiments" / "results"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXPERIMENTS = (ROOT / "experiments/README.md").read_text(encoding="utf-8")
+SCORES = "cross_lingual", "monolingual", "retrieval"
 
 
-def test_tables_of_arms_are_those_of_the_committed_file():
-    """Each row has the means over the seeds, as benchmarks/README.md says them."""
-    tables = json.loads((EARLIER.parent / "ablations.json").read_text())["tables"]
-    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    section = page.split("\n## Contrastive learning, recurrence")[1].split("\n## ")[0]
-    keys, count = ("cross_lingual", "monolingual"), 0
-    for name, part in zip(
-        ("msd_ablations", "msd_sizes"), section.split("\nTables 7 and 8"), strict=True
-    ):
-        seeds = list(tables[name]["seeds"].values())
-        assert ("one seed" in part.split("\n|")[0]) == (len(seeds) == 1)
-        for row in seeds[0]["rows"]:
-            if row.startswith("student"):
-                means = [fmean(it["rows"][row][key] for it in seeds) for key in keys]
-                assert f"| {means[0]:.1f} | {means[1]:.1f} |" in part, row
-                count += 1
-    assert count == 12
+def read(name):
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
-STAGES = "Which stages a student needs"
-PRINTED = "Contrastive learning, recurrence, sizes"
-LEALLA = "LEALLA's losses"
-KEYS = "retrieval", "cross_lingual", "monolingual"
+def rows_of(name):
+    return {row["name"]: row for row in read(f"{name}/scores.json")["rows"]}
 
 
-@pytest.mark.parametrize(
-    ("heading", "file", "table", "keys", "seeds", "rows"),
-    [
-        (STAGES, "stages", "random", KEYS[1:], 3, 6),
-        (STAGES, "stages", "closed form", KEYS[1:], 3, 6),
-        (LEALLA, "ablations", "lealla_lab", KEYS, 3, 7),
-        (LEALLA, "ablations", "lealla_lab, multilingual teacher", KEYS, 3, 7),
-        (LEALLA, "ablations", "lealla_search", KEYS, 1, 12),
-        (LEALLA, "ablations", "lealla_dimensions, multilingual teacher", KEYS, 3, 5),
-        (PRINTED, "ablations", "msd_faithful", (*KEYS[1:], KEYS[0]), 1, 5),
-        (PRINTED, "ablations", "msd_tradeoffs", (*KEYS[1:], KEYS[0]), 1, 2),
-    ],
-)
-def test_rows_have_the_numbers_of_their_file(heading, file, table, keys, seeds, rows):
-    """Means, and half the range where there are several seeds."""
-    result = json.loads((EARLIER.parent / f"{file}.json").read_text())
-    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    section = page.split(f"\n## {heading}")[1].split("\n## ")[0]
-    runs = [it["rows"] for it in result["tables"][table]["seeds"].values()]
-    students = [row for row in runs[0] if row.startswith(("student", "reduced_"))]
-    assert (len(runs), len(students)) == (seeds, rows)
-    for row in students:
-        cells = []
-        for key in keys:
-            values = [run[row][key] for run in runs]
-            half = (max(values) - min(values)) / 2
-            spread = f" ± {half:.1f}" if len(runs) > 1 else ""
-            cells.append(f"{fmean(values):.1f}{spread}")
-        assert f"| {' | '.join(cells)} |" in section, row
+def section(page, heading):
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def test_arms_that_learnt_nothing_are_said_to_order_nothing():
-    """Only what beat the closed form of its own width is evidence of an order."""
-    tables = json.loads((EARLIER.parent / "stages.json").read_text())["tables"]
-    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    section = page.split(f"\n## {STAGES}")[1].split("\n## ")[0]
-    below = {
-        start: {
-            row
-            for seed in tables[start]["seeds"].values()
-            for row, scores in seed["rows"].items()
-            if row.startswith("student")
-            and scores["cross_lingual"]
-            < seed["rows"]["closed form, B 64"]["cross_lingual"] + 5
-        }
-        for start in ("random", "closed form")
-    }
-    assert len(below["random"]) == 6 and "random starts order nothing" in section
-    assert below["closed form"] == {"student_stage12"}
-    assert "each arm but stage 1+2" in section
-
-
-def test_shares_that_the_readme_says_are_those_of_the_files():
-    table = json.loads((EARLIER.parent / "ablations.json").read_text())["tables"]
-    faithful, ordered = (
-        table[f"msd_{it}"]["seeds"]["0"]["rows"] for it in ("faithful", "tradeoffs")
-    )
-    whole = faithful["assistant"]["cross_lingual"]
-    assert ordered["assistant"]["cross_lingual"] == whole
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    kept = [
-        f"{row['cross_lingual'] / whole:.1%}"
-        for row in (
-            *(faithful[f"student_{it}"] for it in ("cut58", "cut80")),
-            *(ordered[it] for it in ("student", "student_cut80")),
-        )
+def table(text):
+    """Return the cells of the rows of a Markdown table by their first one."""
+    lines = [
+        [cell.strip() for cell in line.strip("|\n ").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|") and not line.startswith("|---")
     ]
-    assert f"keep {kept[0]} at 58% fewer parameters and {kept[1]} at 80.6%" in text
-    assert f"(`msd_tradeoffs`, one seed) {kept[2]} and {kept[3]}" in text
-    rates = json.loads((EARLIER.parent / "msd_faithful/rates.json").read_text())
-    students = rates["msd_tradeoffs in stage 3"]["students"].values()
-    after = [it["cross_lingual"][-1] for it in students]
-    page = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    assert f"after stage 3 they had {after[0]:.1f} and {after[1]:.1f}" in page
-    shares = [f"{100 * it / whole:.1f}" for it in after]
-    assert f"which is {shares[0]} and {shares[1]} %" in page
+    return {cells[0]: cells[1:] for cells in lines[1:]}
 
 
-def test_what_stage_3_cost_is_said_as_measured():
-    results = json.loads((ROOT / "benchmarks/results/msd_lab/scores.json").read_text())
-    assert results["published"] == {}  # a recipe of our own
-    rows = {row["name"]: row.get("cross_lingual") for row in results["rows"]}
-    before, after = (
-        rows[f"student, {it}"] for it in ("align_embedding", "teach_student")
+def scores(row, keys=SCORES):
+    return [f"{row[key]:.1f}" for key in keys]
+
+
+def millions(row):
+    return f"{row['parameters'] / 1e6:.1f}M"
+
+
+def test_the_lab_table_is_that_of_its_run():
+    rows, cells = rows_of("msd_lab"), table(section(README, "Results on real corpora"))
+    wanted = {
+        "closed form (ridge word table)": "closed form",
+        "assistant, grown from the teacher": "assistant",
+        "student, 1 layer run six times, width 256 (60% fewer)": (
+            "student, contrastive_learning"
+        ),
+        "student, 1 layer run six times, width 90 (80% fewer)": (
+            "student_small, contrastive_learning"
+        ),
+    }
+    for label, name in wanted.items():
+        row = rows[name]
+        size = [millions(row), f"{row['bytes'] / 1e6:.1f}"]
+        assert cells[label] == [*size, *scores(row)], label
+        if "fewer" in label:
+            whole = rows["assistant"]["parameters"]
+            assert f"({1 - row['parameters'] / whole:.0%} fewer)" in label
+    text = " ".join(section(README, "Results on real corpora").split())
+    kept = read("msd_lab/scores.json")["measured"]
+    wide, small = (f"{kept[f'kept_{it}']:.1f}" for it in ("student", "student_small"))
+    assert f"students keep {wide} % and {small} % of the assistant's" in text
+    assert f"{rows['teacher']['monolingual']:.1f} there" in text
+    minutes = read("msd_lab/timings.json")["seconds"] / 60
+    assert f"It took {minutes:.1f} minutes" in text
+    words = rows_of("msd_lab_words")
+    alone = [
+        f"{words[f'{it}, contrastive_learning']['cross_lingual']:.1f}"
+        for it in ("student", "student_small")
+    ]
+    assert f"the tables of these two students score {alone[0]} and {alone[1]}" in text
+
+
+def test_shares_of_the_assistant_are_those_of_the_runs():
+    """Whose start it is, is said: what has the paper's start, and what has ours."""
+    tables = read("ablations.json")["tables"]
+    faithful, ordered = (
+        tables[f"msd_{it}"]["seeds"]["0"]["rows"] for it in ("faithful", "tradeoffs")
     )
-    text = " ".join((ROOT / "benchmarks/README.md").read_text(encoding="utf-8").split())
-    assert f"{before - after:.1f} ({before:.2f} to {after:.2f})" in text
+    whole = faithful["assistant"]
+    assert ordered["assistant"] == whole
+    cells = list(table(section(README, "Results on real corpora")).items())
+    # The second table of the section: its head is a row of the first one's.
+    shares = [(label, it) for label, it in cells if it[-1].endswith("fewer")]
+    rows = [faithful[f"student{it}"] for it in ("", "_ru2", "_cut58")]
+    narrow = [it for it in re.findall(r"\| the same, narrower \| .*", README)]
+    for (label, found), row in zip(
+        [it for it in shares if it[0] != "the same, narrower"],
+        [*rows, ordered["student"]],
+        strict=True,
+    ):
+        fewer = f"{100 - 100 * row['parameters'] / whole['parameters']:.0f} %"
+        kept = f"{100 * row['cross_lingual'] / whole['cross_lingual']:.1f} %"
+        assert found[:2] == [fewer, kept], label
+    for line, row in zip(
+        narrow, (faithful["student_cut80"], ordered["student_cut80"]), strict=True
+    ):
+        fewer = f"{100 - 100 * row['parameters'] / whole['parameters']:.1f} %"
+        kept = f"{100 * row['cross_lingual'] / whole['cross_lingual']:.1f} %"
+        assert f"| {fewer} | {kept} |" in line
+    starts = {"msd_faithful": "standard_normal", "msd_tradeoffs": "ordered"}
+    from keras_msd.recipes import load_recipe
+
+    for name, start in starts.items():
+        student = load_recipe(name, "lab").student
+        assert student.start == start
+    variants = load_recipe("msd_faithful", "lab").student.variants
+    assert variants["cut58"].start == variants["cut80"].start == "svd"
+    assert "as printed" in shares[0][0] and "SVD start" in shares[2][0]
 
 
 def test_scores_of_tiny12_are_those_of_the_committed_file():
     result = json.loads((ROOT / "benchmarks/results/pareto.json").read_text())
     assert result["part"] == "report"
     row = next(it for it in result["ours"] if it["format"] == "litert_text int8")
-    scores = [f"{row[key]:.1f}" for key in ("cross", "within", "english", "tatoeba")]
+    found = [f"{row[key]:.1f}" for key in ("cross", "within", "english", "tatoeba")]
     for page in ("README.md", "packages/tiny12/README.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
-        assert f"| {row['bytes']:,} | {' | '.join(scores)} |" in text, page
-    assert f"takes {row['ms']:.2g} ms a sentence" in (ROOT / "README.md").read_text()
+        assert f"| {row['bytes']:,} | {' | '.join(found)} |" in text, page
+    assert f"takes {row['ms']:.2g} ms a sentence" in README
+    assert f"one file of {row['bytes'] / 1e6:.1f} MB" in README
 
 
 def test_the_search_answers_as_printed(capsys):
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    command, printed = page.split("keras-msd search tiny12 ")[1].split("```")[::2][:2]
+    command, printed = README.split("keras-msd search tiny12 ")[1].split("```")[::2][:2]
     query, sentences = command.split('"')[1], command.split('"')[2].split()[0]
     encoder = ROOT / "packages/tiny12/keras_msd_tiny12/encoder"
     words = ("search", str(encoder), query, str(ROOT / sentences), "--top", "4")
@@ -149,14 +140,101 @@ def test_the_search_answers_as_printed(capsys):
 
 
 def test_lab_results_say_what_they_are_scored_on():
-    of_lab = (ROOT / "README.md").read_text("utf-8").split("## Results on real corp")[1]
-    page = (ROOT / "benchmarks/README.md").read_text("utf-8")
-    titles = (
-        "The lab recipe",
-        "LEALLA's losses",
-        "Multilingual knowledge distillation",
+    of_lab = README.split("## Results on real corp")[1]
+    for text in (of_lab, EXPERIMENTS):
+        assert "in-domain" in text
+
+
+def test_a_body_and_its_table_have_the_scores_of_their_runs():
+    cells = section(EXPERIMENTS, "Is a body worth its parameters?")
+    found = [it for it in cells.splitlines() if it.startswith("| ")][1:]
+    lab, words = rows_of("msd_lab"), rows_of("msd_lab_words")
+    wanted = [
+        row
+        for name in ("student", "student_small")
+        for row in (
+            lab[f"{name}, contrastive_learning"],
+            lab[f"{name}, branch alone"],
+            words[f"{name}, branch alone"],
+        )
+    ]
+    for line, row in zip(found, wanted, strict=True):
+        assert line.endswith(f"| {' | '.join([millions(row), *scores(row)])} |")
+
+
+def test_scores_of_the_assistants_are_those_of_their_files():
+    cells = list(table(section(EXPERIMENTS, "The assistants")).values())
+    keys = ("cross_lingual", "monolingual", "english", "retrieval")
+    wide, narrow = (
+        read(f"{it}/reported.json") for it in ("msd_assistant", "msd_assistant_narrow")
     )
-    sections = [of_lab] + [page.split(f"\n## {title}")[1] for title in titles]
-    for section in sections:
-        said = section.split("\n## ")[0]
-        assert "in-domain" in said and ("chosen on" in said or "also chose" in said)
+    wanted = [
+        wide["closed form"],
+        *(of[it] for of in (wide, narrow) for it in ("before training", "trained")),
+    ]
+    for found, row in zip(cells, wanted, strict=True):
+        # The file has two digits, so that one more rounding may be off by a tenth.
+        for cell, key in zip(found, keys, strict=True):
+            assert abs(float(cell) - row[key]) < 0.0501
+    rates = read("msd_assistant_narrow/stage_1.json")["rates"]
+    text = " ".join(section(EXPERIMENTS, "The assistants").split())
+    before = rates["1e-4"]["before"]["cross_lingual"]
+    after = [rates[it]["after"]["cross_lingual"] for it in ("1e-4", "5e-4")]
+    assert f"from {before:.1f} across languages to {after[0]:.1f} at" in text
+    assert f"to {after[1]:.1f} at 5e-4" in text
+
+
+def test_scores_of_tiny12s_variants_are_those_of_the_file():
+    cells = table(section(EXPERIMENTS, "tiny12").split("<details")[0])
+    found = read("tiny12.json")["seeds"]["0"]
+    keys = ("cross_lingual", "monolingual", "english", "retrieval")
+    wanted = {
+        "the recipe, weights by frequency": found["the recipe"]["weighted"],
+        "the recipe, as trained": found["the recipe"]["scores"],
+        "32,000 pieces, 3,000 steps": found["3,000 updates"]["scores"],
+        "the same, 600 steps": found["600 updates"]["scores"],
+        "600 steps, softmax alone": found["600 updates, softmax alone"]["scores"],
+        "3 layers on that table, the table frozen": (
+            found["a body of three layers, the table stays"]["scores"]
+        ),
+        "3 layers on that table, all trained": (
+            found["a body of three layers, all trained"]["scores"]
+        ),
+    }
+    assert cells.keys() == wanted.keys()
+    for label, row in wanted.items():
+        for cell, key in zip(cells[label], keys, strict=True):
+            assert abs(float(cell) - row[key]) < 0.0501, label
+
+
+def test_a_smaller_vocabulary_and_fine_tuning_have_the_scores_of_their_runs():
+    cells = list(table(section(EXPERIMENTS, "A smaller vocabulary")).values())
+    rows = rows_of("msd_trim")
+    names = ("", ", trimmed, used", ", trimmed, p99", ", trimmed, p95")
+    for found, name in zip(cells, names, strict=True):
+        row = rows[f"assistant{name}"]
+        assert found == [millions(row), *scores(row)]
+    cells = list(table(section(EXPERIMENTS, "Fine-tuning on STS scores")).values())
+    rows = rows_of("xkd_lab")
+    before, after = rows["assistant before STS"], rows["assistant"]
+    assert cells == [scores(before), scores(after)]
+    gain = after["monolingual"] - before["monolingual"]
+    assert f"{gain:.1f} points within languages" in EXPERIMENTS
+
+
+def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
+    tables = read("ablations.json")["tables"]
+    page = (ROOT / "experiments/papers.md").read_text(encoding="utf-8")
+    seeds = tables["msd_stages, random starts"]["seeds"].values()
+    ends = [f"{it['rows']['student']['cross_lingual']:.1f}" for it in seeds]
+    assert f"end at {ends[0]}, {ends[1]} and {ends[2]} across languages" in page
+    faithful = tables["msd_faithful"]
+    begun = faithful["starts"]["assistant"]["cross_lingual"]
+    ended = faithful["seeds"]["0"]["rows"]["assistant"]["cross_lingual"]
+    assert f"Stage 1 lowers the assistant ({begun:.1f} to {ended:.1f})" in page
+    bias = read("bias.json")["tables"]["bias"]["seeds"].values()
+    raw, taught = ([seed["rows"][it] for seed in bias] for it in ("raw", "x-kd"))
+    means = [fmean(it[key] for it in rows) for rows in (raw, taught)
+             for key in ("bias", "pooled")]  # fmt: skip
+    assert f"({means[0]:.1f} to {means[2]:.1f})" in page
+    assert f"({means[1]:.1f} to {means[3]:.1f})" in page

@@ -5,7 +5,7 @@ but for what their name says. Scores are those before the weights by frequency, 
 after them. An arm whose folder has its scores is not run again; one that was stopped
 goes on. What the result file has of other arms and seeds stays in it.
 
-    python benchmarks/tiny12.py --data DATA --data MORE --folder runs/tiny12
+    python experiments/tiny12.py --data DATA --data MORE --folder runs/tiny12
 """
 
 import argparse

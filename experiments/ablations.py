@@ -27,8 +27,7 @@ from typing import Any
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
-from keras_msd.report.files import read_run
-from keras_msd.report.paper_tables import run_rows
+from keras_msd.report.files import RunFiles, read_run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
@@ -155,6 +154,20 @@ def last_rows(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def curves_of(run: RunFiles, student: str) -> dict[str, list[tuple[int, float]]]:
+    """Return (update, score) by the score, of a student's last stage that has some."""
+    suffix = student.removeprefix("student")
+    found: dict[str, list[tuple[int, float]]] = {}
+    for stage in run.recipe.get("stages", {}):
+        history = run.histories.get(f"{stage}{suffix}", {})
+        scores = dict(history.get("scores", {}))
+        steps = scores.pop("steps", ())
+        found = {
+            key: list(zip(steps, values, strict=True)) for key, values in scores.items()
+        } or found
+    return found
+
+
 def run_table(
     table: str, folder: Path, seed: int, changes: Changes, given: argparse.Namespace
 ) -> dict[str, Any]:
@@ -179,9 +192,9 @@ def run_table(
         for name, row in last_rows(done["rows"]).items()
     }
     files = read_run(folder)
-    for row in run_rows(files):
-        if curves := row.curves():
-            rows[row.model or "student"]["curves"] = curves
+    for name in rows:
+        if name.startswith("student") and (curves := curves_of(files, name)):
+            rows[name]["curves"] = curves
     return {
         "seconds": timings["seconds"],
         "seconds_reused": round(sum(timings["reused"].values()), 3),

@@ -1,12 +1,15 @@
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.report import write_report
+from keras_msd.report import charts, write_report
+from keras_msd.report.verdict import verdict
 
 RECIPE = (Path(__file__).parent / "golden" / "report_recipe.toml").read_text()
 
@@ -119,17 +122,15 @@ def table_row(page, first):
 
 def test_tables_show_what_the_files_say(text):
     page = Page(text)
-    assert page.rows[0] == ["model", "parameters", "MB", "table MB", "cross-lingual",
-                            "monolingual", "retrieval", "custom score"]  # fmt: skip
-    assert table_row(page, "teacher")[1:] == ["", "90.00", "", "", "86.74", "", ""]
-    assert table_row(page, "assistant")[1:5] == [
-        "20,037,120",
-        "80.15",
-        "36.86",
-        "61.03",
+    assert page.rows[0] == ["model", "cross-lingual", "monolingual", "retrieval",
+                            "custom score", "parameters", "MB", "table MB"]  # fmt: skip
+    assert table_row(page, "teacher")[1:] == ["", "86.74", "", "", "", "90.00", ""]
+    assert table_row(page, "assistant")[1:] == [
+        *("61.03", "", "", ""),
+        *("20,037,120", "80.15", "36.86"),
     ]
     last = table_row(page, "student, contrastive learning")
-    assert last[1:] == ["8,300,001", "33.21", "", "58.71", "", "66.66", "3.25"]
+    assert last[1:] == ["58.71", "", "66.66", "3.25", "8,300,001", "33.21", ""]
     # Best of the small models, though the assistant's score is higher.
     bold = re.findall("<b>([^<]*)</b>", text)
     assert "58.71" in bold and "61.03" not in bold and "49.50" not in bold
@@ -137,13 +138,13 @@ def test_tables_show_what_the_files_say(text):
 
 def test_published_stands_beside_measured(text):
     page = Page(text)
-    at = page.rows.index(["score", "published", "measured", "difference"])
+    at = page.rows.index(["row", "score", "published", "measured", "difference"])
     assert page.rows[at + 1 : at + 6] == [
-        ["cross-lingual", "71.80", "58.71", "-13.09"],
-        ["en de", "76.00", "60.50", "-15.50"],
-        ["de de", "80.00", "70.25", "-9.75"],
-        ["kept", "95.00", "96.20", "+1.20"],
-        ["en tr", "63.70", "", ""],
+        ["B 128", "cross-lingual", "71.8", "58.7", "-13.1"],
+        ["B 128", "en de", "76.0", "60.5", "-15.5"],
+        ["B 128", "de de", "80.0", "70.2", "-9.8"],
+        ["B 128", "kept", "95.0", "96.2", "+1.2"],
+        ["B 128", "en tr", "63.7", "", ""],
     ]
     assert "Somebody 2022, table 2, row B 128" in page.text
 
@@ -183,8 +184,8 @@ def test_without_rows_the_score_tables_have_no_number(run, text):
 
 
 def tables(text):
-    """Return the page down to the neighbours: scores and published numbers."""
-    return re.sub("<svg.*?</svg>", "", text, flags=re.S).partition("Nearest neigh")[0]
+    """Return the page down to what is folded: scores and published numbers."""
+    return re.sub("<svg.*?</svg>", "", text, flags=re.S).partition("<details>")[0]
 
 
 def test_text_is_escaped_and_nothing_is_fetched(text):
@@ -207,9 +208,8 @@ def test_pictures_have_every_stage_term_and_model(text):
         re.findall(r"<figure [^>]*aria-label='([^']*)'>.*?(<svg.*?</svg>)", text, re.S)
     )
     assert list(pictures) == [
-        "cross-lingual after each stage",
         "cross-lingual against size",
-        "retrieval after each stage",
+        "cross-lingual after each stage",
         "retrieval against size",
         "align embedding (align_embedding/history.json)",
         "contrastive learning (contrastive_learning/history.json)",
@@ -230,23 +230,102 @@ def test_pictures_have_every_stage_term_and_model(text):
     )
 
 
-def test_settings_in_words(text):
-    text = Page(text).text
-    for words in (
-        "English with 2 languages: ar, de; at most 25,000 pairs a language",
-        "trained on the pairs; 24,000 pieces",
-        "a unit of 3 layers of the assistant, run until its depth is the assistant's; "
-        "word table of width 120",
-        "a unit of 1 layer of the assistant, run 6 times; word table of width 120; "
-        "layers of the untrained assistant; of its own, teach student: skip yes, "
-        "contrastive learning: steps 7, target none.",
-        "1,300 steps; batches of 128",
-        "2 epochs or 250 steps, whichever ends first",
-        "dropout 0.0",
-        "means over the batch and over the dimensions, but sums over the dimensions in "
-        "align embedding",
-    ):
-        assert words in text
+def test_a_model_has_one_colour_and_its_name_at_its_point(text):
+    pictures = dict(
+        re.findall(r"<figure [^>]*aria-label='([^']*)'>.*?(<svg.*?</svg>)", text, re.S)
+    )
+    size, stages = (
+        pictures[f"cross-lingual {it}"] for it in ("against size", "after each stage")
+    )
+    named = re.compile(r"<text [^>]*fill: (#\w+)[^>]*>([^<]+)</text>")
+    colours = [
+        {name.partition(",")[0]: colour for colour, name in named.findall(svg)}
+        for svg in (size, stages)
+    ]
+    assert colours[0]["assistant"] == colours[1]["assistant"]
+    assert colours[0]["student"] == colours[1]["student"] != colours[0]["assistant"]
+    assert "legend" not in size + stages
+
+
+def test_axes_of_scores_do_not_exaggerate():
+    rows = [
+        {"name": name, "kind": "closed_form", "bytes": size, "cross_lingual": score}
+        for name, size, score in (("a", 1_000_000, 50.0), ("b", 2_000_000, 50.1))
+    ]
+    svg = charts.sizes(rows, "cross_lingual", charts.colours_of(rows))
+    ticks = [float(it) for it in re.findall(r">(\d\d\.\d|\d\d)</text>", svg)]
+    assert max(ticks) - min(ticks) >= 15
+
+
+def test_names_stand_apart():
+    draw = np.random.default_rng(0)
+    for count in (1, 2, 5, 12):
+        values = list(draw.uniform(0, 10, count))
+        found = charts.spread(values, 1.0)
+        order = np.argsort(values)
+        assert np.all(np.diff(np.array(found)[order]) > 1.0 - 1e-6)
+        assert np.mean(found) == pytest.approx(np.mean(values))
+
+
+def test_settings_are_folded_at_the_end(text):
+    *_, last = re.findall("<details>.*?</details>", text, re.S)
+    assert "<h2>Settings</h2>" in last and "bottleneck_dim = 120" in last
+    assert text.partition("<details>")[0].count("bottleneck_dim") == 0
+
+
+def test_the_page_begins_with_a_verdict(text):
+    first = text[text.index("<h1>") : text.index("<h2>")]
+    share, size = 100 * 58.71 / 61.03, 100 * 33.21 / 80.15
+    assert f"keeps {share:.1f} % of the assistant's cross-lingual score" in unescape(
+        first
+    )
+    assert f"in 33.2 MB, {size:.0f} % of its 80.2 MB" in first
+    assert "No closed form of at most its bytes was scored" in first
+    assert "student, untrained 12.2, align embedding +37.2" in first
+    assert "contrastive learning +9.2" in first
+
+
+def line(kind, score, megabytes, **more):
+    name = more.get("student", kind)
+    size = megabytes * 1_000_000
+    return {"name": name, "kind": kind, "cross_lingual": score, "bytes": size, **more}
+
+
+STUDENT = {"student": "student", "stage": "teach_student"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([line("closed_form", 55.0, 2)], "does better: closed form has 55.0, 5.0 poi"),
+        (
+            [line("closed_form", 45.0, 2)],
+            "does worse: closed form has 45.0, 5.0 points",
+        ),
+        ([line("closed_form", 50.0, 2)], "does as well: closed form has 50.0"),
+        ([line("closed_form", 99.0, 4)], "No closed form of at most its bytes"),
+        ([line("branch", 49.0, 2, student="student")], "the body adds +1.0 points"),
+    ],
+)
+def test_the_verdict_compares_with_closed_forms_of_its_size(rows, said):
+    rows = [line("assistant", 60.0, 8), *rows, line("stage", 50.0, 3, **STUDENT)]
+    assert said in " ".join(verdict(rows))
+
+
+def test_a_run_without_students_has_a_verdict_too():
+    first = line("assistant", 50.5, 8) | {"name": "assistant before STS"}
+    found = " ".join(verdict([first, line("assistant", 49.5, 8)]))
+    assert "score of 49.5, 1.0 points below assistant before STS" in found
+    assert verdict([]) == ["This run has no score."]
+
+
+def test_sentences_that_got_worse_are_shown(run):
+    worse = [
+        {"language": "zh", "pair": ["A <b>", "电车"], "before": 0.9, "after": 0.25}
+    ]
+    write(run / "worse.json", worse)
+    page = Page(write_report(run).read_text(encoding="utf-8"))
+    assert ["zh", "A <b>", "电车", "0.90", "0.25"] in page.rows
 
 
 def test_same_files_same_bytes_and_optional_parts(run, text):
@@ -256,6 +335,7 @@ def test_same_files_same_bytes_and_optional_parts(run, text):
         history.unlink()
     text = write_report(run).read_text(encoding="utf-8")
     assert "Nearest neighbours" not in text and "Losses</h2>" not in text
+    assert "Sentences that got worse" not in text
 
 
 @pytest.mark.parametrize("name", ["recipe.toml", "scores.json", "timings.json"])

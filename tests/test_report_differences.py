@@ -9,7 +9,8 @@ import pytest
 from keras_msd.recipes.schema.folders import recipe_files
 from keras_msd.recipes.schema.loading import describe, load_recipe
 from keras_msd.report.differences import differences
-from keras_msd.report.paper_tables import compared, other_set
+from keras_msd.report.files import RunFiles
+from keras_msd.report.published import PublishedRow, other_set
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 FOUR = ["ted2020", "wikimatrix", "europarl", "news-commentary"]
@@ -154,9 +155,6 @@ def test_all_that_differs_is_said(name):
     assert found.changed == []
     wanted = set(deviating(name, settings))
     assert wanted - {key for key, _, _ in found.ours} == set()
-    said_as_published = "As published." in found.block().markdown()
-    assert said_as_published == (not found.ours)
-    assert not (said_as_published and wanted)
     for key, value, why in found.ours:
         assert value and why and value_of(settings, key) is not None, key
 
@@ -228,18 +226,11 @@ def test_what_a_recipe_does_not_run_is_not_said():
     assert "stages.teach_assistant.skip" not in {key for key, _, _ in said}
 
 
-def test_as_published_is_said_of_what_is(monkeypatch):
-    from keras_msd.recipes.schema import published
-
-    whole = published.with_published
-    monkeypatch.setattr(
-        "keras_msd.recipes.schema.loading.with_published",
-        lambda *given: whole(*given) | {"ours": {}},
-    )
+def test_a_changed_setting_is_listed_with_both_values():
     recipe = load_recipe("msd_labse", "paper").settings()
-    assert differences(recipe).block().markdown() == "As published.\n"
     recipe["evaluate"]["sets"] = ["sts2017"]
-    assert "As published." not in differences(recipe).block().markdown()
+    changed = [("evaluate.sets", "sts2017", "sts2017-extended, tatoeba")]
+    assert differences(recipe).changed == changed
 
 
 def test_recipes_of_our_own_have_no_published_score():
@@ -269,9 +260,13 @@ def test_recipes_of_our_own_have_no_published_score():
     ],
 )  # fmt: skip
 def test_scores_of_other_sets_are_known(name, scale, changes, column, other):
-    assert other_set(load_recipe(name, scale, changes).settings(), column) == other
-    cells = compared(70.0, 71.5, other, 1)
-    assert cells == (("70.0", "(71.5)", "") if other else ("70.0", "71.5", "-1.5"))
+    recipe = load_recipe(name, scale, changes).settings()
+    assert other_set(recipe, column) == other
+    scores = {"rows": [], "measured": {column: 70.0}}
+    run = RunFiles(recipe, scores, {}, {}, [], [], [])
+    row = PublishedRow("", "", "", "", {column: 71.5}, run)
+    wanted = ("(71.5)", "70.0", "") if other else ("71.5", "70.0", "-1.5")
+    assert row.compared(column) == wanted
 
 
 def test_as_many_tatoeba_files_as_the_paper_are_compared():

@@ -20,6 +20,7 @@ class RunFiles:
             by row name, where it was measured.
         histories: `stages/<name>/history.json` by name, in the recipe's order.
         neighbours: `neighbours.json`, or an empty list if the run has none.
+        worse: `worse.json`, likewise: translations that a student finds less alike.
         counts: What became of the rows of each training file, from the `done.json` of
             the step `pairs`; see `TextTable.counts`.
     """
@@ -29,6 +30,7 @@ class RunFiles:
     timings: dict[str, Any]
     histories: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
+    worse: list[dict[str, Any]]
     counts: list[dict[str, Any]]
 
 
@@ -54,7 +56,6 @@ def read_run(folder: str | Path) -> RunFiles:
     paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
     order = sorted(paths, key=lambda name: (_place(name, stages), name))
     histories = {name: _history(paths[name]) for name in order}
-    neighbours = folder / "neighbours.json"
     pairs = folder / "stages" / "pairs" / "done.json"
     taken = _mapping(pairs, {"result": dict})["result"] if pairs.is_file() else {}
     return RunFiles(
@@ -62,7 +63,10 @@ def read_run(folder: str | Path) -> RunFiles:
         scores,
         _mapping(folder / "timings.json", {"parts": dict}),
         histories,
-        read_json(neighbours) if neighbours.is_file() else [],
+        *(
+            read_json(path) if path.is_file() else []
+            for path in (folder / "neighbours.json", folder / "worse.json")
+        ),
         taken.get("counts", []),
     )
 

@@ -45,6 +45,18 @@ def best(rows: Sequence[ScoreRow], key: str) -> float | None:
     return max((row[key] for row in having(small or whole, key)), default=None)
 
 
+def primary_score(rows: Sequence[ScoreRow]) -> str | None:
+    """Return the score that a verdict is on: the first that a small model has."""
+    scores = [key for key in columns(rows) if key not in SIZES]
+    small = [row for row in rows if row.get("kind") not in BIG]
+    return next((key for key in scores if having(small or rows, key)), None)
+
+
+def step_of(row: ScoreRow) -> str:
+    """Return the stage that a student's row was scored after, in words."""
+    return plain(row.get("stage", "untrained"))
+
+
 def having(rows: Iterable[ScoreRow], *keys: str) -> list[ScoreRow]:
     """Return the rows that have a value for each key."""
     return [row for row in rows if all(row.get(key) is not None for key in keys)]

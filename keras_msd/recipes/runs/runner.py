@@ -199,8 +199,8 @@ def run_all(
         names: Names or paths, in a list; by default every recipe that has the scale.
         scale: As for `run`.
         out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
-            `results.json`, and `report.html` and `report.md`: every table of the
-            papers, measured beside published.
+            `results.json` and `report.html`: what each run came to, and the papers'
+            scores beside those measured.
         data_dir: As for `run`.
         store_dir: As for `run`.
         overrides: As for `run`, for all recipes.

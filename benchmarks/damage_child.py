@@ -187,10 +187,11 @@ class Runs:
 
     def prepare(self) -> None:
         """Import what children use, so that each takes its own time alone."""
-        import keras_msd.report.plots  # noqa: F401
         import matplotlib.backends.backend_svg  # noqa: F401
         import matplotlib.figure  # noqa: F401
 
+        import keras_msd.export
+        import keras_msd.report.charts  # noqa: F401
         from keras_msd.recipes.runs.checks import PLAN
         from keras_msd.recipes.runs.environment import code_digest, modules_behind
         from keras_msd.teachers import TEACHERS, TeacherKind

@@ -117,7 +117,7 @@ def main() -> None:
     if find_spec("matplotlib") is None:  # 10 MiB; the report is then without pictures
         names = "loss_curves", "sizes", "stage_scores"
         empty = SimpleNamespace(**dict.fromkeys(names, lambda *_: ""))
-        sys.modules["keras_msd.report.plots"] = empty  # type: ignore[assignment]
+        sys.modules["keras_msd.report.charts"] = empty  # type: ignore[assignment]
     import jax
 
     from keras_msd.checks import InputError

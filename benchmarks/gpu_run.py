@@ -115,7 +115,7 @@ def main() -> None:
 
     os.environ["KERAS_BACKEND"] = "jax"
     if find_spec("matplotlib") is None:  # 10 MiB; the report is then without pictures
-        names = "loss_curves", "sizes", "stage_scores"
+        names = "colours_of", "loss_curves", "sizes", "stage_scores"
         empty = SimpleNamespace(**dict.fromkeys(names, lambda *_: ""))
         sys.modules["keras_msd.report.charts"] = empty  # type: ignore[assignment]
     import jax

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from html import unescape
 
 import pytest
 
@@ -44,7 +45,7 @@ def student(name="student", **scores):
 def page_of(folder):
     """Return the text of a run's report, cells set apart by bars."""
     text = re.sub("<svg.*?</svg>", "", write_report(folder).read_text(), flags=re.S)
-    return re.sub("(<[^>]*>)+", "|", text)
+    return unescape(re.sub("(<[^>]*>)+", "|", text))
 
 
 def all_of(folder):

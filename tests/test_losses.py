@@ -51,10 +51,10 @@ def ce_hard(temperature):
     return [-log_softmax(i, i, temperature, others[i]) for i in ROWS]
 
 
-def softmax(temperature):
+def softmax(temperature, goal_temperature):
     def share(i, j):
-        below = sum(np.exp(T[i][k] / temperature) for k in ROWS)
-        return np.exp(T[i][j] / temperature) / below
+        below = sum(np.exp(T[i][k] / goal_temperature) for k in ROWS)
+        return np.exp(T[i][j] / goal_temperature) / below
 
     def backward(i, j):
         below = sum(np.exp(S[k][i] / temperature) for k in ROWS)
@@ -99,8 +99,9 @@ def test_mse_over_tokens_averages_the_real_ones():
         ({"target": "ce_soft", "temperature": 0.5}, ce_soft(0.5)),
         ({"target": "ce_hard"}, ce_hard(0.05)),
         ({"target": "ce_hard", "temperature": 0.5}, ce_hard(0.5)),
-        ({"target": "softmax"}, softmax(0.05)),
-        ({"target": "softmax", "temperature": 0.5}, softmax(0.5)),
+        ({"target": "softmax"}, softmax(0.05, 0.05)),
+        ({"target": "softmax", "temperature": 0.5}, softmax(0.5, 0.5)),
+        ({"target": "softmax", "goal_temperature": 0.2}, softmax(0.05, 0.2)),
     ],
 )
 def test_contrastive_equals_its_formula(options, rows):

@@ -27,6 +27,8 @@ class ContrastiveLearning(Stage):
         target: What similarities imitate: "soft", "bool", "ce_soft", "ce_hard" or
             "softmax", see `MultilingualContrastive`.
         temperature: Divides the cosines of both cross-entropies.
+        goal_temperature: Divides the teacher's cosines in "softmax"; by default
+            `temperature`.
         contrastive: A loss of your own in place of `MultilingualContrastive`, called
             with `((teacher, group), (source, target))`; None leaves the term out (the
             paper's "w/o CL").
@@ -64,9 +66,12 @@ class ContrastiveLearning(Stage):
         contrastive_weight: float | None = None,
         losses: Iterable[LossTerm] = (),
         matryoshka_dims: Sequence[int] = (),
+        goal_temperature: float | None = None,
         **options: Any,
     ) -> None:
-        similarity = MultilingualContrastive(target, temperature)
+        similarity = MultilingualContrastive(
+            target, temperature, goal_temperature=goal_temperature
+        )
         default = isinstance(contrastive, str)
         if default:
             checks.one_of(["default"], contrastive=contrastive)

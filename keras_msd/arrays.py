@@ -194,8 +194,9 @@ class TextEncoder(abc.ABC):
         """Turn sentences into vectors.
 
         Args:
-            texts: Sentences; any iterable of any length, empty strings included. Or a
-                single sentence.
+            texts: Sentences, empty strings included: a list, a column of a data frame,
+                a one-dimensional array, a generator or another iterable with an order.
+                Or a single sentence, a string or an array without dimensions.
             batch_size: Sentences in a forward pass, or in one call of the runtime.
             normalize: Scale the vectors to length one, if the model does not.
             progress: Show a bar when it takes longer than a second.
@@ -216,7 +217,8 @@ class TextEncoder(abc.ABC):
             n for a single sentence. With `precision`, as `quantize_embeddings`.
 
         Raises:
-            InputError: `texts` holds something else than valid Unicode, `batch_size` or
+            InputError: `texts` holds something else than valid Unicode (bytes, None,
+                NaN), or is a mapping, a data frame or a set; `batch_size` or
                 `processes` is below 1, `truncate_dim` is below 1 or above `dim`,
                 `precision` is unknown, or a tensor is asked for. Of an encoder: JAX
                 trains the network at this moment. Of an artefact: it gives vectors of
@@ -231,6 +233,8 @@ class TextEncoder(abc.ABC):
         at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
         check_prefix(truncate_dim, self.dim)
+        if getattr(texts, "shape", None) == ():
+            texts = np.asarray(texts).item()
         one = isinstance(texts, str)
         listed = sentences([texts] if isinstance(texts, str) else texts)
         if before := self.prefix if prompt is None else prompt:

@@ -2,8 +2,9 @@
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,24 +69,58 @@ def sentences(texts: Iterable[str], name: str = "texts", first: int = 0) -> list
     """Return `texts` as a list; raise `InputError` if one is no Unicode string.
 
     Args:
-        texts: The sentences.
+        texts: The sentences: a list, a column of a data frame, a one-dimensional array,
+            a generator, or another iterable that has an order. A mapping and a data
+            frame are refused, as iterating over them gives names of columns.
         name: What messages call the argument.
         first: Position of the first one, where these are part of a longer list.
     """
-    if isinstance(texts, str | bytes):
-        raise InputError(
-            f"`{name}` must be a list of sentences. Received: the text "
-            f"{texts!r:.60}. Put it in a list."
-        )
-    texts = texts if isinstance(texts, list) else list(texts)
+    if not isinstance(texts, list):
+        texts = _listed(texts, name)
     for index, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise InputError(
                 f"`{name}` must hold strings. Received: {text!r:.60} "
-                f"({type(text).__name__}) at position {index}. Leave it out."
+                f"({type(text).__name__}) at position {index}. {_repair(text)}"
             )
         utf8(text, f"`{name}`, position {index}")
     return texts
+
+
+def _listed(texts: Any, name: str) -> list[Any]:
+    """Return an iterable as a list, unless its items are no sentences in an order."""
+    kind, repair = type(texts).__name__, ""
+    if isinstance(texts, bytes):
+        repair = "Decode the text first: texts.decode()"
+    elif isinstance(texts, str) or getattr(texts, "shape", None) == ():
+        kind, repair = f"the text {texts!r:.60}", "Put it in a list."
+    elif hasattr(texts, "columns"):
+        kind, repair = f"a table ({kind})", 'Give one column: table["text"]'
+    elif isinstance(texts, Mapping):
+        repair = "Give its values: list(texts.values())"
+    elif isinstance(texts, Set | frozenset) and not isinstance(texts, KeysView):
+        repair = "A set has no order. Give a list: sorted(texts)"
+    elif isinstance(texts, PathLike):
+        repair = "Read its lines first: Path(...).read_text().splitlines()"
+    elif not isinstance(texts, Iterable):
+        repair = "Give a list of strings."
+    if repair:
+        raise InputError(
+            f"`{name}` must be a list of sentences. Received: {kind}. {repair}"
+        )
+    return list(texts)
+
+
+def _repair(item: Any) -> str:
+    if isinstance(item, bytes):
+        return "Decode it first: text.decode()"
+    if isinstance(item, Mapping):
+        return 'Give the texts alone: [row["text"] for row in rows]'
+    if isinstance(item, list | tuple):
+        return "Give one flat list of texts."
+    if str(item) in ("None", "nan", "<NA>", "NaT"):  # no text in a row of a table
+        return 'Fill in what is missing, for example: column.fillna("")'
+    return "Leave it out."
 
 
 def utf8(text: str, where: str) -> bytes:

@@ -6,7 +6,12 @@ import pytest
 from table_encoder import Table
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import retrieval, retrieval_folder, retrieval_languages
+from keras_msd.evaluate import (
+    retrieval,
+    retrieval_folder,
+    retrieval_languages,
+    translation_accuracy,
+)
 
 
 def brute_force(encoder, queries, sentences):
@@ -58,6 +63,15 @@ def test_duplicates_count_as_errors():
     assert scores["source_to_target"] == pytest.approx(200 / 3, abs=1e-4)
     assert scores["target_to_source"] == pytest.approx(200 / 3, abs=1e-4)
     check(scores, encoder, pairs)
+    # By text x1's translation is right; y has two, and only the first is found.
+    by_text = retrieval(encoder, pairs, match="text")
+    assert by_text["source_to_target"] == 100.0
+    assert by_text["target_to_source"] == pytest.approx(200 / 3, abs=1e-4)
+    assert translation_accuracy(encoder, pairs)["accuracy"] == by_text["precision"]
+    accuracy = translation_accuracy(encoder, pairs, match="row")["accuracy"]
+    assert accuracy == scores["precision"]
+    with pytest.raises(InputError, match="`match` must be one of 'row', 'text'"):
+        retrieval(encoder, pairs, match="index")
 
 
 def test_random_vectors_over_several_blocks_equal_brute_force(monkeypatch):
@@ -70,9 +84,24 @@ def test_random_vectors_over_several_blocks_equal_brute_force(monkeypatch):
         encoder.vectors[f"s{i}"] = base
         encoder.vectors[f"t{i}"] = base + 0.4 * random.normal(size=4)
     scores = retrieval(encoder, pairs)
-    forward, backward = check(scores, encoder, pairs)
-    assert 20 < forward < 95 and 20 < backward < 95 and forward != backward
     assert len(encoder.seen) == len(set(encoder.seen)) == 56
+    forward, backward = check(scores, encoder, pairs)
+    # As in sentence-transformers 6.2: the text found is the text of that row.
+    units = [
+        np.array([encoder.vectors[pair[side]] for pair in pairs]) for side in (0, 1)
+    ]
+    units = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in units]
+    cosines = np.round(units[0] @ units[1].T, 10)
+    by_text = translation_accuracy(encoder, pairs)
+    for side, (way, matrix) in enumerate(
+        {"target_to_source": cosines.T, "source_to_target": cosines}.items()
+    ):
+        texts = [pair[side] for pair in pairs]
+        right = [
+            texts[a] == text for a, text in zip(matrix.argmax(1), texts, strict=True)
+        ]
+        assert by_text[way] == pytest.approx(100 * np.mean(right), abs=1e-4)
+    assert 20 < forward < 95 and 20 < backward < 95 and forward != backward
 
 
 def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):

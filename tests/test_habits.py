@@ -2,6 +2,7 @@
 
 import copy
 import os
+import pathlib
 import pickle
 import pickletools
 import subprocess
@@ -62,6 +63,72 @@ def test_a_guide_takes_a_list_all_the_same(encoder):
     for given in (guide, msd.load_teacher(encoder), encoder.embedding_guide()):
         with pytest.raises(InputError, match="must be a list of sentences"):
             given.encode(TEXTS[0])
+
+
+class Table:
+    """A data frame as pandas and polars have it: iterating gives names of columns."""
+
+    columns = ("text",)
+    shape = (3, 1)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+class Column:
+    """A column as pandas has it: iterating gives its values, not its index."""
+
+    shape, index = (3,), ("x", "y", "z")
+
+    def __iter__(self):
+        return iter(TEXTS)
+
+
+def test_an_array_without_dimensions_is_a_text(encoder):
+    for one in (np.array(TEXTS[0]), np.array(TEXTS[0], object), np.str_(TEXTS[0])):
+        np.testing.assert_array_equal(encoder.encode(one), encoder.encode(TEXTS[0]))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        np.array(TEXTS),
+        np.array(TEXTS, object),
+        tuple(TEXTS),
+        iter(TEXTS),
+        dict.fromkeys(TEXTS).keys(),
+        Column(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_has_texts_in_an_order_is_encoded(encoder, texts):
+    np.testing.assert_array_equal(encoder.encode(texts), encoder.encode(TEXTS))
+
+
+NO_SENTENCES = {
+    "data frame": (Table(), 'a table .Table.. Give one column: table."text".'),
+    "mapping": ({"a": "b"}, "dict. Give its values: list.texts.values...$"),
+    "set": ({"a"}, "A set has no order. Give a list: sorted"),
+    "bytes": (b"a cat", "bytes. Decode the text first"),
+    "path": (pathlib.Path("a.txt"), "Path. Read its lines first"),
+    "nothing": (None, "NoneType. Give a list of strings"),
+    "a number": (3, "int. Give a list of strings"),
+    "None": (["a", None], "None .NoneType. at position 1. Fill in what is missing"),
+    "NaN": (["a", np.nan], "nan .float. at position 1. Fill in what is missing"),
+    "list of bytes": ([b"a"], "b'a' .bytes. at position 0. Decode it first"),
+    "rows": ([{"text": "a"}], "at position 0. Give the texts alone: .row"),
+    "nested": ([["a", "b"]], "at position 0. Give one flat list"),
+    "matrix": (np.array([["a"], ["b"]]), "must hold strings. Received: array"),
+}
+
+
+@pytest.mark.parametrize("name", NO_SENTENCES)
+def test_what_holds_no_list_of_sentences_is_refused(encoder, name):
+    texts, message = NO_SENTENCES[name]
+    teacher = msd.load_teacher("hashed-words", dim=8)
+    for encode in (encoder.encode, teacher.encode):
+        with pytest.raises(InputError, match=message):
+            encode(texts)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.evaluate.halves import WHOLE
-from keras_msd.evaluate.translations import retrieval_languages
+from keras_msd.evaluate.translations import TEXT, retrieval_languages
 from keras_msd.evaluate.vectors import SentenceEncoder
 
 
@@ -18,7 +18,7 @@ def score_held_out(
     languages: Iterable[str] | None = None,
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    r"""Score parallel files of a folder, as `retrieval_languages`.
+    r"""Score parallel files of a folder, as `retrieval_languages` by text.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
@@ -37,7 +37,7 @@ def score_held_out(
         >>> list(scores["tracks"]), scores["pairs"]
         (['de'], 2)
     """
-    return retrieval_languages(encoder, read_held_out(folder, languages), part)
+    return retrieval_languages(encoder, read_held_out(folder, languages), part, TEXT)
 
 
 def read_held_out(

@@ -51,31 +51,38 @@ CODES = dict(
     yi:yid zh:cmn
     """.split()
 )
+ROW, TEXT = MATCHES = ("row", "text")
 
 Pairs = Sequence[Sequence[str]]
 
 
 def retrieval(
-    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]]
+    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]], match: str = ROW
 ) -> dict[str, Any]:
-    """Score one language: precision at 1 of cosine search, both ways.
+    """Score one language: precision at 1 of cosine search, in both directions.
 
-    The first of several equal maxima is the answer, so a sentence that occurs twice is
-    found at its first place only: duplicates count as errors.
+    The first of several equal maxima is the answer.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         pairs: `(source, target)`, or `Pair`; row i of one side translates row i of the
             other.
+        match: When an answer is correct. "row": it is the row of the query, as LASER's
+            similarity search and mteb's bitext mining count; a sentence that occurs
+            twice is then found at its first row only, so use it for sets without
+            repeated sentences, such as the Tatoeba test set. "text": it has the text
+            of the query's translation, in whatever row.
 
     Returns:
         `{"precision": x100, "source_to_target":, "target_to_source":, "pairs": n,
         "primary": "precision"}`; `precision` is the mean of both ways.
 
     Raises:
-        InputError: There is no pair, or the vectors are not finite.
+        InputError: There is no pair, `match` is not known, or the vectors are not
+            finite.
 
-    Source: Artetxe and Schwenk 2019 (the Tatoeba set), without a margin.
+    Source: Artetxe and Schwenk 2019 (the Tatoeba set), without a margin; "text" is
+    `--textual` of LASER's similarity search.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -86,20 +93,25 @@ def retrieval(
         >>> msd.evaluate.retrieval(encoder, shifted)["source_to_target"]
         0.0
     """
+    checks.one_of(MATCHES, match=match)
     pairs = _checked(pairs, "pairs")
-    return _precision(UnitVectors(encoder, _texts(pairs)), pairs, range(len(pairs)))
+    units = UnitVectors(encoder, _texts(pairs))
+    return _precision(units, pairs, range(len(pairs)), match)
 
 
 def translation_accuracy(
-    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]]
+    encoder: SentenceEncoder, pairs: Iterable[Sequence[str]], match: str = TEXT
 ) -> dict[str, Any]:
-    """Score how often the nearest of all translations is a sentence's own.
+    """Score how often the top-1 match is the correct translation.
 
-    This is `retrieval` under the name it has as a development score.
+    This is `retrieval` as a development score: pairs of one's own repeat sentences, so
+    answers are compared by their text.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         pairs: `(source, target)`, or `Pair`.
+        match: "text" or "row", as for `retrieval`. `TranslationEvaluator` of
+            sentence-transformers compares texts since 6.2, rows before.
 
     Returns:
         `{"accuracy": x100, "source_to_target":, "target_to_source":, "pairs": n,
@@ -116,7 +128,7 @@ def translation_accuracy(
         >>> msd.evaluate.translation_accuracy(encoder, pairs)["accuracy"]
         100.0
     """
-    scores = retrieval(encoder, pairs)
+    scores = retrieval(encoder, pairs, match)
     accuracy = scores.pop("precision")
     return scores | {"accuracy": accuracy, "primary": "accuracy"}
 
@@ -125,6 +137,7 @@ def retrieval_languages(
     encoder: SentenceEncoder,
     pairs: Mapping[str, Iterable[Sequence[str]]],
     part: str = WHOLE,
+    match: str = ROW,
 ) -> dict[str, Any]:
     """Score several languages, each against its own English side, or pairs of others.
 
@@ -136,6 +149,7 @@ def retrieval_languages(
         part: "all"; or the half of the pairs that is looked up, both ways, which the
             first sentence of each decides: "choose", to choose settings on, or
             "report". All sentences are searched in any case.
+        match: "row" or "text", as for `retrieval`.
 
     Returns:
         As `retrieval`, each score the mean over languages, `pairs` how many were looked
@@ -152,6 +166,7 @@ def retrieval_languages(
         >>> scores["tracks"], scores["pairs"]
         ({'deu': 100.0, 'nld': 100.0}, 6)
     """
+    checks.one_of(MATCHES, match=match)
     if not pairs:
         raise InputError("Give at least one language. Received: none.")
     lists = {code: _checked(rows, code) for code, rows in pairs.items()}
@@ -161,7 +176,7 @@ def retrieval_languages(
     single = {}
     for code, rows in sorted(lists.items()):
         asked = rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
-        single[code] = _precision(units, rows, asked)
+        single[code] = _precision(units, rows, asked, match)
     return over_tracks(single, WAYS, ["pairs"])
 
 
@@ -177,14 +192,17 @@ def _texts(pairs: Pairs) -> list[str]:
 
 
 def _precision(
-    units: UnitVectors, pairs: Pairs, asked: Sequence[int]
+    units: UnitVectors, pairs: Pairs, asked: Sequence[int], match: str
 ) -> dict[str, Any]:
     """Score the search for the other side of some pairs among all."""
-    sides = [units(pair[side] for pair in pairs) for side in (0, 1)]
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    vectors = [units(side) for side in sides]
     ways = []
-    for queries, sentences in (sides, sides[::-1]):
-        _, rows = top_k(queries[asked], sentences, 1)
-        ways.append(percent((rows[:, 0] == asked).mean()))
+    for query, other in ((0, 1), (1, 0)):
+        _, rows = top_k(vectors[query][asked], vectors[other], 1)
+        texts = sides[other] if match == TEXT else range(len(pairs))
+        found = zip(rows[:, 0].tolist(), asked, strict=True)
+        ways.append(percent(np.mean([texts[a] == texts[b] for a, b in found])))
     both = (round(sum(ways) / 2, 4), *ways)
     return {
         **dict(zip(WAYS, both, strict=True)),

@@ -33,8 +33,7 @@ def test_parallel_text_is_split_and_normalised(tmp_path):
         for part in ("train", "dev")
     }
     assert rows == {
-        f"parallel/{part}/talks.en-de.tsv.gz": len(each)
-        for part, each in found.items()
+        f"parallel/{part}/talks.en-de.tsv.gz": len(each) for part, each in found.items()
     }
     expected = dict(pairs)
     del expected[english[7]], expected[english[8]]

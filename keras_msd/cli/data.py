@@ -8,9 +8,7 @@ import typer
 from keras_msd.cli import output
 from keras_msd.cli.output import Json
 
-data_app = typer.Typer(
-    help="Make data.", no_args_is_help=True, rich_markup_mode=None
-)
+data_app = typer.Typer(help="Make data.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def codes(text: str) -> list[str]:

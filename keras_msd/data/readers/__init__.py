@@ -11,6 +11,7 @@ from keras_msd.registry import Record, Registry, read_records
 if TYPE_CHECKING:
     from keras_msd.data.pair import PairFile
 
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 Read = Callable[..., Iterator[tuple[str, str]]]
 
 
@@ -22,19 +23,26 @@ class Reader(Record):
 
     Attributes:
         name: What `format` calls it.
-        suffixes: Ends of the names of its files, without the `.gz` that each may have.
+        suffixes: Ends of the names of its files, without the `.gz`, `.bz2`, `.xz` or
+            `.zst` that each may have.
         read: From a file's path and the code of the translations' language to
             `(source, translation)` pairs. `readers.lines` has what opens plain and
             compressed files alike.
         language: From a path to the code that the file itself names, or None; for
             formats whose files can say it.
-        claims: Whether a file of no suffix in the table is of this format; for formats
-            whose suffix is a language.
+        languages: From a path to the codes of sources and translations that the file
+            itself names, each of them or None; in place of `language`.
+        claims: From a path, and the codes of sources and translations that were asked
+            for, to whether a file of no suffix in the table is of this format; for
+            formats whose suffix is a language.
         opens: From a path and the language that was asked for, or None, to the files
             of a corpus; for formats of several files.
         words: How messages put the format, where the suffixes do not say it.
         sources: Whether `read` takes the code of the sources' language as well, where
             it is not English; and `opens` the one that was asked for, or None.
+        columns: Whether `read` takes `columns`, two names or numbers of columns.
+        pair_names: Whether a name such as `app.pt-br.po` says two languages; not where
+            it is one language and its region.
         skips: Whether `read` takes `dirty`, a `readers.lines.DirtyRows`, and goes on
             after a row that it skips.
 
@@ -57,15 +65,18 @@ class Reader(Record):
     suffixes: tuple[str, ...]
     read: Read | str
     language: Callable[[Path], str | None] | str | None = None
-    claims: Callable[[Path], bool] | str | None = None
+    languages: Callable[[Path], tuple[str | None, str | None]] | str | None = None
+    claims: Callable[[Path, tuple[str | None, str | None]], bool] | str | None = None
     opens: "Callable[..., list[PairFile]] | str | None" = None
     words: str = ""
     sources: bool = False
+    columns: bool = False
+    pair_names: bool = True
     skips: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(s.startswith(".") and s != ".gz" for s in self.suffixes):
+        if not all(s.startswith(".") and s not in PACKED for s in self.suffixes):
             raise InputError(
                 "`suffixes` must be a tuple of ends such as `.csv`, without the `.gz` "
                 f"that each may have. Received: suffixes={self.suffixes!r} in the "
@@ -100,7 +111,8 @@ class Readers(Registry[Reader]):
         """Return all that is known, for messages."""
         named = [suffix for r in self.values() if not r.words for suffix in r.suffixes]
         others = [reader.words for reader in self.values() if reader.words]
-        return ", or ".join([f"{', '.join(named)} (each also .gz)", *others])
+        packed = "each also .gz, .bz2, .xz or .zst, or in a .zip"
+        return ", or ".join([f"{', '.join(named)} ({packed})", *others])
 
 
 READERS = Readers(

@@ -1,36 +1,43 @@
 """CSV: the first row names the columns, each other one is a pair."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import DirtyRows, csv_rows, read_lines
-from keras_msd.data.readers.records import language_of, pair_of
+from keras_msd.data.readers.records import language_of, named_columns, pair_of
 
 SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
 
 
 def read(
-    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+    path: Path,
+    language: str,
+    source: str = ENGLISH,
+    dirty: DirtyRows | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every row.
 
-    The columns are called `source` and `target`, or by the codes of their languages;
-    others are passed over.
+    The columns are called `source` and `target`, by the codes of their languages, or
+    `english` and `non_english`; others are passed over.
 
     Args:
         path: A `.csv` or `.csv.gz` file.
         language: Code of the translations' language.
         source: Code of the other language.
         dirty: Which rows with more or fewer fields may be skipped; by default none.
+        columns: The names of both texts' columns, where they are others, or their
+            numbers from 1.
 
     Raises:
         InputError: There is no row, a column is not there, a row has more or fewer
             fields than the first, or the file cannot be read.
     """
     rows, dirty = _rows(path), dirty or DirtyRows(0)
-    _, names = next(rows)
+    where, names = next(rows)
+    columns = named_columns(columns, names, where)
     for where, fields in rows:
         if len(fields) != len(names):
             error = InputError(
@@ -44,7 +51,7 @@ def read(
             dirty.skip(error)
             continue
         row = dict(zip(names, fields, strict=True))
-        yield pair_of(row, language, source, where)
+        yield pair_of(row, language, source, where, columns=columns)
 
 
 def first_language(path: Path) -> str | None:

@@ -8,11 +8,20 @@ from pathlib import Path
 from keras_msd.checks import InputError, existing_folder, nearest
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import READERS, Reader
-from keras_msd.data.readers.lines import languages_of, unpacked
+from keras_msd.data.readers.lines import (
+    EXCEL,
+    TO_CSV,
+    is_english,
+    languages_of,
+    unpacked,
+)
+from keras_msd.data.readers.zip_files import ZipMember, is_zip
+from keras_msd.files import digest
 from keras_msd.registry import loaded
 from keras_msd.remote import as_path, matching
 
 FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
+JSON = ".json"
 
 
 def read_pairs(
@@ -20,28 +29,33 @@ def read_pairs(
     format: str | None = None,
     language: str | None = None,
     source_language: str | None = None,
+    columns: Sequence[str | int] | None = None,
 ) -> Pairs:
     r"""Open parallel corpora; the sentences are read when the result is walked through.
 
     The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
-    Moses file, in a TMX, JSON Lines or gettext file itself, or in the name of its
-    folder, such as `en-de`; otherwise give `language`. Sources are English, unless the
-    name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` says
-    otherwise.
+    Moses file, in a TMX, XLIFF, JSON Lines or gettext file itself, or in the name of
+    its folder, such as `en-de`; otherwise give `language`. Sources are English, unless
+    the name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, the file itself names
+    another, or `source_language` does.
 
     Args:
-        paths: A file, a folder (its files, not those of folders inside), a pattern
-            such as `data/*.en-de.tsv.gz`, or a list of those; or a text that names one
-            elsewhere, such as `s3://bucket/pairs`, `gs://...` and `hf://datasets/...`.
+        paths: A file, a folder or zip archive (its files; not those of folders inside a
+            folder), a pattern such as `data/*.en-de.tsv.gz`, or a list of those; or a
+            text that names one elsewhere, such as `s3://bucket/pairs`, `gs://...` and
+            `hf://datasets/...`.
         format: A name in `READERS`; by default the suffix decides.
         language: Code of the translations' language, where no name says it; of
             several translations that lie beside an `x.en`, the one to read.
         source_language: Code of the sources' language, where it is not English and no
             name says it.
+        columns: Which two columns of a table are source and translation, by name or by
+            number from 1; for TSV, CSV, JSON Lines and parquet.
 
     Raises:
         InputError: Nothing is found, a format or language is not clear, a language
-            contradicts a name, or a format has English sources alone.
+            contradicts a name or what the file says, a format has English sources
+            alone or no columns, or a file is an Excel workbook.
 
     Example:
         >>> from pathlib import Path
@@ -51,42 +65,78 @@ def read_pairs(
               source_language='en')]
     """
     given = None if format is None else READERS[format]
+    names = two_columns(columns)
+    languages = (source_language, language)
     files: dict[tuple[Path, str], PairFile] = {}
-    for path in expanded(paths, given):
-        reader = given or _reader_of(path)
-        for file in _opened(path, reader, language, source_language):
+    for path in expanded(paths, given, languages):
+        reader = given or _reader_of(path, languages)
+        for file in _opened(path, reader, language, source_language, names):
             files.setdefault((file.paths[0], file.language), file)
     return Pairs(files.values())
 
 
-def _reader_of(path: Path) -> Reader | None:
+def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
+    """Return the names or numbers of two columns as texts.
+
+    Raises:
+        InputError: There are not two different ones.
+    """
+    if columns is None:
+        return None
+    names = [] if isinstance(columns, str) else [str(column) for column in columns]
+    if len(names) != 2 or names[0] == names[1]:
+        raise InputError(
+            "`columns` must be two names or numbers, of the sources and of the "
+            f"translations. Received: columns={columns!r:.80}. Write "
+            '`["text", "translation"]` or `[2, 3]`.'
+        )
+    return names
+
+
+def _reader_of(
+    path: Path, languages: tuple[str | None, str | None], named: bool = True
+) -> Reader | None:
+    """Return the reader of a file; `named` is whether the user gave the file itself."""
+    suffix = unpacked(path).suffix
+    if suffix == JSON and not named:  # it may be anything
+        return None
     claimants = [reader for reader in READERS.values() if reader.claims]
-    return READERS.of_suffix(unpacked(path).suffix) or next(
-        (reader for reader in claimants if loaded(reader.claims)(path)), None
+    return READERS.of_suffix(suffix) or next(
+        (it for it in claimants if loaded(it.claims)(path, languages)), None
     )
 
 
 def expanded(
-    paths: str | Path | Iterable[str | Path], given: Reader | None = None
+    paths: str | Path | Iterable[str | Path],
+    given: Reader | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> list[Path]:
     """Return the files that paths, folders and patterns stand for.
 
     Args:
         paths: As for `read_pairs`.
         given: The format; by default each file's suffix decides.
+        languages: Codes of sources and translations that were asked for, or None.
 
     Raises:
         InputError: Nothing is found.
     """
     files: list[Path] = []
     for path in map(as_path, [paths] if isinstance(paths, str | Path) else paths):
+        if path.suffix.lower() in EXCEL:
+            raise InputError(
+                f"`{path}` must be a text file. Received: an Excel workbook. {TO_CSV}"
+            )
+        if is_zip(path):
+            path = ZipMember(path)
         if path.is_dir():
             here = [file for file in sorted(path.iterdir()) if file.is_file()]
-            usable = [file for file in here if given or _reader_of(file)]
+            usable = [it for it in here if given or _reader_of(it, languages, False)]
             if not usable:
                 raise InputError(
-                    f"The folder `{path}` holds no parallel corpus. Known: "
-                    f"{READERS.words()}. Files inside its folders are not looked for."
+                    f"`{path}` holds no parallel corpus. Known: "
+                    f"{READERS.words()}. Files inside its folders are not looked for, "
+                    "and a .json must be named."
                 )
             files += usable
         elif path.exists():
@@ -105,12 +155,22 @@ def expanded(
 
 
 def _opened(
-    path: Path, reader: Reader | None, language: str | None, source_language: str | None
+    path: Path,
+    reader: Reader | None,
+    language: str | None,
+    source_language: str | None,
+    columns: list[str] | None,
 ) -> list[PairFile]:
     if reader is None:
         raise InputError(
             f"`{path}`: the format is not clear from the name. Known: "
-            f"{READERS.words()}. Give `format`, one of {', '.join(READERS)}."
+            f"{READERS.words()}. Give `format` (`--format`), one of "
+            f"{', '.join(READERS)}."
+        )
+    if columns and not reader.columns:
+        raise InputError(
+            f"`{path}`: `columns` are for tables. Received: columns={columns}, for a "
+            f"file of the format `{reader.name}`. Leave `columns` out."
         )
     if not reader.sources and source_language not in (None, ENGLISH):
         raise InputError(
@@ -121,17 +181,17 @@ def _opened(
         more = (source_language,) if reader.sources else ()
         return loaded(reader.opens)(path, language, *more)
     source, code = languages_of(path) or (None, None)
-    if not reader.sources and source != ENGLISH:
+    if not (reader.sources and reader.pair_names) and source != ENGLISH:
         source = code = None  # `app.pt-br.po` is no pair without English
-    pairs = ("language", language, code), ("source_language", source_language, source)
-    for key, given, said in pairs:
-        if given and said and given != said:
-            raise InputError(
-                f"`{key}` contradicts the name of `{path}`. Received: "
-                f"{key}={given!r}, {said!r} in the name. Leave `{key}` out, "
-                "or rename the file."
-            )
-    source, code = source or source_language or ENGLISH, code or language
+    _check_same("language", language, code, f"the name of `{path}`")
+    _check_same("source_language", source_language, source, f"the name of `{path}`")
+    source, code = source or source_language, code or language
+    if reader.languages:
+        first, second = loaded(reader.languages)(path)
+        first = ENGLISH if first and is_english(first) else first
+        _check_same("source_language", source, first, f"`{path}`")
+        source, code = source or first, code or second
+    source = source or ENGLISH
     if code is None and reader.language and source == ENGLISH:
         code = loaded(reader.language)(path)
     if code is None and reader.sources and source == ENGLISH:
@@ -139,17 +199,20 @@ def _opened(
     if code is None:
         raise InputError(
             f"`{path}`: the language is not clear. Name the file "
-            f"`<corpus>.en-<xx>{reader.suffixes[0]}` or give `language`."
+            f"`<corpus>.en-<xx>{reader.suffixes[0]}` or give `language` (`--language`)."
         )
     read = partial(loaded(reader.read), path, code)
     if source != ENGLISH:
         read = partial(read, source)
+    if columns:
+        read = partial(read, columns=columns)
     return [
         PairFile(
             path.name,
             code,
             read,
             (path,),
+            fingerprint=digest("columns", *columns) if columns else None,
             source_language=source,
             skipping=read if reader.skips else None,
         )
@@ -160,6 +223,15 @@ def _language_of_folder(path: Path) -> str | None:
     """Return the language of a folder such as `en-de` or `en-pt-br`, as on the hub."""
     match = FOLDER.fullmatch(path.parent.name)
     return "_".join(filter(None, match.groups())) if match else None
+
+
+def _check_same(key: str, given: str | None, said: str | None, where: str) -> None:
+    """Raise `InputError` if a language is given and another one is found."""
+    if given and said and given != said:
+        raise InputError(
+            f"`{key}` contradicts {where}. Received: {key}={given!r}, {said!r} there. "
+            f"Leave `{key}` out, or rename or correct the file."
+        )
 
 
 class LanguageTexts:

@@ -1,4 +1,4 @@
-"""Gettext catalogues: English in `msgid`, its translation in `msgstr`.
+"""Gettext catalogues: texts, as a rule English, in `msgid`, translations in `msgstr`.
 
 Source: GNU gettext manual, "The Format of PO Files", "The Format of GNU MO Files".
 """
@@ -15,10 +15,18 @@ from typing import NamedTuple
 import polib
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes
+from keras_msd.data.pair import ENGLISH
+from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes, unpacked
 from keras_msd.limits import CATALOGUE, ENTRIES
 
 CODE = r"[a-z]{2,3}(?:[_@-][A-Za-z]+)*"
+# Keys of programs: `button.ok.label`, `LOGIN_TITLE`, `errors/not-found`, `loginTitle`;
+# not `E_xit`, whose line marks a letter.
+WORD = r"[^\W_]+(?:-[^\W_]+)*"
+KEY = re.compile(
+    rf"(?!.*[A-Z][a-z]+_|.*_[A-Z][a-z]|.*[A-Z]_[a-z]){WORD}(?:[._:/]{WORD})+"
+    r"|[a-z]+(?:[A-Z][a-z0-9]+)+"
+)
 UNSET = "nplurals=INTEGER;plural=EXPRESSION;"  # what a new template holds
 ONE, MANY = 1, 5  # 5 takes the form of unnamed numbers: 2 is a dual in Arabic
 HEAD = 1 << 16  # bytes in which the header must stand; licences come before it
@@ -58,8 +66,8 @@ class Catalogue(NamedTuple):
     entries: list[Texts]
 
 
-def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
-    """Yield (English, other language) of every entry that is translated.
+def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+    """Yield text and translation of every entry that is translated.
 
     Fuzzy and obsolete entries, the header and empty translations are passed over; a
     context is no part of the text. An entry with plurals gives two pairs: the singular
@@ -69,13 +77,16 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
 
     Args:
         path: A `.po` or `.mo` file, each also `.gz`; memory holds it whole.
-        language: Code of the language beside English.
+        language: Code of the translations' language.
+        source: Code of the texts' language.
 
     Raises:
         InputError: The file breaks the format, names a character set that it is not
-            in, has a plural rule that is no expression, or has no translation.
+            in, has a plural rule that is no expression, or has no translation; or half
+            of its texts are keys, such as `button.ok.label`.
     """
     header, entries = _catalogue(path)
+    _check_keys(entries, source, path)
     rule, empty = header.get("plural-forms", ""), True
     both: list[int] = []
     for english, texts in entries:
@@ -94,12 +105,36 @@ def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def first_language(path: Path) -> str | None:
-    """Return the language of the header, else of `xx.po` or `xx/LC_MESSAGES/*.mo`."""
-    named = _catalogue(path, header_only=True).header.get("language", "")
+def _check_keys(entries: Sequence[Texts], source: str, path: Path) -> None:
+    """Raise `InputError` if half of the texts or more are keys of a program."""
+    translated = [(ids[0], texts[0]) for ids, texts in entries if texts and texts[0]]
+    # What stays a word, such as `example.com`, is the same in every language.
+    keys = [key for key, text in translated if KEY.fullmatch(key) and text != key]
+    if keys and 2 * len(keys) >= len(translated):
+        raise InputError(
+            f"`{path}`: `msgid` must be text in `{source}`. Received: keys such as "
+            f"`{keys[0]:.40}` in {len(keys)} of {len(translated)} entries. Put the "
+            "texts in the place of the keys, for example from the catalogue in "
+            f"`{source}`, or write the pairs as TSV."
+        )
+
+
+def languages(path: Path) -> tuple[str | None, str | None]:
+    """Return the languages of texts and translations that the file itself names.
+
+    That of the texts is `X-Source-Language` in the header; that of the translations
+    `Language`, else in the name, as `xx.po` or `xx/LC_MESSAGES/*.mo`.
+    """
+    header = _catalogue(path, header_only=True).header
+    source = header.get("x-source-language", "").partition(".")[0]
+    named = header.get("language", "")
+    return source if re.fullmatch(CODE, source) else None, _target(named, path)
+
+
+def _target(named: str, path: Path) -> str | None:
     folder = path.parent.parent.name if path.parent.name == "LC_MESSAGES" else ""
     # Three letters alone can be any word: `app.po`, `gui.po`.
-    stem = Path(path.name.removesuffix(".gz")).stem.rpartition(".")[2]
+    stem = unpacked(path).stem.rpartition(".")[2]
     if re.fullmatch("[a-z]{3}", stem):
         stem = ""
     for code in (named.partition(".")[0], folder, stem):
@@ -132,7 +167,7 @@ def _catalogue(path: Path, header_only: bool = False) -> Catalogue:
     with open_bytes(path) as handle:
         data = handle.read(CATALOGUE.most + 1)
     CATALOGUE.check(len(data), f"`{path}`", REPAIR)
-    if path.name.removesuffix(".gz").endswith(".mo"):
+    if unpacked(path).suffix == ".mo":
         return _compiled(path, data)
     return _written(path, data.removeprefix(codecs.BOM_UTF8), header_only)
 

@@ -1,41 +1,52 @@
 """JSON Lines: one object a line, under the keys that are in use for translations."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import DirtyRows, read_lines
+from keras_msd.data.readers.lines import (
+    DirtyRows,
+    read_lines,
+    unpacked,
+    without_blank_end,
+)
 from keras_msd.data.readers.records import language_of, pair_of, unwrapped
 
 FORM = '{"source": ..., "target": ...}'
 
 
 def read(
-    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+    path: Path,
+    language: str,
+    source: str = ENGLISH,
+    dirty: DirtyRows | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every line.
 
     A line is `{"source": ..., "target": ...}`, `{"<source>": ..., "<language>": ...}`,
-    or `{"translation": {...}}` around either; other keys are passed over.
+    `{"english": ..., "non_english": ...}`, or `{"translation": {...}}` around one of
+    them; other keys are passed over, and so are blank lines at the end.
 
     Args:
-        path: A `.jsonl` or `.jsonl.gz` file.
+        path: A `.jsonl`, `.ndjson` or `.json` file.
         language: Code of the translations' language.
         source: Code of the other language.
         dirty: Which lines may be skipped; by default none.
+        columns: The keys of both texts, where they are others.
 
     Raises:
         InputError: A line is no such object, or the file cannot be read.
     """
     dirty = dirty or DirtyRows(0)
-    for number, line in read_lines(path, dirty):
+    for number, line in without_blank_end(read_lines(path, dirty)):
         try:
             item = json_object(path, number, line)
             where = f"`{path}`, line {number}"
-            texts = pair_of(item, language, source, where, "an object")
+            texts = pair_of(item, language, source, where, "an object", columns)
         except InputError as error:
             dirty.skip(error)
             continue
@@ -66,8 +77,13 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
     except (ValueError, RecursionError) as error:
         fault = error
     if not isinstance(item, dict):
+        repair = f"Write it as {form}."
+        if number == 1 and line.lstrip()[:1] in ("[", "{"):  # one value in many lines
+            items = "-c '.[]'" if line.lstrip()[0] == "[" else "-c ."
+            name = unpacked(path).with_suffix(".jsonl").name
+            repair = f"Write one object a line: jq {items} {path.name} > {name}"
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
-            f"{line!r:.80}{f' ({fault})' if fault else ''}. Write it as {form}."
+            f"{line!r:.80}{f' ({fault})' if fault else ''}. {repair}"
         ) from fault
     return unwrapped(item)

@@ -1,18 +1,23 @@
-"""What a corpus file's name says, and its lines or CSV rows, plain or gzip, UTF-8."""
+"""Opens text files, compressed or not; their lines, CSV rows and what names say."""
 
+import bz2
 import csv
 import gzip
+import io
+import lzma
 import re
+import zipfile
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, BinaryIO
+from shlex import quote
+from typing import IO, Any, BinaryIO
 
-from keras_msd.checks import InputError, existing_file, explained
+from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.data.pair import CODE, ENGLISH
 from keras_msd.limits import LINE
 
@@ -22,32 +27,119 @@ SHOWN, KINDS = 5, 50  # of the dirty rows of a file, of the faults that are told
 PLACE = re.compile(r"\b(?:line|row) \d+")
 
 
+class _Bz2Reader(io.RawIOBase):
+    """Reads a .bz2 file; bad data is an error of its own, not one of the system."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._file = bz2.open(raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return self._file.readinto(buffer)
+        except OSError as error:
+            raise zlib.error(str(error)) from error
+
+
+class _ZstReader(io.RawIOBase):
+    """Reads the frames of a .zst file; one that is cut short is an error."""
+
+    BLOCK = 1 << 11  # packed bytes at a time: they unpack to 64 MB at most
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._zstandard = require("zstandard", "zstd", "Reading .zst files")
+        self._raw = raw
+        self._frame: Any = None
+        self._packed = self._text = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text:
+            self._packed = self._packed or self._raw.read(self.BLOCK)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("it ends within a frame")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+            try:
+                self._text = self._frame.decompress(self._packed)
+            except self._zstandard.ZstdError as error:
+                raise zlib.error(str(error)) from error
+            self._packed = b""
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        count = min(len(buffer), len(self._text))
+        buffer[:count], self._text = self._text[:count], self._text[count:]
+        return count
+
+
+def _open_bz2(raw: BinaryIO) -> Any:
+    return io.BufferedReader(_Bz2Reader(raw))
+
+
+def _open_zst(raw: BinaryIO) -> Any:
+    return io.BufferedReader(_ZstReader(raw))
+
+
+# The first bytes of a compressed file, and what opens it.
+COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": _open_bz2,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": _open_zst,
+}
+# What they raise, and archives that a file is in.
+DAMAGE = (
+    EOFError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+PACKERS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}  # by ending
+# Archives and old Excel workbooks (OLE), which are no text.
+NO_TEXT = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+}
+EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+TO_CSV = 'Save the sheet as CSV ("CSV UTF-8" in Excel) and give that file.'
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, through gzip if its first two bytes say so.
+    """Open a file for reading; its first bytes tell whether it is compressed.
 
     Raises:
-        InputError: The file is missing, empty, or a damaged gzip file (raised where
-            the reading inside the `with` block meets the damage).
+        InputError: The file is missing, empty or damaged (raised where the reading
+            inside the `with` block meets the damage); or zstandard is not installed
+            (extra `zstd`).
     """
     existing_file(path, "text file")
-    with path.open("rb") as raw:
-        magic = raw.read(2)
-        if not magic:
+    with explained(partial(_damaged, path), *DAMAGE), path.open("rb") as raw:
+        start = raw.read(8)
+        if not start:
             raise InputError(f"`{path}` is empty. Give a file with at least one line.")
         raw.seek(0)
-        if magic != b"\x1f\x8b":
+        openers = (it for magic, it in COMPRESSED.items() if start.startswith(magic))
+        opens = next(openers, None)
+        if opens is None:
             yield raw
             return
-        damage = (EOFError, gzip.BadGzipFile, zlib.error)
-        with explained(partial(_damaged, path), *damage), gzip.open(raw) as unpacked:
-            yield unpacked  # type: ignore[misc]
+        with opens(raw) as unpacked:
+            yield unpacked
 
 
 def _damaged(path: Path, error: Exception) -> str:
+    packer = PACKERS.get(path.suffix, "compressed")
     return (
-        f"`{path}` is a damaged or truncated gzip file ({error}). Download or compress "
-        "it again."
+        f"`{path}` is a damaged or truncated {packer} file ({error}). Download or "
+        "compress it again."
     )
 
 
@@ -107,6 +199,18 @@ def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int
         yield from decode_lines(handle, str(path), dirty)
 
 
+def without_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield all lines but the blank ones after the last one with text."""
+    held: list[tuple[int, str]] = []
+    for number, line in lines:
+        if line.strip():
+            yield from held
+            held = []
+            yield number, line
+        else:
+            held.append((number, line))
+
+
 def read_texts(path: Path) -> list[str]:
     """Return all lines of `read_lines`, without their numbers."""
     return [line for _, line in read_lines(path)]
@@ -130,15 +234,60 @@ def decode_lines(
             )
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
-        repair = "Convert the file, for example with: iconv -t UTF-8"
+            _check_start(data, name)
         try:
-            line = decoded(data, "UTF-8", f"`{name}`, line {number}", repair)
+            line = decoded(
+                data, "UTF-8", f"`{name}`, line {number}", _recoded(data, name)
+            )
         except InputError as error:
             (dirty or DirtyRows(0)).skip(error)
             continue
         yield number, line.removesuffix("\n").removesuffix("\r")
     if number == 0:
         raise InputError(f"`{name}` is empty. Give a file with at least one line.")
+
+
+def _check_start(data: bytes, name: str) -> None:
+    """Raise `InputError` for what spreadsheets write: workbooks, text in UTF-16."""
+    for magic, what in NO_TEXT.items():
+        if data.startswith(magic):
+            raise InputError(
+                f"`{name}` must be a text file. Received: {what}. {TO_CSV}"
+            )
+    marks = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+    # Without a mark: every other byte of Latin letters, tabs and line ends is zero.
+    zeros = {(1, 0): "UTF-16LE", (0, 1): "UTF-16BE"}
+    pair = data[0:2]
+    charset = marks.get(pair)
+    if charset is None and len(pair) == 2:
+        charset = zeros.get((int(pair[0] > 0), int(pair[1] > 0)))
+    if charset:
+        raise InputError(
+            f"`{name}`: text must be UTF-8. Received: {charset}. Convert it: "
+            f"{_iconv(name, charset)}"
+        )
+
+
+def _recoded(data: bytes, name: str) -> str:
+    """Return how to convert a file whose line is not UTF-8."""
+    charset = "WINDOWS-1252"
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:  # a byte that this charset leaves free
+        charset = "ISO-8859-1"
+    return (
+        f"If it is Latin-1 (or name its charset), convert it: {_iconv(name, charset)}"
+    )
+
+
+def _iconv(name: str, charset: str) -> str:
+    """Return the shell command that writes a file anew in UTF-8."""
+    path = Path(name)
+    target = quote(str(path.with_name(f"utf8.{unpacked(path)}")))
+    convert = f"iconv -f {charset} -t UTF-8"
+    if packer := PACKERS.get(path.suffix):
+        return f"{packer} -dc {quote(name)} | {convert} > {target}"
+    return f"{convert} {quote(name)} > {target}"
 
 
 def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
@@ -181,8 +330,8 @@ def is_english(code: str) -> bool:
 
 
 def unpacked(path: Path) -> Path:
-    """Return the name, without folders and without `.gz`."""
-    return Path(path.name.removesuffix(".gz"))
+    """Return the name, without folders and without `.gz`, `.bz2`, `.xz` or `.zst`."""
+    return Path(path.stem if path.suffix in PACKERS else path.name)
 
 
 def languages_of(path: Path) -> tuple[str, str] | None:

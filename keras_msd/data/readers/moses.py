@@ -13,6 +13,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import CODE, ENGLISH, PairFile
 from keras_msd.data.readers import READERS
 from keras_msd.data.readers.lines import (
+    PACKERS,
     is_english,
     languages_of,
     read_lines,
@@ -21,17 +22,22 @@ from keras_msd.data.readers.lines import (
 
 Lines = Iterator[tuple[int, str]]
 # Ends that a corpus's files may have beside those of the readers.
-NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "zip"}
+NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}
 
 
-def claims(path: Path) -> bool:
+def claims(path: Path, languages: tuple[str | None, str | None]) -> bool:
     """Tell whether a name ends in a language and says which the other one is.
 
-    Any two or three letters can be a language: only a file in English beside it, or a
-    pair such as `de-fr` before it, makes two files a corpus.
+    Any two or three letters can be a language: only a file in English beside it, a
+    pair such as `de-fr` before it, or two languages that are given, of which each has
+    its file, make two files a corpus.
     """
-    named = _first(path, ENGLISH) or _named(path)
-    return _language(path) is not None and named is not None
+    if _language(path) is None:
+        return False
+    suffix, named = unpacked(path).suffix[1:], _first(path, ENGLISH) or _named(path)
+    if named is not None:
+        return True
+    return suffix in languages and all(_sibling(path, str(it)) for it in languages)
 
 
 def opened(
@@ -94,10 +100,12 @@ def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str,
         names: What messages call them.
 
     Raises:
-        InputError: One side has more lines.
+        InputError: One side has more lines, other than blank ones at its end.
     """
     for count, (source, other) in enumerate(zip_longest(*sides)):
         if source is None or other is None:
+            if not (source or other)[1].strip() and not _has_text(*sides):
+                return
             short, long = names if source is None else names[::-1]
             raise InputError(
                 f"`{names[0]}` and `{names[1]}` must have as many lines. Received: "
@@ -105,6 +113,10 @@ def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str,
                 "of one release."
             )
         yield source[1], other[1]
+
+
+def _has_text(*sides: Lines) -> bool:
+    return any(line.strip() for side in sides for _, line in side)
 
 
 def partner(source: Path, language: str) -> Path:
@@ -146,8 +158,10 @@ def _languages(first: Path, source: str) -> list[str]:
 def _first(path: Path, source: str) -> Path | None:
     """Return the file of the sources beside `x.<language>`, None if there is none."""
     suffix = unpacked(path).suffix[1:]
-    itself = is_english(suffix) if source == ENGLISH else suffix == source
-    return path if itself else _sibling(path, source)
+    if source != ENGLISH:
+        return path if suffix == source else _sibling(path, source)
+    names = (_sibling(path, code) for code in (ENGLISH, "eng"))
+    return path if is_english(suffix) else next(filter(None, names), None)
 
 
 def _named(path: Path) -> tuple[str, str] | None:
@@ -158,5 +172,5 @@ def _named(path: Path) -> tuple[str, str] | None:
 
 def _sibling(path: Path, code: str) -> Path | None:
     name = f"{unpacked(path).stem}.{code}"
-    places = [path.parent / name, path.parent / f"{name}.gz"]
+    places = [path.parent / f"{name}{ending}" for ending in ("", *PACKERS)]
     return next((place for place in places if place.is_file()), None)

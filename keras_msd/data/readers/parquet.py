@@ -1,6 +1,6 @@
 """Parquet: a table with named columns, read by pyarrow."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,12 @@ from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.records import language_of, pair_of, unwrapped
 
 
-def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
+def read(
+    path: Path,
+    language: str,
+    source: str = ENGLISH,
+    columns: Sequence[str] | None = None,
+) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every row.
 
     The columns are called as those of CSV; or one, `translation`, has both.
@@ -18,13 +23,15 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         path: A `.parquet` file.
         language: Code of the translations' language.
         source: Code of the other language.
+        columns: The names of both texts' columns, where they are others.
 
     Raises:
         InputError: pyarrow is not installed (extra `parquet`), a row has no such texts,
             or the file cannot be read.
     """
     for number, row in enumerate(rows(path), 1):
-        yield pair_of(row, language, source, f"`{path}`, row {number}")
+        where = f"`{path}`, row {number}"
+        yield pair_of(row, language, source, where, columns=columns)
 
 
 def first_language(path: Path) -> str | None:

@@ -164,10 +164,7 @@ def data_licence(run: Run) -> str | None:
     names = sorted({corpus_of(path.name) for path in run.training_files()})
     if not LICENCES.keys() & set(names):
         return None
-    return "; ".join(
-        f"{name}: {LICENCES.get(name, 'not known')}"
-        for name in names
-    )
+    return "; ".join(f"{name}: {LICENCES.get(name, 'not known')}" for name in names)
 
 
 def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:

@@ -1,0 +1,492 @@
+"""Files as other tools write them: read exactly, or refused with what to do."""
+
+import bz2
+import gzip
+import io
+import lzma
+import shutil
+import subprocess
+import zipfile
+
+import polib
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.data import Pair, TextTable, read_pairs
+from keras_msd.data.readers.records import pairs_of_rows
+
+HOUSE = Pair("A house.", "Ein Haus.", "de")
+CAT = Pair("A cat.", "Eine Katze.", "de")
+BOTH = [HOUSE, CAT]
+PLAIN = b"A house.\tEin Haus.\nA cat.\tEine Katze.\n"
+
+
+def made(tmp_path, name, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / name).write_bytes(data)
+    return tmp_path / name
+
+
+# TSV: columns of scores, numbers and names.
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("1.8566\tA house.\tEin Haus.", "1.0\tA cat.\tEine Katze."),  # mine, WikiMatrix
+        ("A house.\tEin Haus.\t1.2e-1", "A cat.\tEine Katze.\t.5"),  # NLLB, Bicleaner
+        ("1\tA house.\t77\tEin Haus.", "12\tA cat.\t4\tEine Katze."),  # Tatoeba
+        (
+            "A house.\tEin Haus.\t1.1\t0.9\t2",
+            "A cat.\tEine Katze.\t1\t1\t1",
+        ),  # CCAligned
+        ("source\ttarget", "A house.\tEin Haus.", "A cat.\tEine Katze."),
+        ("score\tde\ten", "1.0\tEin Haus.\tA house.", "2\tEine Katze.\tA cat."),
+        ("english\tnon_english", "A house.\tEin Haus.", "A cat.\tEine Katze."),
+        ("A house.\tEin Haus.", "A cat.\tEine Katze.", "", " "),  # blank lines last
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_columns_of_tsv(tmp_path, lines, end):
+    path = made(tmp_path, "x.en-de.tsv", "".join(line + end for line in lines))
+    assert list(read_pairs(path)) == BOTH
+
+
+def test_columns_are_named(tmp_path):
+    # An Anki deck: text, translation, attribution; and a log with an address first.
+    anki = "A house.\tEin Haus.\tCC-BY 2.0\nA cat.\tEine Katze.\tCC-BY 2.0\n"
+    path = made(tmp_path, "deu.tsv", anki)
+    with pytest.raises(
+        InputError, match=r"line 1: .*3 are no numbers.*`--columns 1,2`"
+    ):
+        list(read_pairs(path, language="de"))
+    assert list(read_pairs(path, language="de", columns=[1, 2])) == BOTH
+    turned = read_pairs(path, language="de", columns=["2", "1"])
+    assert [pair.source for pair in turned] == ["Ein Haus.", "Eine Katze."]
+    assert turned.digest() != read_pairs(path, language="de", columns=[1, 2]).digest()
+    table = "id,text,german\n1,A house.,Ein Haus.\n2,A cat.,Eine Katze.\n"
+    path = made(tmp_path, "x.en-de.csv", table)
+    for columns in (["text", "german"], [2, 3]):
+        assert list(read_pairs(path, columns=columns)) == BOTH
+    path = made(tmp_path, "y.en-de.tsv", table.replace(",", "\t"))
+    for columns in (["text", "german"], [2, 3]):
+        rows = list(read_pairs(path, columns=columns))
+        # Numbers count from the first line on, which may be a pair.
+        assert rows[-2:] == BOTH and len(rows) == 2 + (columns == [2, 3])
+    lines = '{"t": "A house.", "g": "Ein Haus."}\n{"t": "A cat.", "g": "Eine Katze."}\n'
+    path = made(tmp_path, "x.en-de.jsonl", lines)
+    assert list(read_pairs(path, columns=["t", "g"])) == BOTH
+    rows = [{"t": "A house.", "g": "Ein Haus."}]
+    assert list(pairs_of_rows(rows, "de", columns=["t", "g"])) == [HOUSE]
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        (["text", "german"], "must be among 'en', 'de', or numbers from 1.*'text'"),
+        ([1, 3], "numbers from 1. Received: '3'"),
+        ("12", "must be two names or numbers.*'12'"),
+        ([1, 1], "must be two names or numbers"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path, columns, match):
+    path = made(tmp_path, "x.csv", "en,de\nA house.,Ein Haus.\n")
+    with pytest.raises(InputError, match=match):
+        list(read_pairs(path, columns=columns))
+
+
+def test_columns_are_for_tables(tmp_path):
+    path = made(tmp_path, "x.en-de.tmx", TMX.format(""))
+    with pytest.raises(InputError, match="`columns` are for tables.*`tmx`"):
+        read_pairs(path, columns=[1, 2])
+    with pytest.raises(InputError, match="under `t` and `g`.*'en', 'de'.*Correct"):
+        rows = made(tmp_path, "x.jsonl", '{"en": "a", "de": "b"}\n')
+        list(read_pairs(rows, columns=["t", "g"]))
+
+
+def test_a_score_is_a_number_in_each_line(tmp_path):
+    text = "1.5\tA house.\tEin Haus.\nEh?\tA cat.\tEine Katze.\n"
+    path = made(tmp_path, "x.en-de.tsv", text)
+    with pytest.raises(InputError, match="line 2: a column that .*'Eh[?]'"):
+        list(read_pairs(path))
+    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=1)
+    assert list(table) == [HOUSE] and table.counts[0]["dirty"] == 1
+
+
+# JSON.
+
+
+def test_names_of_the_hub(tmp_path):
+    row = '{"english": "A house.", "non_english": "Ein Haus."}\n'
+    path = made(tmp_path, "talks.en-de.jsonl", row)
+    assert list(read_pairs(path)) == [HOUSE]
+    with pytest.raises(InputError, match="the language is not clear.*`--language`"):
+        read_pairs(made(tmp_path, "talks.jsonl", row))
+    table = made(tmp_path, "x.en-de.csv", "english,non_english\nA house.,Ein Haus.\n")
+    assert list(read_pairs(table)) == [HOUSE]
+    rows = [{"english": "A house.", "non_english": "Ein Haus."}]
+    assert list(pairs_of_rows(rows, "de")) == [HOUSE]
+
+
+def test_json_of_the_hub_is_json_lines(tmp_path):
+    row = '{"translation": {"en": "A house.", "de": "Ein Haus."}}\n'
+    path = made(tmp_path, "train.json", row + "\n")
+    assert list(read_pairs(path)) == [HOUSE]
+    with pytest.raises(InputError, match="no parallel corpus.*a .json must be named"):
+        read_pairs(tmp_path)
+    made(tmp_path, "x.en-fr.tsv", "One.\tUn.\n")
+    assert read_pairs(tmp_path).languages == ["fr"]
+
+
+@pytest.mark.parametrize("text", ['[{"en": "a"}]', '[\n{"en": "a"}\n]', '{\n"en": 1}'])
+def test_a_json_value_in_many_lines(tmp_path, text):
+    path = made(tmp_path, "train.json", text)
+    with pytest.raises(
+        InputError, match=r"line 1: .*jq -c .* train.json > train.jsonl"
+    ):
+        read_pairs(path, language="de")
+        list(read_pairs(path, language="de"))
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n \n\n", "\r\n"])
+def test_blank_lines_last(tmp_path, blank):
+    row = '{"en": "A house.", "de": "Ein Haus."}\n'
+    path = made(tmp_path, "x.jsonl", row + blank)
+    assert list(read_pairs(path)) == [HOUSE]
+    path.write_text(row + blank + row)
+    with pytest.raises(InputError, match="line 2: a line must be a JSON object"):
+        list(read_pairs(path))
+    tsv = made(tmp_path, "x.en-de.tsv", PLAIN + blank.encode())
+    assert list(read_pairs(tsv)) == BOTH
+    tsv.write_bytes(PLAIN + blank.encode() + PLAIN)
+    with pytest.raises(InputError, match="line 3: a line must have 2 columns"):
+        list(read_pairs(tsv))
+    made(tmp_path, "x.en", "A house.\n")
+    made(tmp_path, "x.de", "Ein Haus.\n" + blank)
+    assert list(read_pairs(tmp_path / "x.en")) == [HOUSE]
+    made(tmp_path, "x.de", "Ein Haus.\n" + blank + "Noch eins.\n")
+    with pytest.raises(InputError, match="as many lines"):
+        list(read_pairs(tmp_path / "x.en"))
+
+
+# Moses.
+
+
+def test_moses_by_the_languages_given(tmp_path):
+    made(tmp_path, "news.deu", "Ein Haus.\n")
+    made(tmp_path, "news.fra", "Une maison.\n")
+    pair = Pair("Ein Haus.", "Une maison.", "fra", "deu")
+    given = {"language": "fra", "source_language": "deu"}
+    names = ["news.deu", "news.fra"]
+    for paths in ("news.deu", "news.fra", names, "."):
+        places = [tmp_path / name for name in paths] if paths is names else [paths]
+        found = read_pairs([tmp_path / place for place in places], **given)
+        assert list(found) == [pair]
+    with pytest.raises(InputError, match="the format is not clear"):
+        read_pairs(tmp_path / "news.deu", language="fra")
+    made(tmp_path, "news.eng", "A house.\n")
+    english = read_pairs(tmp_path / "news.deu")
+    assert list(english) == [Pair("A house.", "Ein Haus.", "deu")]
+
+
+# TMX.
+
+TMX = """<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4"><body>{}
+<tu><tuv xml:lang="en"><seg>A house.</seg></tuv>
+<tuv xml:lang="de"><seg>Ein Haus.</seg></tuv></tu>
+</body></tmx>"""
+UNIT = (
+    '<tu><tuv xml:lang="en"><seg>{}</seg></tuv>'
+    '<tuv xml:lang="de"><seg>Eine Katze.</seg></tuv></tu>'
+)
+
+
+@pytest.mark.parametrize(
+    "sign", ["&#x2;", "&#2;", "\x02", "\x1f", "&#xFFFF;", "\ufffe", "&#xD800;"]
+)
+@pytest.mark.parametrize("before", [0, 65_400, 65_520, 65_536])
+def test_characters_that_xml_forbids(tmp_path, sign, before):
+    unit = UNIT.format(f"A {sign}cat.")
+    text = TMX.format(f"<!--{'x' * before}-->{unit}")
+    path = made(tmp_path, "memory.en-de.tmx", text)
+    cat = Pair("A  cat.", "Eine Katze.", "de")  # normalised: "A cat."
+    assert list(read_pairs(path)) == [cat, HOUSE]
+    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=1)
+    assert list(table) == [HOUSE] and table.counts[0]["dirty"] == 1
+    assert "line 2: a unit may hold only" in table.counts[0]["dirty_rows"][0]
+    with pytest.raises(InputError, match="line 2: .*skip such units: `dirty_rows`"):
+        TextTable.build(read_pairs(path), tmp_path / "other")
+
+
+def test_forbidden_characters_in_any_part_and_every_reference_that_is_not(tmp_path):
+    unit = UNIT.format("<![CDATA[A \x02cat]]>, it &#x1F408; &#228;&#x9;&amp;#2;.")
+    path = made(tmp_path, "x.en-de.tmx", TMX.format(unit).replace("UTF-8", "latin-1"))
+    first = next(iter(read_pairs(path)))
+    assert first.source == "A  cat, it \N{CAT} ä\t&#2;."
+    wide = TMX.replace("UTF-8", "UTF-16").format(UNIT.format("\u0302&#228;"))
+    path.write_bytes(wide.encode("utf-16"))
+    assert next(iter(read_pairs(path))).source == "\u0302ä"
+
+
+@pytest.mark.parametrize(
+    ("inline", "text"),
+    [
+        ("first<ph/>second", "first second"),
+        ("first<ph>&lt;br/></ph>second", "first second"),
+        ("a <bpt i='1'>&lt;b></bpt>bold<ept i='1'>&lt;/b></ept>.", "a bold."),
+        ("one,<it pos='begin'/> two", "one, two"),
+        ("a <hi>deep <ph/>word</hi>s", "a deep words"),
+        ("x<ph/><ph/>y", "x y"),
+    ],
+)
+def test_inline_elements_keep_words_apart(tmp_path, inline, text):
+    path = made(tmp_path, "x.en-de.tmx", TMX.format(UNIT.format(inline)))
+    assert next(iter(read_pairs(path))).source == text
+
+
+# gettext.
+
+PO = """msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+{}
+"""
+
+
+def test_the_source_language_of_a_catalogue(tmp_path):
+    head = '"Language: de\\n"\n"X-Source-Language: fr\\n"\n'
+    text = PO.format(head) + '\nmsgid "Une maison."\nmsgstr "Ein Haus."\n'
+    path = made(tmp_path, "app.po", text)
+    polib.pofile(str(path)).save_as_mofile(str(tmp_path / "app.mo"))
+    for name in ("app.po", "app.mo"):
+        pair = Pair("Une maison.", "Ein Haus.", "de", "fr")
+        assert list(read_pairs(tmp_path / name)) == [pair]
+        assert list(read_pairs(tmp_path / name, source_language="fr")) == [pair]
+        with pytest.raises(InputError, match="`source_language` contradicts.*'fr' th"):
+            read_pairs(tmp_path / name, source_language="en")
+    english = text.replace("X-Source-Language: fr", "X-Source-Language: en_US")
+    pairs = read_pairs(made(tmp_path, "x.po", english))
+    assert list(pairs) == [Pair("Une maison.", "Ein Haus.", "de")]
+
+
+@pytest.mark.parametrize(
+    "keys", [["button.ok.label"], ["OK_BUTTON", "NO"], ["loginTitle", "a/b-c.d"]]
+)
+def test_keys_in_place_of_texts(tmp_path, keys):
+    rows = "".join(f'msgid "{key}"\nmsgstr "Ja gern"\n\n' for key in keys)
+    path = made(tmp_path, "de.po", PO.format("") + rows)
+    with pytest.raises(
+        InputError, match=f"keys such as `{keys[0]}` in . of {len(keys)}"
+    ):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("example.com", "example.com"), ("E_xit", "_Ende"), ("OK", "Ja")]
+)
+def test_words_that_are_no_keys(tmp_path, key, text):
+    entry = f'msgid "{key}"\nmsgstr "{text}"\n'
+    path = made(tmp_path, "de.po", PO.format("") + entry)
+    assert list(read_pairs(path)) == [Pair(key, text, "de")]
+
+
+# XLIFF.
+
+XLIFF_1 = """<?xml version="1.0" encoding="utf-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file source-language="en-US" target-language="de" original="x" datatype="html"><body>
+<group><trans-unit id="1"><source>A <g id="1">house</g><x id="2"/>.</source>
+  <target state="translated">Ein <g id="1">Haus</g><x id="2"/>.</target>
+  <alt-trans><source>A horse.</source><target>Ein Pferd.</target></alt-trans>
+</trans-unit></group>
+<trans-unit id="2"><source>New.</source><target state="new">New.</target></trans-unit>
+<trans-unit id="3"><source>Untranslated.</source></trans-unit>
+<trans-unit id="4" translate="no"><source>ID</source><target>ID</target></trans-unit>
+<trans-unit id="5"><source>Empty.</source><target/></trans-unit>
+<trans-unit id="6"><source>A<ph id="1">&lt;br></ph>cat.</source>
+  <seg-source><mrk mtype="seg" mid="1">A cat.</mrk></seg-source>
+  <target><mrk mtype="seg" mid="1">Eine Katze.</mrk></target></trans-unit>
+</body></file></xliff>"""
+XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"
+ srcLang="en" trgLang="de"><file id="f"><group id="g"><unit id="1">
+<originalData><data id="d1">&lt;b></data></originalData>
+<segment id="s1" state="final">
+<source>A <pc id="1" dataRefStart="d1">house</pc>.</source>
+<target>Ein <pc id="1" dataRefStart="d1">Haus</pc>.</target></segment>
+<ignorable><source> </source><target> </target></ignorable>
+<segment id="s2"><source>A<cp hex="0002"/>cat.</source><target>Eine Katze.</target>
+</segment><segment state="initial"><source>No.</source><target>No.</target></segment>
+<mtc:matches xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0"><mtc:match ref="#s1">
+<source>A horse.</source><target>Ein Pferd.</target></mtc:match></mtc:matches>
+</unit></group></file></xliff>"""
+
+
+@pytest.mark.parametrize("name", ["app.xlf", "app.en-de.xliff"])
+@pytest.mark.parametrize("text", [XLIFF_1, XLIFF_2], ids=["1.2", "2.0"])
+def test_xliff(tmp_path, name, text):
+    path = made(tmp_path, name, text)
+    assert list(read_pairs(path)) == BOTH
+    french = made(tmp_path, "x.xlf", text.replace('="en-US"', '="fr"').replace(
+        'srcLang="en"', 'srcLang="fr"'))  # fmt: skip
+    assert next(iter(read_pairs(french))) == Pair("A house.", "Ein Haus.", "de", "fr")
+    with pytest.raises(InputError, match="`source_language` contradicts"):
+        read_pairs(french, source_language="es")
+    assert list(read_pairs(path, language="de"))
+    with pytest.raises(InputError, match="`language` contradicts|no unit"):
+        list(read_pairs(path, language="nl"))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (("1.2", "3.0"), "must be XLIFF 1.2 or 2.0.*version '3.0'"),
+        (("xliff", "tmx"), "must be XLIFF 1.2 or 2.0"),
+        (
+            ("translated", "needs-translation"),
+            "no unit that is translated.*in it: none",
+        ),
+        (("?>\n", '?>\n<!DOCTYPE x [<!ENTITY a "b">]>'), "may not declare entities"),
+        (("</xliff>", ""), "must be well-formed XML"),
+    ],
+)
+def test_broken_xliff(tmp_path, change, match):
+    text = XLIFF_1.partition('<trans-unit id="2"')[0] + "</body></file></xliff>"
+    path = made(tmp_path, "x.xlf", text.replace(*change))
+    with pytest.raises(InputError, match=match):
+        list(read_pairs(path, language="de"))
+
+
+# Compressed files and archives.
+
+ZST = bytes.fromhex("28b52ffd")
+
+
+def zst(data):
+    zstandard = pytest.importorskip("zstandard")
+    # As the command `zstd` writes: with a checksum.
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zst}
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_compressed(tmp_path, ending):
+    packed = PACK[ending](PLAIN)
+    path = made(tmp_path, f"news.en-de.tsv{ending}", packed)
+    assert list(read_pairs(path)) == BOTH
+    made(tmp_path, f"news.en{ending}", PACK[ending](b"A house.\n"))
+    made(tmp_path, f"news.de{ending}", PACK[ending](b"Ein Haus.\n"))
+    assert list(read_pairs(tmp_path / f"news.en{ending}")) == [HOUSE]
+    path.write_bytes(packed + packed)  # files may be joined
+    assert list(read_pairs(path)) == BOTH * 2
+    long = PACK[ending](b"".join(b"%d a\t%d b\n" % (n, n * n) for n in range(9999)))
+    for damaged in (long[: len(long) // 2], long[:500] + b"\0" * 99 + long[599:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"tsv\S+` is a damaged or truncated "):
+            list(read_pairs(path))
+
+
+def test_zst_needs_an_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+    path = made(tmp_path, "x.en-de.tsv.zst", ZST + b"\0" * 9)
+    with pytest.raises(InputError, match=r"needs .*`zstandard`.*keras-msd\[zstd\]"):
+        list(read_pairs(path))
+
+
+def zipped(path, files):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_zip(tmp_path):
+    mac = {"__MACOSX/._news.en-de.tsv": b"\0"}
+    path = zipped(tmp_path / "a.zip", {"news.en-de.tsv": PLAIN} | mac)
+    pairs = read_pairs(path)
+    assert list(pairs) == list(pairs) == BOTH
+    # As OPUS has Moses files.
+    opus = {"README": b"text", "LICENSE": b"text", "TED.de-en.ids": b"1\n"}
+    opus |= {"TED.de-en.en": b"A house.\nA cat.\n"}
+    opus |= {"TED.de-en.de": b"Ein Haus.\nEine Katze.\n"}
+    path = zipped(tmp_path / "de-en.txt.zip", opus)
+    assert list(read_pairs(path)) == BOTH
+    one = read_pairs(path).digest()
+    zipped(path, opus | {"TED.de-en.de": b"Ein Haus.\nKatze.\n"})
+    assert read_pairs(path).digest() != one
+    inside = {
+        "train/a.en-de.tsv.gz": gzip.compress(PLAIN),
+        "train/b.csv": b"en,de\n1,2",
+    }
+    pairs = read_pairs(zipped(tmp_path / "two.zip", inside))
+    assert list(pairs) == [*BOTH, Pair("1", "2", "de")]
+    table = TextTable.build(pairs, tmp_path / "table")
+    assert list(table) == list(pairs)
+
+
+def test_broken_zip(tmp_path):
+    rows = b"".join(b"%d a\t%d b\n" % (n, n * n) for n in range(999))
+    path = zipped(tmp_path / "x.zip", {"news.en-de.tsv": rows})
+    data = path.read_bytes()
+    for wrong, match in (
+        (data[:-30], "damaged zip archive"),
+        (data[:60] + b"\0\0\0\0" + data[64:], "damaged or truncated compressed"),
+    ):
+        path.write_bytes(wrong)
+        with pytest.raises(InputError, match=match):
+            list(read_pairs(path))
+    with pytest.raises(InputError, match="as large as itself may be at most 200"):
+        read_pairs(zipped(tmp_path / "z.zip", {"news.en-de.tsv": bytes(1 << 20)}))
+    with pytest.raises(InputError, match="holds no parallel corpus"):
+        read_pairs(zipped(tmp_path / "y.zip", {"notes.txt": b"text"}))
+
+
+# Character sets and spreadsheets.
+
+
+def run_hint(text, folder):
+    """Run the command that a message gives, and return the file that it writes."""
+    start = text.lower().index("convert it: ") + len("convert it: ")
+    command = text[start:]
+    subprocess.run(["bash", "-c", f"set -e -o pipefail; {command}"], check=True)
+    return next(folder.glob("utf8.*"))
+
+
+@pytest.mark.skipif(shutil.which("iconv") is None, reason="iconv is not there")
+@pytest.mark.parametrize(
+    "charset", ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"]
+)
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_the_hint_for_a_character_set_works(tmp_path, charset, ending):
+    if ending and shutil.which({".gz": "gzip", ".xz": "xz"}[ending]) is None:
+        pytest.skip("no such command")
+    folder = tmp_path / "a folder's"
+    folder.mkdir()
+    sign = "\u20ac" if charset == "cp1252" else "\u00df"  # none of Latin-1
+    text = f"A street.\tEine Stra{sign}e.\n".encode(charset)
+    data = PACK[ending](text) if ending else text
+    path = made(folder, f"x.en-de.tsv{ending}", data)
+    with pytest.raises(InputError, match="must be UTF-8. Received") as caught:
+        list(read_pairs(path))
+    again = run_hint(str(caught.value), folder)
+    wanted = Pair("A street.", f"Eine Stra{sign}e.", "de")
+    assert list(read_pairs(again)) == [wanted]
+
+
+def test_excel_is_named(tmp_path):
+    data = io.BytesIO()
+    zipped(data, {"xl/workbook.xml": b"<workbook/>", "[Content_Types].xml": b""})
+    for name in ("pairs.xlsx", "pairs.xls", "pairs.ods"):
+        with pytest.raises(InputError, match="Excel workbook. Save the sheet as CSV"):
+            read_pairs(made(tmp_path, name, data.getvalue()), language="de")
+    for content in (data.getvalue(), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0"):
+        path = made(tmp_path, "pairs.csv", content)
+        with pytest.raises(InputError, match="must be a text file.*Excel workbook"):
+            list(read_pairs(path, language="de"))
+
+
+def test_messages_name_the_option(tmp_path):
+    with pytest.raises(InputError, match=r"Give `format` \(`--format`\), one of tsv"):
+        read_pairs(made(tmp_path, "pairs.txt", PLAIN))

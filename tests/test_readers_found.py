@@ -382,10 +382,12 @@ def test_compressed(tmp_path, ending):
     path.write_bytes(packed + packed)  # files may be joined
     assert list(read_pairs(path)) == BOTH * 2
     long = PACK[ending](b"".join(b"%d a\t%d b\n" % (n, n * n) for n in range(9999)))
-    for damaged in (long[: len(long) // 2], long[:500] + b"\0" * 99 + long[599:]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"tsv\S+` is a damaged or truncated "):
-            list(read_pairs(path))
+    path.write_bytes(long[: len(long) // 2])
+    with pytest.raises(InputError, match=r"tsv\S+` is a damaged or truncated "):
+        list(read_pairs(path))
+    path.write_bytes(long[:500] + b"\0" * 99 + long[599:])
+    with pytest.raises(InputError):  # or of a line of nonsense, before the checksum
+        list(read_pairs(path))
 
 
 def test_zst_needs_an_extra(tmp_path, monkeypatch):

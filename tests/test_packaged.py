@@ -245,3 +245,20 @@ def test_the_table_and_the_packages_fit():
         encoder = folder / record["module"] / "encoder"
         if record["sha256"] or encoder.exists():
             assert packaged.files_sha256(encoder) == record["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "sentence-transformers/LaBSE",
+            "a model on the hub hf://sentence-transformers/LaBSE$",
+        ),
+        ("tiny13", "Did you mean `tiny12`[?]$"),
+        ("nowhere", "Give the path of a folder.$"),
+        ("./here/model", "Give the path of a folder.$"),
+    ],
+)
+def test_a_name_that_is_no_folder_gets_the_nearest_thing(name, hint):
+    with pytest.raises(InputError, match=f"`{name}` does not exist. .*{hint}"):
+        load_encoder(name)

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd.checkpoints.packaged import is_packaged, packaged_folder
+from keras_msd.checkpoints.packaged import (
+    is_packaged,
+    packaged_folder,
+    packaged_names,
+)
 from keras_msd.checkpoints.weights import (
     SINGLE,
     check_settings,
@@ -15,7 +19,14 @@ from keras_msd.checkpoints.weights import (
     read_checkpoint,
     read_settings,
 )
-from keras_msd.checks import InputError, existing_folder, one_of, placed, require
+from keras_msd.checks import (
+    InputError,
+    existing_folder,
+    nearest,
+    one_of,
+    placed,
+    require,
+)
 from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.encoder import Encoder, load_saved
@@ -45,6 +56,7 @@ TYPES = {f"sentence_transformers.models.{kind}": kind for kind in ORDER} | {
 }
 # Older files have one true-or-false key per pooling, such as pooling_mode_mean_tokens.
 MODE_KEY = re.compile(r"pooling_mode_(.+?)(?:_tokens?)?")
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # organisation/model
 LONGEST_NAME = 255  # bytes, in the file systems that are used
 REPAIR = "Give the model's encode function as a callable teacher instead."
 ACTIVATIONS = {
@@ -112,7 +124,18 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
 def _folder_of(source: str | Path) -> Path:
     if is_packaged(source):
         return packaged_folder(str(source))
-    return fetch(str(source)) if str(source).startswith("hf://") else Path(source)
+    if str(source).startswith("hf://"):
+        return fetch(str(source))
+    if not Path(source).exists():
+        raise InputError(f"The encoder `{source}` does not exist. {_hint(str(source))}")
+    return Path(source)
+
+
+def _hint(name: str) -> str:
+    """Return what a name that is no path may stand for."""
+    if HUB_NAME.fullmatch(name) and not Path(name).parent.is_dir():
+        return f"Give the path of a folder, or of a model on the hub hf://{name}"
+    return nearest(name, packaged_names()) or "Give the path of a folder."
 
 
 def fetch(name: str) -> Path:

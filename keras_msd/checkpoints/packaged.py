@@ -24,6 +24,11 @@ def is_packaged(source: Any) -> bool:
     return named and not Path(source).exists()
 
 
+def packaged_names() -> list[str]:
+    """Return the names of all packaged encoders, installed or not."""
+    return sorted(read_table(TABLE))
+
+
 def is_installed(name: str) -> bool:
     """Tell whether the package of an encoder is there, whatever version it has."""
     return find_spec(read_table(TABLE)[name]["module"]) is not None

@@ -68,28 +68,3 @@ def test_every_record_and_table_is_there():
         module = import_module(f"keras_msd.{room}")
         known = next(iter(getattr(module, name).values()))
         assert type(known) is getattr(module, named(record)[0])
-
-
-def test_nouns_are_ten_and_exist():
-    nouns = rows("Ten nouns")
-    assert len(nouns) == 10
-    everything = set().union(*(defined(path.parent) for path in modules()))
-    names = {name for _, text in nouns for name in named(text)}
-    known = everything | {"encode", "dim", "fingerprint", "keras.Model"}
-    assert names - known - {"keras.losses.Loss"} == set()
-    assert keras_msd.Encoder.encode
-
-
-def modules() -> list[Path]:
-    return list(PACKAGE.rglob("*.py"))
-
-
-def test_what_shows_a_decision_exists():
-    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
-    shown = [cell for *_, cell in rows("Decisions")]
-    assert len(shown) > 20
-    for cell in shown:
-        for path in re.findall(r"(?:tests|benchmarks)/[\w./]+\w", cell):
-            assert (ROOT / path).is_file(), path
-        for name in named(cell):
-            assert f"def {name}(" in tests or name in ("msd_lab",), name

@@ -110,7 +110,7 @@ def check_recipe(page: Path, recipe: str, given: dict[str, Any], folder: Path) -
 def test_commands_are_found():
     assert len(OURS) > 60 and len(OTHERS) > 3
     pages = {page.name for page, _ in OURS}
-    names = {"README.md", "quickstart.md", "own_data.md", "search.md", "phone.md"}
+    names = {"README.md", "tutorial.md", "own_data.md", "search.md", "phone.md"}
     assert names | {"browser.md", "papers.md", "devices.md", "runs.md"} <= pages
     with pytest.raises(Exception, match="No such option"):
         parsed(["list", "--nope"])
@@ -228,7 +228,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     names = import_module("keras_msd.stages").__all__
     assert [name for name in names if f".{name}" not in page] == []
     overview = (tmp_path / "index.html").read_text("utf-8")
-    assert 'href="quickstart.html"' in overview  # a link of README.md
+    assert 'href="tutorial.html"' in overview  # a link of README.md
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import typer
 from griffe import Extension, Object
 from mkdocs.structure.files import File
+from typer.cli import get_docs_for_click
+
+from keras_msd.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "keras_msd"
@@ -31,8 +35,9 @@ LINK = re.compile(r"\[([^\]\n]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)
 
 def on_config(config: Any) -> Any:
     """List the pages of the reference."""
-    (menu,) = (entry for entry in config.nav if "Reference" in entry)
-    menu["Reference"] = [
+    (menu,) = (entry["Reference"] for entry in config.nav if "Reference" in entry)
+    (python,) = (entry for entry in menu if "Python" in entry)
+    python["Python"] = [
         {room.removeprefix("keras_msd."): f"reference/{room}.md"} for room in offered()
     ]
     return config
@@ -45,6 +50,7 @@ def on_files(files: Any, config: Any) -> Any:
     for room in offered():
         page = f"reference/{room}.md"
         files.append(File.generated(config, page, content=reference(room)))
+    files.append(File.generated(config, "commands.md", content=commands()))
     return files
 
 
@@ -74,6 +80,14 @@ def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
 def uris(path: str) -> list[str]:
     """Return where the site may have a path of the repository, such as a folder."""
     return [path.removeprefix("docs/"), f"{path}/README.md"]
+
+
+def commands() -> str:
+    """Return the page of the command line, made from the help texts."""
+    command = typer.main.get_command(app)
+    with command.make_context("keras-msd", [], resilient_parsing=True) as context:
+        text = get_docs_for_click(obj=command, ctx=context, name="keras-msd")
+    return text.replace("# `keras-msd`", "# Commands", 1)
 
 
 def offered() -> dict[str, dict[str, str]]:

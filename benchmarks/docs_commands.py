@@ -72,8 +72,6 @@ SMALLER = {
     r"^(python examples/export_and_use.py .*)": r"\1 --quantize fp16",
     r"^(keras-msd export .*--quantize int.*)": r"\1 --max-sts-loss 100 "
     "--min-cosine 0 --min-neighbours 0",
-    r"vocabulary_size( ?= ?)8000": r"vocabulary_size\g<1>800",
-    r"hidden_dim=384, num_layers=6": "hidden_dim=384, num_layers=3",
     r"40_000": "400",
 }
 

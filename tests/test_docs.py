@@ -108,7 +108,7 @@ def check_recipe(page: Path, recipe: str, given: dict[str, Any], folder: Path) -
 
 
 def test_commands_are_found():
-    assert len(OURS) > 60 and len(OTHERS) > 3
+    assert OURS and OTHERS
     pages = {page.name for page, _ in OURS}
     names = {"README.md", "tutorial.md", "own_data.md", "search.md", "phone.md"}
     assert names | {"browser.md", "papers.md", "devices.md", "runs.md"} <= pages

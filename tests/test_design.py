@@ -5,8 +5,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import keras_msd
-
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "keras_msd"
 PAGE = (ROOT / "docs/design.md").read_text(encoding="utf-8")

@@ -22,7 +22,8 @@ import numpy as np
 
 import keras_msd as msd
 from keras_msd.losses.similarities import MultilingualContrastive
-from keras_msd.stages import LossTerm, cached_gradients
+from keras_msd.stages import LossTerm
+from keras_msd.training import chunks
 
 ROWS = 48
 STEPS = 50
@@ -109,7 +110,7 @@ def in_float64():
     """Have Keras, and what we cast to float32, compute in float64 from here on."""
     keras.config.set_floatx("float64")
     keras.config.set_dtype_policy("float64")
-    cached_gradients.LOSS_DTYPE = "float64"
+    chunks.LOSS_DTYPE = "float64"
     if keras.backend.backend() == "jax":
         # Keras' attention, LayerNorm and mean compute in float32 there whatever is
         # asked.
@@ -296,7 +297,7 @@ def main():
 def checkpointed(given, spread, folder):
     """Train a case with a checkpoint at each update; keep weights and losses."""
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.stages._tensorflow import make_deterministic
+        from keras_msd.training.tensorflow_step import make_deterministic
 
         make_deterministic()
     callbacks = [msd.stages.Checkpoint(given.folder / "checkpoints", minutes=0)]

@@ -68,8 +68,8 @@ def update_call(
     """
     from keras_msd.models.network import build_model
     from keras_msd.stages.imitation import TeachAssistant
-    from keras_msd.stages.optimizer import make_optimizer
-    from keras_msd.stages.precision import computing_in
+    from keras_msd.training.optimizer import make_optimizer
+    from keras_msd.training.precision import computing_in
 
     with computing_in(precision):
         stage = TeachAssistant(build_model(config))

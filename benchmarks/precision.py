@@ -17,7 +17,7 @@ import numpy as np
 from keras_msd.files import write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.schema.loading import parse_override
-from keras_msd.stages.precision import faster_precision
+from keras_msd.training.precision import faster_precision
 
 RESULT = Path(__file__).parent / "results" / "precision.json"
 PRECISIONS = ("float32", "bfloat16")

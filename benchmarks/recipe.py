@@ -39,7 +39,7 @@ def run_stages(about: dict[str, Any]) -> float:
     import keras_msd as msd
     from keras_msd.data import order
     from keras_msd.data.text_table import TextTable
-    from keras_msd.stages.precision import computing_in
+    from keras_msd.training.precision import computing_in
 
     class Anew(msd.data.GuideStore):
         """Computes vectors whenever they are asked for."""
@@ -138,8 +138,8 @@ def main() -> None:
     from training import read_pairs
 
     from keras_msd.files import write_json
-    from keras_msd.stages.precision import faster_precision
     from keras_msd.teachers.teacher import default_folder
+    from keras_msd.training.precision import faster_precision
 
     began = time.monotonic()
     gains = faster_precision() == "bfloat16"

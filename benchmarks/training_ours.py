@@ -21,7 +21,7 @@ class Ours:
 
     def __init__(self, job: Path) -> None:
         import keras_msd as msd
-        from keras_msd.stages.precision import computing_in
+        from keras_msd.training.precision import computing_in
 
         about = json.loads(job.read_text(encoding="utf-8"))
         self.batch_size, self.tokens = about["batch_size"], about["tokens"]

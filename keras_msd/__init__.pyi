@@ -49,6 +49,9 @@ from keras_msd import (
 from keras_msd import (
     tokenizers as tokenizers,
 )
+from keras_msd import (
+    training as training,
+)
 from keras_msd.arrays import quantize_embeddings as quantize_embeddings
 from keras_msd.checkpoints.loading import load_encoder as load_encoder
 from keras_msd.checks import InputError as InputError

@@ -26,12 +26,12 @@ from keras_msd.losses.similarities import (
     MultilingualContrastive,
     SimilarityDistribution,
 )
-from keras_msd.stages.align_embedding import AlignEmbedding
-from keras_msd.stages.classify_inference import ClassifyInference
-from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.align import AlignEmbedding
+from keras_msd.stages.contrastive import ContrastiveLearning
+from keras_msd.stages.finetune import ClassifyInference
 from keras_msd.stages.imitation import TeachAssistant, TeachStudent
-from keras_msd.stages.optimizer import make_optimizer
-from keras_msd.stages.teach_thin_deep import TeachThinDeep
+from keras_msd.stages.thin_deep import TeachThinDeep
+from keras_msd.training.optimizer import make_optimizer
 
 
 def thin_deep(model):

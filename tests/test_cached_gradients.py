@@ -6,11 +6,11 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.align_embedding import AlignEmbedding
-from keras_msd.stages.base import Stage
-from keras_msd.stages.cached_gradients import CachedGradients
-from keras_msd.stages.contrastive_learning import ContrastiveLearning
-from keras_msd.stages.teach_thin_deep import TeachThinDeep
+from keras_msd.stages.align import AlignEmbedding
+from keras_msd.stages.contrastive import ContrastiveLearning
+from keras_msd.stages.stage import Stage
+from keras_msd.stages.thin_deep import TeachThinDeep
+from keras_msd.training.chunks import CachedGradients
 
 
 class Kept(keras.optimizers.SGD):

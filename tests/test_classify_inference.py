@@ -8,10 +8,10 @@ from keras_msd.checks import InputError
 from keras_msd.data.pipeline import inference_dataset
 from keras_msd.data.scored import InferenceBatches
 from keras_msd.losses.distances import SoftmaxClassification
-from keras_msd.stages.checkpoint import Checkpoint
-from keras_msd.stages.classify_inference import ClassifyInference
-from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.stages.finetune import ClassifyInference
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
+from keras_msd.training.optimizer import make_optimizer
+from keras_msd.training.resume import Checkpoint
 
 FIRST = np.array([[1, 2], [0, -1], [3, 0], [0, 0]], "float32")
 SECOND = np.array([[1, 0], [2, 1], [3, 0], [1, -2]], "float32")

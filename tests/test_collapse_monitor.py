@@ -8,10 +8,10 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.align_embedding import AlignEmbedding
-from keras_msd.stages.collapse_monitor import CollapseMonitor
+from keras_msd.stages.align import AlignEmbedding
+from keras_msd.stages.finetune import RegressSimilarity
 from keras_msd.stages.imitation import TeachAssistant
-from keras_msd.stages.regress_similarity import RegressSimilarity
+from keras_msd.training.callbacks import CollapseMonitor
 
 
 class Fixed:

@@ -31,8 +31,8 @@ def path_through_everything(folder):
     from keras_msd.models.student import build_student
     from keras_msd.recipes.stages.kinds import STAGE_KINDS
     from keras_msd.registry import loaded
-    from keras_msd.stages.checkpoint import stage_variables
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
+    from keras_msd.training.resume import stage_variables
 
     keras.utils.set_random_seed(7)
     lines = [f"{p.source}\t{p.target}\n" for p in tiny_pairs() if p.language == "de"]

@@ -8,7 +8,7 @@ from test_stages import batch, network
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.stages import Checkpoint, TeachAssistant
-from keras_msd.stages.checkpoint import stage_variables
+from keras_msd.training.resume import stage_variables
 
 
 class Some(keras.utils.PyDataset):

@@ -7,7 +7,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model
-from keras_msd.stages.optimizer import WarmUp, make_optimizer
+from keras_msd.training.optimizer import WarmUp, make_optimizer
 
 
 def rates(*arguments):

@@ -7,8 +7,8 @@ from keras_msd.files import write_json
 from keras_msd.recipes.runs.run import Run
 from keras_msd.recipes.runs.run_folder import RunFolder
 from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.stages import precision
-from keras_msd.stages.precision import computing_in, faster_precision
+from keras_msd.training import precision
+from keras_msd.training.precision import computing_in, faster_precision
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 import keras_msd as msd
 from keras_msd.checks import InputError
-from keras_msd.stages import profile
-from keras_msd.stages.checkpoint import stage_variables
+from keras_msd.training import profile
+from keras_msd.training.resume import stage_variables
 
 
 @pytest.fixture

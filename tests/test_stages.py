@@ -15,10 +15,10 @@ from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model
 from keras_msd.recipes.stages.kinds import STAGE_KINDS
 from keras_msd.registry import loaded
-from keras_msd.stages.align_embedding import AlignEmbedding
-from keras_msd.stages.base import Stage
-from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.align import AlignEmbedding
+from keras_msd.stages.contrastive import ContrastiveLearning
 from keras_msd.stages.imitation import TeachAssistant, TeachStudent
+from keras_msd.stages.stage import Stage
 from keras_msd.testing import run_stage_test
 
 HIDDEN, DIM, LENGTH, ROWS = 8, 6, 7, 6

@@ -6,10 +6,10 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.align_embedding import AlignEmbedding
-from keras_msd.stages.base import Stage
-from keras_msd.stages.contrastive_learning import ContrastiveLearning
+from keras_msd.stages.align import AlignEmbedding
+from keras_msd.stages.contrastive import ContrastiveLearning
 from keras_msd.stages.imitation import TeachAssistant, TeachStudent
+from keras_msd.stages.stage import Stage
 
 
 def test_a_missing_target_is_an_error_at_the_first_batch():

@@ -16,8 +16,8 @@ from test_backend_parity import redrawn_network, values
 from test_stages import ROWS, batch
 
 import keras_msd
-from keras_msd.stages.contrastive_learning import ContrastiveLearning
-from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.stages.contrastive import ContrastiveLearning
+from keras_msd.training.optimizer import make_optimizer
 
 UPDATES, BATCHES, RATE = 20, 4, 1e-2
 CLIPPING = {"clipped": 0.5, "unclipped": None}

@@ -1,4 +1,4 @@
-"""Stages of training, and what goes with them in a `fit`."""
+"""Stages of training: what each one fits an encoder to."""
 
 from keras_msd.lazy import lazy_names
 

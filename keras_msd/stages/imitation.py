@@ -1,6 +1,6 @@
 """Stages 1 and 3: an encoder learns a guide's vectors in both languages."""
 
-from keras_msd.stages.base import Stage
+from keras_msd.stages.stage import Stage
 
 
 class TeachAssistant(Stage):

@@ -16,7 +16,7 @@ from keras_msd.losses.similarities import (
     MultilingualContrastive,
     SimilarityDistribution,
 )
-from keras_msd.stages.optimizer import make_optimizer
+from keras_msd.training.optimizer import make_optimizer
 
 SIDES = ("source", "target")
 RANK = 1e-6  # eigenvalues below this share of the largest are of no direction in use

@@ -24,8 +24,8 @@ from keras_msd.recipes.runs.parallel_files import (
 from keras_msd.recipes.runs.run_folder import RunFolder
 from keras_msd.recipes.schema.recipe import Recipe
 from keras_msd.recipes.schema.settings import PairStageSettings
-from keras_msd.stages.precision import faster_precision
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
+from keras_msd.training.precision import faster_precision
 
 TRAINED = "trained"  # of the step `tokenizer`: the vocabulary that another one is given
 LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes

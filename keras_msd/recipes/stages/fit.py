@@ -18,12 +18,12 @@ from keras_msd.recipes.stages.history import History
 from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
-from keras_msd.stages.base import LossTerm
-from keras_msd.stages.checkpoint import Checkpoint
-from keras_msd.stages.collapse_monitor import CollapseMonitor
-from keras_msd.stages.optimizer import make_optimizer
-from keras_msd.stages.precision import NotFiniteError, computing_in
-from keras_msd.stages.profile import UPDATES, profile_text, profile_updates
+from keras_msd.stages.stage import LossTerm
+from keras_msd.training.callbacks import CollapseMonitor
+from keras_msd.training.optimizer import make_optimizer
+from keras_msd.training.precision import NotFiniteError, computing_in
+from keras_msd.training.profile import UPDATES, profile_text, profile_updates
+from keras_msd.training.resume import Checkpoint
 
 
 def _reads(given: Mapping[str, Any]) -> Reads:

@@ -70,7 +70,7 @@ def perform(
 def make_deterministic() -> None:
     """Have TensorFlow choose kernels whose sums do not depend on timing."""
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.stages._tensorflow import make_deterministic as switch_on
+        from keras_msd.training.tensorflow_step import make_deterministic as switch_on
 
         switch_on()
 

@@ -1,6 +1,7 @@
-"""A warning while there is still time: every sentence gets the same vector."""
+"""Callbacks that watch a training: losses that are not finite, collapse."""
 
 import logging
+import math
 from typing import Any
 
 import keras
@@ -8,10 +9,66 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
+from keras_msd.training.precision import NotFiniteError
 
 STATE = "updates", "collapsed", "before"  # of a training that is stopped and goes on
 
 logger = logging.getLogger(__name__)
+
+
+class FiniteLoss(keras.callbacks.Callback):
+    """Ends a training at the first update whose loss is NaN or infinite.
+
+    Every stage has it in `fit`. Where it skips bad batches, the training ends once they
+    are too many.
+
+    Args:
+        batches: What is trained on.
+
+    Raises:
+        NotFiniteError: Within `fit`.
+    """
+
+    def __init__(self, batches: Any) -> None:
+        super().__init__()
+        self._batches = getattr(batches, "batches", batches)
+        self._skipped = 0
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Look at the means so far: they are numbers as long as every loss was one."""
+        logs = logs or {}
+        bad = [name for name, value in logs.items() if not math.isfinite(value)]
+        skipped = int(logs.get("bad_batches", 0))
+        if not bad and skipped == self._skipped:
+            return
+        model, self._skipped = self.model, skipped  # under JAX it has its values again
+        where = self._where(batch)
+        if bad:
+            found = ", ".join(f"{name}={logs[name]}" for name in bad)
+            raise NotFiniteError(
+                f"The loss of `{model.name}` must be finite. Received: {found} at "
+                f"{where}. Lower the learning rate, lengthen the warm-up or repair the "
+                "data; or let the stage skip such batches."
+            )
+        if skipped > model.most_bad_batches:
+            raise NotFiniteError(
+                f"`{model.name}` may skip {model.most_bad_batches} batches whose loss "
+                f"or gradients are not finite. Received: {skipped}, the last at "
+                f"{where}. Lower the learning rate or repair the data."
+            )
+        logger.warning("`%s` skipped a batch that is not finite: %s", model.name, where)
+
+    def _where(self, batch: int) -> str:
+        words = f"update {batch + 1} of this `fit`"
+        if not hasattr(self._batches, "batch"):
+            return words
+        position = self._batches.position + batch
+        _, goals = self._batches.batch(position)
+        bad = [name for name, it in goals.items() if not np.isfinite(it).all()]
+        goal = f"its target `{bad[0]}` is not" if bad else "its targets are"
+        return f"{words}, batch {position} of its stream, from 0 ({goal} finite)"
 
 
 class CollapseMonitor(keras.callbacks.Callback):

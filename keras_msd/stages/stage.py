@@ -13,21 +13,21 @@ from keras_msd.checks import InputError, at_least, nearest, one_of
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.models.network import use_xla
-from keras_msd.stages.cached_gradients import INPUTS, SIDES, check_chunks
-from keras_msd.stages.checkpoint import Checkpoint
-from keras_msd.stages.precision import FiniteLoss
+from keras_msd.training.callbacks import FiniteLoss
+from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
+from keras_msd.training.resume import Checkpoint
 
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
 
 
 def _step() -> Any:
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.stages._tensorflow import TensorFlowStep
+        from keras_msd.training.tensorflow_step import TensorFlowStep
 
         return TensorFlowStep
-    from keras_msd.stages.step import PlainStep
+    from keras_msd.training.jax_step import JaxStep
 
-    return PlainStep
+    return JaxStep
 
 
 class LossTerm(NamedTuple):

@@ -6,11 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_msd.stages.cached_gradients import CachedGradients
-from keras_msd.stages.precision import all_finite
+from keras_msd.training.chunks import CachedGradients
+from keras_msd.training.precision import all_finite
 
 
-class PlainStep(CachedGradients):
+class JaxStep(CachedGradients):
     """Mix-in with the step that `fit` runs under JAX.
 
     Under `keras.distribution` a batch is one array on all devices, so that the step is

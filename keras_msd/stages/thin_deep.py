@@ -11,7 +11,7 @@ from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
 from keras_msd.models.student import check_mergeable, merge_projection
-from keras_msd.stages.base import Stage
+from keras_msd.stages.stage import Stage
 
 FEATURES = ("fd", "distillation_first", "synchronized")
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_msd.checks import InputError
 from keras_msd.distribute import _tensorflow as replicas
-from keras_msd.stages import cached_gradients as cached
-from keras_msd.stages.cached_gradients import (
+from keras_msd.training import chunks
+from keras_msd.training.chunks import (
     SIDES,
     float32,
     join,
@@ -18,7 +18,7 @@ from keras_msd.stages.cached_gradients import (
     split,
     split_gradients,
 )
-from keras_msd.stages.precision import all_finite
+from keras_msd.training.precision import all_finite
 
 
 def make_deterministic() -> None:
@@ -139,7 +139,7 @@ class TensorFlowStep:
         embedded = tf.map_fn(
             lambda rows: float32(self.both_sides(rows, training)),
             parts,
-            fn_output_signature=dict.fromkeys(SIDES, tf.as_dtype(cached.LOSS_DTYPE)),
+            fn_output_signature=dict.fromkeys(SIDES, tf.as_dtype(chunks.LOSS_DTYPE)),
             parallel_iterations=1,
         )
         return join(embedded, count)

@@ -7,7 +7,7 @@ import keras
 
 from keras_msd import checks
 from keras_msd.losses.similarities import Matryoshka, MultilingualContrastive
-from keras_msd.stages.base import LossTerm, Stage, complete
+from keras_msd.stages.stage import LossTerm, Stage, complete
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.files import atomic_path, file_digest, remove
-from keras_msd.stages.precision import NotFiniteError
+from keras_msd.training.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
 KEPT = 2  # the older one is for the case that the newer is damaged

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.stages.checkpoint import stage_variables
+from keras_msd.training.resume import stage_variables
 
 UPDATES = 8
 
@@ -110,7 +110,7 @@ def profile_text(seconds: dict[str, Any]) -> str:
     """Return what `profile_updates` found, in a line.
 
     Example:
-        >>> from keras_msd.stages.profile import profile_text
+        >>> from keras_msd.training.profile import profile_text
         >>> profile_text({"updates": 2, "compile": 3, "data_wait": 0.1, "update": 0.3})
         'an update takes 200 ms: data wait 25.0 %, update 75.0 %; compile 3.0 s'
     """

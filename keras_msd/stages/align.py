@@ -8,7 +8,7 @@ from keras import ops
 from keras_msd.checks import InputError
 from keras_msd.layers.pooling import masked_mean
 from keras_msd.losses.distances import EmbeddingMSE
-from keras_msd.stages.base import Stage
+from keras_msd.stages.stage import Stage
 
 
 class AlignEmbedding(Stage):

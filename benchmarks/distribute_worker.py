@@ -178,11 +178,19 @@ def weights(stage):
 
 
 def train(
-    case, spread, folder, steps, batch, optimizer="sgd", callbacks=(), dropout=0.0
+    case,
+    spread,
+    folder,
+    steps,
+    batch,
+    optimizer="sgd",
+    callbacks=(),
+    dropout=0.0,
+    checkpoints=None,
 ):
     """Return losses, the first gradient under "sgd", the last weights, and vectors.
 
-    With callbacks there is a `CollapseMonitor`, as in a run.
+    With a folder of checkpoints there is a `CollapseMonitor`, as in a run.
     """
     make, sides = CASES[case]
     keras.utils.set_random_seed(3)
@@ -206,9 +214,10 @@ def train(
         folder=folder / "table",
     )
     watch = Watch(encoder)
-    if callbacks:
+    callbacks = [watch, *callbacks]
+    if checkpoints:
         first, _ = getattr(batches, "batches", batches).batch(0)
-        callbacks = [msd.stages.CollapseMonitor(first, every=2), *callbacks]
+        callbacks.append(msd.stages.CollapseMonitor(first, every=2))
     with spread.scope():
         stage = make(encoder)
         made = keras.optimizers.SGD(RATE, momentum=0.9, global_clipnorm=1e3)
@@ -216,13 +225,12 @@ def train(
             made = msd.stages.make_optimizer(1e-3, steps=steps)
         stage.compile(made)
         before = weights(stage)
-        stage.fit(
-            batches,
-            steps_per_epoch=steps,
-            shuffle=False,
-            verbose=0,
-            callbacks=[watch, *callbacks],
-        )
+        options = {"callbacks": callbacks, "verbose": 0}
+        if checkpoints:
+            place = {"folder": checkpoints, "minutes": 0, "updates": steps}
+            msd.training.fit(stage, batches, **place, **options)
+        else:
+            stage.fit(batches, steps_per_epoch=steps, shuffle=False, **options)
         after = weights(stage)
         alike = same_everywhere(stage)
     moved = zip(before, watch.first or before, strict=True)
@@ -300,9 +308,7 @@ def checkpointed(given, spread, folder):
         from keras_msd.training.tensorflow_step import make_deterministic
 
         make_deterministic()
-    callbacks = [msd.stages.Checkpoint(given.folder / "checkpoints", minutes=0)]
-    if given.kill_at:
-        callbacks.insert(0, KillAt(given.kill_at))
+    callbacks = [KillAt(given.kill_at)] if given.kill_at else []
     watched = nullcontext()
     if spread.processes > 1:
         place = given.folder / "workers", spread.process, spread.processes
@@ -311,9 +317,8 @@ def checkpointed(given, spread, folder):
         # JAX draws the same masks on any number of devices.
         dropout = 0.1 if keras.backend.backend() == "jax" else 0.0
         length = given.steps, given.rows, "adamw"
-        losses, _, last, *_ = train(
-            given.cases, spread, folder, *length, callbacks, dropout
-        )
+        options = callbacks, dropout, given.folder / "checkpoints"
+        losses, _, last, *_ = train(given.cases, spread, folder, *length, *options)
     if spread.process == 0:
         np.savez(given.folder / "last.npz", *last)
     print(json.dumps({"losses": losses}), flush=True)

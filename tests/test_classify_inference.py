@@ -11,7 +11,7 @@ from keras_msd.losses.distances import SoftmaxClassification
 from keras_msd.stages.finetune import ClassifyInference
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
-from keras_msd.training.resume import Checkpoint
+from keras_msd.training.resume import fit
 
 FIRST = np.array([[1, 2], [0, -1], [3, 0], [0, 0]], "float32")
 SECOND = np.array([[1, 0], [2, 1], [3, 0], [1, -2]], "float32")
@@ -145,8 +145,7 @@ def train(folder, *callbacks, seed=3, minutes=0):
     stage = ClassifyInference(encoder)
     stage.compile(make_optimizer(1e-2, steps=8), run_eagerly=True)
     keras.utils.set_random_seed(3)
-    callbacks = [*callbacks, Checkpoint(folder, minutes)]
-    stage.fit(dataset, shuffle=False, verbose=0, callbacks=callbacks)
+    fit(stage, dataset, folder, minutes, callbacks=callbacks, verbose=0)
     return [np.array(it) for it in (*stage.variables, *stage.optimizer.variables)]
 
 

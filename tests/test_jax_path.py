@@ -23,7 +23,7 @@ TEXTS = ["The cat sleeps.", "Die Katze schläft.", ""]
 def path_through_everything(folder):
     import keras
 
-    from keras_msd import stages
+    from keras_msd import stages, training
     from keras_msd.checkpoints.loading import load_encoder
     from keras_msd.data.batches import PairBatches
     from keras_msd.data.readers.discover import read_pairs
@@ -75,9 +75,8 @@ def path_through_everything(folder):
         )
         stage = stages.TeachAssistant(encoder)
         stage.compile(stages.make_optimizer(0.01, steps=6))
-        checkpoint = stages.Checkpoint(folder / name, minutes=0)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
-        stage.fit(batches, callbacks=[stop, checkpoint], verbose=0)
+        training.fit(stage, batches, folder / name, 0, callbacks=[stop], verbose=0)
         return encoder.weights()
 
     def cut(batch, logs):
@@ -170,9 +169,8 @@ def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):
     )  # fmt: skip
     stage = keras_msd.stages.TeachAssistant(encoder)
     stage.compile("adam")
-    checkpoint = keras_msd.stages.Checkpoint(folder / "whole")
     with pytest.raises(InputError, match="Received: backend tensorflow; there: jax"):
-        stage.fit(batches, callbacks=[checkpoint], verbose=0)
+        keras_msd.training.fit(stage, batches, folder / "whole")
 
 
 def test_tensorflow_gives_the_same_vectors_for_the_saved_student(folder):

@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 from test_stages import batch, network
+from tiny_data import HashGuide
 
 import keras_msd as msd
 from keras_msd.checks import InputError
-from keras_msd.stages import Checkpoint, TeachAssistant
+from keras_msd.stages import TeachAssistant
 from keras_msd.training.resume import stage_variables
 
 
@@ -106,14 +107,22 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     with pytest.raises(InputError, match="Vectors must be finite.*'Ein Hund.'"):
         encoder.encode(["Ein Hund."])
     assert msd.load_encoder(tmp_path / "encoder").encode(["Ein Hund."]).shape == (1, 16)
+    encoder = msd.load_encoder(tmp_path / "encoder")
+    guides = {"teacher": (msd.data.GuideStore(HashGuide(16), tmp_path / "v"), "source")}
+    pairs = msd.data.PairBatches(msd.testing.tiny_pairs(), encoder, guides, 2, epochs=1)
     stage = TeachAssistant(encoder)
-    stage.compile("sgd")
-    stage.optimizer.build(stage.trainable_variables)
-    checkpoint = Checkpoint(tmp_path / "checkpoints")
-    checkpoint.set_model(stage)
+    stage.compile("sgd", run_eagerly=True)
+
+    def spoil(batch, logs):
+        if batch == 1:
+            encoder.set_weights(weights)
+
+    spoils = keras.callbacks.LambdaCallback(on_train_batch_end=spoil)
     with pytest.raises(InputError, match="weights.*must be finite.*before it stays"):
-        checkpoint._save()
-    assert not (tmp_path / "checkpoints").exists()
+        msd.training.fit(stage, pairs, tmp_path / "checkpoints", 0, callbacks=[spoils])
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [
+        "update_0000000001"
+    ]
 
 
 @pytest.mark.parametrize(

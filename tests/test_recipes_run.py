@@ -24,9 +24,9 @@ from keras_msd.recipes.schema.loading import load_recipe
 from keras_msd.recipes.steps import finish as end_steps
 from keras_msd.recipes.steps import starts as start_steps
 from keras_msd.seals import sealed, unsealed
-from keras_msd.stages import Checkpoint
 from keras_msd.starts.closed_form import IDENTITY
 from keras_msd.testing import tiny_encoder
+from keras_msd.training import resume
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys)
     for name in ("scores.json", "report.html"):
         (killed / name).unlink()
     shutil.rmtree(killed / "student")
-    save = Checkpoint._save
+    save = resume._Saver._save
 
     def cut(checkpoint):
         save(checkpoint)
@@ -161,7 +161,7 @@ def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys)
             raise RuntimeError("power cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "_save", cut)
+        patch.setattr(resume._Saver, "_save", cut)
         patch.setattr(runner, "WATCHED_S", -1.0)
         with pytest.raises(RuntimeError, match="power cut"):
             start(place, "killed", checkpoint_minutes=0)

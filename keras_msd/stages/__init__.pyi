@@ -21,4 +21,3 @@ from keras_msd.training.optimizer import (
     make_optimizer as make_optimizer,
 )
 from keras_msd.training.profile import profile_updates as profile_updates
-from keras_msd.training.resume import Checkpoint as Checkpoint

@@ -15,7 +15,6 @@ from keras_msd.losses.table import loss_class
 from keras_msd.models.network import use_xla
 from keras_msd.training.callbacks import FiniteLoss
 from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
-from keras_msd.training.resume import Checkpoint
 
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
 
@@ -302,30 +301,22 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
 
     def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Train as every Keras model; with a `Checkpoint`, go on where it stopped.
+        """Train as every Keras model; `msd.training.fit` can resume, too.
 
         Args:
             x: Batches.
             *arguments: As for every Keras model.
-            **options: The same; where a `Checkpoint` is among the callbacks, all but
-                `x` are named.
+            **options: As for every Keras model.
 
         Raises:
             InputError: The loss is NaN or infinite.
         """
-        for callback in options.get("callbacks") or ():
-            if isinstance(callback, Checkpoint):
-                return callback.train(self, self._fit, x, **options)
-        return self._fit(x, *arguments, **options)
-
-    def _fit(self, *arguments: Any, **options: Any) -> Any:
-        given = inspect.signature(super().fit).bind_partial(*arguments, **options)
-        others = given.arguments.get("callbacks")
-        x = given.arguments.get("x")
-        first = FiniteLoss(x)
+        given = inspect.signature(super().fit).bind_partial(x, *arguments, **options)
         own = given.arguments["x"] = self.own_batches(x)
         if updates := getattr(own, "updates", None):  # not the parts of replicas
             given.arguments.setdefault("steps_per_epoch", updates)
+        others = given.arguments.get("callbacks")
+        first = FiniteLoss(x)
         if isinstance(others, keras.callbacks.CallbackList):
             first.set_model(self)
             others.callbacks.insert(0, first)

@@ -19,11 +19,11 @@ from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
 from keras_msd.recipes.steps.reads import Reads, reads_by
 from keras_msd.registry import loaded
 from keras_msd.stages.stage import LossTerm
+from keras_msd.training import resume
 from keras_msd.training.callbacks import CollapseMonitor
 from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
-from keras_msd.training.resume import Checkpoint
 
 
 def _reads(given: Mapping[str, Any]) -> Reads:
@@ -115,7 +115,6 @@ def fit(
     history = History(steps, folder / "history.csv", step, data.cut.drawn, events)
     watch = history.watch = loaded(kind.watch)(work, steps, history.record)
     unfinished = run.folder.step(step) / UNFINISHED  # `folder` is a worker's own
-    checkpoint = Checkpoint(unfinished, run.checkpoint_minutes)
     monitor = _monitor(batches, settings)
     others = [it for it in (watch, monitor) if it]
     repair = (
@@ -127,15 +126,19 @@ def fit(
     )
     said = explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError)
     with said, spread.scope():
-        stage.fit(
+        fitted = resume.fit(
+            stage,
             batches,
-            steps_per_epoch=steps,
-            shuffle=False,
+            unfinished,
+            minutes=run.checkpoint_minutes,
+            updates=steps,
+            callbacks=[history, *others],
             verbose=0,
-            callbacks=[history, *others, checkpoint],
         )
     if run.profile:
-        _profile(stage, batches, steps, folder / "profile.json", step, checkpoint)
+        _profile(
+            stage, batches, steps, folder / "profile.json", step, fitted.seconds_saving
+        )
     results = watch.results() if watch else {}
     if settings.bad_batches:
         history.record["bad_batches"] = int(float(stage.bad_batches))
@@ -144,7 +147,7 @@ def fit(
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     rows = data.cut.drawn(history.done)
-    done = {"steps": history.done, data.unit: rows, BEFORE: checkpoint.seconds}
+    done = {"steps": history.done, data.unit: rows, BEFORE: fitted.seconds_before}
     return {**done, **data.facts, **results}
 
 
@@ -196,14 +199,14 @@ def _profile(
     steps: int,
     path: Path,
     step: str,
-    checkpoint: Checkpoint,
+    saving: float,
 ) -> None:
     """Measure a few more updates; write and say what a stage spent its time on."""
     updates = min(UPDATES, steps)
     seconds = profile_updates(stage, batches, updates)
-    write_json(path, seconds | {"checkpoints": checkpoint.saving})
+    write_json(path, seconds | {"checkpoints": saving})
     print(
-        f"{step}: {profile_text(seconds)}, checkpoints {checkpoint.saving:.1f} s",
+        f"{step}: {profile_text(seconds)}, checkpoints {saving:.1f} s",
         file=sys.stderr,
     )
 

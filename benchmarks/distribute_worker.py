@@ -174,7 +174,7 @@ class KillAt(keras.callbacks.Callback):
 
 def weights(stage):
     """Return what a stage trains."""
-    return [stage.numbers(it) for it in stage.trainable_variables]
+    return [stage.to_numpy(it) for it in stage.trainable_variables]
 
 
 def train(

@@ -64,7 +64,7 @@ def process_of(model: Any) -> tuple[int, int]:
     return tasks.index(own), len(tasks)
 
 
-def own_batches(model: Any, dataset: Any) -> Any:
+def local_batches(model: Any, dataset: Any) -> Any:
     """Return a dataset of ours as the one whose rows this process reads.
 
     In a single process TensorFlow cuts each batch for its replicas.
@@ -120,7 +120,7 @@ def function_of(model: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda it: of_next(it) if isinstance(it, known) else of_data(next(it))
 
 
-def whole_batch(parts: Any) -> Any:
+def gathered(parts: Any) -> Any:
     """Return nested tensors with the rows of all replicas, in order.
 
     Every replica computes the same loss from them, divided by their number, and the
@@ -140,7 +140,7 @@ def whole_batch(parts: Any) -> Any:
             share = upstream[place[0] : place[0] + count]
             return tf.cast(replicas, share.dtype) * share
 
-        return _gathered(context, own, place), gradient
+        return _in_order(context, own, place), gradient
 
     return tf.nest.map_structure(whole, parts)
 
@@ -153,7 +153,7 @@ def _place(context: Any, count: Any) -> Any:
     return before, tf.reduce_sum(counts) - before - count
 
 
-def _gathered(context: Any, own: Any, place: Any) -> Any:
+def _in_order(context: Any, own: Any, place: Any) -> Any:
     """Return the rows of all replicas, in order.
 
     Zeros are added to them: `all_gather` does not go on one device of several workers.
@@ -166,7 +166,7 @@ def _added(context: Any, value: Any) -> Any:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
-def divided(loss: Any, value: Any) -> Any:
+def scaled(loss: Any, value: Any) -> Any:
     """Return a loss of the whole batch as one replica's share of it.
 
     Keras divides means by the number of replicas, and sums by nothing.
@@ -174,7 +174,7 @@ def divided(loss: Any, value: Any) -> Any:
     return value * _share() if getattr(loss, "reduction", "") == "sum" else value
 
 
-def undivided(value: Any) -> Any:
+def unscaled(value: Any) -> Any:
     """Return a loss of the whole batch of which a replica has its share."""
     return value / _share()
 
@@ -182,7 +182,7 @@ def undivided(value: Any) -> Any:
 def objective(value: Any) -> Any:
     """Return a replica's share of a loss such that the shares of all add up to it."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return value if replicas == 1 else undivided(value) / replicas
+    return value if replicas == 1 else unscaled(value) / replicas
 
 
 def _share() -> float:
@@ -218,8 +218,8 @@ def _rows_of_all(context: Any, gradient: Any) -> Any:
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     place = _place(context, tf.shape(gradient.indices)[0])
-    values = _gathered(context, gradient.values, place)
-    indices = _gathered(context, gradient.indices, place)
+    values = _in_order(context, gradient.values, place)
+    indices = _in_order(context, gradient.indices, place)
     return tf.IndexedSlices(values, indices, gradient.dense_shape)
 
 
@@ -230,7 +230,7 @@ def _dense(gradient: Any) -> Any:
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
 
 
-def local_numbers(model: Any, variable: Any) -> np.ndarray:
+def local_value(model: Any, variable: Any) -> np.ndarray:
     """Return the value of a variable, without asking other processes.
 
     Running means are kept by replica, each with its share; all are equal here.

@@ -222,7 +222,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             goals = goals[0] if len(goals) == 1 else goals
             if term.grouped:
                 goals = goals, self.group(x, f"the term `{name}`")
-            terms[name] = self.divided(term.loss, term.loss(goals, both))
+            terms[name] = self.scaled(term.loss, term.loss(goals, both))
         return terms
 
     def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
@@ -312,7 +312,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             InputError: The loss is NaN or infinite.
         """
         given = inspect.signature(super().fit).bind_partial(x, *arguments, **options)
-        own = given.arguments["x"] = self.own_batches(x)
+        own = given.arguments["x"] = self.local_batches(x)
         if updates := getattr(own, "updates", None):  # not the parts of replicas
             given.arguments.setdefault("steps_per_epoch", updates)
         others = given.arguments.get("callbacks")
@@ -376,11 +376,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 "with a third part. Give `(x, y)`."
             )
         self._check_targets(y, y_pred)
-        x, y, y_pred = self.whole_batch((x, y, y_pred))
+        x, y, y_pred = self.gathered((x, y, y_pred))
         terms = self.loss_terms(x, y, y_pred)
         total = 0.0
         for name in self.terms:
-            value = self.undivided(terms[name])
+            value = self.unscaled(terms[name])
             self.trackers[name].update_state(value, sample_weight=self.rows(x))
             total = total + self.term_weights[name] * terms[name]
         if self.losses:  # a user's own model may have penalties

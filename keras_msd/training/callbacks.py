@@ -11,7 +11,7 @@ from keras_msd import checks
 from keras_msd.arrays import unit_rows
 from keras_msd.training.precision import NotFiniteError
 
-STATE = "updates", "collapsed", "before"  # of a training that is stopped and goes on
+Logs = dict[str, Any] | None
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,8 @@ class FiniteLoss(keras.callbacks.Callback):
         self._batches = getattr(batches, "batches", batches)
         self._skipped = 0
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Look at the means so far: they are numbers as long as every loss was one."""
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Check the means so far: they are finite as long as every loss was."""
         logs = logs or {}
         bad = [name for name, value in logs.items() if not math.isfinite(value)]
         skipped = int(logs.get("bad_batches", 0))
@@ -75,15 +73,15 @@ class CollapseMonitor(keras.callbacks.Callback):
     """Warn, once, when the embeddings of different sentences become alike.
 
     Every `every` updates, up to update `until`, the stage embeds the source side of
-    `x`, each distinct line once, and takes the mean cosine over all pairs of lines.
-    Updates are counted anew in each `fit`.
+    `x`, each distinct line once, and computes the mean cosine over all pairs of lines.
+    Updates are counted again in each `fit`.
 
     Args:
         x: Inputs of one batch, as the stage takes them, with two distinct lines or
             more; without `group` every row is a line of its own.
         threshold: Mean cosine above which a warning is logged.
-        every: Updates between two looks.
-        until: Last update that is looked at.
+        every: Updates between two checks.
+        until: Last update that is checked.
 
     Attributes:
         collapsed: `mean_cosine` and the `updates` before it, once it has warned.
@@ -95,7 +93,7 @@ class CollapseMonitor(keras.callbacks.Callback):
     Example:
         >>> batch = {"source_token_ids": np.ones((3, 8), "int32")}
         >>> batch["group"] = np.array([0, 0, 2])  # two rows of one source line
-        >>> msd.stages.CollapseMonitor(batch, every=10).rows
+        >>> msd.training.CollapseMonitor(batch, every=10).rows
         array([0, 2])
     """
 
@@ -117,37 +115,36 @@ class CollapseMonitor(keras.callbacks.Callback):
             )
         self.x, self.threshold = x, threshold
         self.every, self.until = every, until
-        self._state: dict[str, Any] | None = None
+        self.updates = 0
+        self.collapsed: dict[str, float] | None = None
+        self._resumes = False
 
     def get_state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {name: getattr(self, name) for name in STATE}
+        return {"updates": self.updates, "collapsed": self.collapsed}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state; the next `fit` is the rest of that training."""
-        self._state = state
+        """Restore a state; the next `fit` is the rest of that training."""
+        self.updates, self.collapsed = state["updates"], state["collapsed"]
+        self._resumes = True
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs = None) -> None:
         """Count from here."""
-        new: dict[str, Any] = {
-            "updates": 0,
-            "collapsed": None,
-            "before": self._iterations(),
-        }
-        state, self._state = self._state or new, None
-        self.updates: int = state["updates"]
-        self.collapsed: dict[str, float] | None = state["collapsed"]
-        self.before: int = state["before"]
+        if not self._resumes:
+            self.updates, self.collapsed = 0, None
+        self._resumes = False
 
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Look at the embeddings when it is time."""
-        if self.collapsed or self.updates >= self.until:
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        """Remember how many updates there were before."""
+        self._before = self.updates
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Check the embeddings when it is time."""
+        # With `steps_per_execution` one call stands for several updates.
+        last, self.updates = self.updates, self._before + batch + 1
+        if self.collapsed or self.updates > self.until:
             return
-        looks = self.updates // self.every
-        self.updates = self._iterations() - self.before
-        if self.updates > self.until or self.updates // self.every == looks:
+        if self.updates // self.every == last // self.every:
             return
         cosine = self.mean_cosine()
         if cosine > self.threshold:
@@ -174,7 +171,3 @@ class CollapseMonitor(keras.callbacks.Callback):
         count = len(vectors)
         total = np.square(vectors.sum(axis=0)).sum() - np.square(vectors).sum()
         return float(total / (count * (count - 1)))
-
-    def _iterations(self) -> int:
-        # `steps_per_execution` makes several updates between two calls.
-        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))

@@ -26,7 +26,7 @@ class JaxStep(CachedGradients):
 
         return jax.process_index(), jax.process_count()
 
-    def own_batches(self, batches: Any) -> Any:
+    def local_batches(self, batches: Any) -> Any:
         """Return batches of ours with the rows of this process alone."""
         distribution = keras.distribution.distribution()
         found = getattr(batches, "batches", batches)
@@ -36,19 +36,19 @@ class JaxStep(CachedGradients):
         each = int(np.prod(distribution.device_mesh.shape)) // processes
         return found.of_process(process, processes, each)
 
-    def whole_batch(self, parts: Any) -> Any:
+    def gathered(self, parts: Any) -> Any:
         """Return rows as they are: those of the whole batch."""
         return parts
 
-    def undivided(self, value: Any) -> Any:
+    def unscaled(self, value: Any) -> Any:
         """Return a loss as it is."""
         return value
 
-    def divided(self, loss: Any, value: Any) -> Any:
+    def scaled(self, loss: Any, value: Any) -> Any:
         """Return a loss as it is."""
         return value
 
-    def numbers(self, variable: Any) -> np.ndarray:
+    def to_numpy(self, variable: Any) -> np.ndarray:
         """Return the value of a variable."""
         return np.asarray(ops.convert_to_numpy(variable.value))
 

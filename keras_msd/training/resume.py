@@ -226,7 +226,7 @@ class _Saver(keras.callbacks.Callback):
         if stage.process[0]:  # all have the same; one writes it
             return
         now = time.monotonic()
-        arrays = {name: stage.numbers(it) for name, it in stage_variables(stage)}
+        arrays = {name: stage.to_numpy(it) for name, it in stage_variables(stage)}
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise NotFiniteError(
                 f"The weights of `{stage.name}` must be finite. Received: NaN or "

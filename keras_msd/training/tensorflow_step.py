@@ -40,25 +40,25 @@ class TensorFlowStep:
         """The number of this process, from 0, and how many train the stage."""
         return replicas.process_of(self)
 
-    def own_batches(self, batches: Any) -> Any:
+    def local_batches(self, batches: Any) -> Any:
         """Return a dataset of ours with the rows of this process alone."""
-        return replicas.own_batches(self, batches)
+        return replicas.local_batches(self, batches)
 
-    def numbers(self, variable: Any) -> np.ndarray:
+    def to_numpy(self, variable: Any) -> np.ndarray:
         """Return the value of a variable."""
-        return replicas.local_numbers(self, variable)
+        return replicas.local_value(self, variable)
 
     def build_optimizer(self) -> None:
         """Make the optimizer's variables."""
         replicas.build_optimizer(self)
 
-    def whole_batch(self, parts: Any) -> Any:
+    def gathered(self, parts: Any) -> Any:
         """Return nested rows of this replica as those of the whole batch."""
-        return replicas.whole_batch(parts)
+        return replicas.gathered(parts)
 
-    def divided(self, loss: Any, value: Any) -> Any:
+    def scaled(self, loss: Any, value: Any) -> Any:
         """Return a loss of the whole batch as this replica's share of it."""
-        return replicas.divided(loss, value)
+        return replicas.scaled(loss, value)
 
     def make_train_function(self: Any, force: bool = False) -> None:
         """Make the function that `fit` calls, once the optimizer has its variables.
@@ -144,9 +144,9 @@ class TensorFlowStep:
         )
         return join(embedded, count)
 
-    def undivided(self, value: Any) -> Any:
+    def unscaled(self, value: Any) -> Any:
         """Return a loss as one replica alone would have it."""
-        return replicas.undivided(value)
+        return replicas.unscaled(value)
 
     def _passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Return embeddings, loss and the whole batch's gradient of each variable."""
@@ -229,7 +229,7 @@ class TensorFlowStep:
 
     def _logs(self: Any, x: Any, y: Any, embeddings: Any, loss: Any) -> dict[str, Any]:
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
-        tracker.update_state(self.undivided(loss), sample_weight=self.rows(x))
+        tracker.update_state(self.unscaled(loss), sample_weight=self.rows(x))
         return self.compute_metrics(x, y, embeddings)
 
 

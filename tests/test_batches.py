@@ -1,6 +1,7 @@
 """Batches: what they hold, which pairs they draw, and that any place is found again."""
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable
 from keras_msd.data.batches import _kept_rows, guide_rows
-from keras_msd.data.order import BatchStream
+from keras_msd.data.order import BatchStream, least_padding
 
 
 @pytest.fixture
@@ -166,6 +167,41 @@ def test_little_padding_and_mixed_lengths(table):
     assert longest not in (sorted(longest), sorted(longest)[::-1])
 
 
+@pytest.mark.parametrize("buckets", [1, 2, 3])
+def test_both_sides_of_a_batch_have_one_of_a_few_lengths(table, buckets):
+    batches = PairBatches(table, WordEncoder(), {}, 10, epochs=4, buckets=buckets)
+    shapes = set()
+    for place in range(len(batches)):
+        x, _ = batches[place]
+        (shape,) = {x[f"{side}_token_ids"].shape for side in ("source", "target")}
+        shapes.add(shape)
+        rows = batches.stream.rows(place)
+        for side in ("source", "target"):  # nothing is cut
+            real = x[f"{side}_padding_mask"].sum(axis=1)
+            np.testing.assert_array_equal(real, table.lengths(side, rows))
+    assert len(shapes) <= buckets and (buckets == 1 or len(shapes) > 1)
+    assert batches.shapes() == len(shapes)
+    same(batches[3], PairBatches(table, WordEncoder(), {}, 10, buckets=buckets)[3])
+    free = PairBatches(table, WordEncoder(), {}, 10, epochs=4)
+    assert free.identity != batches.identity
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_other_lengths_pad_less(seed):
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(1, 12, 30).tolist()
+    longest = max(lengths)
+
+    def padded(chosen):
+        return sum(min(one for one in chosen if one >= it) for it in lengths)
+
+    for most in range(1, 6):
+        found = least_padding(lengths, most)
+        others = itertools.combinations(range(1, longest), most - 1)
+        assert padded(found) == min(padded((*other, longest)) for other in others)
+        assert len(found) <= most and found == sorted(found)
+
+
 @pytest.mark.parametrize("budget", [100, 500, 3000])
 def test_token_budget(table, budget):
     stream = BatchStream(table, token_budget=budget, multiple=8)
@@ -269,6 +305,8 @@ def test_wrong_arguments(table, tmp_path):
         ("another tokenizer", {"encoder": other}),
         ("`temperature`", {"temperature": 0}),
         ("`epochs` must be at least 1", {"epochs": 0}),
+        ("`buckets` must be at least 1", {"buckets": 0}),
+        ("token_budget=900. Leave one", {"buckets": 6, "token_budget": 900}),
         ("`start`", {"start": -1}),
         ("name of a file.*'nl'.*memory.en-de", {"weights": {"nl": 1.0}}),
         ("above 0.*memory.en-de': 0", {"weights": {"memory.en-de": 0}}),

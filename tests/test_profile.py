@@ -33,8 +33,13 @@ def test_a_stage_stays_as_it_was(work):
     stage, batches = work
     stage.fit(batches().take(2), verbose=0, shuffle=False)
     before = values(stage)
+    kept = list(batches())
     found = msd.stages.profile_updates(stage, batches(), updates=3)
     assert found.pop("updates") == 3
+    lengths = {
+        x["source_token_ids"].shape + x["target_token_ids"].shape for x, _ in kept
+    }
+    assert found.pop("shapes") == len(lengths)
     assert set(found) == {"compile", "data_wait", "forward_and_backward", "optimizer"}
     assert min(found.values()) > 0
     assert len(before) > 20

@@ -12,7 +12,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import MULTIPLE, BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
@@ -157,6 +156,9 @@ class PairBatches(Batches):
         drop_remainder: Leave out the last, smaller batch of an epoch.
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
+        buckets: Pad both sides of a batch to the same length, one of at most so many
+            that are chosen from the data; None pads each side to any multiple. With
+            six, XLA compiles a training step at most six times.
         steps: With `epochs`: most batches in the pass; where they are less than an
             epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
@@ -196,6 +198,7 @@ class PairBatches(Batches):
         drop_remainder: bool = True,
         start: int = 0,
         multiple: int = MULTIPLE,
+        buckets: int | None = None,
         steps: int | None = None,
         weights: Mapping[str, float] | None = None,
         workers: int = 1,
@@ -222,6 +225,7 @@ class PairBatches(Batches):
             drop_remainder,
             multiple,
             weights,
+            buckets,
         )
         self.max_length, self.multiple = self.table.max_length, multiple
         self.position = start
@@ -247,6 +251,7 @@ class PairBatches(Batches):
             self.table.key,
             repr((batch_size, token_budget, seed, temperature, drop_remainder)),
             repr((multiple, start)),
+            *([f"buckets {buckets}"] if buckets else ()),
             *([repr(sorted(weights.items()))] if weights else ()),
             *(
                 part
@@ -286,9 +291,7 @@ class PairBatches(Batches):
         rows = self.stream.rows(position)
         own = self.own(len(rows))
         x = {}
-        for side in SIDES:
-            longest = int(self.table.lengths(side, rows).max())
-            length = padded_length(longest, self.max_length, self.multiple)
+        for side, length in zip(SIDES, self.stream.padded(rows), strict=True):
             ids, mask = self.table.padded(side, rows[own], length)
             x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
         groups = self.table.groups(rows)
@@ -304,6 +307,12 @@ class PairBatches(Batches):
     def dims(self) -> dict[str, int]:
         """Width of each guide's vectors."""
         return {name: store.dim for name, (store, _) in self._guides.items()}
+
+    def shapes(self) -> int:
+        """Return how many shapes the batches of a pass have; XLA compiles each."""
+        places = range(self.position, self.position + self.steps)
+        rows = map(self.stream.rows, places)
+        return len({(len(it), *self.stream.padded(it)) for it in rows})
 
     def on_epoch_end(self) -> None:
         """Go on to the next epoch, if the last batch of this one was asked for.

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
 WINDOW_PAIRS = 8192  # the same where a token budget decides on the batches
+SAMPLED_WINDOWS = 32  # whose batches decide on the buckets
+PART = 1 << 20  # rows of a table that are looked at together
 MULTIPLE = 8  # of tokens, by default: the lengths that texts are padded to
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -172,6 +175,8 @@ class BatchStream:
         multiple: Padded lengths are multiples of this.
         weights: By the name of a file: a factor of its share of the draws, 1 where it
             is not named.
+        buckets: Most lengths that batches are padded to, see `PairBatches`; None for
+            any multiple, each side by itself.
 
     Raises:
         InputError: A number is out of range, there are fewer pairs than a batch needs,
@@ -188,8 +193,15 @@ class BatchStream:
         drop_remainder: bool = True,
         multiple: int = MULTIPLE,
         weights: Mapping[str, float] | None = None,
+        buckets: int | None = None,
     ) -> None:
-        at_least(1, batch_size=batch_size, multiple=multiple)
+        at_least(1, batch_size=batch_size, multiple=multiple, buckets=buckets)
+        if buckets is not None and token_budget is not None:
+            raise InputError(
+                "`buckets` bounds the number of shapes, which a token budget does not. "
+                f"Received: buckets={buckets}, token_budget={token_budget}. Leave one "
+                "of them out."
+            )
         if token_budget is not None:
             least = least_budget(table.max_length, multiple)
             at_least(least, token_budget=token_budget)
@@ -214,6 +226,39 @@ class BatchStream:
         self._window = lru_cache(maxsize=2)(self._cut_window)
         self._window_edges = lru_cache(maxsize=2)(self._count_batches)
         self._epoch_starts = [0]
+        self.buckets: list[int] | None = None
+        self._shared = buckets is not None
+        if buckets is not None:
+            self.buckets = self._choose_buckets(buckets)
+
+    def padded(self, rows: np.ndarray) -> tuple[int, int]:
+        """Return the lengths to which both sides of a batch are padded.
+
+        Args:
+            rows: The batch's rows of the table.
+        """
+        source, target = (
+            padded_length(
+                int(self.table.lengths(side, rows).max()),
+                self.table.max_length,
+                self.multiple,
+            )
+            for side in ("source", "target")
+        )
+        if self.buckets is None:
+            return source, target
+        place = np.searchsorted(self.buckets, max(source, target))
+        return (self.buckets[place],) * 2
+
+    def _choose_buckets(self, most: int) -> list[int]:
+        """Return the lengths that pad a sample of the batches least."""
+        windows = range(min(self.windows, SAMPLED_WINDOWS))
+        batches = (rows for w in windows for rows in self._cut_window(0, w))
+        longest = [max(self.padded(rows)) for rows in batches]
+        for start in range(0, len(self.table), PART):
+            rows = np.arange(start, min(start + PART, len(self.table)))
+            longest.append(max(self.padded(rows)))
+        return least_padding(longest, most)
 
     def steps(self, epochs: int) -> int:
         """Return how many batches the first `epochs` epochs have."""
@@ -263,6 +308,8 @@ class BatchStream:
             -(-self.table.lengths(side, rows) // self.multiple) * self.multiple
             for side in ("source", "target")
         )
+        if self._shared:
+            source = target = np.maximum(source, target)
         # Up and down by turns, so that target lengths do not jump where the source
         # gets longer and a batch lies across the border.
         turn = np.where(source // self.multiple % 2, target, -target)
@@ -276,6 +323,43 @@ class BatchStream:
         count = len(batches)
         seed = mix(self.seed, 3, epoch, window)
         return [batches[i] for i in permutation(np.arange(count), count, seed)]
+
+
+def least_padding(lengths: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` lengths, so that rounding up to one of them adds least.
+
+    The choice is exact, by dynamic programming over the distinct lengths. The longest
+    is always chosen.
+
+    Args:
+        lengths: One for each batch.
+        most: Most lengths that are chosen.
+
+    Example:
+        >>> from keras_msd.data.order import least_padding
+        >>> least_padding([8, 8, 8, 16, 24, 24], most=2)
+        [8, 24]
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    before = np.concatenate([[0], np.cumsum(counts)])
+    cost = np.full(len(values) + 1, np.inf)
+    cost[0] = 0
+    chosen: list[list[int]] = [[] for _ in cost]  # that end at each length
+    for _ in range(most):
+        # The next length covers those after the last one: from `i` to `j`, i <= j.
+        added = cost[:, None] + np.where(
+            np.arange(len(cost))[:, None] <= np.arange(len(values)),
+            values * (before[1:] - before[:, None]),
+            np.inf,
+        )
+        start = added.argmin(axis=0)
+        better = added[start, np.arange(len(values))] < cost[1:]
+        chosen = [chosen[0]] + [
+            [*chosen[start[j]], int(values[j])] if better[j] else chosen[j + 1]
+            for j in range(len(values))
+        ]
+        cost[1:] = np.minimum(cost[1:], added[start, np.arange(len(values))])
+    return chosen[-1]
 
 
 def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:

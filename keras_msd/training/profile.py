@@ -29,7 +29,8 @@ def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[st
     Returns:
         `updates`, how many were measured; `compile`, seconds that the first runs took
         beyond the second; and seconds of all those measured: `data_wait`, until a
-        batch was there, and `forward_and_backward` and `optimizer`, or `update`.
+        batch was there, and `forward_and_backward` and `optimizer`, or `update`. Of
+        pairs also `shapes`, how many the batches of the pass have: XLA compiles each.
 
     Raises:
         InputError: `updates` is below 1, or there are fewer batches.
@@ -74,7 +75,9 @@ def _measured(stage: Any, batches: Any, updates: int) -> dict[str, Any]:
         beyond += first - sum(times)
         for name, spent in zip(seconds, [waited, *times], strict=True):
             seconds[name] += spent
-    return {"updates": updates, "compile": max(beyond, 0.0), **seconds}
+    found = {"updates": updates, "compile": max(beyond, 0.0), **seconds}
+    shapes = getattr(getattr(batches, "batches", batches), "shapes", None)
+    return found | ({"shapes": shapes()} if shapes else {})
 
 
 def _walk(batches: Any) -> Iterator[Any]:
@@ -114,13 +117,15 @@ def profile_text(seconds: dict[str, Any]) -> str:
         >>> profile_text({"updates": 2, "compile": 3, "data_wait": 0.1, "update": 0.3})
         'an update takes 200 ms: data wait 25.0 %, update 75.0 %; compile 3.0 s'
     """
-    parts = {k: v for k, v in seconds.items() if k not in ("updates", "compile")}
+    others = ("updates", "compile", "shapes")
+    parts = {name: spent for name, spent in seconds.items() if name not in others}
     total = sum(parts.values())
     shares = ", ".join(
         f"{name.replace('_', ' ')} {100 * spent / total:.1f} %"
         for name, spent in parts.items()
     )
     each = 1000 * total / seconds["updates"]
-    return (
+    text = (
         f"an update takes {each:.0f} ms: {shares}; compile {seconds['compile']:.1f} s"
     )
+    return text + (f"; {seconds['shapes']} shapes" if "shapes" in seconds else "")

@@ -1,4 +1,4 @@
-"""One training on several devices and machines."""
+"""Train on several devices and machines."""
 
 from keras_msd.lazy import lazy_names
 

@@ -1,9 +1,9 @@
-"""All that Keras does not do by itself under `tf.distribute`, in one place.
+"""What Keras does not do by itself under `tf.distribute`.
 
-Keras 3 cannot fit a model on several workers (keras#20585): it looks at a first batch
-to build the model, and takes the mean of numbers as if they had rows. Its losses see
-the rows of one replica, and are divided by the number of replicas in float32; its
-optimizers clip the gradients of a replica before they are added up.
+Keras 3 cannot fit a model on several workers (keras#20585): it reads a first batch to
+build the model, and averages scalars as if they had rows. Its losses see the rows of
+one replica only, and are divided by the number of replicas in float32. Its optimizers
+clip the gradients of each replica before they are summed.
 """
 
 import json
@@ -37,7 +37,7 @@ def find_strategy() -> tuple[int, int, Any]:
 
 
 def _tasks() -> tuple[Task, list[Task]]:
-    """Return the task of this process, and those of all in order; none without any."""
+    """Return the task of this process, and all tasks of the cluster in order."""
     config = json.loads(os.environ.get("TF_CONFIG") or "{}")
     cluster = config.get("cluster", {})
     if unknown := sorted(cluster.keys() - {*TASKS}):
@@ -51,7 +51,7 @@ def _tasks() -> tuple[Task, list[Task]]:
 
 
 def several(model: Any) -> bool:
-    """Tell whether a model is trained on several replicas."""
+    """Return whether a model is trained on several replicas."""
     return model.distribute_strategy.num_replicas_in_sync > 1
 
 
@@ -65,9 +65,9 @@ def process_of(model: Any) -> tuple[int, int]:
 
 
 def local_batches(model: Any, dataset: Any) -> Any:
-    """Return a dataset of ours as the one whose rows this process reads.
+    """Return the part of a dataset that this process reads.
 
-    In a single process TensorFlow cuts each batch for its replicas.
+    In a single process TensorFlow splits each batch between its replicas.
     """
     process, processes = process_of(model)
     if processes == 1 or not hasattr(dataset, "of_process"):
@@ -123,9 +123,9 @@ def function_of(model: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def gathered(parts: Any) -> Any:
     """Return nested tensors with the rows of all replicas, in order.
 
-    Every replica computes the same loss from them, divided by their number, and the
-    gradients of all are added up. Of a row's gradient each replica has that share; the
-    replica that owns the row keeps it for all of them.
+    Every replica computes the same loss from them, divided by the number of replicas,
+    and all gradients are summed. So the replica that owns a row multiplies its gradient
+    by that number, and the others contribute none.
     """
     context = tf.distribute.get_replica_context()
     replicas = context.num_replicas_in_sync
@@ -146,7 +146,7 @@ def gathered(parts: Any) -> Any:
 
 
 def _place(context: Any, count: Any) -> Any:
-    """Return how many rows other replicas have before and behind those of this one."""
+    """Return how many rows other replicas have before and after those of this one."""
     own = tf.one_hot(context.replica_id_in_sync_group, context.num_replicas_in_sync)
     counts = _added(context, tf.cast(own, count.dtype) * count)
     before = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
@@ -156,7 +156,7 @@ def _place(context: Any, count: Any) -> Any:
 def _in_order(context: Any, own: Any, place: Any) -> Any:
     """Return the rows of all replicas, in order.
 
-    Zeros are added to them: `all_gather` does not go on one device of several workers.
+    They are summed with zeros: `all_gather` fails on one device of several workers.
     """
     rest = [[0, 0]] * (len(own.shape) - 1)
     return _added(context, tf.pad(own, [place, *rest]))
@@ -169,26 +169,26 @@ def _added(context: Any, value: Any) -> Any:
 def scaled(loss: Any, value: Any) -> Any:
     """Return a loss of the whole batch as one replica's share of it.
 
-    Keras divides means by the number of replicas, and sums by nothing.
+    Keras divides a mean by the number of replicas, but not a sum.
     """
     return value * _share() if getattr(loss, "reduction", "") == "sum" else value
 
 
 def unscaled(value: Any) -> Any:
-    """Return a loss of the whole batch of which a replica has its share."""
+    """Return the loss of the whole batch from one replica's share of it."""
     return value / _share()
 
 
 def objective(value: Any) -> Any:
-    """Return a replica's share of a loss such that the shares of all add up to it."""
+    """Return a replica's share of a loss; the shares of all replicas add up to it."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     return value if replicas == 1 else unscaled(value) / replicas
 
 
 def _share() -> float:
-    """Return what Keras multiplies means by: one over the replicas, in float32.
+    """Return what Keras multiplies means by: 1 / replicas, rounded to float32.
 
-    So it is in float64, where three such thirds are off one by 3e-8.
+    In float64, too, where three such thirds miss 1 by 3e-8.
     """
     return float(np.float32(1 / tf.distribute.get_strategy().num_replicas_in_sync))
 
@@ -231,9 +231,9 @@ def _dense(gradient: Any) -> Any:
 
 
 def local_value(model: Any, variable: Any) -> np.ndarray:
-    """Return the value of a variable, without asking other processes.
+    """Return the value of a variable, without communication between processes.
 
-    Running means are kept by replica, each with its share; all are equal here.
+    Each replica keeps its share of a running mean; all shares are equal here.
     """
     strategy, value = model.distribute_strategy, variable.value
     first = strategy.experimental_local_results(value)[0].numpy()
@@ -244,9 +244,9 @@ def local_value(model: Any, variable: Any) -> np.ndarray:
 
 
 def build_optimizer(model: Any) -> None:
-    """Make the variables of a model's optimizer where those of the model are.
+    """Create the variables of a model's optimizer where those of the model are.
 
-    On several replicas it is given sums, which it may clip, and adds up nothing.
+    On several replicas the optimizer gets summed gradients, so its own sum is disabled.
     """
     if not model.optimizer.built:
         with model.distribute_strategy.scope():

@@ -1,4 +1,4 @@
-"""Which devices and processes a training is spread over, as the backend finds them."""
+"""The devices and processes of a training, as the backend finds them."""
 
 import os
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import keras
 from keras_msd.checks import InputError, one_of
 
 STRATEGIES = ("none", "data_parallel")
-# What tells JAX of other processes: those of Keras and of JAX name them, the others
-# count the tasks of a SLURM step and of Open MPI.
+# Environment variables that announce other processes to JAX: those of Keras and JAX
+# name them, those of SLURM and Open MPI count them.
 NAMED = (
     "KERAS_DISTRIBUTION_JOB_ADDRESSES",
     "KERAS_DISTRIBUTION_NUM_PROCESSES",
@@ -27,11 +27,11 @@ class Distribution(NamedTuple):
 
     Attributes:
         process: Number of this process, from 0; process 0 writes what is kept.
-        processes: How many take part.
-        replicas: Devices in all of them; each has the weights, and an equal share of
-            the rows of a batch.
-        scope: Gives the context in which the encoder, the stage and its optimizer are
-            made, and `fit` is called.
+        processes: Number of processes.
+        replicas: Number of devices in all processes; each holds the weights and an
+            equal share of the rows of a batch.
+        scope: Returns the context in which to create the encoder, the stage and its
+            optimizer, and to call `fit`.
 
     Example:
         >>> alone = msd.distribute.Distribution()
@@ -46,17 +46,17 @@ class Distribution(NamedTuple):
 
 
 def distribution(strategy: str = "data_parallel") -> Distribution:
-    """Return where trainings run from here on.
+    """Choose where trainings run from here on.
 
-    "data_parallel" takes every device of every process. Under JAX these are what
-    `keras.distribution.initialize` finds: processes that SLURM, Open MPI, GKE or
-    `KERAS_DISTRIBUTION_*` started; one that calls `jax.distributed.initialize` itself,
-    as Ray's trainer does, is taken as it is. Under TensorFlow they are the devices of
-    this process, or the workers in `TF_CONFIG`. The first call must come before the
-    backend computes anything, in every process.
+    "data_parallel" uses every device of every process. Under JAX,
+    `keras.distribution.initialize` finds the processes that SLURM, Open MPI, GKE or
+    `KERAS_DISTRIBUTION_*` started; a process that has already called
+    `jax.distributed.initialize`, as Ray's trainer does, is left as it is. Under
+    TensorFlow, they are the devices of this process, or the workers in `TF_CONFIG`.
+    Call this in every process before the backend computes anything.
 
-    The batch is global: what a stage computes from one, and what its gradients are,
-    does not depend on the number of replicas.
+    The batch size is global: losses and gradients do not depend on the number of
+    replicas.
 
     Args:
         strategy: "none" for one device, or "data_parallel".

@@ -1,4 +1,4 @@
-"""The processes of one training: each sees that the others live, and waits for them."""
+"""The processes of one training: each watches the others and can wait for them."""
 
 import fcntl
 import json
@@ -21,21 +21,21 @@ LOST = 75  # exit code of a process that another's end has stopped
 
 
 class Workers:
-    """A context in which several processes watch each other, by files that all see.
+    """A context in which several processes watch each other through shared files.
 
-    Where one ends or is silent for 40 seconds, each of the others prints which one and
-    why, and ends at once with exit code 75: its thread may be waiting within the
-    backend for what never comes. An end is seen within seconds by the lock that the
-    system takes off a file, and by silence where files have no locks. Clocks of
-    machines need not agree. With one process it does nothing.
+    If one ends, or is silent for 40 seconds, each of the others prints which one and
+    why, and exits at once with code 75, because the backend may be waiting for a
+    message that never comes. The lock on a file shows within seconds that its process
+    has ended; where files have no locks, the silence does. The clocks of the machines
+    need not agree. With one process this context does nothing.
 
     Args:
-        folder: The processes' own, on a disk that all of them see.
+        folder: A folder for this purpose alone, on a disk that all processes see.
         process: Number of this process, from 0.
-        processes: How many there are.
+        processes: Number of processes.
 
     Raises:
-        InputError: On entering, a process has not come within five minutes.
+        InputError: On entering, a process did not join within five minutes.
 
     Example:
         >>> with msd.distribute.Workers("workers", 0, 1) as workers:
@@ -63,7 +63,7 @@ class Workers:
         self._seen: dict[int, tuple[Any, float]] = {}
 
     def __enter__(self) -> "Workers":
-        """Wait until all are there, and begin to watch them."""
+        """Wait until all processes have joined, and begin to watch them."""
         if not self._others:
             return self
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: Any, trace: Any
     ) -> None:
-        """Say how this process ended; where another caused it, that one is named."""
+        """Record how this process ended."""
         if not self._others:
             return
         if kind and not issubclass(kind, InputError | KeyboardInterrupt | SystemExit):
@@ -106,10 +106,10 @@ class Workers:
         self._lock.close()
 
     def meet(self, what: str) -> None:
-        """Wait until every process has come to a place of the work.
+        """Wait until every process has called this with the same name.
 
         Args:
-            what: The place; each is met at once.
+            what: The name of the barrier; use each name once.
         """
         if self._others:
             self.say(what)
@@ -118,13 +118,13 @@ class Workers:
                     time.sleep(WAIT_S)
 
     def say(self, what: str) -> None:
-        """Let the others know that this process has come to a place of the work."""
+        """Tell the others that this process has reached a barrier, without waiting."""
         if self._others:
             self._own["met"] = [*self._own["met"], what]
             self._write()
 
     def said(self, process: int) -> list[str]:
-        """Return the places that another process has come to, in order."""
+        """Return the barriers that another process has reached, in order."""
         return list(self._said(process)["met"])
 
     def _said(self, other: int) -> dict[str, Any]:

@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 class FiniteLoss(keras.callbacks.Callback):
     """Ends a training at the first update whose loss is NaN or infinite.
 
-    Every stage has it in `fit`. Where it skips bad batches, the training ends once they
-    are too many.
+    Every stage adds it to `fit`. A stage that skips bad batches ends once there are too
+    many.
 
     Args:
-        batches: What is trained on.
+        batches: The batches of the training.
 
     Raises:
         NotFiniteError: Within `fit`.

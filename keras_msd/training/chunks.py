@@ -1,4 +1,4 @@
-"""A batch in chunks: the gradients of the whole batch, the memory of one chunk."""
+"""Gradient caching: gradients of the whole batch in the memory of one chunk."""
 
 from typing import Any
 
@@ -21,19 +21,19 @@ INPUTS = (
 class CachedGradients:
     """Mix-in that embeds a batch in chunks, for backends other than TensorFlow.
 
-    A loss over all pairs of a batch needs every embedding at once, but not what the
-    network computed on the way to it. So a first pass makes the embeddings and forgets
-    the rest, the loss gives the gradient of each embedding, and a second pass computes
-    each chunk again and takes it further, to the weights. The sum over chunks is the
-    gradient of the whole batch, at the price of one more forward pass.
+    A loss over all pairs of a batch needs every embedding at once, but not the
+    activations behind it. So a first pass computes the embeddings only, the loss gives
+    the gradient of each embedding, and a second pass computes each chunk again and
+    propagates its gradient to the weights. The sum over chunks is the gradient of the
+    whole batch, at the cost of one more forward pass.
 
-    Dropout draws its masks chunk by chunk, and the second pass draws the same ones as
-    the first. So with dropout 0 the gradients are those of the whole batch to rounding,
-    and otherwise those of the whole batch with the masks that were drawn.
+    Dropout draws its masks chunk by chunk, and the second pass draws the same masks as
+    the first. So the gradients are those of the whole batch with these masks, except
+    for rounding.
 
-    On several devices each has so many rows of a chunk. Under TensorFlow the training
-    step runs both passes; see `TensorFlowStep`. Under JAX
-    differentiation does: a chunk is a checkpoint, computed anew in the backward pass.
+    On several devices each device has `chunk_size` rows of a chunk. Under TensorFlow
+    the training step runs both passes, see `TensorFlowStep`. Under JAX each chunk is
+    rematerialised: the backward pass computes it again.
 
     Source: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
         Limited Setup".
@@ -92,7 +92,7 @@ class _OwnValues(keras.layers.Layer):
 
 
 def check_chunks(network: Any) -> None:
-    """Raise `InputError` for a layer whose doings depend on the rows of its batch."""
+    """Raise `InputError` if a layer treats a row differently in another batch."""
     for layer in network._flatten_layers():
         follows = layer.trainable and layer._non_trainable_variables
         if follows or layer.activity_regularizer is not None:
@@ -113,9 +113,9 @@ def _devices() -> int:
 
 
 def _dealt(count: int, chunk_size: int) -> np.ndarray:
-    """Return the rows of a batch in the order in which chunks take them.
+    """Return the row numbers of a batch in the order of its chunks.
 
-    A device has neighbouring rows, and each chunk `chunk_size` rows of every device.
+    A device holds neighbouring rows; each chunk has `chunk_size` rows of every device.
     """
     rows = np.arange(count).reshape(_devices(), -1)
     cuts = range(chunk_size, rows.shape[1], chunk_size)
@@ -172,7 +172,7 @@ def _cut(value: Any, size: int) -> Any:
 
 
 def join(chunks: dict[str, Any], count: Any) -> dict[str, Any]:
-    """Put chunks of embeddings, `(chunks, chunk_size, ...)`, together to n rows."""
+    """Join chunks of embeddings, `(chunks, chunk_size, ...)`, to n rows."""
     return {
         side: ops.reshape(value, (-1, *ops.shape(value)[2:]))[:count]
         for side, value in chunks.items()

@@ -1,4 +1,4 @@
-"""The training step on backends other than TensorFlow, for every stage."""
+"""The training step under JAX and other backends than TensorFlow."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from keras_msd.training.precision import all_finite
 
 
 class JaxStep(CachedGradients):
-    """Mix-in with the step that `fit` runs under JAX.
+    """Mix-in with the step of `fit` under JAX.
 
-    Under `keras.distribution` a batch is one array on all devices, so that the step is
-    the same; the methods beside it are what TensorFlow does otherwise.
+    Under `keras.distribution` a batch is one array on all devices, so the step needs no
+    communication of its own. The other methods match those of `TensorFlowStep`.
     """
 
     @property
@@ -27,7 +27,7 @@ class JaxStep(CachedGradients):
         return jax.process_index(), jax.process_count()
 
     def local_batches(self, batches: Any) -> Any:
-        """Return batches of ours with the rows of this process alone."""
+        """Return batches with only the rows of this process."""
         distribution = keras.distribution.distribution()
         found = getattr(batches, "batches", batches)
         if distribution is None or not hasattr(found, "of_process"):
@@ -58,12 +58,12 @@ class JaxStep(CachedGradients):
             self.optimizer.build(self.trainable_variables)
 
     def train_step(self: Any, *given: Any) -> Any:
-        """Update the encoder on one batch; where the stage says so, skip a bad one."""
+        """Update the encoder on one batch; skip a bad batch if the stage does that."""
         found = super().train_step(*given)  # type: ignore[misc]
         return found if self.bad_batches is None else self._good(given[0], *found)
 
     def _good(self: Any, old: Any, logs: Any, new: Any) -> tuple[Any, Any]:
-        """Return logs and state of JAX: the old one where the new is not finite."""
+        """Return logs and JAX's state: the old state if the new one is not finite."""
         trained, fixed, optimizer, means = new
         floats = [it for it in (*trained, *optimizer) if "float" in str(it.dtype)]
         good = all_finite([logs["loss"], *floats])

@@ -18,7 +18,7 @@ SPENT_S = 0.4  # on each of the two
 
 @contextmanager
 def computing_in(precision: str) -> Iterator[None]:
-    """Have models that are built within compute in a precision.
+    """Models built inside this context compute in a precision.
 
     Weights, the optimizer's state and losses stay float32.
 
@@ -42,9 +42,9 @@ def computing_in(precision: str) -> Iterator[None]:
 
 
 def faster_precision() -> str:
-    """Return "bfloat16" if a layer of matrices is clearly faster in it, else "float32".
+    """Return "bfloat16" if a dense layer is clearly faster in it, else "float32".
 
-    Measured for a second, on this machine and backend: names of processors say little.
+    It measures for a second, because the name of a processor tells little.
     """
     seconds = {precision: _seconds(precision) for precision in POLICIES}
     gains = seconds["float32"] > WORTH * seconds["bfloat16"]
@@ -65,9 +65,9 @@ def _seconds(precision: str) -> float:
 
 
 class NotFiniteError(InputError):
-    """A loss, a weight or a vector is NaN or infinite: nothing is made of it."""
+    """A loss, a weight or a vector is NaN or infinite."""
 
 
 def all_finite(values: Any) -> Any:
-    """Return whether all numbers of some tensors are finite, as a boolean scalar."""
+    """Return whether all values of some tensors are finite, a boolean scalar."""
     return ops.all(ops.stack([ops.all(ops.isfinite(value)) for value in values]))

@@ -1,4 +1,4 @@
-"""Where the time of a stage's updates goes."""
+"""Where the time of an update goes."""
 
 import itertools
 import time
@@ -14,23 +14,23 @@ UPDATES = 8
 
 
 def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[str, Any]:
-    """Measure a few updates of a stage, and leave it as it was.
+    """Measure a few updates of a stage, then restore the stage.
 
-    Under TensorFlow an update is run in two parts, with `fit`'s mathematics. JAX
-    compiles it whole, so that there the optimizer's share is not known. Each batch is
-    run twice and the second time counts: TensorFlow traces an update, and JAX compiles
-    it for each padded length, in the first.
+    Under TensorFlow an update runs in two parts, with the mathematics of `fit`. JAX
+    compiles it whole, so the optimizer's share is unknown there. Each batch runs twice
+    and the second run counts: in the first, TensorFlow traces the update, and JAX
+    compiles it for each padded length.
 
     Args:
         stage: Compiled with an optimizer.
         batches: What `fit` takes: a dataset of ours, or `PairBatches`.
-        updates: How many are measured, those of the first batches.
+        updates: How many of the first batches are measured.
 
     Returns:
-        `updates`, how many were measured; `compile`, seconds that the first runs took
-        beyond the second; and seconds of all those measured: `data_wait`, until a
-        batch was there, and `forward_and_backward` and `optimizer`, or `update`. Of
-        pairs also `shapes`, how many the batches of the pass have: XLA compiles each.
+        `updates`, the number measured; `compile`, the seconds by which the first runs
+        were slower; and the seconds of all measured updates: `data_wait` for the next
+        batch, then `forward_and_backward` and `optimizer`, or `update`. For pairs also
+        `shapes`, the number of shapes of all batches; XLA compiles each of them.
 
     Raises:
         InputError: `updates` is below 1, or there are fewer batches.
@@ -87,7 +87,7 @@ def _walk(batches: Any) -> Iterator[Any]:
 
 
 def _parts(stage: Any) -> tuple[tuple[str, ...], Callable[..., list[float]]]:
-    """Return names of an update's parts, and what runs one and returns their times."""
+    """Return the parts of an update, and a function that runs and times them."""
     if keras.backend.backend() != "tensorflow":
 
         def whole(x: Any, y: Any) -> list[float]:
@@ -110,7 +110,7 @@ def _parts(stage: Any) -> tuple[tuple[str, ...], Callable[..., list[float]]]:
 
 
 def profile_text(seconds: dict[str, Any]) -> str:
-    """Return what `profile_updates` found, in a line.
+    """Return the result of `profile_updates` as one line of text.
 
     Example:
         >>> from keras_msd.training.profile import profile_text

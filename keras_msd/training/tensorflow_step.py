@@ -1,4 +1,4 @@
-"""The training step under TensorFlow, for every stage."""
+"""The training step under TensorFlow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,17 +22,17 @@ from keras_msd.training.precision import all_finite
 
 
 def make_deterministic() -> None:
-    """Choose kernels whose results do not depend on timing, for the whole process."""
+    """Use deterministic kernels in the whole process."""
     tf.config.experimental.enable_op_determinism()
 
 
 class TensorFlowStep:
-    """Mix-in with the steps that `fit` and `evaluate` run under TensorFlow.
+    """Mix-in with the steps of `fit` and `evaluate` under TensorFlow.
 
-    Under `tf.distribute` every replica embeds its own share of the batch, and computes
-    the loss of the whole. A Keras loss divides its mean by the number of replicas, so
-    that the summed gradients are those of the whole batch; what is logged is
-    multiplied back.
+    Under `tf.distribute` every replica embeds its share of the batch and computes the
+    loss of the whole batch. A Keras loss divides its mean by the number of replicas, so
+    the summed gradients are those of the whole batch; logged values are multiplied
+    back.
     """
 
     @property
@@ -41,7 +41,7 @@ class TensorFlowStep:
         return replicas.process_of(self)
 
     def local_batches(self, batches: Any) -> Any:
-        """Return a dataset of ours with the rows of this process alone."""
+        """Return a dataset with only the rows of this process."""
         return replicas.local_batches(self, batches)
 
     def to_numpy(self, variable: Any) -> np.ndarray:
@@ -57,16 +57,16 @@ class TensorFlowStep:
         return replicas.gathered(parts)
 
     def scaled(self, loss: Any, value: Any) -> Any:
-        """Return a loss of the whole batch as this replica's share of it."""
+        """Return this replica's share of a loss of the whole batch."""
         return replicas.scaled(loss, value)
 
     def make_train_function(self: Any, force: bool = False) -> None:
-        """Make the function that `fit` calls, once the optimizer has its variables.
+        """Make the function that `fit` calls, after the optimizer's variables.
 
-        TensorFlow traces a step that makes variables twice.
+        TensorFlow would trace a step that creates variables twice.
 
         Raises:
-            InputError: Bad batches are to be skipped on several replicas.
+            InputError: Bad batches are skipped on several replicas.
         """
         if self.bad_batches is not None and self.distribute_strategy is not None:
             if self.distribute_strategy.num_replicas_in_sync > 1:
@@ -114,7 +114,7 @@ class TensorFlowStep:
         return self.get_metrics_result() | {"bad_batches": self.bad_batches.value}
 
     def step_in_parts(self: Any) -> tuple[Any, Any]:
-        """Return a function from a batch to gradients, and one that takes them."""
+        """Return a function from a batch to gradients, and one that applies them."""
 
         @tf.function(autograph=False, reduce_retracing=True)
         def gradients(x: Any, y: Any) -> Any:
@@ -134,7 +134,7 @@ class TensorFlowStep:
         return self._logs(x, y, embeddings, loss)
 
     def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
-        """Return the embeddings of both sides, float32, without their way there."""
+        """Return the embeddings of both sides, float32, computed chunk by chunk."""
         parts, count = split(x, self.chunk_size)
         embedded = tf.map_fn(
             lambda rows: float32(self.both_sides(rows, training)),
@@ -145,7 +145,7 @@ class TensorFlowStep:
         return join(embedded, count)
 
     def unscaled(self, value: Any) -> Any:
-        """Return a loss as one replica alone would have it."""
+        """Return the loss of the whole batch from this replica's share of it."""
         return replicas.unscaled(value)
 
     def _passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
@@ -200,13 +200,12 @@ class TensorFlowStep:
         good: Any = None,
         skip: Callable[[], None] | None = None,
     ) -> None:
-        """Update the weights; with `skip` only if `good`, a boolean, is true.
+        """Update the weights; with `skip` only if `good`, a boolean tensor, is true.
 
-        On one replica, too, Keras sums gradients over all, with an operation whose
-        graph TensorFlow never frees: each `fit` would leave a training step in memory.
-        Across replicas, where `merge_call` goes, nothing is summed. An optimizer that
-        scales the loss must not be called there. On several replicas the optimizer is
-        kept from summing by `build_optimizer`.
+        Even on one replica Keras would sum the gradients of all replicas, with an
+        operation whose graph TensorFlow never frees: each `fit` would leave a training
+        step in memory. Inside `merge_call` it does not, but a loss-scaling optimizer
+        cannot run there. On several replicas `build_optimizer` disables the sum.
         """
         if replicas.several(self):
             self.optimizer.apply_gradients(pairs)
@@ -237,7 +236,7 @@ def _add(total: Any, part: Any) -> Any:
     if part is None:
         return total
     if isinstance(part, tf.IndexedSlices):
-        # A word table is large and a chunk has few words: only their rows are written.
+        # A word table is large and a chunk has few words: write only their rows.
         indices = tf.expand_dims(part.indices, 1)
         return tf.tensor_scatter_nd_add(total, indices, part.values)
     return total + part

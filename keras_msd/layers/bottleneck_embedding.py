@@ -1,4 +1,4 @@
-"""Word table through a narrow bottleneck, positions and types at full width."""
+"""Token embedding with a narrow word table; positions and types at full width."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ class BottleneckEmbedding(keras.layers.Layer):
         max_length: Longest sentence, in tokens; the position table has
             `max_length + position_offset` rows.
         num_types: Rows of the token-type table; every token has type 0.
-        pad_id: Token whose row is held at zero and gets no gradient, or None.
-        position_offset: Row of the position table that the first token takes.
+        pad_id: Token whose output is zero and whose row gets no gradient, or None.
+        position_offset: Row of the position table for the first token.
         layer_norm: Whether the sum is layer-normalised.
         layer_norm_epsilon: Epsilon of that normalisation.
         dropout: Share of values dropped in training.

@@ -1,4 +1,4 @@
-"""Stage 2: the student's embedding block learns the assistant's."""
+"""Stage 2: the student's embedding block imitates the assistant's."""
 
 from typing import Any
 
@@ -12,13 +12,12 @@ from keras_msd.stages.stage import Stage
 
 
 class AlignEmbedding(Stage):
-    """The embedding block alone imitates the assistant's on the same sentence.
+    """The student's embedding block imitates the assistant's on the same sentence.
 
-    No transformer layer takes part: the stage runs, trains and saves only the layer
-    `embedding`. As in the authors' code the masked means over the tokens are compared,
-    `mse(mean(source), goal) + mse(mean(target), goal)`. With `per_token` the token
-    vectors themselves are compared, means over the real tokens of the batch, which is
-    an extension of ours; student and assistant must then share the tokenizer.
+    The stage runs, trains and saves only the layer `embedding`, no transformer layer.
+    As in the authors' code it compares masked means over the tokens, `mse(mean(source),
+    goal) + mse(mean(target), goal)`. With `per_token`, our extension, it compares the
+    vectors of all real tokens; student and assistant must then share the tokenizer.
 
     Targets: `embedding_source` and `embedding_target`, from
         `assistant.embedding_guide()`: `(n, hidden_dim)`; with `per_token`, from

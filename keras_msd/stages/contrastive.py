@@ -1,4 +1,4 @@
-"""Stage 4: similarities across languages, with the teacher's vectors beside them."""
+"""Stage 4: contrastive learning next to imitation of the teacher's vectors."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -37,9 +37,9 @@ class ContrastiveLearning(Stage):
         contrastive_weight: Factor of the contrastive term; by default 1, and 0.01 for
             "ce_hard".
         losses: `LossTerm`s beside these.
-        matryoshka_dims: Widths of prefixes of the embeddings that get the contrastive
-            term and `losses`, too, see `Matryoshka`. The squared errors are of whole
-            embeddings.
+        matryoshka_dims: Lengths of prefixes of the embeddings on which the contrastive
+            term and `losses` are computed, too, see `Matryoshka`. The squared errors
+            compare whole embeddings.
         **options: As for `Stage`.
 
     Raises:

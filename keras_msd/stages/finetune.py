@@ -11,7 +11,7 @@ from keras_msd.stages.stage import LossTerm, Stage
 
 
 class RegressSimilarity(Stage):
-    """The cosine of two sentences imitates their gold similarity.
+    """Fit the cosine of two sentences to their gold similarity.
 
     `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is a row's first
     sentence and `target` its second. It needs no guide. Batches come from
@@ -19,7 +19,7 @@ class RegressSimilarity(Stage):
 
     Targets: `gold` `(n,)`, similarities in [0, 1].
     Terms: `similarity_mse`, the mean over the batch.
-    Arguments: as for `Stage`; `dims` means nothing here.
+    Arguments: as for `Stage`; `dims` has no effect.
 
     Source: Reimers and Gurevych 2019, section 3 (regression objective).
 
@@ -44,20 +44,20 @@ class RegressSimilarity(Stage):
 
 
 class ClassifyInference(Stage):
-    """Embeddings of two sentences tell whether one entails the other.
+    """Classify two sentences as entailment, neutral or contradiction.
 
     Cross-entropy of `softmax([u; v; |u - v|] W)`, where u is the embedding of a row's
     premise (`source`) and v that of its hypothesis (`target`). W, `(3 dim, classes)`,
-    is trained beside the encoder; `trained_encoder` knows nothing of it. It needs no
-    guide. Batches come from `data.inference_dataset` or `data.InferenceBatches`.
+    is trained with the encoder and left out of `trained_encoder`. It needs no guide.
+    Batches come from `data.inference_dataset` or `data.InferenceBatches`.
 
     Targets: `label` `(n,)`, ids of classes from 0, int32.
     Terms: `cross_entropy`, the mean over the batch.
 
     Args:
-        encoder: What is trained.
-        classes: How many classes there are, 2 or more.
-        **options: As for `Stage`; `dims` means nothing here.
+        encoder: The encoder to train.
+        classes: Number of classes, 2 or more.
+        **options: As for `Stage`; `dims` has no effect.
 
     Raises:
         InputError: `classes` is below 2.

@@ -1,13 +1,13 @@
-"""Stages 1 and 3: an encoder learns a guide's vectors in both languages."""
+"""Stages 1 and 3: an encoder imitates a guide's vectors in both languages."""
 
 from keras_msd.stages.stage import Stage
 
 
 class TeachAssistant(Stage):
-    """Both languages land where the teacher puts the source, English as a rule.
+    """Both sides imitate the teacher's vector of the source side, usually English.
 
     `mse(source, teacher) + mse(target, teacher)`. The teacher may read English only, so
-    the vector of the source side is the goal of both terms.
+    its vector of the source side is the goal of both terms.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse`, means over batch and dims.
@@ -25,7 +25,7 @@ class TeachAssistant(Stage):
 
 
 class TeachStudent(Stage):
-    """Each sentence lands where the assistant puts that same sentence.
+    """Each side imitates the assistant's vector of the same sentence.
 
     `mse(source, assistant(source)) + mse(target, assistant(target))`.
 

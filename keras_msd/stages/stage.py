@@ -1,4 +1,4 @@
-"""What every stage shares: one encoder, stored targets, named loss terms."""
+"""What all stages share: one encoder, stored targets, named loss terms."""
 
 import inspect
 import math
@@ -30,16 +30,17 @@ def _step() -> Any:
 
 
 class LossTerm(NamedTuple):
-    """One addend of a stage's loss, over both sides of a batch.
+    """One term of a stage's loss, over both sides of a batch.
 
-    The loss is called with `(goals, (source, target))`, the embeddings of both sides.
+    The loss is called with `(goals, (source, target))`, where the latter are the
+    embeddings of both sides.
 
     Attributes:
-        name: What the term is logged and weighted as.
+        name: Its name in the logs and among the weights.
         loss: A `keras.losses.Loss`, or a name in `LOSSES`.
-        goals: The target in y that the loss gets as its goals, or a tuple of several.
-        grouped: Whether it gets `(goals, group)` instead: for every row of the batch
-            the first with the same source line.
+        goals: Name of the target in y that the loss gets as its goals, or several.
+        grouped: Whether it gets `(goals, group)` instead; `group` has, for every row of
+            the batch, the first row with the same source line.
         weight: Factor in the sum.
 
     Example:
@@ -57,12 +58,12 @@ class LossTerm(NamedTuple):
 class Stage(_step(), keras.Model):  # type: ignore[misc]
     """Fits one encoder to guide vectors; plain `compile`, `fit`, `evaluate`.
 
-    The loss is a weighted sum of terms. What they are is data: `goals` names the target
-    that each side's embeddings are compared with, by their squared distance, in the
-    terms `source_mse` and `target_mse`; `losses` adds terms over both sides. A subclass
-    sets `goals`, or names further `targets` and `terms` and writes `loss_terms`. It
-    holds no guide: targets arrive in the batch. Logs hold every term, unweighted, by
-    its name, and `loss`, their weighted sum.
+    The loss is a weighted sum of terms. `goals` names the target that each side's
+    embeddings are compared with, by squared distance, in the terms `source_mse` and
+    `target_mse`. `losses` adds terms over both sides. A subclass sets `goals`, or names
+    further `targets` and `terms` and overrides `loss_terms`. A stage holds no guide:
+    the batch brings the targets. The logs hold every term by name, unweighted, and
+    `loss`, the weighted sum.
 
     Batches: `(x, y)`; x holds `source_token_ids`, `source_padding_mask`,
     `target_token_ids`, `target_padding_mask`, int32 `(n, length)`, and `group`, int32
@@ -75,13 +76,13 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         dims: "mean" or "sum", see `EmbeddingMSE`.
         name: Name of the stage.
         chunk_size: Rows that pass through the network at a time, for batches that do
-            not fit in memory, see `CachedGradients`; None for the whole batch. A layer
-            must then treat a row as it does in the batch: no activity regulariser, no
-            `add_loss`, no statistics of the batch.
-        losses: `LossTerm`s beside the stage's own.
-        goals: Targets of the squared distances by side, such as `{"source":
+            not fit in memory, see `CachedGradients`; None for the whole batch. The
+            network must then have no activity regulariser, no `add_loss` and no layer
+            with statistics of the batch.
+        losses: `LossTerm`s in addition to the stage's own.
+        goals: Target of the squared distance of each side, such as `{"source":
             "teacher"}`; by default those of the class.
-        **weights: Factor of a term in the loss, by the term's name; 1 where not given.
+        **weights: Factor of a term in the loss, by the term's name; by default 1.
 
     Raises:
         InputError: The encoder is something else, a weight is below 0 or no term has
@@ -159,18 +160,18 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                 )
 
     def skip_bad_batches(self, at_most: int) -> None:
-        """Skip a few batches whose loss or gradients are not finite; before `compile`.
+        """Skip a few batches whose loss or gradients are not finite.
 
-        Such an update changes no weight, no mean and nothing of the optimizer. The logs
-        count them as `bad_batches`, and one too many ends the training. Without this
-        the first one does.
+        Call it before `compile`. A skipped batch changes no weight, no mean and no
+        state of the optimizer. The logs count them as `bad_batches`; one more than
+        `at_most` ends the training. By default the first one does.
 
         Args:
-            at_most: How many.
+            at_most: Most batches that are skipped.
 
         Raises:
-            InputError: It is below 1; within `fit`, there are several replicas, or the
-                backend is neither TensorFlow nor JAX.
+            InputError: `at_most` is below 1. Within `fit`, there are several replicas,
+                or the backend is neither TensorFlow nor JAX.
 
         Example:
             >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
@@ -281,13 +282,13 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
         Args:
             optimizer: As for every Keras model.
-            loss: Nothing.
+            loss: Must be None; the stage defines its own loss.
             jit_compile: As for every Keras model; by default True under JAX and False
-                elsewhere, since XLA compiles every padded length anew.
-            **options: As for every Keras model, without what belongs to a loss.
+                elsewhere, because XLA compiles again for every padded length.
+            **options: As for every Keras model, except loss weights and metrics.
 
         Raises:
-            InputError: A loss, metrics or weights are given.
+            InputError: A loss, loss weights or metrics are given.
         """
         for name, given in {"loss": loss, **options}.items():
             if name in OWN and given is not None:

@@ -1,4 +1,4 @@
-"""LEALLA's training: rank translations, imitate a multilingual teacher's vectors."""
+"""LEALLA: rank translations and imitate a multilingual teacher's vectors."""
 
 from typing import Any
 
@@ -19,10 +19,9 @@ FEATURES = ("fd", "distillation_first", "synchronized")
 class TeachThinDeep(Stage):
     """A thin student ranks translations and imitates a wider, multilingual teacher.
 
-    `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A weight of 0
-    leaves its term out, neither computed nor logged. `ams` and `logit` compare cosines,
-    which do not ask for equal widths. For `feature` a student of width d must meet the
-    teacher:
+    `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A term of
+    weight 0 is neither computed nor logged. `ams` and `logit` compare cosines, for
+    which widths may differ. `feature` maps a student of width d to the teacher's width:
 
     - "fd": a dense layer d -> teacher_dim on the encoder's output, dropped afterwards;
     - "distillation_first": the encoder's output has width teacher_dim and is what is
@@ -56,8 +55,8 @@ class TeachThinDeep(Stage):
         margin: See `AdditiveMarginSoftmax`.
         scale: Factor of the cosines in `ams` and `logit`.
         temperature: See `LogitDistillation`.
-        mask_duplicates: Whether rows with the same source line, by `group`, are kept
-            from being each other's negatives; False for the equation as printed.
+        mask_duplicates: Do not use rows with the same source line, by `group`, as
+            negatives of each other; False for the equation as printed.
         dims: "mean" or "sum", see `FeatureDistillation`.
         name: Name of the stage.
         **options: As for `Stage`; with `chunk_size` batches of thousands fit in the

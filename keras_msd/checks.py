@@ -116,7 +116,7 @@ def _repair(item: Any) -> str:
         return "Decode it first: text.decode()"
     if isinstance(item, Mapping):
         return 'Give the texts alone: [row["text"] for row in rows]'
-    if isinstance(item, list | tuple):
+    if isinstance(item, list | tuple) or hasattr(item, "shape"):
         return "Give one flat list of texts."
     if str(item) in ("None", "nan", "<NA>", "NaT"):  # no text in a row of a table
         return 'Fill in what is missing, for example: column.fillna("")'

@@ -118,7 +118,7 @@ NO_SENTENCES = {
     "list of bytes": ([b"a"], "b'a' .bytes. at position 0. Decode it first"),
     "rows": ([{"text": "a"}], "at position 0. Give the texts alone: .row"),
     "nested": ([["a", "b"]], "at position 0. Give one flat list"),
-    "matrix": (np.array([["a"], ["b"]]), "must hold strings. Received: array"),
+    "matrix": (np.array([["a"], ["b"]]), "position 0. Give one flat list of texts"),
 }
 
 

@@ -357,6 +357,89 @@ def test_broken_xliff(tmp_path, change, match):
         list(read_pairs(path, language="de"))
 
 
+def units(*rows):
+    head, _, tail = XLIFF_1.partition("<group>")
+    return head + "".join(rows) + tail[tail.index("</body>") :]
+
+
+def test_segments_of_a_unit_are_pairs(tmp_path):
+    """As Trados writes them: no blank between the segments of the target."""
+    unit = """<trans-unit id="1"><source>A house. A cat.</source><seg-source>
+<mrk mtype="seg" mid="1">A house.</mrk> <mrk mtype="seg" mid="2">A cat.</mrk>
+</seg-source><target><mrk mtype="seg" mid="1">Ein Haus.</mrk><mrk mtype="seg" mid="2">
+Eine <g id="5">Katze.</g></mrk></target></trans-unit>"""
+    pairs = list(read_pairs(made(tmp_path, "x.xlf", units(unit))))
+    assert [(p.source, p.target.strip()) for p in pairs] == [row[:2] for row in BOTH]
+    other = unit.replace('<mrk mtype="seg" mid="2">\nEine', '<mrk mtype="seg">Eine')
+    (pair,) = read_pairs(made(tmp_path, "x.xlf", units(other)))
+    assert pair.source.strip() == "A house. A cat."
+
+
+def test_blanks_between_inline_elements_stay(tmp_path):
+    """As Angular writes placeholders."""
+    unit = """<trans-unit id="1"><source><x id="PH"/> <x id="PH_1"/> + 1 other</source>
+<target state="final"><x id="PH"/> <x id="PH_1"/> + 1 weitere</target></trans-unit>"""
+    (pair,) = read_pairs(made(tmp_path, "x.xlf", units(unit)))
+    assert (pair.source, pair.target) == ("  + 1 other", "  + 1 weitere")
+
+
+def test_keys_in_place_of_sources(tmp_path):
+    """As Symfony writes XLIFF."""
+    unit = """<trans-unit id="1"><source>page_name.text</source>
+<target>Seite</target></trans-unit>"""
+    path = made(tmp_path, "messages.de.xliff", units(unit))
+    with pytest.raises(
+        InputError, match="`source` must be text.*`page_name.text` in 1"
+    ):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\nen;de\nA house.;Ein Haus.\n",  # for Excel
+        ",en,de\n0,A house.,Ein Haus.\n",  # an index of pandas
+        '\ufeffen,de\r\n"A house.",Ein Haus.\r\n\r\n',
+        "id;source;target;date\n1;A house.;Ein Haus.;2024-01-01\n",
+    ],
+)
+def test_csv_of_spreadsheets_and_data_frames(tmp_path, text):
+    assert list(read_pairs(made(tmp_path, "x.csv", text), language="de")) == [HOUSE]
+
+
+def test_what_tatoeba_exports(tmp_path):
+    """Byte order mark, numbers of sentences, quotes that nobody closes."""
+    text = '\ufeff1\t"A house.\t77\tEin Haus."\n2\tA cat.\t78\tEine Katze.\n'
+    pairs = read_pairs(made(tmp_path, "pairs.tsv", text), language="de")
+    assert list(pairs) == [Pair('"A house.', 'Ein Haus."', "de"), CAT]
+
+
+def test_a_file_whose_name_tells_its_packing_wrongly(tmp_path):
+    assert list(read_pairs(made(tmp_path, "x.en-de.tsv.gz", PLAIN))) == BOTH
+    packed = made(tmp_path, "y.en-de.tsv", gzip.compress(PLAIN))
+    assert list(read_pairs(packed)) == BOTH
+
+
+def test_an_entity_of_html(tmp_path):
+    path = made(tmp_path, "x.en-de.tmx", TMX.format(UNIT.format("A&nbsp;cat.")))
+    with pytest.raises(InputError, match="line 2.*undefined entity|&nbsp;"):
+        list(read_pairs(path))
+
+
+def test_a_control_character_in_a_catalogue(tmp_path):
+    """STX marks bold text in xchat's catalogues."""
+    rows = 'msgid "A \x02house\x02."\nmsgstr "Ein \x02Haus\x02."\n'
+    path = made(tmp_path, "de.po", PO.format("") + rows)
+    table = TextTable.build(read_pairs(path), tmp_path / "table")
+    assert list(table) == [Pair("A house .", "Ein Haus .", "de")]
+
+
+@pytest.mark.parametrize("name", ["memory.sdltm", "x.xml", "x.docx", "x.yml"])
+def test_other_formats_are_not_guessed(tmp_path, name):
+    with pytest.raises(InputError, match="the format is not clear from the name"):
+        read_pairs(made(tmp_path, name, PLAIN), language="de")
+
+
 # Compressed files and archives.
 
 ZST = bytes.fromhex("28b52ffd")

@@ -1,5 +1,6 @@
 """CSV: the first row names the columns, each other one is a pair."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import DirtyRows, csv_rows, read_lines
 from keras_msd.data.readers.records import language_of, named_columns, pair_of
 
+NAMED = re.compile(r"sep=(.)\s*")  # what Excel asks for in the first line
 SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
 
 
@@ -62,9 +64,12 @@ def first_language(path: Path) -> str | None:
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that have a field, the first with names of columns."""
     _, head = next(read_lines(path))
-    separator = max(SEPARATORS, key=head.count)
+    named = NAMED.fullmatch(head)
+    separator = named[1] if named else max(SEPARATORS, key=head.count)
     rows = ((where, row) for where, row in csv_rows(path, separator) if row)
     where, names = next(rows, (str(path), list[str]()))
+    if named:
+        where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(
             f"`{path}` must have a row with names of columns. Received: empty rows. "

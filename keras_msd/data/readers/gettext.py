@@ -17,16 +17,10 @@ import polib
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes, unpacked
+from keras_msd.data.readers.records import check_keys
 from keras_msd.limits import CATALOGUE, ENTRIES
 
 CODE = r"[a-z]{2,3}(?:[_@-][A-Za-z]+)*"
-# Keys of programs: `button.ok.label`, `LOGIN_TITLE`, `errors/not-found`, `loginTitle`;
-# not `E_xit`, whose line marks a letter.
-WORD = r"[^\W_]+(?:-[^\W_]+)*"
-KEY = re.compile(
-    rf"(?!.*[A-Z][a-z]+_|.*_[A-Z][a-z]|.*[A-Z]_[a-z]){WORD}(?:[._:/]{WORD})+"
-    r"|[a-z]+(?:[A-Z][a-z0-9]+)+"
-)
 UNSET = "nplurals=INTEGER;plural=EXPRESSION;"  # what a new template holds
 ONE, MANY = 1, 5  # 5 takes the form of unnamed numbers: 2 is a dual in Arabic
 HEAD = 1 << 16  # bytes in which the header must stand; licences come before it
@@ -86,7 +80,7 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
             of its texts are keys, such as `button.ok.label`.
     """
     header, entries = _catalogue(path)
-    _check_keys(entries, source, path)
+    check_keys(((i[0], t[0]) for i, t in entries if t and t[0]), source, path, "msgid")
     rule, empty = header.get("plural-forms", ""), True
     both: list[int] = []
     for english, texts in entries:
@@ -102,20 +96,6 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
         raise InputError(
             f"`{path}` has no translated entry: all are empty, fuzzy or obsolete. Take "
             "a translated catalogue; a template (`.pot`) has none."
-        )
-
-
-def _check_keys(entries: Sequence[Texts], source: str, path: Path) -> None:
-    """Raise `InputError` if half of the texts or more are keys of a program."""
-    translated = [(ids[0], texts[0]) for ids, texts in entries if texts and texts[0]]
-    # What stays a word, such as `example.com`, is the same in every language.
-    keys = [key for key, text in translated if KEY.fullmatch(key) and text != key]
-    if keys and 2 * len(keys) >= len(translated):
-        raise InputError(
-            f"`{path}`: `msgid` must be text in `{source}`. Received: keys such as "
-            f"`{keys[0]:.40}` in {len(keys)} of {len(translated)} entries. Put the "
-            "texts in the place of the keys, for example from the catalogue in "
-            f"`{source}`, or write the pairs as TSV."
         )
 
 

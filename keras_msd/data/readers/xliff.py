@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import DirtyRows
+from keras_msd.data.readers.records import check_keys
 from keras_msd.data.readers.tmx import forbidden, is_language
 from keras_msd.data.readers.xml_units import FORBIDDEN, text_of, units
 
@@ -44,6 +45,8 @@ def read(
             forbidden characters and may not be skipped, or no unit is translated
             between both languages.
     """
+    rows = ((text, other) for *_, text, other in _rows(path))
+    check_keys(rows, source, path, "source")
     empty, seen = True, set[str]()
     for line, first, second, text, translation in _rows(path):
         seen.add(f"{first or '?'}-{second or '?'}")
@@ -93,15 +96,30 @@ def _rows(path: Path) -> Iterator[Row]:
         if element.get("translate") == "no":
             continue
         for piece in pieces:
-            text, target = piece.find("source"), piece.find("target")
-            if text is None or target is None:
+            source, target = piece.find("source"), piece.find("target")
+            if source is None or target is None:
                 continue
             state = target.get("state") or piece.get("state")
-            translation = text_of(target, CODES)
-            if state not in UNTRANSLATED and translation.strip():
-                code = _code(target, "xml:lang") or second
-                line = int(element.attrib["line"])
-                yield line, first, code, text_of(text, CODES), translation
+            code = _code(target, "xml:lang") or second
+            segmented = piece.find("seg-source")
+            both = _segments(source if segmented is None else segmented, target)
+            for text, translation in both if state not in UNTRANSLATED else ():
+                if text.strip() and translation.strip():
+                    line = int(element.attrib["line"])
+                    yield line, first, code, text, translation
+
+
+def _segments(source: Element, target: Element) -> list[tuple[str, str]]:
+    """Return the texts of both, one pair for each segment that both have."""
+    marks = [
+        {it.get("mid"): it for it in side.iter("mrk") if it.get("mtype") == "seg"}
+        for side in (source, target)
+    ]
+    sides = [[source], [target]]
+    if marks[0] and marks[0].keys() == marks[1].keys():
+        sides = [list(marks[0].values()), [marks[1][mid] for mid in marks[0]]]
+    texts = [[text_of(it, CODES) for it in side] for side in sides]
+    return list(zip(*texts, strict=True))
 
 
 def _code(element: Element, key: str) -> str:

@@ -47,8 +47,9 @@ test: $(DEV) $(TEACHER)  ## Run the tests
 	$(PYTHON) -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 	    --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-lint: $(DEV)  ## Check style and types
+lint: $(DEV)  ## Check style, imports and types
 	$(PYTHON) -m ruff check .
+	$(VENV)/bin/lint-imports
 	$(PYTHON) -m mypy
 
 bench: $(DEV) $(TEACHER)  ## Measure size and speed

@@ -76,12 +76,6 @@ def importers(packages: set[str], files: list[Path]) -> set[str]:
     return {name(path) for path in files if hit(path)}
 
 
-def test_python_files_are_short():
-    assert len(PYTHON) > 40
-    lengths = {name(path): len(path.read_text().splitlines()) for path in PYTHON}
-    assert {path: n for path, n in lengths.items() if n > 500} == {}
-
-
 def test_tensorflow_stays_behind_its_boundary():
     found = importers({"tensorflow", "tensorflow_text"}, LIBRARY)
     assert (

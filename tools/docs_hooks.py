@@ -45,7 +45,9 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages from elsewhere and one page of reference for each room."""
-    for name in ELSEWHERE:
+    figures = (ROOT / "experiments" / "figures").glob("*.svg")
+    drawn = [path.relative_to(ROOT).as_posix() for path in sorted(figures)]
+    for name in (*ELSEWHERE, *drawn):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for room in offered():
         page = f"reference/{room}.md"

@@ -214,7 +214,7 @@ def run_starts(table: str, given: argparse.Namespace) -> dict[str, Any]:
     of_students = untrained(recipe, given.scale, changes, stage_1=True)
     rows = run_table(table, folder, seed, of_students, given)["rows"]
     loaded = load_recipe(recipe, given.scale, changes)
-    if "assistant" in rows and not loaded.stages.teach_assistant.skip:
+    if "assistant" in rows and not loaded.stages["teach_assistant"].skip:
         alone = untrained(recipe, given.scale, changes, stage_1=False)
         alone = {k: v for k, v in alone.items() if not k.startswith("student.")}
         alone |= {"student.kind": "none", "student.variants": {}}

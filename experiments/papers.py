@@ -37,6 +37,7 @@ UNMEASURED, UNRECORDED, BELOW = (
 )
 CLOSE = "too close"
 PLURAL = {HOLDS: "hold", NOT: "do not hold"}
+ONE = ", one seed"
 COLUMNS = {"retrieval": "tatoeba"}  # our names of scores, those of papers
 
 
@@ -77,8 +78,6 @@ def above(differences: list[float]) -> int:
 def shown(differences: list[float]) -> str:
     """Return differences as their range."""
     low, high = f"{min(differences):+.1f}", f"{max(differences):+.1f}"
-    if len(differences) == 1:
-        return f"{low}, one seed"
     return low if low == high else f"{low} to {high}"
 
 
@@ -117,7 +116,7 @@ def results(file: str) -> dict[str, Any]:
 
 def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
     """Return what a part's result has of a model."""
-    table = results(part.get("file", "ablations.json")).get(part.get("table"), {})
+    table = results(part.get("file", "ablations.json")).get(part.get("table", ""), {})
     seeds = [seed["rows"] for seed in table.get("seeds", {}).values()]
     scores = [rows[model][score] for rows in seeds if score in rows.get(model, {})]
     start = table.get("starts", {}).get(model, {}).get(score)
@@ -169,30 +168,31 @@ def claims_of(citation: str, part: Mapping[str, Any]) -> Iterator[Claim]:
     gate = part.get("gate", score)
     for text in part["claims"]:
         upper, lower, share = claim_in(text)
-        rows = [row_of(part, name, score) for name in (upper, lower)]
+        high, low = (row_of(part, name, score) for name in (upper, lower))
         gates = [row_of(part, name, gate) for name in (upper, lower)]
         absent = [part.get("absent", {}).get(name) for name in (upper, lower)]
         if why := next(filter(None, absent), part.get("why")):
             word = UNKNOWN
         else:
-            word, why = verdict(*rows, share, gates)
-        numbers = [printed(citation, part, it) for it in (upper, lower)]
-        paper = ours = ""
-        measured = bool(rows[0].scores and rows[1].scores)
-        if share == 1.0:
-            says = f"{names[upper]} > {names[lower]}"
-            paper = "" if None in numbers else f"{numbers[0] - numbers[1]:+.1f}"
-            ours = shown(differences(*rows)) if measured else ""
-        else:
+            word, why = verdict(high, low, share, gates)
+        says = f"{names[upper]} > {names[lower]}"
+        if share != 1.0:
             says = f"{names[upper]}: keeps {100 * share:g} % of the {names[lower]}"
-            paper = "" if None in numbers else f"{100 * numbers[0] / numbers[1]:.1f} %"
-            if measured:
-                kept = [
-                    high / low
-                    for high, low in zip(*(it.scores for it in rows), strict=True)
-                ]
-                ours = f"{100 * statistics.mean(kept):.1f} %"
+        paper = ours = ""
+        first, second = (printed(citation, part, it) for it in (upper, lower))
+        if first is not None and second is not None:
+            paper = gap_in_words([first], [second], share).removesuffix(ONE)
+        if high.scores and low.scores:
+            ours = gap_in_words(high.scores, low.scores, share)
         yield Claim(says, word, paper, ours, why)
+
+
+def gap_in_words(high: Sequence[float], low: Sequence[float], share: float) -> str:
+    """Return the differences of two rows, or for a share how much the first keeps."""
+    pairs = list(zip(high, low, strict=True))
+    if share != 1.0:
+        return f"{statistics.mean(100 * a / b for a, b in pairs):.1f} %"
+    return shown([a - b for a, b in pairs]) + (ONE if len(pairs) == 1 else "")
 
 
 def parts_of(exhibit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -63,12 +63,14 @@ def read_run(folder: str | Path) -> RunFiles:
         scores,
         _mapping(folder / "timings.json", {"parts": dict}),
         histories,
-        *(
-            read_json(path) if path.is_file() else []
-            for path in (folder / "neighbours.json", folder / "worse.json")
-        ),
+        _list(folder / "neighbours.json"),
+        _list(folder / "worse.json"),
         taken.get("counts", []),
     )
+
+
+def _list(path: Path) -> list[dict[str, Any]]:
+    return read_json(path) if path.is_file() else []
 
 
 def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:

@@ -5,36 +5,12 @@ from html import escape
 from pathlib import Path
 
 from keras_msd.evaluate.rows import asked_sets
+from keras_msd.report import page, score_rows
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.differences import differences
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.page import (
-    Html,
-    folded,
-    grid,
-    heading,
-    html,
-    items,
-    paragraph,
-    picture,
-    source,
-    table,
-    write_page,
-)
 from keras_msd.report.published import PublishedRow, elsewhere, published_rows
-from keras_msd.report.score_rows import (
-    BIG,
-    SIZES,
-    ScoreRow,
-    best,
-    by_student,
-    columns,
-    final_rows,
-    having,
-    number,
-    plain,
-    primary_score,
-)
+from keras_msd.report.score_rows import ScoreRow, number, plain
 from keras_msd.report.verdict import verdict
 
 OWN = "A recipe of our own, no row of a paper"
@@ -79,56 +55,60 @@ def write_report(run_folder: str | Path) -> Path:
     if part := run.scores.get("part"):
         lead += f" Scores are of the half `{part}` of each set."
     rows = run.scores["rows"]
-    return write_page(
+    return page.write_page(
         folder / "report.html",
         title,
         [
-            heading(title, 1),
-            items(verdict(rows)),
-            paragraph(lead),
-            heading("Scores"),
+            page.heading(title, 1),
+            page.items(verdict(rows)),
+            page.paragraph(lead),
+            page.heading("Scores"),
             *_scores(rows),
             *_published(run),
             *_charts(rows),
-            folded("Sentences that got worse", _worse(run)),
-            folded("Nearest neighbours across languages", _neighbours(run)),
-            folded("Losses", _losses(run)),
-            folded("Rows that were skipped", _dirty_rows(run)),
-            folded("Time", _timings(run)),
-            folded("What differs from the paper", _differences(run)),
-            folded("Settings", [Html(f"<pre>{escape(text)}</pre>")]),
+            page.folded("Sentences that got worse", _worse(run)),
+            page.folded("Nearest neighbours across languages", _neighbours(run)),
+            page.folded("Losses", _losses(run)),
+            page.folded("Rows that were skipped", _dirty_rows(run)),
+            page.folded("Time", _timings(run)),
+            page.folded("What differs from the paper", _differences(run)),
+            page.folded("Settings", [page.Html(f"<pre>{escape(text)}</pre>")]),
         ],
     )
 
 
 def _scores(rows: list[ScoreRow]) -> Iterator[str]:
-    keys = sorted(columns(rows), key=SIZES.__contains__)  # scores first
-    top = {key: best(rows, key) for key in keys}
+    keys = sorted(
+        score_rows.columns(rows), key=score_rows.SIZES.__contains__
+    )  # scores first
+    top = {key: score_rows.best(rows, key) for key in keys}
     body = (
         [plain(row["name"]), *(_cell(row, key, top[key]) for key in keys)]
         for row in rows
     )
-    yield table(["model", *map(_label, keys)], body)
-    yield paragraph(
+    yield page.table(["model", *map(_label, keys)], body)
+    yield page.paragraph(
         "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
     )
-    yield source("scores.json")
+    yield page.source("scores.json")
 
 
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
     colours, pictures = colours_of(rows), []
-    students = [row for steps in by_student(rows).values() for row in steps]
-    for key in dict.fromkeys((primary_score(rows) or "retrieval", "retrieval")):
-        if finished := having(final_rows(rows), key, "bytes"):
+    students = [row for steps in score_rows.by_student(rows).values() for row in steps]
+    for key in dict.fromkeys(
+        (score_rows.primary_score(rows) or "retrieval", "retrieval")
+    ):
+        if finished := score_rows.having(score_rows.final_rows(rows), key, "bytes"):
             svg = sizes(finished, key, colours)
-            pictures.append(picture(f"{plain(key)} against size", svg))
-        if len(having(students, key)) > len(by_student(rows)):
+            pictures.append(page.picture(f"{plain(key)} against size", svg))
+        if len(score_rows.having(students, key)) > len(score_rows.by_student(rows)):
             svg = stage_scores(rows, key, colours)
-            pictures.append(picture(f"{plain(key)} after each stage", svg))
+            pictures.append(page.picture(f"{plain(key)} after each stage", svg))
     if pictures:
-        yield heading("Quality")
-        yield grid(pictures)
-        yield source("scores.json")
+        yield page.heading("Quality")
+        yield page.grid(pictures)
+        yield page.source("scores.json")
 
 
 def _losses(run: RunFiles) -> Iterator[str]:
@@ -136,7 +116,7 @@ def _losses(run: RunFiles) -> Iterator[str]:
     for name, history in run.histories.items():
         if history["steps"]:
             caption = f"{plain(name)} ({name}/history.json)"
-            pictures.append(picture(caption, loss_curves(history)))
+            pictures.append(page.picture(caption, loss_curves(history)))
         if found := history.get("collapsed"):
             notes.append(
                 f"Embeddings of {plain(name)} collapsed: a mean cosine of "
@@ -148,9 +128,9 @@ def _losses(run: RunFiles) -> Iterator[str]:
                 f"{plain(name)} skipped {skipped} batches that were not finite."
             )
     if pictures or notes:
-        yield grid(pictures)
-        yield from map(paragraph, notes)
-        yield source("stages/<stage>/history.json")
+        yield page.grid(pictures)
+        yield from map(page.paragraph, notes)
+        yield page.source("stages/<stage>/history.json")
 
 
 def _published(run: RunFiles) -> Iterator[str]:
@@ -158,10 +138,10 @@ def _published(run: RunFiles) -> Iterator[str]:
     found = [row for row in published_rows(run) if row.published]
     if not found:
         return
-    yield heading("Published and measured")
+    yield page.heading("Published and measured")
     yield published_table(found)
     others = [row.other_set(key) for row in found for key in row.published]
-    yield from map(paragraph, elsewhere(others))
+    yield from map(page.paragraph, elsewhere(others))
     about = run.recipe.get("recipe", {})
     where = ", ".join(
         f"{word}{about[key]}"
@@ -169,17 +149,17 @@ def _published(run: RunFiles) -> Iterator[str]:
         if about.get(key)
     )
     sets = [asked.words for asked in asked_sets(run.recipe)] or ["its own set"]
-    yield paragraph(
+    yield page.paragraph(
         f"Published: {where or 'the recipe'}. Measured: this run, scale "
         f"{run.scores['scale']}, on {', '.join(sets)}: other data and another scale "
         "give other numbers."
     )
-    yield source("scores.json, recipe.toml")
+    yield page.source("scores.json, recipe.toml")
 
 
-def published_table(rows: list[PublishedRow]) -> Html:
+def published_table(rows: list[PublishedRow]) -> page.Html:
     """Return a line for each row and score that a paper prints."""
-    return table(
+    return page.table(
         ["row", "score", "published", "measured", "difference"],
         (
             [row.name, plain(key), *row.compared(key)]
@@ -194,20 +174,20 @@ def _worse(run: RunFiles) -> Iterator[str]:
     rows = [
         [
             item["language"],
-            *(Html(f"<span dir=auto>{escape(it)}</span>") for it in item["pair"]),
+            *(page.Html(f"<span dir=auto>{escape(it)}</span>") for it in item["pair"]),
             f"{item['before']:.2f}",
             f"{item['after']:.2f}",
         ]
         for item in run.worse
     ]
     if rows:
-        yield paragraph(
+        yield page.paragraph(
             "Held-out translations whose cosine fell most from the assistant to the "
             "student."
         )
         heads = ["language", "sentence", "translation", "assistant", "student"]
-        yield table(heads, rows, words=True)
-        yield source("worse.json")
+        yield page.table(heads, rows, words=True)
+        yield page.source("worse.json")
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:
@@ -215,15 +195,15 @@ def _neighbours(run: RunFiles) -> Iterator[str]:
     for item in run.neighbours:
         code = escape(item["language"])
         nearest = (
-            Html(f"{escape(it['sentence'])} <small>{it['cosine']:.3f}</small>")
+            page.Html(f"{escape(it['sentence'])} <small>{it['cosine']:.3f}</small>")
             for it in item["neighbours"]
         )
         query = f"<span lang='{code}' dir=auto>{escape(item['query'])}</span>"
-        body.append([item["language"], Html(query), items(nearest, "ol")])
+        body.append([item["language"], page.Html(query), page.items(nearest, "ol")])
     if body:
         heads = ["language", "query", "nearest sentences held out, cosine"]
-        yield table(heads, body, words=True)
-        yield source("neighbours.json")
+        yield page.table(heads, body, words=True)
+        yield page.source("neighbours.json")
 
 
 def _dirty_rows(run: RunFiles) -> Iterator[str]:
@@ -231,11 +211,11 @@ def _dirty_rows(run: RunFiles) -> Iterator[str]:
     for count in run.counts:
         if dirty := count.get("dirty"):
             rows = f"{dirty:,} of {count['read'] + dirty:,}"
-            body.append([count["name"], rows, items(count["dirty_rows"], "ol")])
+            body.append([count["name"], rows, page.items(count["dirty_rows"], "ol")])
     if body:
         heads = ["file", "rows", "each kind of fault, the most frequent first"]
-        yield table(heads, body, words=True)
-        yield source("stages/pairs/done.json")
+        yield page.table(heads, body, words=True)
+        yield page.source("stages/pairs/done.json")
 
 
 def _timings(run: RunFiles) -> Iterator[str]:
@@ -246,36 +226,36 @@ def _timings(run: RunFiles) -> Iterator[str]:
     for name in dict.fromkeys([*parts, *budget]):
         limit = budget.get(name)
         over = limit is not None and parts.get(name, 0) > 60 * limit
-        mark = Html("<b>over</b>") if over else ""
+        mark = page.Html("<b>over</b>") if over else ""
         body.append([plain(name), _minutes(parts.get(name)), number(limit), mark])
     total = [_minutes(sum(parts.values())), number(sum(budget.values()))]
     body.append(["all", *total, ""])
-    yield table(heads, (cells[: len(heads)] for cells in body))
+    yield page.table(heads, (cells[: len(heads)] for cells in body))
     if reused := run.timings.get("reused", {}):
-        yield paragraph(
+        yield page.paragraph(
             f"{len(reused)} steps were taken from another run, where they took "
             f"{_minutes(sum(reused.values()))} minutes."
         )
     if speed := run.timings.get("speed"):
         rows = ([plain(name), f"{value:,.0f}"] for name, value in speed.items())
-        yield table(["model", "sentences a second"], rows)
-    yield source("timings.json, recipe.toml")
+        yield page.table(["model", "sentences a second"], rows)
+    yield page.source("timings.json, recipe.toml")
 
 
 def _differences(run: RunFiles) -> Iterator[str]:
     found = differences(run.recipe)
     if found is None:
-        yield paragraph("The recipe has no paper scale: all settings are our own.")
+        yield page.paragraph("The recipe has no paper scale: all settings are our own.")
         return
     if found.changed:
         heads = ["setting", "this run", "paper scale"]
-        yield table(heads, found.changed, words=True)
+        yield page.table(heads, found.changed, words=True)
     elif not found.ours:
-        yield paragraph("As published.")
+        yield page.paragraph("As published.")
     if found.ours:
         heads = ["setting", "value at the paper scale", "not the paper's: why"]
-        yield table(heads, found.ours, words=True)
-    yield source("recipe.toml")
+        yield page.table(heads, found.ours, words=True)
+    yield page.source("recipe.toml")
 
 
 def _cell(row: ScoreRow, key: str, top: float | None) -> str:
@@ -286,8 +266,10 @@ def _cell(row: ScoreRow, key: str, top: float | None) -> str:
         return f"{value:,}"
     if key.endswith("bytes"):
         return f"{value / 1e6:,.2f}"
-    bold = value == top and row.get("kind") not in BIG
-    return Html(f"<b>{html(number(value, 2))}</b>") if bold else number(value, 2)
+    bold = value == top and row.get("kind") not in score_rows.BIG
+    return (
+        page.Html(f"<b>{page.html(number(value, 2))}</b>") if bold else number(value, 2)
+    )
 
 
 def _label(key: str) -> str:

@@ -39,7 +39,7 @@ def as_svg(draw: Callable[Concatenate[Axes, P], None]) -> Callable[P, str]:
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
         with mpl.rc_context(STYLE):
-            figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+            figure = Figure(figsize=(4.8, 3.4), layout="constrained")
             draw(figure.subplots(), *args, **kwargs)
             return _svg_text(figure)
 
@@ -52,8 +52,9 @@ def model_of(row: ScoreRow) -> str:
 
 
 def colours_of(rows: Sequence[ScoreRow]) -> dict[str, str]:
-    """Return a colour for each model of a run."""
-    models = dict.fromkeys(map(model_of, rows))
+    """Return a colour for each model of a run, the first ones for students."""
+    first = sorted(rows, key=lambda row: "student" not in row)
+    models = dict.fromkeys(map(model_of, first))
     return {model: PALETTE[place % len(PALETTE)] for place, model in enumerate(models)}
 
 

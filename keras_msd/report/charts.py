@@ -93,8 +93,9 @@ def stage_scores(
             level = [row[key]] * 2
             axes.plot([-0.3, len(places) - 1], level, color=colour, linestyle="--")
             ends.append((len(places) - 1, row[key], plain(row["name"]), colour))
-    axes.set_xticks(range(len(places)), [step.replace(" ", "\n") for step in places])
-    axes.set(ylabel=f"{plain(key)}, x100", xlim=(-0.3, 1.6 * len(places) - 0.3))
+    steps_shown = [step.replace(" ", "\n") for step in places]
+    axes.set_xticks(range(len(places)), steps_shown, fontsize=7)
+    axes.set(ylabel=f"{plain(key)}, x100", xlim=(-0.3, 1.5 * len(places) - 0.3))
     _span(axes)
     _names(axes, ends)
 

@@ -29,7 +29,7 @@ Store = GuideStore | ShardedStore
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches `(x, y)` that are found by their number in a pass.
+    """Batches `(x, y)` addressed by their number in a pass.
 
     A subclass has `batch(position)`, and sets all attributes but `whole`.
 
@@ -67,7 +67,7 @@ class Batches(keras.utils.PyDataset):
         return self.batch(self.position + index)
 
     def batch(self, position: int) -> Batch:
-        """Return the batch at any place of the stream; no state changes."""
+        """Return the batch at a position of the stream; changes no state."""
         raise NotImplementedError
 
     def after(self, count: int) -> "Batches":
@@ -78,7 +78,7 @@ class Batches(keras.utils.PyDataset):
         return rest
 
     def of_process(self, index: int, count: int, devices: int = 1) -> "Batches":
-        """Return the same batches, of which one of several processes reads its rows.
+        """Return the same batches with only the rows of one of several processes.
 
         Their order, their padded lengths and `group`, which counts rows of the whole
         batch, stay: the parts of all processes, one after the other, are the batch.
@@ -93,7 +93,7 @@ class Batches(keras.utils.PyDataset):
         return part
 
     def own(self, rows: int) -> slice:
-        """Return which rows of a batch of so many are those of this process.
+        """Return the rows of a batch that belong to this process.
 
         Raises:
             InputError: The devices' shares would differ.
@@ -287,7 +287,7 @@ class PairBatches(Batches):
         return super().after(count)
 
     def batch(self, position: int) -> Batch:
-        """Return the batch at any place of the stream; no state changes."""
+        """Return the batch at a position of the stream; changes no state."""
         rows = self.stream.rows(position)
         own = self.own(len(rows))
         x = {}
@@ -315,7 +315,7 @@ class PairBatches(Batches):
         return len({(len(it), *self.stream.padded(it)) for it in rows})
 
     def on_epoch_end(self) -> None:
-        """Go on to the next epoch, if the last batch of this one was asked for.
+        """Continue with the next epoch after the last batch of this one.
 
         Keras also calls this after it looked at the first batch to build a model.
         """
@@ -380,7 +380,7 @@ def _checked(name: str, guide: Any) -> tuple[Store, str]:
 
 
 def check_reads(guide: Any, side: str, file: Any) -> None:
-    """Raise `InputError` if a guide does not read what it has to read of a corpus.
+    """Raise `InputError` if a guide cannot read a corpus's language.
 
     Args:
         guide: May have `languages`, codes of those that it reads; without, any.
@@ -473,7 +473,7 @@ def _kept_rows(path: Path, count: int, seed: int) -> np.ndarray | None:
 
 
 def longest_of(encoder: Any, max_length: int | None) -> int:
-    """Return the most tokens of a text, by default those that the encoder takes."""
+    """Return the maximum number of tokens, by default the encoder's."""
     longest = max_length or encoder.max_length
     if longest > encoder.max_length:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The order of training as arithmetic: any place in it is found without a list.
+"""Training order computed by arithmetic: any position without a list.
 
 An epoch has as many draws as the table has rows. Draw t of epoch e goes through a
 permutation of the epoch to a file and an ordinal in that file, and from there through

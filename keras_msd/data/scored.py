@@ -153,7 +153,7 @@ class RowBatches(Batches):
         self.identity = digest(tokenizer.fingerprint, repr(order), repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Return which values may be, bool `(n,)`, the rule and the repair in words."""
+        """Return which values are valid, bool `(n,)`, the rule, and the repair."""
         raise NotImplementedError
 
     @property
@@ -168,7 +168,7 @@ class RowBatches(Batches):
         return permutation(draws, len(self.values), mix(self.seed, epoch))
 
     def batch(self, position: int) -> Batch:
-        """Return the batch at any place of the pass; no state changes."""
+        """Return the batch at a position of the pass; changes no state."""
         rows = self.rows(position)
         own = self.own(len(rows))
         x: dict[str, np.ndarray] = {}
@@ -220,7 +220,7 @@ class ScoredBatches(RowBatches):
     dataset, target, dtype = "scored_dataset", "gold", "float32"
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Return which similarities may be, the rule and the repair in words."""
+        """Return which similarities are valid, the rule, and the repair."""
         repair = "Scale them with `scaled_rows(rows, scale)`."
         fits = (values >= 0) & (values <= 1)
         return fits, "Gold similarities must be in [0, 1].", repair
@@ -259,7 +259,7 @@ class InferenceBatches(RowBatches):
         super().__init__(rows, encoder, **options)
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Return which labels may be, the rule and the repair in words."""
+        """Return which labels are valid, the rule, and the repair."""
         repair = "Read the rows with `read_inference`, or give `classes`."
         fits = np.isin(values, np.arange(self.classes))
         return fits, f"Labels must be ids from 0 to {self.classes - 1}.", repair

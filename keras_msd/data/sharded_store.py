@@ -20,7 +20,7 @@ SLICE = 8192  # sentences that are dealt out at a time
 
 
 class ShardedStore:
-    """Vectors of one guide in several `GuideStore`s; the sentence's hash says in which.
+    """Vectors of one guide in several `GuideStore`s, selected by the sentence's hash.
 
     It is used wherever a `GuideStore` is. Each shard is a `GuideStore` in a folder of
     its own, and can be written and copied apart from the others.
@@ -65,7 +65,7 @@ class ShardedStore:
         return self.vectors(self.rows(sentences))
 
     def rows(self, sentences: list[str]) -> np.ndarray:
-        """Return where the vectors stand, int64 `(n,)`; missing ones are computed.
+        """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
         A sentence keeps its row as long as the folder lives.
         """
@@ -80,7 +80,7 @@ class ShardedStore:
         return rows
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Return the vectors that stand at `rows`, a float32 copy `(n, dim)`."""
+        """Return the vectors at `rows`, a float32 copy `(n, dim)`."""
         inner, shards = np.divmod(np.asarray(rows, np.int64), len(self.stores))
         vectors = np.empty((len(inner), self.dim), np.float32)
         for shard in np.unique(shards).tolist():
@@ -89,7 +89,7 @@ class ShardedStore:
         return vectors
 
     def lost(self, rows: np.ndarray) -> bool:
-        """Tell whether `build` must compute vectors at these rows anew."""
+        """Tell whether vectors at these rows must be computed again."""
         inner, shards = np.divmod(rows, len(self.stores))
         return any(
             store.lost(inner[shards == shard])
@@ -125,7 +125,7 @@ class ShardedStore:
 
 
 def shard_of(text: str | bytes, shards: int) -> int:
-    """Return which of so many shards has the vector of a text."""
+    """Return the shard that holds a text's vector."""
     return int.from_bytes(text_hash(text)[:8]) % shards
 
 

@@ -41,7 +41,7 @@ CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
 
 class Guide(Protocol):
-    """Whatever gives the vectors: a teacher, an encoder, its embedding block."""
+    """A source of target vectors: a teacher, an encoder or its embedding block."""
 
     @property
     def dim(self) -> int:
@@ -56,7 +56,7 @@ class Guide(Protocol):
 
 
 class Block(NamedTuple):
-    """Rows that were written at once."""
+    """Rows that were written together."""
 
     start: int
     end: int
@@ -265,7 +265,7 @@ class GuideStore:
         return self.vectors(self.rows(sentences))
 
     def rows(self, sentences: list[str]) -> np.ndarray:
-        """Return where the vectors stand, int64 `(n,)`; missing ones are computed.
+        """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
         A sentence keeps its row as long as the folder lives.
 
@@ -278,7 +278,7 @@ class GuideStore:
         return np.fromiter((places[key] for key in keys), np.int64, len(keys))
 
     def lost(self, rows: np.ndarray) -> bool:
-        """Tell whether `build` must compute vectors at these rows anew.
+        """Tell whether vectors at these rows must be computed again.
 
         Blocks of theirs that were not looked at yet are compared with their checksums.
         """
@@ -346,7 +346,7 @@ class GuideStore:
         return places
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Return the vectors that stand at `rows`, a float32 copy `(n, dim)`.
+        """Return the vectors at `rows`, a float32 copy `(n, dim)`.
 
         Safe to call from several threads.
         """

@@ -1,4 +1,4 @@
-"""The SQLite file that finds a sentence's row in a store by its hash."""
+"""SQLite index from a sentence's hash to its row in a store."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ ASKED = 500  # keys in a query; SQLite takes at least 999
 
 
 class BrokenIndexError(InputError):
-    """The index is no database, or of another store."""
+    """The index is not a database or belongs to another store."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def open_index(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def begin_index(index: sqlite3.Connection, owner: str) -> None:
-    """Make the tables that are not there.
+    """Create missing tables.
 
     Raises:
         BrokenIndexError: They are of another store.

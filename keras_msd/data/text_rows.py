@@ -1,4 +1,4 @@
-"""Which rows of a corpus a table keeps: filters, what is a repeat, limits."""
+"""Select the rows of a corpus: filters, duplicates and limits."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ Row = tuple[bytes, bytes]
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What decides, beside the corpus, which rows a table keeps.
+    """Options that select rows of a corpus.
 
     Attributes:
         cleaning: Filters.
@@ -64,7 +64,7 @@ class TextOptions:
 
 
 def new_count(file: PairFile) -> dict[str, Any]:
-    """Return the books of a file that is not yet read.
+    """Return the counters of a file that was not read yet.
 
     `name`, `language`, `source_language` if it is not English, and the pairs `read` and
     `passed`; `passed_rows` adds those dropped by reason.
@@ -120,7 +120,7 @@ def _filtered(
 
 
 def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
-    """Return 16 bytes for each row; repeats have the same.
+    """Return a 16-byte key per row; duplicates share it.
 
     Args:
         languages: Those of source and target.
@@ -134,7 +134,7 @@ def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
 def settle(
     counts: list[dict[str, Any]], distinct: list[int], options: TextOptions
 ) -> list[int]:
-    """Decide how many rows of each file are kept, and close its books.
+    """Decide how many rows of each file are kept, and finish its counters.
 
     Under a limit per language the files of a pair of languages get shares by
     `file_shares`.
@@ -194,7 +194,7 @@ def drawn(
 def share_out(
     sizes: list[int], limit: int, temperature: float = float("inf")
 ) -> list[int]:
-    """Divide `limit` by `file_shares`; what a small file cannot fill goes to others."""
+    """Divide `limit` by `file_shares`; small files pass on what they cannot fill."""
     shares = [0] * len(sizes)
     full = [index for index, size in enumerate(sizes) if size]
     if not full:

@@ -1,4 +1,4 @@
-"""Clean, distinct, limited texts of a corpus, on disk and read by offset."""
+"""Cleaned, deduplicated texts of a corpus, on disk and read by offset."""
 
 import shutil
 import warnings
@@ -188,7 +188,7 @@ class TextTable:
 
 
 def opened(kind: Any, folder: Path, parts: Path) -> Any | None:
-    """Open a table, or make room for a new one.
+    """Open a table, or prepare the folder for a new one.
 
     Args:
         kind: Its class.

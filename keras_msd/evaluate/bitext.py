@@ -28,7 +28,7 @@ MEANS, SUMS = ("f1", "precision", "recall"), ("pairs", "gold")
 
 
 class MinedPair(NamedTuple):
-    """A pair that was found: its margin score and its rows in both lists.
+    """A mined pair: its margin score and its row in each list.
 
     Example:
         >>> pair = msd.evaluate.MinedPair(1.25, source_row=3, target_row=7)
@@ -104,7 +104,7 @@ def mine_vectors(
     threshold: float | None = None,
     engine: str = "numpy",
 ) -> list[MinedPair]:
-    """Do what `mine` does with vectors `(n, dim)` and `(m, dim)` of any length."""
+    """Mine like `mine`, from embeddings `(n, dim)` and `(m, dim)`."""
     _check(margin, k)
     forward, forward_rows = top_k(sources, targets, k, engine)
     backward, backward_rows = top_k(targets, sources, k, engine)
@@ -139,7 +139,7 @@ def mining(
     k: int = NEIGHBOURS,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    """Mine, and score against known pairs at the threshold that is best for them.
+    """Mine pairs and score them at the threshold with the best F1.
 
     Args:
         encoder: As `mine` takes it, like `sources`, `targets`, `margin`, `k` and
@@ -182,7 +182,7 @@ def mining(
 def best_f1(
     pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]]
 ) -> dict[str, Any]:
-    """Return the best F1 that a threshold can give, and that threshold.
+    """Return the best F1 over all thresholds, and its threshold.
 
     Args:
         pairs: As `mine` returns them without a threshold: best first.
@@ -212,7 +212,7 @@ def best_f1(
 def cuts(
     scores: np.ndarray, right: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return all thresholds that part some pairs, `(m,)` falling, and what each keeps.
+    """Return every useful threshold, `(m,)` descending, and how many pairs it keeps.
 
     Args:
         scores: `(n,)`, falling, one or more. Equal ones are kept together.
@@ -230,7 +230,7 @@ def cuts(
 def f1_at(
     pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]], threshold: float
 ) -> dict[str, Any]:
-    """Return what `best_f1` returns, for a threshold that was tuned elsewhere."""
+    """Return F1 at a threshold that was tuned on other data."""
     known = {(int(source), int(target)) for source, target in gold}
     kept = [pair for pair in pairs if pair.score >= threshold]
     return _scores(sum(pair[1:] in known for pair in kept), len(kept), known, threshold)
@@ -296,7 +296,7 @@ def bucc_folder(
     k: int = NEIGHBOURS,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    r"""Mine each language against English, or another, and score what was found.
+    r"""Mine each language against English or another one, and score the pairs.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
@@ -411,7 +411,7 @@ def score_bucc(
     split: str,
     **options: Any,
 ) -> dict[str, Any]:
-    """Score BUCC 2018 as `EvaluationSet` says."""
+    """Score BUCC 2018; arguments as in `EvaluationSet`."""
     return bucc_folder(encoder, folder, languages, reported_on=split, **options)
 
 

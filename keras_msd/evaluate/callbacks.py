@@ -1,4 +1,4 @@
-"""Development scores while a model trains: `msd.callbacks`."""
+"""Callbacks that evaluate during `fit`: `msd.callbacks`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
@@ -59,17 +59,17 @@ class ScoreCallback(keras.callbacks.Callback):
         self._goes_on = False
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps: all scores, and the best weights so far."""
+        """Return the state for a checkpoint: all scores and the best weights so far."""
         return {name: getattr(self, name) for name in STATE}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state; the next `fit` is the rest of that training."""
+        """Resume from a state; the next `fit` finishes that training."""
         for name in STATE:
             setattr(self, name, state[name])
         self._goes_on = True
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Take the scores before training, so that unfit data is refused at once."""
+        """Score before training, so that unusable data is refused at once."""
         if self._goes_on:
             self._goes_on = False
             return
@@ -80,27 +80,27 @@ class ScoreCallback(keras.callbacks.Callback):
         self._look()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Remember how many updates there were before."""
+        """Remember the number of earlier training steps."""
         self._before = self.step
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Count the updates; take the scores where it is time."""
+        """Count training steps, and score when it is time."""
         # With `steps_per_execution` one call stands for several updates.
         last, self.step = self.step, self._before + batch + 1
         if self.every and self.step // self.every > last // self.every:
             self._look()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Take the scores and put them into the logs."""
+        """Score and add the scores to the logs."""
         if self.record[-1]["step"] != self.step:
             self._look()
         if logs is not None:
             logs |= {k: v for k, v in self.record[-1].items() if k != "step"}
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Go back to the best weights, if they were asked for."""
+        """Restore the best weights if asked to."""
         self._restore()
 
     def _look(self) -> None:

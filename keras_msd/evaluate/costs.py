@@ -1,4 +1,4 @@
-"""What an encoder costs: parameters, bytes of its weights, sentences a second."""
+"""Cost of an encoder: parameters, bytes of weights, sentences per second."""
 
 import statistics
 import time
@@ -75,7 +75,7 @@ def _weights(encoder: HasModel) -> Iterator[tuple[Any, int]]:
 def speed(
     encoder: SentenceEncoder, sentences: Sequence[str], repeats: int = 3
 ) -> dict[str, Any]:
-    """Time `encode`: the median of some passes after one that is not timed.
+    """Time `encode`: the median of several passes after one warm-up pass.
 
     The result depends on the machine and its load, so it belongs to `timings.json`.
 

@@ -1,4 +1,4 @@
-"""Halves of an evaluation set: settings are chosen on one, the other is reported.
+"""Tuning half and held-out half of an evaluation set.
 
 A pair's half follows from its English text alone: it is the same in every language.
 """
@@ -17,7 +17,7 @@ PARTS = (WHOLE, CHOOSE, REPORT)
 
 
 def named(part: str) -> dict[str, str]:
-    """Return `part` by its name, as an option or in a result; nothing for the whole."""
+    """Return `part` as a keyword argument; nothing for the whole set."""
     return {} if part == WHOLE else {"part": part}
 
 

@@ -10,7 +10,7 @@ from keras_msd.evaluate.costs import cost
 
 
 class MTEBEncoder:
-    """What `mteb.evaluate` takes: `mteb.evaluate(MTEBEncoder(encoder), tasks)`.
+    """Adapter for `mteb.evaluate`: `mteb.evaluate(MTEBEncoder(encoder), tasks)`.
 
     Texts are given as they are, without prompts; vectors are compared by cosine. The
     model's revision is the start of the encoder's fingerprint, so that mteb's cache

@@ -61,7 +61,7 @@ def top_k(
 
 
 def rounding(dim: int) -> float:
-    """Return what two float32 cosines may differ by from rounding alone."""
+    """Return by how much rounding can change a float32 cosine."""
     # Each errs by (dim + 8) * 2^-24: `dim` terms and the rounding of what goes in.
     # Taken double to be safe.
     return 4 * (dim + 8) * 2.0**-24
@@ -218,7 +218,7 @@ def _units(vectors: np.ndarray) -> np.ndarray:
 
 
 class Match(NamedTuple):
-    """A sentence that was found: its cosine to the query, place and text.
+    """A search result: cosine to the query, position and text.
 
     Example:
         >>> match = msd.evaluate.Match(0.875, place=2, sentence="It rains.")

@@ -1,4 +1,4 @@
-"""Score rows of a recipe: what an encoder costs and how well it does on which sets.
+"""Rows of scores.json: size and scores of each encoder of a run.
 
 A recipe is plain data here, as `Recipe.settings()` gives it and recipe.toml holds it.
 """
@@ -20,7 +20,7 @@ Settings = Mapping[str, Any]
 
 
 class Asked(NamedTuple):
-    """A set as a recipe asks for it: which languages, which split, and which half.
+    """An evaluation set as a recipe requests it: languages, split and half.
 
     With `every` the languages are all that the files have, and `languages` is empty.
     """

@@ -1,4 +1,4 @@
-"""The evaluation sets: one record each, for the command line, recipes and reports."""
+"""Evaluation sets by name, for the command line, recipes and reports."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -81,7 +81,7 @@ def sts_tracks(
 def sts_bias(
     encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
 ) -> dict[str, Any]:
-    """Score how far an encoder prefers the pairs of some tracks to those of others.
+    """Measure how much an encoder prefers pairs of some tracks to those of others.
 
     Where sentences of one language are nearer to each other than to their translations,
     the pairs of all tracks in one list are ranked worse than those of each.
@@ -185,7 +185,7 @@ def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list
 
 
 def spread(rows: Sequence[Row], rows_at_most: int | None) -> Sequence[Row]:
-    """Return at most so many rows, evenly spread over their order; None for all."""
+    """Return at most that many rows, evenly spaced; all for None."""
     if rows_at_most is None or rows_at_most >= len(rows):
         return rows
     return [rows[place * len(rows) // rows_at_most] for place in range(rows_at_most)]
@@ -211,7 +211,7 @@ def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
 def both_means(
     tracks: Mapping[str, float], pairs: int, within: bool = True
 ) -> dict[str, Any]:
-    """Return what the scores of tracks in one language and across two come to.
+    """Return the mean monolingual and the mean cross-lingual score of tracks.
 
     Args:
         tracks: Spearman x100 by name: `de`, `de-de` or `en-de`.

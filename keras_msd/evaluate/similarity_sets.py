@@ -1,4 +1,4 @@
-"""Published similarity sets, as downloaded or in our layout.
+"""Readers of published similarity sets, in their own layout or ours.
 
 STS 2017 and its extension have three tracks in one language and seven across two; the
 multilingual STS benchmark is row-aligned.
@@ -126,7 +126,7 @@ def read_sts2017(
 
 
 def tracks_of(languages: Iterable[str], tracks: Iterable[str] = TRACKS) -> list[str]:
-    """Return those of `tracks` that need English and the given languages alone.
+    """Return the tracks that use only English and the given languages.
 
     Raises:
         InputError: No track has one of the languages.

@@ -1,4 +1,4 @@
-"""The cosine above which two sentences are taken to mean the same."""
+"""Calibrate the cosine above which two sentences count as translations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ PRECISION = 0.95
 
 
 class Threshold(pydantic.BaseModel):
-    """What `calibrate_threshold` returns, as cards and indexes keep it."""
+    """Result of `calibrate_threshold`, as stored in cards and indexes."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
@@ -109,7 +109,7 @@ def calibrate_threshold(
 
 
 def checked(threshold: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a threshold; raise `InputError` if `calibrate_threshold` made no such."""
+    """Return a stored threshold; raise `InputError` if it is not a valid one."""
     if threshold is None:
         return None
     try:

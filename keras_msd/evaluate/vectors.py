@@ -1,4 +1,4 @@
-"""Sentence vectors: of length one, each distinct sentence encoded once; compared."""
+"""Unit vectors of sentences: each distinct sentence is encoded once."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ class SentenceEncoder(Protocol):
     """Anything that turns sentences into vectors."""
 
     def encode(self, texts: list[str], /) -> np.ndarray:
-        """Return one vector a sentence: `(n, dim)`."""
+        """Return one vector per sentence: `(n, dim)`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""An encoder exported as files that need no keras_msd, and loaded back from them."""
+"""Export an encoder to files that run without keras_msd, and load them back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def export(
     max_sts_loss: float | None = None,
     **options: Any,
 ) -> Path:
-    """Write an encoder as an artefact, load it in its runtime and prove it.
+    """Export an encoder, load the file in its runtime and compare both.
 
     The artefact, its `card.json` and the same card as README.md appear complete or not
     at all; an earlier artefact at `path` is replaced, unless it holds other files.
@@ -182,7 +182,7 @@ def _check_replaceable(folder: Path) -> None:
 
 
 class Artefact(TextEncoder):
-    """Maps sentences to vectors as the exported encoder did.
+    """A loaded artefact: embeds sentences as the exported encoder does.
 
     Args:
         path: The folder it was loaded from.

@@ -55,7 +55,7 @@ class FileFacts(pydantic.BaseModel):
 
 
 class Card(pydantic.BaseModel):
-    """The keys that loading relies on; others are for people."""
+    """Keys of a card that loading relies on; the others are for people."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="allow")
 
@@ -165,7 +165,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 
 
 def check_parts(folder: Path, patterns: Iterable[str]) -> None:
-    """Check files against the card beside them, as far as they are there.
+    """Check the files that exist against the card next to them.
 
     A hub may have left out files; a card that is none of ours says nothing.
 
@@ -245,7 +245,7 @@ def _file_facts(path: Path) -> dict[str, Any]:
 
 
 def score_title(name: str) -> str:
-    """Return what people call a score of `evaluate.sts` or `evaluate.sts_aligned`."""
+    """Return the display name of a score of `evaluate.sts` or `sts_aligned`."""
     kind = "" if name == "spearman" else f"{name.replace('_', '-')} "
     return f"{kind}Spearman x 100"
 

@@ -1,4 +1,4 @@
-"""The formats of artefacts: one record each, which is all that is known of it."""
+"""Export formats by name."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ NO_FORMAT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Format(Record):
-    """A format of artefacts.
+    """An export format.
 
     Attributes:
         name: What `format` says.

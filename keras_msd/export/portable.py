@@ -129,7 +129,7 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
 
 
 def refused(feature: str) -> InputError:
-    """Return the error for a tokenizer with a feature that does not travel."""
+    """Return the error for a tokenizer feature that the description cannot carry."""
     return InputError(
         "A tokenizer that travels with an artefact must be unigram without byte "
         f"fallback or WordPiece. Received: {feature}. {NO_FORMAT}"

@@ -1,4 +1,4 @@
-"""The proof that ends an export: the artefact against its encoder, in its runtime."""
+"""Parity check at the end of an export: the artefact against its encoder."""
 
 import functools
 import math
@@ -41,7 +41,7 @@ SENTENCES = (
 
 
 class ExportError(checks.InputError):
-    """An artefact that is not what its encoder is, or larger than it should be.
+    """Raised if an artefact differs from its encoder or is too large.
 
     Example:
         >>> issubclass(msd.export.ExportError, msd.InputError)
@@ -50,7 +50,7 @@ class ExportError(checks.InputError):
 
 
 class Thresholds(NamedTuple):
-    """How much worse than its encoder an artefact may be.
+    """Limits on the difference between an artefact and its encoder.
 
     Attributes:
         min_cosine: Smallest cosine between both vectors of any sentence.
@@ -64,7 +64,7 @@ class Thresholds(NamedTuple):
 
     @property
     def max_length_change(self) -> float | None:
-        """Largest share of its length by which a vector may be longer or shorter.
+        """Largest relative change of a vector's length.
 
         An error of a share e across a vector takes its cosine to 1 / sqrt(1 + e**2);
         the same e is allowed along it. None, for any, where a cosine may be 0.
@@ -92,7 +92,7 @@ RANGES = {
 
 
 class Proof:
-    """What an artefact must show.
+    """What an export checks, and its limits.
 
     Args:
         sentences: Compared one by one; some 200 in many languages by default.

@@ -1,4 +1,4 @@
-"""How an artefact's weights are stored: the schemes."""
+"""Quantization schemes of artefacts."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 class Scheme(NamedTuple):
-    """How weights are stored: "float32", "float16", "int8" or "int4".
+    """A quantization scheme: "float32", "float16", "int8" or "int4" per kind of weight.
 
     Attributes:
         table: The word table, most of a small encoder's bytes.

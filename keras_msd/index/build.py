@@ -1,4 +1,4 @@
-"""Files of text to an index on disk; what is unchanged is not embedded again."""
+"""Build an index of text files on disk; unchanged files are not embedded again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ TOKEN_BYTES = 3  # taken for a token of a model that has no tokenizer to count w
 
 
 class Rows(NamedTuple):
-    """Rows of an index: arrays with one entry a chunk, and their texts in a row."""
+    """Rows of an index: arrays with one entry per chunk, and their texts."""
 
     codes: np.ndarray
     scales: np.ndarray

@@ -85,7 +85,7 @@ def read_passages(
 
 
 def way_of_reading(path: Path, column: str | None, paragraphs: bool) -> str:
-    """Return what of a file's name and of the arguments decides on its passages."""
+    """Return a key of everything that decides how a file is split."""
     kind = _kind(path)
     if kind in RECORDS:
         return f"{kind} {column}"

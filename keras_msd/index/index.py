@@ -52,7 +52,7 @@ class Source(pydantic.BaseModel):
 
 
 class Meta(pydantic.BaseModel):
-    """What `index.json` holds."""
+    """Contents of `index.json`."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
@@ -70,7 +70,7 @@ class Meta(pydantic.BaseModel):
 
 
 class Found(NamedTuple):
-    """A chunk that was found: its cosine to the query, text, file and line there.
+    """A search result: cosine to the query, text, file and line.
 
     Example:
         >>> found = msd.index.Found(0.875, "It rains.", "notes.md", line=3)
@@ -103,7 +103,7 @@ def quantize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def scales_of(vectors: np.ndarray) -> np.ndarray:
-    """Return what brings each row to length one, float32 `(n,)`; zero for zeros."""
+    """Return the scale that gives each row unit length, float32 `(n,)`."""
     lengths = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
     scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     return scales.astype(np.float32)
@@ -156,7 +156,7 @@ class Index:
 
     @property
     def dim(self) -> int:
-        """Width of a vector."""
+        """Dimension of an embedding."""
         return self.vectors.shape[1]
 
     @property

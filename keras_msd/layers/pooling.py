@@ -1,4 +1,4 @@
-"""From the vectors of a sentence's tokens to the vector of the sentence."""
+"""Pooling layers: from token vectors to a sentence vector."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ class L2Normalize(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class WordBranch(keras.layers.Layer):
-    """Add the direction of a sentence's mean word row to the body's vector.
+    """Add a bag-of-words branch to the vector of the transformer layers.
 
     `unit(mean(E[ids]) P) + weight * unit(sentence)`: `E` is the bottleneck table of
     `embedding`, so the branch owns only `P` `(bottleneck_dim, dim)` and one weight.

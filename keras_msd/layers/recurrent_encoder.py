@@ -1,4 +1,4 @@
-"""A unit of transformer blocks that is run several times with one set of weights."""
+"""A recurrent unit: transformer blocks run several times with shared weights."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the losses share."""
+"""Shared code of the losses."""
 
 from typing import Any
 

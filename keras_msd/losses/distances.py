@@ -1,4 +1,4 @@
-"""Losses of one row at a time: squared distances, and classes told from two vectors."""
+"""Losses per row: squared distances and classification of vector pairs."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ class EmbeddingMSE(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class FeatureDistillation(Float32Loss):
-    """Squared distances from the teacher's vectors, the two sides added up.
+    """Squared distances to the teacher's vectors, summed over both sides.
 
     Row i is `sum_k (source[i, k] - teacher_source[i, k])^2 + sum_k (target[i, k] -
     teacher_target[i, k])^2`, as the equation prints it, with `dims="sum"`; with
@@ -173,7 +173,7 @@ class CosineSimilarityMSE(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class SoftmaxClassification(Float32Loss):
-    """Cross-entropy of the relation of two sentences, told from their embeddings.
+    """Cross-entropy of a classifier on the embeddings of two sentences.
 
     Row i is `-log softmax([u_i; v_i; |u_i - v_i|] W)[y_i]`. W has no bias, as printed,
     and comes with the predictions, because training changes it: no term of a recipe's

@@ -16,7 +16,7 @@ TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 
 
 def same_line(rows: Any, group: Any = None) -> Any:
-    """Return where two rows of a batch have the same source line, bool `(n, n)`.
+    """Return which rows of a batch share a source line, bool `(n, n)`.
 
     Args:
         rows: Anything with n rows.
@@ -29,7 +29,7 @@ def same_line(rows: Any, group: Any = None) -> Any:
 
 
 def without_duplicates(logits: Any, group: Any = None) -> Any:
-    """Return logits of which rows of one source line have no share of each other's.
+    """Mask the logits between rows that share a source line.
 
     Shapes: `logits` `(n, n)` in and out; `group` as for `same_line`.
     """
@@ -210,7 +210,7 @@ class LogitDistillation(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class SimilarityDistribution(Float32Loss):
-    """Cross-entropy between whom guide vectors and whom embeddings are similar to.
+    """Cross-entropy between the guide's and the embeddings' similarity distributions.
 
     With `T[i, j]` the cosine of guide vectors i and j, `Q[i, :]` is the softmax of
     `T[i, :] / temperature` over all rows but i itself; `P` likewise of the embeddings
@@ -336,7 +336,7 @@ class AdditiveMarginSoftmax(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class Matryoshka(Float32Loss):
-    """Any loss of both sides' embeddings, added up over the embeddings and prefixes.
+    """A loss summed over whole embeddings and their prefixes.
 
     With `loss(m)[i]` row i of the loss of the first m numbers of all embeddings, row i
     is `loss(d)[i] + sum_m loss(m)[i]`, so that `encode(truncate_dim=m)` gives vectors
@@ -408,6 +408,6 @@ class Matryoshka(Float32Loss):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Matryoshka":
-        """Make the loss whose arguments `get_config` gave."""
+        """Make a loss from its config."""
         loss = keras.saving.deserialize_keras_object(config["loss"])
         return cls(**config | {"loss": loss})

@@ -1,4 +1,4 @@
-"""The losses by the names that recipes use."""
+"""Losses by the names that recipes use."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Everything that decides the shape of an encoder, as one checked record."""
+"""Configuration of an encoder's network, validated."""
 
 from typing import Any, Literal
 
@@ -80,12 +80,12 @@ class EncoderConfig(pydantic.BaseModel):
 
     @property
     def dim(self) -> int:
-        """Width of the sentence vector."""
+        """Dimension of an embedding."""
         return self.projection_dim or self.hidden_dim
 
     @property
     def depth(self) -> int:
-        """Layers that a sentence passes through."""
+        """Number of layers that a sentence passes through, repeats included."""
         return self.num_layers * self.repeats
 
     @classmethod

@@ -31,7 +31,7 @@ CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memo
 
 
 class Encoder(TextEncoder):
-    """Maps sentences to vectors.
+    """A sentence encoder: a tokenizer and a Keras model.
 
     Pickled or copied it takes its weights, tokenizer and settings along, as `save`
     does, and is compared with its fingerprint when it is made anew.
@@ -147,7 +147,7 @@ class Encoder(TextEncoder):
     def from_model(
         model: keras.Model, tokenizer: Tokenizer, max_length: int = 128
     ) -> "Encoder":
-        """Make an encoder of a functional Keras model of one's own.
+        """Make an encoder from your own functional Keras model.
 
         It is a teacher, a guide, what a stage trains and what is scored, like any
         other, and is exported as `saved_model`, or as `onnx` with an `opset` below 23.
@@ -196,7 +196,7 @@ class Encoder(TextEncoder):
 
     @property
     def dim(self) -> int:
-        """Width of a sentence vector."""
+        """Dimension of an embedding."""
         return self.config.dim
 
     @property
@@ -323,7 +323,7 @@ class Encoder(TextEncoder):
         quantize: str | None = None,
         **options: Any,
     ) -> Path:
-        """Write an artefact that needs no keras_msd, and prove it in its runtime.
+        """Export to a file that runs without keras_msd; see `msd.export.export`.
 
         Args:
             path: Folder of the artefact.
@@ -457,7 +457,7 @@ class _OwnModelEncoder(Encoder):
 
     @property
     def dim(self) -> int:
-        """Width of a sentence vector."""
+        """Dimension of an embedding."""
         return self.model.output.shape[-1]
 
     @property

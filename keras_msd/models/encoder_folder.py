@@ -61,7 +61,7 @@ def write_folder(
 
 
 def is_saved_encoder(folder: str | Path) -> bool:
-    """Tell whether a folder holds an encoder of ours."""
+    """Tell whether a folder holds an encoder that `save` wrote."""
     return (Path(folder) / CONFIG).is_file()
 
 
@@ -131,7 +131,7 @@ def _read_weights(
 
 
 def check_paths(wanted: Iterable[str], given: Iterable[str], origin: str) -> None:
-    """Raise `InputError` unless both name the same weights."""
+    """Raise `InputError` unless both have the same weight names."""
     wanted, given = set(wanted), set(given)
     if missing := sorted(wanted - given):
         raise InputError(f"{origin} lacks the weight `{missing[0]}`. {OTHER}".strip())

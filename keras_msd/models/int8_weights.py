@@ -1,4 +1,4 @@
-"""Weights of an encoder in eight bits: whole numbers that have float32 scales."""
+"""int8 weights of a saved encoder, with float32 scales."""
 
 from collections.abc import Mapping
 

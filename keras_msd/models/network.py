@@ -17,7 +17,7 @@ KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
 
 
 def use_xla() -> bool:
-    """Return what `jit_compile` shall be for networks that take sentences.
+    """Return the value of `jit_compile` for encoder networks.
 
     XLA compiles every padded length and every number of rows anew, where Keras chooses
     it by itself. JAX has no other way to run a whole network at a time.
@@ -85,7 +85,7 @@ def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
 
 
 def outputs(path: str, shape: tuple[int, ...]) -> int:
-    """Return how many numbers a kernel gives, also where attention has heads apart."""
+    """Return the output dimension of a kernel, also if heads have an axis."""
     joined = "/attention_output/" not in path  # which side stands in two axes
     return math.prod(shape[1:]) if joined else shape[-1]
 

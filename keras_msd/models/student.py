@@ -158,7 +158,7 @@ def _by_rule(hidden_dim: Any) -> dict[str, int]:
 
 
 def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
-    """Return an encoder whose projection also does what `matrix` does after it.
+    """Return an encoder with `matrix` multiplied into its projection.
 
     `(h P + b) M = h (P M) + b M`. Where the encoder scales its vectors to length one,
     the new one does so after the matrix, and no longer before it: the directions are

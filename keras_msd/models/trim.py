@@ -1,4 +1,4 @@
-"""A smaller vocabulary for the languages at hand: most of a small encoder is table."""
+"""Prune the vocabulary of an encoder to the languages in use."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -28,7 +28,7 @@ def trim_vocabulary(
     keep: int | float | None = None,
     min_count: int = 1,
 ) -> Encoder:
-    """Make an encoder whose vocabulary has only the pieces that some texts use.
+    """Keep only the subword tokens that some texts use.
 
     Ids, tokenizer and word table change together, and nothing else. A text that the
     given encoder splits into kept pieces alone is split in the same way and has the

@@ -1,4 +1,4 @@
-"""Encoders that need no gradient step: a word table and nothing that bends it."""
+"""Linear bag-of-words encoders, fitted without gradient steps."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def closed_form_encoder(
     projection: np.ndarray | None = None,
     **fields: Any,
 ) -> Encoder:
-    """Make the encoder whose vector is the direction of a sentence's mean word row.
+    """Make a linear encoder: the normalised mean of a sentence's word rows.
 
     With `num_layers` above zero the body is pre-norm with zeroed residuals, hence the
     identity: training starts from the closed form.
@@ -108,8 +108,8 @@ def table_of(encoder: Encoder) -> np.ndarray:
     found += [f"`{name}` is not zero" for name in added if np.any(weights.get(name, 0))]
     if found:
         raise InputError(
-            "The encoder must be a word table and nothing that bends it. Received: "
-            f'{", ".join(found)}. Take such a one, "tiny12" or a closed form.'
+            "The encoder must be linear: a word table without layers. Received: "
+            f'{", ".join(found)}. Use "tiny12" or a closed form.'
         )
     rows = word_rows(weights)
     kernel = weights.get("projection/kernel")
@@ -117,7 +117,7 @@ def table_of(encoder: Encoder) -> np.ndarray:
 
 
 def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> None:
-    """Make the rows of frequent pieces shorter, in place: their share `p` counts less.
+    """Scale down the rows of frequent subword tokens, in place.
 
     Each row is multiplied by `a / (a + p)`, the smooth inverse frequency (SIF), so
     that a sentence's mean leans on its rare pieces.

@@ -1,4 +1,4 @@
-"""Vectors in fewer numbers: a dense layer for a teacher's, a rotation for prefixes."""
+"""Dimension reduction: a dense layer for teachers, a rotation for prefixes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def reduce_dimensions(
     scale: float = 100.0,
     seed: int = 0,
 ) -> np.ndarray:
-    """Fit a dense layer that keeps translations together in `dim` numbers.
+    """Fit a dense layer to `dim` dimensions that keeps translations together.
 
     The teacher is frozen: only its vectors are read. The layer is linear, without a
     bias, starts at random and is trained with `AdditiveMarginSoftmax`; the paper does
@@ -88,7 +88,7 @@ def order_dimensions(
     temperature: float = 0.05,
     seed: int = 0,
 ) -> np.ndarray:
-    """Find the rotation after which the first numbers of a vector say most.
+    """Find the rotation that moves most information into the leading dimensions.
 
     For an encoder that was trained without `matryoshka_dims`. The matrix is orthogonal:
     cosines of whole vectors, and all that is made of them, stay what they are, while

@@ -1,4 +1,4 @@
-"""A start from an encoder that knows other text: its word table, and more pieces."""
+"""Extend the vocabulary of a pre-trained word table."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Starts from a larger encoder: assistants from teachers, students from assistants."""
+"""Initialize assistants from teachers, and students from assistants."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +52,7 @@ def grow_assistant(
     body_weight: float = 0.5,
     **fields: Any,
 ) -> Encoder:
-    """Give the teacher's body a word table for the assistant's vocabulary.
+    """Fit a word table for the assistant's vocabulary under the teacher's layers.
 
     Positions, types, normalisation and all layers are the teacher's; start and end
     tokens take the rows of the teacher's own. It composes words as the teacher does

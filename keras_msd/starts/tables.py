@@ -1,4 +1,4 @@
-"""Word tables by linear algebra: fitted by ridge regression, narrowed by an SVD."""
+"""Word tables by linear algebra: ridge regression and SVD."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from keras_msd.checks import InputError, at_least
 
 
 class Rows(Protocol):
-    """Goal vectors that are read in slices: an array, a memory map, a store."""
+    """Target vectors read in slices: an array, a memory map or a store."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -230,7 +230,7 @@ def mean_rows(table: np.ndarray, token_lists: Iterable[Sequence[int]]) -> np.nda
 
 
 def row_weights(frequencies: np.ndarray) -> np.ndarray:
-    """Return how much each row counts: frequent pieces most, but none nothing."""
+    """Return a weight per row that grows with its frequency and is never zero."""
     return np.sqrt(frequencies.astype(np.float64) + 1.0)
 
 

@@ -1,4 +1,4 @@
-"""What the hub asks of a folder: a header of its README, and a way to be sent there."""
+"""Upload to the Hugging Face hub, and the README header that it reads."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def push_to_hub(
     private: bool = False,
     message: str = "Add a sentence encoder",
 ) -> str:
-    """Send an artefact's files to a repository of the Hugging Face hub.
+    """Upload an artefact's files to a repository of the Hugging Face hub.
 
     The files are compared with the card first, and only those that it lists are sent.
     Who sends is who `hf auth login` or HF_TOKEN says; HF_ENDPOINT names another hub.

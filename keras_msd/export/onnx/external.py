@@ -1,4 +1,4 @@
-"""Whether an ONNX file keeps weights in other files, which its runtime would open."""
+"""Detect ONNX files whose weights are stored in other files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ BITS = 64  # of a number; one that goes on for ever ends there
 
 
 def check_self_contained(content: bytes, path: Path) -> None:
-    """Refuse a model that says that numbers of it are in other files.
+    """Refuse a model that refers to weights in other files.
 
     onnxruntime opens these, some versions of it wherever they are. What we export keeps
     all in one file. No package is needed for the look.

@@ -100,7 +100,7 @@ class Graph:
         return values
 
     def declare(self, value: str, element_type: int) -> str:
-        """Say what a foreign operator gives: numbers or strings in a row, `(m,)`.
+        """Declare the output of a custom operator: numbers or strings, `(m,)`.
 
         Not knowing, ONNX's own tools crash and onnxruntime fuses fewer operators.
         """

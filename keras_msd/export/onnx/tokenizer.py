@@ -215,7 +215,7 @@ def _one_id_for_unknown(
 def without_nul(
     graph: Graph, text: str, encode: Callable[[list[str]], list[list[int]]]
 ) -> str:
-    """Put something that counts as the same in the place of every NUL character.
+    """Replace NUL characters by something the tokenizer treats alike.
 
     The operators of onnxruntime-extensions take a NUL for the end of the text.
 

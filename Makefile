@@ -34,7 +34,6 @@ help:  ## Show this list
 demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minutes
 	@$(VENV)/bin/keras-msd demo --out $(DEMO); status=$$?; \
 	if [ -f $(DEMO)/report.html ]; then \
-	    echo "Report: $(CURDIR)/$(DEMO)/report.html"; \
 	    if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
 	        $(PYTHON) -m webbrowser "file://$(CURDIR)/$(DEMO)/report.html"; \
 	    fi; \

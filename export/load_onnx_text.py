@@ -61,6 +61,7 @@ def load(path: Path, threads: int = 1) -> Callable[[list[str]], np.ndarray]:
         ValueError: The model is damaged, or onnxruntime cannot load it.
     """
     file, content = check(path)
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())

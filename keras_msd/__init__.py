@@ -4,6 +4,7 @@ import os
 import sys
 
 from keras_msd.lazy import import_with, lazy_names
+from keras_msd.stderr import quiet_tensorflow
 from keras_msd.version import __version__ as __version__
 
 if "tensorflow" not in sys.modules:
@@ -11,6 +12,7 @@ if "tensorflow" not in sys.modules:
     # processors without AVX512-VNNI, too, where TensorFlow leaves them off. It reads
     # this at import.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    quiet_tensorflow()
 
 # Keras then knows our layers by name: `keras.saving.load_model` takes files with them.
 # None of them imports another, as one may be what imports Keras.

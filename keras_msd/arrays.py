@@ -163,6 +163,10 @@ class TextEncoder(abc.ABC):
         """Longest sentence in tokens, start and end included; longer ones are cut."""
 
     @abc.abstractmethod
+    def count_tokens(self, texts: list[str]) -> list[int] | None:
+        """Return how many tokens the model reads of each text, if that is known."""
+
+    @abc.abstractmethod
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         """Return the vectors of checked sentences, float32 `(n, dim)`."""
 

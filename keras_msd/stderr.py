@@ -2,8 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from keras_msd.lazy import AtImport
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # absl's heading, its lines of the severity "information", and LiteRT's only note.
@@ -53,3 +56,24 @@ def sieved_stderr() -> Iterator[None]:
         finally:
             sys.stderr.flush()
             os.dup2(stderr, 2)
+
+
+def quiet_tensorflow() -> None:
+    """Let TensorFlow start without notes about processor and driver.
+
+    Somebody imports it later, or nobody does. A level that the user has set stays: with
+    `TF_CPP_MIN_LOG_LEVEL=0` all lines are shown. Real errors are exceptions.
+    """
+    os.environ.setdefault(LEVEL, "3")
+
+    def run(execute: Callable[[Any], None], module: Any) -> None:
+        import logging
+
+        sys.meta_path.remove(finder)
+        with sieved_stderr():
+            execute(module)
+        # A run makes many models, and TensorFlow takes each new one for a retracing.
+        logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+    finder = AtImport("tensorflow", run)
+    sys.meta_path.insert(0, finder)

@@ -6,7 +6,7 @@ from command_line import run
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.cli.mine import read_sentences
-from keras_msd.evaluate import mine
+from keras_msd.evaluate import mine, mine_paraphrases
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 
@@ -90,3 +90,16 @@ def test_mistakes(capsys, tmp_path, folder, files):
         code, out, err = run(capsys, "mine", *arguments)
         assert (code, out) == (2, "")
         assert words in err
+
+
+def test_paraphrases_in_one_file(capsys, folder, files):
+    command = ("mine", files[0], "--encoder", folder, "--k", 2)
+    code, out, err = run(capsys, *command, "--json")
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    texts = [target for _, target, _ in SENTENCES[:4]]
+    expected = mine_paraphrases(load_encoder(folder), texts, 2)
+    assert [(it["score"], it["source"], it["target"]) for it in result["pairs"]] == [
+        (score, texts[i], texts[j]) for score, i, j in expected
+    ]
+    assert {it["source_line"] for it in result["pairs"]} <= {1, 4, 5, 6}

@@ -210,3 +210,25 @@ def test_faiss_finds_the_same(monkeypatch):
     sources, targets = draw.normal(size=(300, 8)), draw.normal(size=(200, 8))
     found = mine_vectors(sources, targets, engine="faiss")
     assert found == mine_vectors(sources, targets) and "faiss" in sys.modules
+
+
+def test_paraphrases_in_one_list():
+    """Against all pairs of a plain product; a sentence is not its own paraphrase."""
+    draw = np.random.default_rng(3)
+    vectors = {f"{n}": draw.normal(size=6) for n in range(12)}
+    vectors["copy"] = 2 * vectors["4"]
+    texts = [*vectors, "7"]
+    units = np.array([vectors[text] / np.linalg.norm(vectors[text]) for text in texts])
+    cosines = units @ units.T
+    wanted = sorted(
+        (-round(cosines[i, j], 9), i, j) for i in range(14) for j in range(i + 1, 14)
+    )
+    found = evaluate.mine_paraphrases(Table(vectors), texts, k=13)
+    assert [(-round(pair.score, 9), *pair[1:]) for pair in found] == wanted
+    assert {pair[1:] for pair in found[:2]} == {(4, 12), (7, 13)}
+    some = evaluate.mine_paraphrases(Table(vectors), texts, k=2, threshold=0.5)
+    near = np.argsort(-(cosines - 9 * np.eye(14)), axis=1, kind="stable")[:, :2]
+    pairs = {(min(i, j), max(i, j)) for i in range(14) for j in near[i].tolist()}
+    assert {pair[1:] for pair in some} == {it for it in pairs if cosines[it] >= 0.5}
+    with pytest.raises(InputError, match="`sentences` must be at least 2"):
+        evaluate.mine_paraphrases(Table(vectors), ["1"])

@@ -224,16 +224,20 @@ def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
         "import runpy\nsys.modules['keras_msd'] = None\nsys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    done = run(alone, script, folder, "caf\udce9")
-    assert done.returncode == 2 and "a sentence is no Unicode" in done.stderr
-    done = run(alone, script, folder, *texts)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(texts), encoding="utf-8")
+    asked = (script, folder, "--sentences", lines, "--query")
+    done = run(alone, *asked, "caf\udce9")
+    assert done.returncode == 2 and "surrogates not allowed" in done.stderr
+    done = run(alone, *asked, texts[0], "--top", "2")
     assert done.returncode == 0, done.stderr
-    first, *lines = done.stdout.splitlines()
-    assert first == "3 vectors of 32 numbers"
-    vectors = load_artefact(folder).encode(texts)
-    for line, text, cosine in zip(lines, texts, vectors @ vectors[0], strict=True):
-        shown, same_text = line.split("\t")
-        assert same_text == text and abs(float(shown) - cosine) < 1e-4
+    artefact = load_artefact(folder)
+    cosines = artefact.similarity(texts[0], texts)[0]
+    wanted = sorted(zip(cosines, texts, strict=True), reverse=True)[:2]
+    found = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [text for _, text in found] == [text for _, text in wanted]
+    for (shown, _), (cosine, _) in zip(found, wanted, strict=True):
+        assert abs(float(shown) - cosine) < 1e-4
 
     card, model = folder / "card.json", folder / "model.tflite"
     facts, whole = json.loads(card.read_text()), model.read_bytes()
@@ -247,7 +251,7 @@ def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
     ):
         model.write_bytes(content)
         card.write_text(json.dumps({"files": files}))
-        monkeypatch.setattr(sys, "argv", [str(script), str(folder), "one"])
+        monkeypatch.setattr(sys, "argv", [*map(str, asked), "one"])
         with pytest.raises(SystemExit) as raised:
             runpy.run_path(str(script), run_name="__main__")
         assert raised.value.code == 2 and message in capsys.readouterr().err

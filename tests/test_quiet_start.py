@@ -115,15 +115,19 @@ def test_notes_at_import_are_taken_out(tmp_path, level, shown):
     )
     code = """
 import importlib.util, os
-from keras_msd.cli.quiet import quiet_tensorflow
-with quiet_tensorflow():
-    importlib.util.find_spec("tensorflow")  # who only asks does not import
-    import tensorflow
+import keras_msd
+importlib.util.find_spec("tensorflow")  # who only asks does not import
+import tensorflow
 print(os.environ["TF_CPP_MIN_LOG_LEVEL"], end="")
 """
     done = python(code, level=level, path=tmp_path)
     assert done.stderr == shown
     assert done.stdout.decode() == (level or "3")
+
+
+def test_an_encoder_in_python_writes_no_line(place):
+    code = "import sys, keras_msd; keras_msd.load_encoder(sys.argv[1]).encode(['a'])"
+    assert python(code, place / "encoder").stderr == b""
 
 
 def test_the_last_words_of_a_process_are_shown():

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import distil, evaluate, export, mine, output, search, trim
+from keras_msd.cli import distil, evaluate, export, mine, output, search, serve, trim
 from keras_msd.cli.data import data_app
 from keras_msd.cli.given import (
     Data,
@@ -21,7 +21,6 @@ from keras_msd.cli.given import (
     use_devices,
 )
 from keras_msd.cli.output import Json, Source, open_source
-from keras_msd.cli.quiet import quiet_tensorflow
 from keras_msd.cli.stop import goes_on
 from keras_msd.version import __version__
 
@@ -86,8 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if words == ["list"]:  # a parser of none: typer's imports pydantic, 0.14 s
             list_()
             sys.exit()
-        with quiet_tensorflow():
-            sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=False) or 0)
+        sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=False) or 0)
     except InputError as error:
         _fail(str(error), as_json)
     except OSError as error:  # a full disk, a folder without rights, a long name
@@ -96,8 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "keras-msd"
-        message = error.format_message().rstrip(".")
-        _fail(f"{message}. See `{command} --help`.", as_json)
+        message = error.format_message()
+        end = "" if message.endswith((".", "?")) else "."
+        _fail(f"{message}{end} See `{command} --help`.", as_json)
     except typer.Abort:
         sys.exit(1)
 
@@ -323,6 +322,7 @@ for command, example in (
     (mine.mine, mine.EXAMPLE),
     (search.index, search.INDEX_EXAMPLE),
     (search.search, search.EXAMPLE),
+    (serve.serve, serve.EXAMPLE),
     (trim.trim, trim.EXAMPLE),
 ):
     app.command(command.__name__, epilog=example)(command)

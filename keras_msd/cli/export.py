@@ -31,7 +31,7 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="saved_model, litert, litert_text, onnx, ...",
+            help="saved_model, litert, litert_text, onnx, onnx_text or huggingface.",
             autocompletion=lambda: list(read_toml(FORMATS)),
         ),
     ] = None,

@@ -22,14 +22,18 @@ def mine(
     sources: Annotated[
         Path, typer.Argument(help="UTF-8 file (.gz too), a sentence a line.")
     ],
-    targets: Annotated[Path, typer.Argument(help="The same in another language.")],
     encoder: Annotated[str, typer.Option("--encoder", "-e", help=SOURCE_HELP)],
+    targets: Annotated[
+        Path | None,
+        typer.Argument(help="The same in another language; without it, paraphrases."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write score, source, target to this .tsv or .tsv.gz."),
     ] = None,
     margin: Annotated[
-        str, typer.Option(help="Score: ratio, distance or absolute.")
+        str,
+        typer.Option(help="Score of translations: ratio, distance or absolute."),
     ] = "ratio",
     threshold: Annotated[
         float | None, typer.Option(help="Lowest score to keep; without it, all pairs.")
@@ -42,10 +46,12 @@ def mine(
 ) -> None:
     """Find sentences of two files that translate each other, best first.
 
+    With one file, find sentences in it that mean the same, by their cosine.
+
     Empty lines are passed over, and a line that occurs again counts once.
     """
     from keras_msd import checks
-    from keras_msd.evaluate.bitext import MARGINS, MinedPair
+    from keras_msd.evaluate.bitext import MARGINS, MinedPair, mine_paraphrases
     from keras_msd.evaluate.bitext import mine as find
     from keras_msd.evaluate.nearest import ENGINES
 
@@ -54,11 +60,15 @@ def mine(
     checks.at_least(1, k=k)
     if out is not None and out.is_dir():
         raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
-    left, right = read_sentences(sources), read_sentences(targets)
-    texts = list(left), list(right)
-    pairs: list[MinedPair] = find(
-        open_source(encoder), *texts, margin, k, threshold, engine
-    )
+    left = read_sentences(sources)
+    right = left if targets is None else read_sentences(targets)
+    texts, model = (list(left), list(right)), open_source(encoder)
+    pairs: list[MinedPair]
+    if targets is None:
+        margin = "absolute"
+        pairs = mine_paraphrases(model, texts[0], k, threshold, engine)
+    else:
+        pairs = find(model, *texts, margin, k, threshold, engine)
     rows = [
         {
             "score": pair.score,

@@ -4,6 +4,7 @@ from keras_msd.evaluate import (
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
 from keras_msd.evaluate.bitext import bucc_folder as bucc_folder
 from keras_msd.evaluate.bitext import mine as mine
+from keras_msd.evaluate.bitext import mine_paraphrases as mine_paraphrases
 from keras_msd.evaluate.bitext import mining as mining
 from keras_msd.evaluate.bitext import read_bucc as read_bucc
 from keras_msd.evaluate.costs import cost as cost

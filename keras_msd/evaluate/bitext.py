@@ -130,6 +130,55 @@ def mine_vectors(
     return kept
 
 
+def mine_paraphrases(
+    encoder: SentenceEncoder,
+    sentences: Sequence[str],
+    k: int = NEIGHBOURS,
+    threshold: float | None = None,
+    engine: str = "numpy",
+) -> list[MinedPair]:
+    """Find pairs of sentences in one list that mean the same, best first.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        sentences: Two or more sentences.
+        k: Nearest neighbours of each sentence that are looked at.
+        threshold: Keep pairs of this cosine or a higher one; all if None.
+        engine: Of the exact search: "numpy" or "faiss".
+
+    Returns:
+        `MinedPair(cosine, row, higher row)`, each pair once. A sentence may be in
+        several. Of equal cosines the lower rows come first.
+
+    Raises:
+        InputError: There are fewer than two sentences, `engine` is not known, `k` is
+            below 1, or the vectors are not finite.
+
+    Source: `paraphrase_mining` of sentence-transformers.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> sentences = ["Radio", "It rains.", "Radio"]
+        >>> msd.evaluate.mine_paraphrases(encoder, sentences)[0]
+        MinedPair(score=1.0, source_row=0, target_row=2)
+    """
+    sentences = checks.sentences(sentences, "sentences")
+    checks.at_least(2, sentences=len(sentences))
+    checks.at_least(1, k=k)
+    vectors = encoded(encoder, sentences)
+    found = {}
+    # One more neighbour, as a sentence is its own.
+    for row, nearest in enumerate(
+        zip(*top_k(vectors, vectors, k + 1, engine), strict=True)
+    ):
+        others = [pair for pair in zip(*nearest, strict=True) if pair[1] != row][:k]
+        for cosine, other in others:
+            found[min(row, other), max(row, other)] = float(cosine)
+    pairs = (MinedPair(cosine, *map(int, rows)) for rows, cosine in found.items())
+    kept = [pair for pair in pairs if threshold is None or pair.score >= threshold]
+    return sorted(kept, key=lambda it: (-it.score, it.source_row, it.target_row))
+
+
 def mining(
     encoder: SentenceEncoder,
     sources: Sequence[str],

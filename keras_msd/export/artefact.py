@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from keras_msd.checks import InputError, placed
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run
-from keras_msd.export.proof import Proof, Rows
 from keras_msd.export.quantization import check_weights
 from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
 from keras_msd.registry import loaded
+
+if TYPE_CHECKING:  # the proof needs scipy, which loading does not
+    from keras_msd.export.proof import Rows
 
 
 def export(
@@ -31,7 +33,7 @@ def export(
     data_license: str | None = None,
     threshold: Mapping[str, Any] | None = None,
     sentences: Sequence[str] | None = None,
-    sts: Rows | None = None,
+    sts: "Rows | None" = None,
     sts_name: str | None = None,
     min_cosine: float | None = None,
     min_neighbours: float | None = None,
@@ -88,6 +90,8 @@ def export(
         >>> msd.load_encoder("student").encode(["A cat."]).shape
         (1, 16)
     """
+    from keras_msd.export.proof import Proof
+
     record = FORMATS[format]
     proof = Proof(
         sentences,
@@ -226,6 +230,15 @@ class Artefact(TextEncoder):
         """Hash of the files' checksums."""
         files = sorted(self.card["files"].items())
         return digest(*(f"{name} {facts['sha256']}" for name, facts in files))
+
+    def count_tokens(self, texts: list[str]) -> list[int] | None:
+        """Return how many tokens the model reads of each text.
+
+        None where the tokenizer is part of the graph: onnx_text, litert_text and
+        saved_model.
+        """
+        tokenizer = getattr(self._run, "tokenizer", None)
+        return tokenizer and [len(ids) for ids in tokenizer.encode(texts)]
 
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         # Sentences of like length share a batch, so that little padding is computed.

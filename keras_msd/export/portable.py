@@ -4,16 +4,19 @@ import base64
 import importlib.util
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.export.formats import NO_FORMAT, loaders_folder
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
-from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, character_rules
+
+if TYPE_CHECKING:
+    from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+    from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
 VERSION = 1
 READER = "portable_tokenizer.py"
@@ -41,6 +44,10 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     Raises:
         InputError: The readers could not give the ids of such a tokenizer.
     """
+    # Loading an artefact needs neither of their libraries.
+    from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+    from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
+
     at_least(2, max_length=max_length)
     if isinstance(tokenizer, SentencePieceTokenizer):
         kind_fields = _unigram(tokenizer)
@@ -92,7 +99,9 @@ def load_portable(description: bytes, origin: str = "`description`") -> Any:
         raise InputError(f"{origin}: {error}") from error
 
 
-def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
+def _unigram(tokenizer: "SentencePieceTokenizer") -> dict[str, Any]:
+    from keras_msd.tokenizers.sentencepiece import parse
+
     proto = parse(tokenizer.definition)
     types = proto.SentencePiece
     if feature := tokenizer.unusual_feature():
@@ -113,7 +122,9 @@ def _unigram(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     }
 
 
-def _wordpiece(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+def _wordpiece(tokenizer: "WordPieceTokenizer") -> dict[str, Any]:
+    from keras_msd.tokenizers.tokenizer_json import character_rules
+
     backend = tokenizer.backend
     known = backend.get_vocab(with_added_tokens=False)
     if added := tokenizer.added_tokens():
@@ -134,3 +145,21 @@ def refused(feature: str) -> InputError:
         "A tokenizer that travels with an artefact must be unigram without byte "
         f"fallback or WordPiece. Received: {feature}. {NO_FORMAT}"
     )
+
+
+class TokenRun:
+    """A runtime that is fed by token ids, from sentences to float32 `(n, dim)`.
+
+    Args:
+        tokenizer: What `load_portable` returned.
+        embed: Function from rows of ids to vectors.
+    """
+
+    def __init__(
+        self, tokenizer: Any, embed: Callable[[list[list[int]]], np.ndarray]
+    ) -> None:
+        self.tokenizer, self._embed = tokenizer, embed
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        """Return the vectors of sentences."""
+        return self._embed(self.tokenizer.encode(texts))

@@ -243,6 +243,10 @@ class Encoder(TextEncoder):
                 )
             weight.assign(values[path])
 
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """Return how many tokens the model reads of each text."""
+        return [len(ids) for ids in self.tokenizer.encode(texts, self.max_length)]
+
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         self._check_values()
         vectors = np.empty((len(texts), self.dim), np.float32)

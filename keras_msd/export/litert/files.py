@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, existing_file, require
 from keras_msd.export.formats import FORMATS, Run
-from keras_msd.export.portable import load_portable
+from keras_msd.export.portable import TokenRun, load_portable
 from keras_msd.stderr import sieved_stderr
 
 FILE = FORMATS["litert"].model_file
@@ -125,8 +125,8 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
     tokenizer = load_portable(files[TOKENIZER], f"`{file}`")
     try:
         interpreter = open_interpreter(runtime, file, threads or 1)
-        embed = interpreter.get_signature_runner(SIGNATURE)
-        inputs, outputs = embed.get_input_details(), embed.get_output_details()
+        call = interpreter.get_signature_runner(SIGNATURE)
+        inputs, outputs = call.get_input_details(), call.get_output_details()
         width = int(outputs["embedding"]["shape"][-1])
         if set(inputs) != set(INPUTS):
             raise ValueError(f"its inputs are {', '.join(inputs)}")
@@ -139,17 +139,17 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
     # An interpreter has one set of tensors, which the next call resizes and fills.
     lock = threading.Lock()
 
-    def run(texts: list[str]) -> np.ndarray:
-        vectors = np.empty((len(texts), width), np.float32)
-        for row, ids in enumerate(tokenizer.encode(texts)):
+    def embed(rows: list[list[int]]) -> np.ndarray:
+        vectors = np.empty((len(rows), width), np.float32)
+        for row, ids in enumerate(rows):
             token_ids = np.array([ids], np.int32)
             mask = np.ones_like(token_ids)
             with lock:
-                vector = embed(token_ids=token_ids, padding_mask=mask)["embedding"]
+                vector = call(token_ids=token_ids, padding_mask=mask)["embedding"]
             vectors[row] = vector
         return vectors
 
-    return run
+    return TokenRun(tokenizer, embed)
 
 
 def load_text(path: str | Path, threads: int | None = None) -> Run:

@@ -13,7 +13,6 @@ import numpy as np
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError, explained, one_of, require, sentences
 from keras_msd.export.formats import Run
-from keras_msd.export.onnx.convert import converted
 from keras_msd.export.onnx.files import (
     EXTRA,
     FILE,
@@ -24,7 +23,7 @@ from keras_msd.export.onnx.files import (
     open_session,
     save,
 )
-from keras_msd.export.portable import copy_reader, describe, load_portable
+from keras_msd.export.portable import TokenRun, copy_reader, describe, load_portable
 from keras_msd.export.quantization import SCHEMES, find_scheme
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ def write_ids(
         inputs = dict.fromkeys(IDS, (INT32, axes))
         model = _model(Graph(), encoder, quantize, inputs, IDS)
     else:
+        from keras_msd.export.onnx.convert import converted
+
         model = converted(encoder.model, opset, outputs=[OUTPUT], axes=axes)
         libraries |= _libraries(None, "tf2onnx")
     model.metadata_props.add(key=TOKENIZER, value=description)
@@ -147,12 +148,11 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
         )
     tokenizer = load_portable(metadata[TOKENIZER].encode(), f"`{Path(path) / FILE}`")
 
-    def run(texts: list[str]) -> np.ndarray:
-        rows = tokenizer.encode(texts)
+    def embed(rows: list[list[int]]) -> np.ndarray:
         batch = pad_batch(rows, tokenizer.pad_id, tokenizer.max_length, multiple=1)
         return session.run([OUTPUT], batch)[0]
 
-    return run
+    return TokenRun(tokenizer, embed)
 
 
 def load_text(path: str | Path, threads: int | None = None) -> Run:

@@ -154,6 +154,7 @@ def new_session(
 ) -> Any:
     """Return an `onnxruntime.InferenceSession`; arguments as in `open_session`."""
     runtime = checks.require("onnxruntime", EXTRA, PURPOSE)
+    runtime.disable_telemetry_events()  # the wheel of 1.31 can send usage data
     options = runtime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     if threads is not None:

@@ -1,0 +1,1 @@
+"""Encoders as the classes that other libraries ask for."""

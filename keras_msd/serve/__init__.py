@@ -1,0 +1,1 @@
+"""An encoder behind the embeddings API of OpenAI."""

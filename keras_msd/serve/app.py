@@ -1,0 +1,267 @@
+"""The embeddings API of OpenAI, version 1, for one encoder.
+
+Source: https://platform.openai.com/docs/api-reference/embeddings.
+"""
+
+import asyncio
+import base64
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Literal
+
+import numpy as np
+import pydantic
+
+from keras_msd.arrays import TextEncoder, check_prefix, unit_rows
+from keras_msd.checks import InputError, findings, require, sentences
+from keras_msd.serve.batching import Batcher, Overloaded
+
+LARGEST_BODY = 4 * 2**20  # bytes
+MOST_TEXTS = 2048  # in a request, as OpenAI has it
+MOST_CHARACTERS = 2**16  # in a text
+READ_SECONDS = 30  # for a body to arrive
+CONNECTIONS = 256
+PURPOSE = "`keras-msd serve`"
+
+
+class EmbeddingRequest(pydantic.BaseModel):
+    """The body of a request."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
+
+    input: str | list[Any] = pydantic.Field(
+        json_schema_extra={"anyOf": [{"type": "string"}, {"type": "array"}]}
+    )
+    model: str
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = pydantic.Field(default=None, ge=1)
+    user: str | None = None
+
+
+class Refused(Exception):
+    """An answer with an error object of OpenAI's form."""
+
+    def __init__(
+        self,
+        message: str,
+        param: str | None = None,
+        status: int = 400,
+        code: str | None = None,
+        type: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        error = {"message": message, "type": type, "param": param, "code": code}
+        self.body = {"error": error}
+
+
+def make_app(model: TextEncoder, name: str) -> Any:
+    """Return a FastAPI application that serves an encoder.
+
+    It answers `POST /v1/embeddings`, `GET /v1/models` and `GET /health`.
+
+    Args:
+        model: An encoder or an artefact.
+        name: What requests call it.
+
+    Raises:
+        InputError: FastAPI is not installed.
+    """
+    require("fastapi", "serve", PURPOSE)
+    from fastapi import FastAPI, Request
+    from fastapi.responses import JSONResponse, Response
+    from starlette.exceptions import HTTPException
+
+    facts = {"id": name, "object": "model", "created": int(time.time())}
+    facts["owned_by"] = "keras-msd"
+
+    def encode(texts: list[str]) -> Sequence[tuple[np.ndarray, int]]:
+        vectors = model.encode(texts, normalize=True, progress=False)
+        counts = model.count_tokens([model.prefix + text for text in texts])
+        return list(zip(vectors, counts or [0] * len(texts), strict=True))
+
+    batcher = Batcher(encode)
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        encode(["warm-up"])  # what fails or is slow at first does so here
+        work = asyncio.create_task(batcher.work())
+        yield
+        work.cancel()
+
+    app = FastAPI(title="keras-msd", lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.exception_handler(Refused)
+    async def refused(_: Any, error: Refused) -> Response:
+        return JSONResponse(error.body, error.status)
+
+    @app.exception_handler(HTTPException)
+    async def no_such_page(_: Any, error: HTTPException) -> Response:
+        known = "POST /v1/embeddings, GET /v1/models, GET /health"
+        body = Refused(f"{error.detail}. This server has {known}.").body
+        return JSONResponse(body, error.status_code, headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Any, error: Exception) -> Response:
+        body = Refused("The server failed; its log says why.", type="server_error").body
+        return JSONResponse(body, 500)
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "model": name, "dimensions": model.dim}
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        return {"object": "list", "data": [facts]}
+
+    @app.get("/v1/models/{model_name:path}")
+    async def model_facts(model_name: str) -> dict[str, Any]:
+        _check_name(model_name, name)
+        return facts
+
+    schema = EmbeddingRequest.model_json_schema()
+    content = {"application/json": {"schema": schema}}
+    body = {"requestBody": {"required": True, "content": content}}
+
+    @app.post("/v1/embeddings", openapi_extra=body)
+    async def embeddings(request: Request) -> Response:
+        asked = _parsed(await _body(request))
+        _check_name(asked.model, name)
+        texts = _texts(asked.input)
+        try:
+            check_prefix(asked.dimensions, model.dim)
+        except InputError as error:
+            message = str(error).replace("truncate_dim", "dimensions")
+            raise Refused(message, "dimensions") from error
+        try:
+            results = await batcher(texts)
+        except Overloaded as error:
+            message = "Too many texts wait. Try again in a second."
+            raise Refused(message, None, 429, type="rate_limit_error") from error
+        answer = await asyncio.to_thread(_answer, asked, results, name)
+        return Response(answer, media_type="application/json")
+
+    return app
+
+
+async def _body(request: Any) -> bytes:
+    content = bytearray()
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > LARGEST_BODY:
+                    message = f"A body may have {LARGEST_BODY:,} bytes. Send less."
+                    raise Refused(message, None, 413)
+    except TimeoutError as error:
+        message = f"The body must arrive within {READ_SECONDS} seconds."
+        raise Refused(message, None, 408) from error
+    return bytes(content)
+
+
+def _parsed(content: bytes) -> EmbeddingRequest:
+    try:
+        return EmbeddingRequest.model_validate_json(content)
+    except pydantic.ValidationError as error:
+        place = error.errors()[0]["loc"]
+        message = " ".join(findings(error, EmbeddingRequest.model_fields))
+        raise Refused(message, str(place[0]) if place else None) from error
+
+
+def _check_name(given: str, name: str) -> None:
+    if given != name:
+        message = f"The model {given!r:.80} does not exist. This server has {name!r}."
+        raise Refused(message, "model", 404, "model_not_found")
+
+
+def _texts(given: str | list[Any]) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not 1 <= len(texts) <= MOST_TEXTS:
+        raise Refused(
+            f"`input` must hold 1 to {MOST_TEXTS} texts. Received: {len(texts)}.",
+            "input",
+        )
+    if isinstance(texts[0], int | list):
+        raise Refused(
+            "`input` must be text. Received: token ids, which mean something else in "
+            "this model's vocabulary. Send the text itself; in LangChain's "
+            "OpenAIEmbeddings, set check_embedding_ctx_length=False.",
+            "input",
+        )
+    try:
+        sentences(texts, "input")
+    except InputError as error:
+        raise Refused(str(error), "input") from error
+    for place, text in enumerate(texts):
+        if not 1 <= len(text) <= MOST_CHARACTERS:
+            raise Refused(
+                f"A text must have 1 to {MOST_CHARACTERS:,} characters. Received: "
+                f"{len(text):,} in text {place} of `input`.",
+                "input",
+            )
+    return texts
+
+
+def _answer(
+    asked: EmbeddingRequest, results: Sequence[tuple[np.ndarray, int]], name: str
+) -> bytes:
+    vectors = np.stack([vector for vector, _ in results])
+    if asked.dimensions is not None:
+        vectors = unit_rows(vectors[:, : asked.dimensions])
+    written: list[Any] = vectors.tolist()
+    if asked.encoding_format == "base64":
+        rows = vectors.astype("<f4")
+        written = [base64.b64encode(row.tobytes()).decode() for row in rows]
+    tokens = sum(count for _, count in results)
+    data = [
+        {"object": "embedding", "index": place, "embedding": embedding}
+        for place, embedding in enumerate(written)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    answer = {"object": "list", "data": data, "model": name, "usage": usage}
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def serve(model: TextEncoder, name: str, host: str, port: int) -> None:
+    """Serve an encoder until the process is told to stop.
+
+    Args:
+        model: An encoder or an artefact.
+        name: What requests call it.
+        host: Address to listen at; "127.0.0.1" is reached from this machine alone.
+        port: Port there; 0 for a free one.
+
+    Raises:
+        InputError: The address cannot be had, or uvicorn is not installed.
+    """
+    uvicorn = require("uvicorn", "serve", PURPOSE)
+    app = make_app(model, name)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server(
+            (host, port), family=family, backlog=CONNECTIONS
+        )
+    except OSError as error:
+        raise InputError(
+            f"The server cannot listen at {host}, port {port}: {error}. Give another "
+            "`--host` or `--port`."
+        ) from error
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=READ_SECONDS,
+    )
+    place = f"[{host}]" if ":" in host else host
+    print(
+        f"{name}, {model.dim} dimensions, at http://{place}:{listener.getsockname()[1]}"
+        "/v1; Ctrl+C stops it.",
+        flush=True,
+    )
+    with listener, suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

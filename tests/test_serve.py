@@ -1,0 +1,281 @@
+"""`keras-msd serve`: the embeddings API of OpenAI, without a network."""
+
+import asyncio
+import base64
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+from command_line import fails
+
+from keras_msd.export import load_artefact
+from keras_msd.serve import app as served
+from keras_msd.serve import batching
+from keras_msd.serve.app import make_app
+from keras_msd.serve.batching import Batcher, Overloaded
+from keras_msd.testing import tiny_encoder
+
+TestClient = pytest.importorskip("fastapi.testclient").TestClient
+TEXTS = ["The cat sleeps.", "Die Katze schläft auf dem Stuhl.", "猫。"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tokenizer):
+    return tiny_encoder(tokenizer, normalize=False)
+
+
+@pytest.fixture(scope="module")
+def client(encoder):
+    app = make_app(encoder, "org/tiny")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def ask(client, **fields):
+    answer = client.post("/v1/embeddings", json={"model": "org/tiny"} | fields)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def vectors_of(answer):
+    return np.array([one["embedding"] for one in answer["data"]], np.float32)
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_lists_and_single_texts(client, encoder):
+    answer = ask(client, input=TEXTS)
+    wanted = unit(encoder.encode(TEXTS))
+    np.testing.assert_allclose(vectors_of(answer), wanted, atol=1e-6)
+    assert [one["index"] for one in answer["data"]] == [0, 1, 2]
+    assert {one["object"] for one in answer["data"]} == {"embedding"}
+    assert (answer["object"], answer["model"]) == ("list", "org/tiny")
+    tokens = sum(map(len, encoder.tokenizer.encode(TEXTS, 32)))
+    assert answer["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    single = ask(client, input=TEXTS[1], user="someone", encoding_format="float")
+    np.testing.assert_allclose(vectors_of(single), wanted[1:2], atol=1e-6)
+
+
+def test_base64_and_dimensions(client, encoder):
+    answer = ask(client, input=TEXTS, encoding_format="base64", dimensions=5)
+    rows = [base64.b64decode(one["embedding"]) for one in answer["data"]]
+    found = np.array([np.frombuffer(row, "<f4") for row in rows])
+    wanted = unit(encoder.encode(TEXTS)[:, :5])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    same = vectors_of(ask(client, input=TEXTS, dimensions=5))
+    np.testing.assert_array_equal(same, found)
+
+
+def test_models_and_health(client):
+    (model,) = client.get("/v1/models").json()["data"]
+    assert (model["id"], model["object"]) == ("org/tiny", "model")
+    assert client.get("/v1/models/org/tiny").json() == model
+    health = client.get("/health").json()
+    assert health == {"status": "ok", "model": "org/tiny", "dimensions": 16}
+    paths = client.get("/openapi.json").json()["paths"]
+    body = paths["/v1/embeddings"]["post"]["requestBody"]["content"]
+    fields = body["application/json"]["schema"]
+    assert {"input", "model", "dimensions"} <= fields["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "message"),
+    [
+        ({"input": []}, "input", "1 to 2048 texts. Received: 0"),
+        ({"input": ["a"] * 2049}, "input", "Received: 2049"),
+        ({"input": ""}, "input", "1 to 65,536 characters. Received: 0 in text 0"),
+        ({"input": ["a", ""]}, "input", "in text 1"),
+        ({"input": "a" * 65_537}, "input", "Received: 65,537"),
+        ({"input": [1, 2]}, "input", "token ids"),
+        ({"input": [[1, 2]]}, "input", "check_embedding_ctx_length=False"),
+        ({"input": ["a", 1]}, "input", "must hold strings"),
+        ({"input": None}, "input", "input"),
+        ({"input": {"a": 1}}, "input", "input"),
+        ({}, "input", "input"),
+        ({"input": "a", "model": 3}, "model", "model"),
+        ({"input": "a", "dimensions": 17}, "dimensions", "at most 16"),
+        ({"input": "a", "dimensions": 0}, "dimensions", "dimensions"),
+        ({"input": "a", "dimensions": "5"}, "dimensions", "dimensions"),
+        ({"input": "a", "dimensions": True}, "dimensions", "dimensions"),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format", "base64"),
+        ({"input": "a", "input_type": "query"}, "input_type", "input_type"),
+    ],
+)
+def test_bad_requests_are_refused(client, fields, param, message):
+    body = {"model": "org/tiny"} | fields
+    answer = client.post("/v1/embeddings", json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"model": "org/tiny", "input": NaN}'],
+)
+def test_broken_bodies_are_refused(client, content):
+    answer = client.post("/v1/embeddings", content=content)
+    assert answer.status_code == 400 and answer.json()["error"]["message"]
+
+
+def test_half_of_a_surrogate_pair_is_refused(client):
+    content = b'{"model": "org/tiny", "input": "\\ud800"}'
+    assert client.post("/v1/embeddings", content=content).status_code == 400
+
+
+def test_another_model_path_or_method(client):
+    answer = client.post("/v1/embeddings", json={"model": "other", "input": "a"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (
+        404,
+        "model_not_found",
+    )
+    assert "'org/tiny'" in answer.json()["error"]["message"]
+    assert client.get("/v1/models/other").status_code == 404
+    assert "POST /v1/embeddings" in client.get("/v1").json()["error"]["message"]
+    answer = client.get("/v1/embeddings")
+    assert answer.status_code == 405 and answer.json()["error"]["message"]
+
+
+def test_large_and_slow_bodies_are_refused(client, monkeypatch):
+    content = b'{"input": "' + b"a" * served.LARGEST_BODY
+    answer = client.post("/v1/embeddings", content=content)
+    assert answer.status_code == 413
+    assert "4,194,304 bytes" in answer.json()["error"]["message"]
+
+    class Slow:
+        async def stream(self):
+            yield b"{"
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(served, "READ_SECONDS", 0.01)
+    with pytest.raises(served.Refused, match="within 0.01 seconds") as error:
+        asyncio.run(served._body(Slow()))
+    assert error.value.status == 408
+
+
+def test_failures_of_the_encoder_and_a_full_queue(encoder, monkeypatch):
+    class Failing:
+        dim, prefix = 16, ""
+
+        def encode(self, texts, **_):
+            if "fail" in texts:
+                raise RuntimeError("secret")
+            return encoder.encode(texts)
+
+        def count_tokens(self, texts):
+            return None
+
+    app = make_app(Failing(), "org/tiny")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        assert ask(client, input="a")["usage"]["total_tokens"] == 0
+        body = {"model": "org/tiny", "input": ["a", "fail"]}
+        answer = client.post("/v1/embeddings", json=body)
+        assert answer.status_code == 500 and "secret" not in answer.text
+        assert answer.json()["error"]["type"] == "server_error"
+        ask(client, input="a")  # it goes on
+        monkeypatch.setattr(batching, "WAITING", 1)
+        answer = client.post("/v1/embeddings", json=body)
+        assert answer.status_code == 429
+
+
+def test_what_arrives_during_a_batch_is_the_next_one(monkeypatch):
+    """Requests get their own results, a failing text fails its own request alone."""
+    batches, begin = [], threading.Event()
+
+    def encode(texts):
+        batches.append(texts)
+        assert begin.wait(10)
+        if "bad" in texts:
+            raise ValueError("bad")
+        return [text.upper() for text in texts]
+
+    async def main():
+        batcher = Batcher(encode)
+        work = asyncio.create_task(batcher.work())
+        first = asyncio.create_task(batcher(["a"]))
+        while not batches:
+            await asyncio.sleep(0)
+        given = [["b", "c"], ["d"], ["bad", "e"], ["f"] * 300]
+        others = [asyncio.create_task(batcher(texts)) for texts in given]
+        gone = asyncio.create_task(batcher(["gone"]))
+        await asyncio.sleep(0)
+        gone.cancel()
+        begin.set()
+        assert await first == ["A"]
+        results = await asyncio.gather(*others, return_exceptions=True)
+        monkeypatch.setattr(batching, "WAITING", 2)
+        with pytest.raises(Overloaded):
+            await batcher(["x", "y", "z"])
+        assert await batcher(["x"]) == ["X"]
+        work.cancel()
+        return results
+
+    one, two, bad, large = asyncio.run(main())
+    assert (one, two, large) == (["B", "C"], ["D"], ["F"] * 300)
+    assert isinstance(bad, ValueError)
+    assert batches[:2] == [["a"], ["b", "c", "d", "bad", "e"]]
+    assert ["f"] * 300 in batches  # larger than a batch: by itself
+
+
+@pytest.fixture(scope="module")
+def artefact(encoder, tmp_path_factory):
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    folder = tmp_path_factory.mktemp("served") / "tiny"
+    return encoder.export(folder, "onnx", sentences=TEXTS, sts=graded)
+
+
+BLOCKED = """
+import sys
+for name in ("tensorflow", "keras", "scipy", "sentencepiece", "tokenizers"):
+    sys.modules[name] = None
+from keras_msd.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_an_artefact_is_served_without_tensorflow(artefact):
+    """On one address alone; an interrupt ends it in order."""
+    words = ["serve", str(artefact), "--port", "0"]
+    server = subprocess.Popen(
+        [sys.executable, "-c", BLOCKED, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    line = server.stdout.readline()
+    assert line.startswith("tiny, 16 dimensions, at http://127.0.0.1:"), line
+    address = line.split(" at ")[1].split(";")[0]
+    body = json.dumps({"model": "tiny", "input": TEXTS}).encode()
+    with urllib.request.urlopen(f"{address}/embeddings", body, timeout=60) as answer:
+        answer = json.load(answer)
+    loaded = load_artefact(artefact)
+    wanted = loaded.encode(TEXTS, normalize=True)
+    np.testing.assert_allclose(vectors_of(answer), wanted, atol=1e-6)
+    assert answer["usage"]["total_tokens"] == sum(loaded.count_tokens(TEXTS))
+    port = int(address.split(":")[2].split("/")[0])
+    # A server on every address answers at this one, too.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), timeout=5)
+    server.send_signal(signal.SIGINT)
+    _, error = server.communicate(timeout=30)
+    assert (server.returncode, error) == (0, "")
+
+
+def test_an_address_that_cannot_be_had(artefact, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        message = fails(capsys, "serve", artefact, "--port", port)
+    assert "Give another `--host` or `--port`" in message
+    assert "65535" in fails(capsys, "serve", artefact, "--port", "70000")
+    assert "cannot listen" in fails(capsys, "serve", artefact, "--host", "no host")
+    assert "does not exist" in fails(capsys, "serve", "no-such-model")

@@ -33,7 +33,6 @@ import httpx
 import numpy as np
 import openai
 
-from keras_msd import load_encoder
 from keras_msd.arrays import unit_rows
 from keras_msd.export import load_artefact
 
@@ -162,15 +161,14 @@ def bad_requests(address: str, name: str) -> tuple[dict[str, int], list[str]]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print and perhaps write the result; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("model", help="an artefact's folder, or another encoder")
+    parser.add_argument("model", help="an artefact's folder")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--python", default=sys.executable, help="of the server")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
 
-    is_artefact = (Path(options.model) / "card.json").is_file()
-    model = (load_artefact if is_artefact else load_encoder)(options.model)
+    model = load_artefact(options.model)
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
     texts = [line for line in lines if line.strip()]
     texts += [" ".join(texts[place : place + 4]) for place in range(len(texts) - 4)]

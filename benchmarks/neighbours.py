@@ -7,7 +7,8 @@ Makes one environment with keras-msd, tiny12 and the versions that the page name
 far as pip finds that they fit together; `--python` takes an environment that has them.
 Each section runs in a process of its own, in an empty folder, and must print what the
 page says. Then LangChain's standard tests for embeddings run there. Prints one JSON
-object; exit code 1 if anything failed.
+object; exit code 1 if anything failed. `--out` is written after each section, and keeps
+those of an earlier run that are not run again.
 """
 
 import argparse
@@ -21,11 +22,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from keras_msd.files import read_json, write_json
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/use_it_in.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^print\(.*\)  # (.+)$", re.MULTILINE)
-SERVER = "Any OpenAI client"
+SERVER, TESTED = "Any OpenAI client", "langchain-tests"
 TESTS = ["langchain-tests==1.1.9", "openai==3.57.0"]
 EXTRAS = "onnx,serve"
 VERSIONS = """
@@ -91,6 +94,15 @@ def serve(python: str) -> subprocess.Popen[str]:
     return server
 
 
+def standard_tests(python: str) -> dict[str, Any]:
+    """Run LangChain's standard tests for embeddings with ours."""
+    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [*tests, str(ROOT / "tests/test_integrations.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    last = done.stdout.strip().splitlines()[-1:]
+    return {"ok": done.returncode == 0, "printed": last}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the page; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -99,40 +111,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     head, found = sections()
-    only = options.only.split(",") if options.only else list(found)
+    only = options.only.split(",") if options.only else [*found, TESTED]
     packages = sorted({name for names, _ in found.values() for name in names})
+    out = options.out
+    earlier = read_json(out)["sections"] if out and out.is_file() else {}
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         python = options.python or environment(Path(place) / "venv", packages + TESTS)
         python = str(Path(python).absolute())
+        names = [re.split(r"\[|==", name)[0] for name in packages + TESTS]
+        asked = [python, "-c", VERSIONS, *names]
+        versions = json.loads(subprocess.check_output(asked, text=True))
         for name in only:
             folder = Path(place) / re.sub(r"\W", "", name)
             folder.mkdir()
-            server = serve(python) if name == SERVER else None
-            result[name] = run(python, f"{head}\n{found[name][1]}", folder)
-            if server is not None:
-                server.terminate()
-                server.wait()
+            if name == TESTED:
+                result[name] = standard_tests(python)
+            else:
+                server = serve(python) if name == SERVER else None
+                result[name] = run(python, f"{head}\n{found[name][1]}", folder)
+                if server is not None:
+                    server.terminate()
+                    server.wait()
             print(name, result[name], file=sys.stderr, flush=True)
-        if not options.only:
-            tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-            done = subprocess.run(
-                [*tests, ROOT / "tests/test_integrations.py"],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            )
-            last = done.stdout.strip().splitlines()[-1:]
-            passed = done.returncode == 0
-            result["langchain-tests"] = {"ok": passed, "printed": last}
-        names = [re.split(r"\[|==", name)[0] for name in packages + TESTS]
-        versions = subprocess.run(
-            [python, "-c", VERSIONS, *names], check=True, capture_output=True, text=True
-        )
-    answer = {"sections": result, "versions": json.loads(versions.stdout)}
-    print(json.dumps(answer, indent=2))
-    if options.out:
-        options.out.write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
+            if out:
+                kept = {"sections": earlier | result, "versions": versions}
+                write_json(out, kept)
+    print(json.dumps({"sections": result, "versions": versions}, indent=2))
     return int(not all(one["ok"] for one in result.values()))
 
 

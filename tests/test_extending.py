@@ -211,7 +211,7 @@ def test_a_smoke_recipe_runs_with_them(finished):
     counts = read_json(stages / "pairs/done.json")["result"]["counts"]
     assert "mine.en-de" in str(counts)
     report = (place / "run/report.html").read_text(encoding="utf-8")
-    assert "strength 3.0" in report and "pull" in report and "vector length" in report
+    assert "strength = 3.0" in report and "pull" in report and "vector length" in report
 
 
 def test_a_setting_of_its_own_is_checked(finished):

@@ -1,3 +1,4 @@
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ def test_it_goes_on_past_any_failure(tmp_path, one, error):
     assert results[1]["folder"] == str(tmp_path / "good")
     assert read_json(tmp_path / "results.json") == results
     assert "Traceback" in (tmp_path / "errors/bad.txt").read_text()
-    report = (tmp_path / "report.md").read_text()
-    assert "Recipes that failed" in report and f"| bad | {name} |" in report
+    report = unescape((tmp_path / "report.html").read_text())
+    assert "Recipes that failed" in report
+    assert f"<th scope=row>bad</th><td>{name}</td>" in report
 
 
 def test_its_folder_is_that_of_the_scale(tmp_path, one, monkeypatch):

@@ -115,7 +115,7 @@ def test_sides_of_moses_never_shift(tmp_path):
         TextTable.build(read_pairs(tmp_path / "x.en"), tmp_path / "t", dirty_rows=5)
 
 
-def test_a_reader_of_ones_own_may_skip(tmp_path):
+def test_a_reader_of_ones_own_may_skip(tmp_path, monkeypatch):
     def read(path, language, dirty=None):
         for line in path.read_text().splitlines():
             if "=" in line:
@@ -123,13 +123,11 @@ def test_a_reader_of_ones_own_may_skip(tmp_path):
             else:
                 dirty.skip(InputError(f"{line} has no sign"))
 
-    READERS.register(Reader(name="signs", suffixes=(".sgn",), read=read, skips=True))
-    try:
-        (tmp_path / "x.en-de.sgn").write_text("a=b\nc\n")
-        pairs = read_pairs(tmp_path / "x.en-de.sgn")
-        table = TextTable.build(pairs, tmp_path / "table", dirty_rows=1)
-    finally:
-        READERS.remove("signs")
+    reader = Reader(suffixes=(".sgn",), read=read, skips=True)
+    monkeypatch.setitem(READERS, "signs", reader)
+    (tmp_path / "x.en-de.sgn").write_text("a=b\nc\n")
+    pairs = read_pairs(tmp_path / "x.en-de.sgn")
+    table = TextTable.build(pairs, tmp_path / "table", dirty_rows=1)
     assert table.counts[0]["dirty_rows"] == ["c has no sign"]
 
 

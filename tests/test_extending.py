@@ -118,10 +118,6 @@ RECORDS = [
         ),
     ),
     (
-        msd.data.READERS,
-        msd.data.Reader(name="arrows", suffixes=(".arrows",), read=read_arrows),
-    ),
-    (
         msd.evaluate.SETS,
         msd.evaluate.EvaluationSet(
             name="vector_length",
@@ -168,9 +164,12 @@ factor = 2.0
 @pytest.fixture(scope="module", autouse=True)
 def extended():
     """Register every record, and take it out again."""
+    reader = msd.data.Reader(suffixes=(".arrows",), read=read_arrows)
+    msd.data.READERS["arrows"] = reader
     for table, record in RECORDS:
         table.register(record)
     yield
+    del msd.data.READERS["arrows"]
     for table, record in RECORDS:
         table.remove(record.name)
 

@@ -12,6 +12,7 @@ import polib
 import pytest
 
 from keras_msd.checks import InputError
+from keras_msd.cli.mine import write_pairs
 from keras_msd.data import Pair, TextTable, read_pairs
 from keras_msd.data.readers.records import pairs_of_rows
 
@@ -50,6 +51,16 @@ def made(tmp_path, name, content):
 def test_columns_of_tsv(tmp_path, lines, end):
     path = made(tmp_path, "x.en-de.tsv", "".join(line + end for line in lines))
     assert list(read_pairs(path)) == BOTH
+
+
+@pytest.mark.parametrize("name", ["mined.en-de.tsv", "mined.en-de.tsv.gz"])
+def test_what_mine_writes_is_read(tmp_path, name):
+    rows = [
+        {"score": score, "source": pair.source, "target": pair.target}
+        for score, pair in zip((1.86, 0.9), BOTH, strict=True)
+    ]
+    write_pairs(tmp_path / name, rows)
+    assert list(read_pairs(tmp_path / name)) == BOTH
 
 
 def test_columns_are_named(tmp_path):

@@ -5,9 +5,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from keras_msd.checks import InputError, existing_folder, nearest
+from keras_msd.checks import InputError, existing_folder, nearest, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
-from keras_msd.data.readers import READERS, Reader
+from keras_msd.data.readers.formats import (
+    READERS,
+    Languages,
+    Reader,
+    known_formats,
+    reader_name,
+    reader_of,
+    taken,
+)
 from keras_msd.data.readers.lines import (
     EXCEL,
     TO_CSV,
@@ -17,7 +25,6 @@ from keras_msd.data.readers.lines import (
 )
 from keras_msd.data.readers.zip_files import ZipMember, is_zip
 from keras_msd.files import digest
-from keras_msd.registry import loaded
 from keras_msd.remote import as_path, matching
 
 FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
@@ -64,6 +71,8 @@ def read_pairs(
         [Pair(source='A house.', target='Ein Haus.', language='de',
               source_language='en')]
     """
+    if format is not None:
+        one_of(READERS, format=format)
     given = None if format is None else READERS[format]
     names = two_columns(columns)
     languages = (source_language, language)
@@ -93,23 +102,18 @@ def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
     return names
 
 
-def _reader_of(
-    path: Path, languages: tuple[str | None, str | None], named: bool = True
-) -> Reader | None:
+def _reader_of(path: Path, languages: Languages, named: bool = True) -> Reader | None:
     """Return the reader of a file; `named` is whether the user gave the file itself."""
     suffix = unpacked(path).suffix
     if suffix == JSON and not named:  # it may be anything
         return None
-    claimants = [reader for reader in READERS.values() if reader.claims]
-    return READERS.of_suffix(suffix) or next(
-        (it for it in claimants if loaded(it.claims)(path, languages)), None
-    )
+    return reader_of(path, languages, suffix)
 
 
 def expanded(
     paths: str | Path | Iterable[str | Path],
     given: Reader | None = None,
-    languages: tuple[str | None, str | None] = (None, None),
+    languages: Languages = (None, None),
 ) -> list[Path]:
     """Return the files that paths, folders and patterns stand for.
 
@@ -135,7 +139,7 @@ def expanded(
             if not usable:
                 raise InputError(
                     f"`{path}` holds no parallel corpus. Known: "
-                    f"{READERS.words()}. Files inside its folders are not looked for, "
+                    f"{known_formats()}. Files inside its folders are not looked for, "
                     "and a .json must be named."
                 )
             files += usable
@@ -164,22 +168,21 @@ def _opened(
     if reader is None:
         raise InputError(
             f"`{path}`: the format is not clear from the name. Known: "
-            f"{READERS.words()}. Give `format` (`--format`), one of "
+            f"{known_formats()}. Give `format` (`--format`), one of "
             f"{', '.join(READERS)}."
         )
     if columns and not reader.columns:
         raise InputError(
             f"`{path}`: `columns` are for tables. Received: columns={columns}, for a "
-            f"file of the format `{reader.name}`. Leave `columns` out."
+            f"file of the format `{reader_name(reader)}`. Leave `columns` out."
         )
     if not reader.sources and source_language not in (None, ENGLISH):
         raise InputError(
-            f"`{path}`: sources of the format `{reader.name}` are English. Received: "
-            f"source_language={source_language!r}. Write the pairs as TSV instead."
+            f"`{path}`: sources of the format `{reader_name(reader)}` are English. "
+            f"Received: source_language={source_language!r}. Write the pairs as TSV."
         )
     if reader.opens:
-        more = (source_language,) if reader.sources else ()
-        return loaded(reader.opens)(path, language, *more)
+        return reader.opens(path, (source_language, language), taken())
     source, code = languages_of(path) or (None, None)
     if not (reader.sources and reader.pair_names) and source != ENGLISH:
         source = code = None  # `app.pt-br.po` is no pair without English
@@ -187,13 +190,13 @@ def _opened(
     _check_same("source_language", source_language, source, f"the name of `{path}`")
     source, code = source or source_language, code or language
     if reader.languages:
-        first, second = loaded(reader.languages)(path)
+        first, second = reader.languages(path)
         first = ENGLISH if first and is_english(first) else first
         _check_same("source_language", source, first, f"`{path}`")
         source, code = source or first, code or second
     source = source or ENGLISH
     if code is None and reader.language and source == ENGLISH:
-        code = loaded(reader.language)(path)
+        code = reader.language(path)
     if code is None and reader.sources and source == ENGLISH:
         code = _language_of_folder(path)
     if code is None:
@@ -201,7 +204,7 @@ def _opened(
             f"`{path}`: the language is not clear. Name the file "
             f"`<corpus>.en-<xx>{reader.suffixes[0]}` or give `language` (`--language`)."
         )
-    read = partial(loaded(reader.read), path, code)
+    read = partial(reader.read, path, code)
     if source != ENGLISH:
         read = partial(read, source)
     if columns:

@@ -4,14 +4,13 @@ Without English the name says which they are, as in `x.de-fr.de` and `x.de-fr.fr
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import CODE, ENGLISH, PairFile
-from keras_msd.data.readers import READERS
 from keras_msd.data.readers.lines import (
     PACKERS,
     is_english,
@@ -25,14 +24,21 @@ Lines = Iterator[tuple[int, str]]
 NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}
 
 
-def claims(path: Path, languages: tuple[str | None, str | None]) -> bool:
+def claims(
+    path: Path, languages: tuple[str | None, str | None], taken: Collection[str]
+) -> bool:
     """Tell whether a name ends in a language and says which the other one is.
 
     Any two or three letters can be a language: only a file in English beside it, a
     pair such as `de-fr` before it, or two languages that are given, of which each has
     its file, make two files a corpus.
+
+    Args:
+        path: The file.
+        languages: Codes of sources and translations that were asked for, or None.
+        taken: Suffixes that are no languages.
     """
-    if _language(path) is None:
+    if _language(path, taken) is None:
         return False
     suffix, named = unpacked(path).suffix[1:], _first(path, ENGLISH) or _named(path)
     if named is not None:
@@ -41,26 +47,28 @@ def claims(path: Path, languages: tuple[str | None, str | None]) -> bool:
 
 
 def opened(
-    path: Path, language: str | None, source: str | None = None
+    path: Path, languages: tuple[str | None, str | None], taken: Collection[str]
 ) -> list[PairFile]:
     """Return the corpora that one of their files, or given languages, name.
 
     Args:
         path: `x.en` for every language beside it, or `x.<language>`; each also `.gz`.
-        language: Of several translations beside `x.en`, the one to read.
-        source: In place of English, the language of the sources. By default English
-            where it is there, else the first language in a stem such as `x.de-fr`.
+        languages: In place of English, the language of the sources: by default English
+            where it is there, else the first language in a stem such as `x.de-fr`. And
+            of several translations beside `x.en`, the one to read.
+        taken: Suffixes that are no languages.
 
     Raises:
         InputError: The other file is missing.
     """
+    source, language = languages
     stem, suffix = unpacked(path).stem, unpacked(path).suffix[1:]
     if source is None:
         named = None if _first(path, ENGLISH) else _named(path)
         source, language = named or (ENGLISH, language)
     first, codes = _first(path, source), [suffix]
     if first == path:
-        codes = [language] if language else _languages(path, source)
+        codes = [language] if language else _languages(path, source, taken)
     if first is None or not codes:
         of = "English " if source == ENGLISH else ""
         lacks = f"the {of}file `{stem}.{source}`"
@@ -140,18 +148,17 @@ def _alone(path: Path, lacks: str) -> InputError:
     )
 
 
-def _language(path: Path) -> str | None:
+def _language(path: Path, taken: Collection[str]) -> str | None:
     suffix = unpacked(path).suffix
-    known = READERS.of_suffix(suffix)
-    of_another = suffix[1:] in NOT_LANGUAGES or (known and known.opens is None)
+    of_another = suffix[1:] in NOT_LANGUAGES or suffix in taken
     return suffix[1:] if re.fullmatch(CODE, suffix[1:]) and not of_another else None
 
 
-def _languages(first: Path, source: str) -> list[str]:
+def _languages(first: Path, source: str, taken: Collection[str]) -> list[str]:
     """Return the codes of the files that lie beside that of the sources, sorted."""
     stem = unpacked(first).stem
     siblings = [p for p in first.parent.iterdir() if unpacked(p).stem == stem]
-    codes = {code for path in siblings if (code := _language(path))} - {source}
+    codes = {code for path in siblings if (code := _language(path, taken))} - {source}
     return sorted(code for code in codes if not is_english(code))
 
 

@@ -17,7 +17,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,9 +190,9 @@ class Runs:
         import matplotlib.figure  # noqa: F401
 
         import keras_msd.export
+        import keras_msd.recipes.checks
+        import keras_msd.recipes.steps  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
-        from keras_msd.recipes.runs.checks import PLAN
-        from keras_msd.recipes.runs.environment import code_digest, modules_behind
         from keras_msd.teachers import TEACHERS, TeacherKind
         from keras_msd.teachers.vectors import HashedWords
 
@@ -209,10 +208,6 @@ class Runs:
 
         name = SMALL["teacher.source"]
         TEACHERS.register(TeacherKind(name=name, open=make, options=("dim",)))
-        for module in modules_behind(PLAN):
-            with contextlib.suppress(ImportError):  # needs what is not installed
-                import_module(module)
-        code_digest(PLAN)  # reads every module; children find it known
         gc.freeze()
 
     def go_on(

@@ -39,7 +39,7 @@ def rows_of(language: str, data: Path, catalogues: Path) -> Iterator[tuple[str, 
     from keras_msd import InputError
     from keras_msd.data import read_pairs
     from keras_msd.recipes import load_recipe
-    from keras_msd.recipes.runs.parallel_files import corpus_of
+    from keras_msd.recipes.parallel_files import corpus_of
 
     known = load_recipe("tiny12").data.corpora
     files = read_pairs(data / "parallel" / "train").files

@@ -386,7 +386,7 @@ def load_all() -> None:
     import keras_msd.cli.commands
     import keras_msd.export.export_model
     import keras_msd.index.build
-    import keras_msd.recipes.runs.checks
+    import keras_msd.recipes.checks
     import keras_msd.teachers.saved_model_operations
     import keras_msd.testing  # noqa: F401
 

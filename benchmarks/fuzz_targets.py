@@ -21,7 +21,7 @@ MODULES = [
     *("export/artefact.py", "export/litert/files.py", "export/onnx/files.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py", "models/int8_weights.py"),
-    *("recipes/runs/run_folder.py", "recipes/schema/*.py", "seals.py", "tensors.py"),
+    *("recipes/cache.py", "recipes/schema/*.py", "seals.py", "tensors.py"),
     *("teachers/saved_model_operations.py", "teachers/vectors.py", "tokenizers/*.py"),
 ]
 TEXTS = ["The cat, die Katze.", "", "aa ab"]
@@ -167,10 +167,10 @@ def _lab() -> Any:
 
 
 def _run(folder: Path) -> object:
-    from keras_msd.recipes.runs.run_folder import RunFolder
+    from keras_msd.recipes.cache import RunFolder
 
     run = RunFolder(folder, _lab())
-    run.claim({"code": "a"})
+    run.claim()
     return run.perform("score", lambda step: {"score": 1.5})
 
 
@@ -196,7 +196,7 @@ def _command(folder: Path) -> None:
     """Give the words of a command; what would train ends once all is checked."""
     from keras_msd.checks import InputError
     from keras_msd.cli import main
-    from keras_msd.recipes.runs import checks
+    from keras_msd.recipes import checks
 
     def enough(_: Any) -> None:
         raise InputError("It would run now. This is as far as words lead.")
@@ -376,7 +376,7 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
     from keras_msd.data import Pairs, PairTable
     from keras_msd.export import export
     from keras_msd.export.portable import describe
-    from keras_msd.recipes.schema.folders import recipe_folder
+    from keras_msd.recipes.files import recipe_folder
     from keras_msd.testing import tiny_encoder, tiny_pairs
     from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
     from keras_msd.training import fit

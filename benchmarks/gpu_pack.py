@@ -58,12 +58,13 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
         `held_out` pairs; `evaluation`, files that are taken whole.
     """
     from keras_msd.data.text_table import SIDES, TextTable
-    from keras_msd.recipes.runs.checks import check, facts
-    from keras_msd.recipes.runs.parallel_files import corpus_of, development_pairs
-    from keras_msd.recipes.runs.run import Run
-    from keras_msd.recipes.runs.run_folder import RunFolder
-    from keras_msd.recipes.steps.data import take_pairs
-    from keras_msd.recipes.steps.finish import SENTENCES
+    from keras_msd.recipes.cache import RunFolder
+    from keras_msd.recipes.checks import check
+    from keras_msd.recipes.data import take_pairs
+    from keras_msd.recipes.finish import SENTENCES
+    from keras_msd.recipes.parallel_files import corpus_of, development_pairs
+    from keras_msd.recipes.resources import Run
+    from keras_msd.recipes.steps import plan
 
     share = dict.fromkeys(("read", "pairs", "files", "held_out", "evaluation"), 0)
     if recipe.data.kind == "made":
@@ -83,9 +84,11 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
             sides = (table.texts(side, file.start, file.stop) for side in SIDES)
             share["pairs"] += write_rows(place("train", file), zip(*sides, strict=True))
         share["files"] = len(table.files)
-        for path in facts(run)["files"]:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(data_dir / path, folder / path)
+        steps = [it for it in plan(run) if it.files and it.name != "pairs"]
+        for path in {path for it in steps for path in it.files()}:
+            copy = folder / path.relative_to(data_dir)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
             share["evaluation"] += 1
     if recipe.evaluate.artefacts:
         files = development_pairs(recipe, data_dir)
@@ -165,12 +168,12 @@ def compress(folder: Path, out: Path, most: float) -> float:
 
 def main() -> None:
     """Write a pack and say what is in it."""
-    from keras_msd.recipes.schema.folders import recipe_files
-    from keras_msd.recipes.schema.loading import load_recipe, parse_override
+    from keras_msd.recipes.files import recipe_names
+    from keras_msd.recipes.loading import load_recipe, parse_override
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--recipe", default="msd_lab", choices=recipe_files())
+    parser.add_argument("--recipe", default="msd_lab", choices=recipe_names())
     parser.add_argument("--scale")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))

@@ -51,27 +51,20 @@ def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
         update, and `utilisation`, a share of the peak.
     """
     from keras_msd.files import read_json
-    from keras_msd.recipes.stages.fit import fit
-    from keras_msd.recipes.stages.kinds import STAGE_KINDS, Fit
-    from keras_msd.recipes.steps.plan import plan
-    from keras_msd.registry import loaded
+    from keras_msd.recipes.stages import STAGE_KINDS
+    from keras_msd.recipes.steps import plan
+    from keras_msd.recipes.train import fit
 
     stages = {}
     for step in plan(run):
-        if getattr(step.action, "func", None) is not fit:
+        if step.make is not fit:
             continue
-        given = step.action.keywords  # type: ignore[attr-defined]
+        given = {**step.settings, **step.inputs}
         spent = read_json(run.folder.step(step.name) / "profile.json")
         encoder, updates = run.encoder(step.name), spent["updates"]
-        work = Fit(
-            run,
-            given["name"],
-            given["settings"],
-            encoder,
-            given["assistant"],
-            given.get("reduction"),
-        )
-        data = loaded(STAGE_KINDS[given["name"]].data)(work)
+        parents = (given[name] for name in ("assistant", "reduction"))
+        kind = STAGE_KINDS[given["name"]]
+        data = kind(run, given["settings"], encoder, *parents).data()
         batches = data.batches(updates, updates)
         alone = given["name"] == "align_embedding"  # of all stages: no body is run
         tokens = operations = sentences = 0.0
@@ -123,9 +116,9 @@ def main() -> None:
     from keras_msd.checks import InputError
     from keras_msd.files import write_json
     from keras_msd.recipes import load_recipe, run
-    from keras_msd.recipes.runs.run import Run
-    from keras_msd.recipes.runs.run_folder import RunFolder
-    from keras_msd.recipes.schema.loading import parse_override
+    from keras_msd.recipes.cache import RunFolder
+    from keras_msd.recipes.loading import parse_override
+    from keras_msd.recipes.resources import Run
 
     changes = dict(map(parse_override, given.set))
     data, store = HERE / "data", HERE / "store"

@@ -10,10 +10,10 @@ from small_recipe import german, sentences, write_place, write_rows
 from keras_msd.checks import InputError
 from keras_msd.data import TextTable
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.steps.data import take_pairs
-from keras_msd.recipes.steps.finish import held_out
+from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.data import take_pairs
+from keras_msd.recipes.finish import held_out
+from keras_msd.recipes.resources import Run
 from keras_msd.testing import tiny_encoder
 
 

@@ -10,8 +10,8 @@ from keras_msd.cli.export import card_of
 from keras_msd.data.licences import LICENCES
 from keras_msd.export.card import BROWSER, write_card
 from keras_msd.export.formats import loaders_folder
-from keras_msd.recipes.steps import finish
-from keras_msd.recipes.steps.finish import data_licence, export, teacher_licence
+from keras_msd.recipes import finish
+from keras_msd.recipes.finish import data_licence, export, teacher_licence
 from keras_msd.testing import tiny_encoder
 
 MADE = "sentences made by keras-msd: Apache-2.0"

@@ -17,8 +17,8 @@ from keras_msd.checks import InputError
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.resources import Run
 from keras_msd.teachers.teacher import load_teacher
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,20 +13,18 @@ import pytest
 from keras_msd import files
 from keras_msd.checks import InputError
 from keras_msd.files import atomic_path, clear_leftovers
-from keras_msd.recipes.runs import run_folder
-from keras_msd.recipes.runs.run_folder import ELSEWHERE, RunFolder
-from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes import cache
+from keras_msd.recipes.cache import ELSEWHERE, RunFolder
+from keras_msd.recipes.loading import load_recipe
 from keras_msd.seals import sealed, unsealed
 
-FACTS = {"code": "abc", "libraries": {"keras": "3.1"}, "files": {}}
+MADE_FROM = {"settings": {"rate": 0.5}, "files": {"a.tsv": "12"}}
 
 
-def made(path, overrides=(), facts=FACTS, **options):
+def made(path, made_from=MADE_FROM, **options):
     """Return a run's folder after two steps, and how often an action was called."""
-    folder = RunFolder(
-        path, load_recipe("msd_lab", "smoke", dict(overrides)), **options
-    )
-    folder.claim(facts)
+    folder = RunFolder(path, load_recipe("msd_lab", "smoke"), **options)
+    folder.claim()
     calls = []
 
     def train(step):
@@ -42,7 +40,8 @@ def made(path, overrides=(), facts=FACTS, **options):
         calls.append("score")
         return {"cross_lingual": 55.25}
 
-    records = [folder.perform("train", train), folder.perform("score", score)]
+    steps = {"train": train, "score": score}
+    records = [folder.perform(*step, made_from) for step in steps.items()]
     assert [it["result"] for it in records] == [{"steps": 7}, {"cross_lingual": 55.25}]
     return calls
 
@@ -88,22 +87,13 @@ def test_damage_is_named_and_repaired(tmp_path, name, step, damage):
 
 
 @pytest.mark.parametrize("content", [b"{}", b"null", b"[]", b"{", b"\xff", b"[" * 9999])
-@pytest.mark.parametrize("name", ["stages/score/done.json", "began.json"])
-def test_marks_and_facts_of_any_content(tmp_path, content, name):
+def test_marks_of_any_content(tmp_path, content):
     made(tmp_path)
-    before = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(content)
-    if name == "began.json":  # the marks know it, too
-        assert made(tmp_path) == []
-        assert (tmp_path / name).read_bytes() == before
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match="code .* then, abd now"):
-            made(tmp_path, facts=FACTS | {"code": "abd"})
-    else:
-        with pytest.raises(InputError, match="Delete stages/score"):
-            made(tmp_path)
-        with pytest.warns(UserWarning, match="Done anew"):
-            made(tmp_path, repair=True)
+    (tmp_path / "stages/score/done.json").write_bytes(content)
+    with pytest.raises(InputError, match="Delete stages/score"):
+        made(tmp_path)
+    with pytest.warns(UserWarning, match="Done anew"):
+        made(tmp_path, repair=True)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a = [", b""])
@@ -113,20 +103,44 @@ def test_a_damaged_recipe_is_written_again(tmp_path, content):
     (tmp_path / "recipe.toml").write_bytes(content)
     assert made(tmp_path) == []
     assert (tmp_path / "recipe.toml").read_bytes() == before
-    for mark in tmp_path.glob("stages/*/done.json"):
-        mark.write_text("{}")
-    (tmp_path / "recipe.toml").write_bytes(content)
-    with pytest.raises(InputError, match="`recipe.toml` is damaged.*another `out_dir`"):
-        made(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "other", [{"overrides": {"recipe.seed": 1}}, {"facts": FACTS | {"code": "abd"}}]
-)
-def test_a_mark_of_another_run_or_step_is_none(tmp_path, other):
+def test_what_a_step_was_made_from_is_compared(tmp_path):
+    made(tmp_path)
+    other = {"settings": {"rate": 0.1}, "files": {"b.tsv": "12"}}
+    with pytest.raises(InputError) as error:
+        made(tmp_path, other)
+    for part in (
+        "step `train` of",
+        "files.a.tsv (12 then, None now)",
+        "files.b.tsv (None then, 12 now)",
+        "settings.rate (0.5 then, 0.1 now)",
+        "another `out_dir`",
+    ):
+        assert part in str(error.value)
+    assert made(tmp_path) == []
+
+
+def test_what_is_unfinished_of_other_settings_is_left(tmp_path):
+    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke"))
+    folder.claim()
+
+    def stopped(step):
+        seen.append((step / "unfinished").exists())
+        (step / "unfinished").mkdir(exist_ok=True)
+        raise KeyboardInterrupt
+
+    seen = []
+    for rate in (0.5, 0.5, 0.1, 0.1):
+        with pytest.raises(KeyboardInterrupt):
+            folder.perform("train", stopped, {"settings": {"rate": rate}})
+    assert seen == [False, True, False, True]
+
+
+def test_a_mark_of_another_run_or_step_is_none(tmp_path):
     """Scores have no files: what the mark says is all there is."""
     made(tmp_path / "mine")
-    made(tmp_path / "other", **other)
+    made(tmp_path / "other", MADE_FROM | {"seed": 1})
     mark = tmp_path / "mine/stages/score/done.json"
     for strange in ("other/stages/score", "mine/stages/train"):
         mark.write_bytes((tmp_path / strange / "done.json").read_bytes())
@@ -143,13 +157,13 @@ def raising(error):
 
 def test_an_error_of_others_says_at_which_step_it_came(tmp_path):
     folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
-    folder.claim(FACTS)
+    folder.claim()
     with pytest.raises(KeyError) as caught:
         folder.perform("train", raising(KeyError("a teacher's")))
     (note,) = caught.value.__notes__
     assert f"step `train` of `{tmp_path}` is not done" in note
     assert "give the same command again" in note
-    assert folder.done("train") is None
+    assert folder.done("train", {}) is None
     assert folder.perform("train", lambda step: {"steps": 7})["result"] == {"steps": 7}
     with pytest.raises(InputError) as ours:
         folder.perform("score", raising(InputError("has a repair of its own")))
@@ -159,7 +173,7 @@ def test_an_error_of_others_says_at_which_step_it_came(tmp_path):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EFBIG])
 def test_a_full_disk_names_the_step_where_the_system_names_nothing(tmp_path, number):
     folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
-    folder.claim(FACTS)
+    folder.claim()
     full = raising(OSError(number, os.strerror(number)))
     where = re.escape(str(tmp_path / "stages/train"))
     with pytest.raises(InputError, match=f"`{where}` could not be written.*Free space"):
@@ -168,10 +182,10 @@ def test_a_full_disk_names_the_step_where_the_system_names_nothing(tmp_path, num
 
 def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     error = OSError(errno.EROFS, os.strerror(errno.EROFS))
-    monkeypatch.setattr(run_folder, "open", raising(error), raising=False)
+    monkeypatch.setattr(cache, "open", raising(error), raising=False)
     where = re.escape(str(tmp_path))
     with pytest.raises(InputError, match=f"`{where}` could not be written.*Read-only"):
-        with run_folder.locked(tmp_path):
+        with cache.locked(tmp_path):
             raise AssertionError("it has no lock")
 
 

@@ -15,8 +15,8 @@ from keras_msd.evaluate.halves import half_of
 from keras_msd.evaluate.held_out import read_held_out, score_held_out
 from keras_msd.files import read_json
 from keras_msd.recipes import distil as module
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.stages.held_out import TranslationScores
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.row_data import TranslationScores
 
 QUICK = {
     "teacher.dim": 16,

@@ -10,7 +10,7 @@ from small_recipe import write_place
 import keras_msd
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.loading import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
 SPREAD = {"distribute.strategy": "data_parallel"}

@@ -8,9 +8,8 @@ from small_recipe import RECIPE, write_place
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import STAGE_KINDS, load_recipe, run
-from keras_msd.recipes.schema.settings import PairStageSettings
-from keras_msd.recipes.stages.kinds import StageKind, teacher_guide
+from keras_msd.recipes import STAGE_KINDS, StageKind, load_recipe, run
+from keras_msd.recipes.settings import PairStageSettings
 
 
 @keras.saving.register_keras_serializable(package="test_extending")
@@ -57,6 +56,21 @@ def score_length(encoder, folder, languages):
     vectors = encoder.encode(["one text", "another"])
     length = float(np.linalg.norm(vectors, axis=1).mean())
     return {"length": length, "primary": "length"}
+
+
+class PullKind(StageKind):
+    """Both sides are pulled to the teacher's vector."""
+
+    name = "pull"
+    title = "Both sides are pulled to the teacher's vector."
+    settings_class = PullSettings
+
+    @classmethod
+    def stage_class(cls):
+        return Pull
+
+    def guides(self):
+        return {"teacher": (self.run.teacher, "source")}
 
 
 class Letters(msd.tokenizers.Tokenizer):
@@ -108,16 +122,6 @@ def load_rows(path, threads=None):
 RECORDS = [
     (msd.losses.LOSSES, msd.losses.LossRecord(name="mean_cosine", make=MeanCosine)),
     (
-        STAGE_KINDS,
-        StageKind(
-            name="pull",
-            title="Both sides are pulled to the teacher's vector.",
-            settings=PullSettings,
-            make=Pull,
-            guides=teacher_guide,
-        ),
-    ),
-    (
         msd.evaluate.SETS,
         msd.evaluate.EvaluationSet(
             name="vector_length",
@@ -168,8 +172,10 @@ def extended():
     msd.data.READERS["arrows"] = reader
     for table, record in RECORDS:
         table.register(record)
+    STAGE_KINDS["pull"] = PullKind
     yield
     del msd.data.READERS["arrows"]
+    del STAGE_KINDS["pull"]
     for table, record in RECORDS:
         table.remove(record.name)
 

@@ -100,7 +100,7 @@ def test_a_rate_that_is_far_too_high(place):
     changes = {"stages.teach_assistant.learning_rate": 1e38}
     with pytest.raises(InputError) as error:
         start(place, "diverged", changes)
-    for part in ("`teach_assistant`", "1e+38", "is not done", "another `out_dir`"):
+    for part in ("`teach_assistant`", "1e+38", "is not done", "begins this stage anew"):
         assert part in str(error.value)
     left = [*(place / "diverged").rglob("*")]
     assert not [
@@ -113,7 +113,7 @@ def test_a_rate_that_is_far_too_high(place):
 
 def test_collapse_is_said_in_a_run(place, monkeypatch):
     always = partial(CollapseMonitor, threshold=-2.0, every=1)
-    monkeypatch.setattr("keras_msd.recipes.stages.fit.CollapseMonitor", always)
+    monkeypatch.setattr("keras_msd.recipes.train.CollapseMonitor", always)
     start(place, "collapsed")
     history = read_json(place / "collapsed" / STEP / "history.json")
     assert history["collapsed"]["updates"] == 1

@@ -18,7 +18,6 @@ from keras_msd.checkpoints import packaged
 from keras_msd.checks import InputError
 from keras_msd.cli.export import card_of
 from keras_msd.files import read_table
-from keras_msd.recipes.runs.environment import TABLES
 from keras_msd.teachers import teacher_encoder
 from keras_msd.testing import tiny_encoder
 
@@ -230,11 +229,6 @@ def test_a_package_without_an_encoder(installed):
 def test_another_name_is_no_package(no_package):
     with pytest.raises(InputError, match="`tiny13` does not exist"):
         load_encoder("tiny13")
-
-
-def test_a_new_model_in_the_box_stops_no_run():
-    """Tables of these kinds are in the keys of steps."""
-    assert packaged.TABLE.is_file() and packaged.TABLE.suffix not in TABLES
 
 
 def test_the_table_and_the_packages_fit():

@@ -3,11 +3,10 @@
 import keras
 import pytest
 
-from keras_msd.files import write_json
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.training import precision
+from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.resources import Run
+from keras_msd.stages import precision
 from keras_msd.training.precision import computing_in, faster_precision
 
 
@@ -35,13 +34,13 @@ def test_the_policy_is_put_back_after_an_error():
 
 def test_a_run_goes_on_with_the_precision_it_measured(tmp_path, monkeypatch):
     recipe = load_recipe("msd_lab", "smoke", {"precision": "auto"})
-    name = "keras_msd.recipes.runs.run.faster_precision"
+    name = "keras_msd.recipes.resources.faster_precision"
     monkeypatch.setattr(name, lambda: "bfloat16")
     folder = RunFolder(tmp_path, recipe)
     first = Run(recipe, folder, (), tmp_path)
+    (tmp_path / "stages").mkdir()
     assert first.precision == "bfloat16"
-    folder.claim({"computes_in": first.precision})
-    write_json(tmp_path / "stages/pairs/done.json", {"result": {}})
+    folder.claim()
     monkeypatch.setattr(name, lambda: "float32")
     again = Run(recipe, RunFolder(tmp_path, recipe), (), tmp_path)
     assert again.precision == "bfloat16"

@@ -38,7 +38,7 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/distribute/_tensorflow.py",
     "keras_msd/export/",
     "keras_msd/models/_tensorflow.py",
-    "keras_msd/recipes/stages/_tensorflow.py",
+    "keras_msd/recipes/_tensorflow.py",
     "keras_msd/training/tensorflow_step.py",
     "keras_msd/teachers/saved_model.py",
     "keras_msd/teachers/saved_model_operations.py",

@@ -9,9 +9,6 @@ from itertools import chain
 import pytest
 import small_recipe
 
-from keras_msd.recipes.schema import overview as overviews
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import list_recipes
 from keras_msd.stderr import sieved_stderr
 from keras_msd.testing import SENTENCES, tiny_encoder
 
@@ -156,7 +153,7 @@ def test_stderr_is_back_after_an_error(capfd, monkeypatch):
     ("arguments", "without"),
     [
         (["--help"], SLOW | {"logging", "pydantic", "rich"}),
-        (["list"], SLOW | {"logging", "pydantic"}),
+        (["list"], SLOW),
     ],
 )
 def test_short_commands_import_nothing_slow(arguments, without):
@@ -165,33 +162,3 @@ def test_short_commands_import_nothing_slow(arguments, without):
     modules = set(done.stderr.decode().split())
     assert "typer" in modules
     assert modules & without == set()
-
-
-def test_the_short_list_says_what_the_checked_one_does():
-    short = overviews.overview()
-    assert len(short) == len(recipe_files())
-    keys = short[0].keys() - {"rows"}
-    for one, checked in zip(short, list_recipes(), strict=True):
-        assert {key: one[key] for key in keys} == {key: checked[key] for key in keys}
-        assert one["rows"] == {
-            model: {key: row[key] for key in ("table", "row", "expected")}
-            for model, row in checked["rows"].items()
-        }
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ('name = "mine"', "`recipe.title` is missing"),
-        ('name = "mine"\ntitle = 3', "`recipe.title`.*valid string"),
-        ('name = "mine"\ntitle = "Mine"\nrows = 3', "`recipe.rows`.*dictionary"),
-    ],
-)
-def test_the_short_list_names_what_is_broken(tmp_path, monkeypatch, header, message):
-    recipe = tmp_path / "mine.toml"
-    recipe.write_text(f'extends = "_shared"\n[recipe]\n{header}\n', encoding="utf-8")
-    for module in ("overview", "loading"):
-        place = f"keras_msd.recipes.schema.{module}.recipe_files"
-        monkeypatch.setattr(place, lambda: {"mine": recipe})
-    with pytest.raises(ValueError, match=message):
-        overviews.overview()

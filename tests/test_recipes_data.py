@@ -9,22 +9,21 @@ from small_recipe import german, sentences, write_place, write_rows
 from keras_msd.checks import InputError
 from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pairs
-from keras_msd.recipes import run
-from keras_msd.recipes.runs.parallel_files import (
+from keras_msd.recipes import pair_data, run
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.parallel_files import (
     corpus_of,
     development_pairs,
     training_files,
     training_pairs,
 )
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import describe, load_recipe
-from keras_msd.recipes.stages import pair_data
+from keras_msd.recipes.resources import Run
 
 
 def test_the_licence_of_each_corpus_of_a_paper_is_known():
     named = set()
-    for name in recipe_files():
+    for name in recipe_names():
         if name.startswith(("msd_assistant", "tiny12")):  # by licence, not by paper
             continue
         for scale in describe(name).scales:
@@ -184,8 +183,8 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
     ],
 )
 def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
-    from keras_msd.recipes.runs.checks import check_stages
-    from keras_msd.recipes.steps.data import take_pairs
+    from keras_msd.recipes.checks import check_stages
+    from keras_msd.recipes.data import take_pairs
 
     recipe = small(place, **overrides)
     folder = SimpleNamespace(step=lambda name: place / "steps" / name)
@@ -216,7 +215,7 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     )
     big = [(text, german(text)) for text in sentences(400, 2)]
     write_rows(tmp_path / "parallel/train/big.en-de.tsv.gz", big)
-    from keras_msd.recipes.steps.data import take_pairs
+    from keras_msd.recipes.data import take_pairs
 
     recipe = small(place, **changes)
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
@@ -232,7 +231,7 @@ def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
     for name in names:
         rows = [(text, german(text)) for text in sentences(40, ord(name[0]))]
         write_rows(tmp_path / f"parallel/train/{name}.en-de.tsv.gz", rows)
-    from keras_msd.recipes.steps.data import take_pairs
+    from keras_msd.recipes.data import take_pairs
 
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
     folders = set()
@@ -252,7 +251,7 @@ def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tm
     write_rows(
         tmp_path / "parallel/train/some.en-de.tsv.gz", [*rows[:9], ("no",), *rows[9:]]
     )
-    from keras_msd.recipes.steps.data import take_pairs
+    from keras_msd.recipes.data import take_pairs
 
     def taken(**changes):
         folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
@@ -275,14 +274,12 @@ def test_weights_of_corpora_are_those_of_their_files(place, monkeypatch):
 
     given = []
     monkeypatch.setattr(pair_data, "batches_of", lambda *_, **it: given.append(it))
-    kind = SimpleNamespace(guides=lambda fit: {})
-    monkeypatch.setattr(pair_data, "STAGE_KINDS", {"teach_student": kind})
     for weights in (None, {"some": 0.5, "third": 2.0}):
         recipe = small(place, **{"data.weights": weights} if weights else {})
         run = SimpleNamespace(recipe=recipe, table=lambda settings: Table(range(99)))
         settings = recipe.stages["teach_student"]
-        name = "teach_student"
-        pair_data.pair_data(SimpleNamespace(run=run, name=name, settings=settings))
+        stage = {"run": run, "name": "teach_student", "settings": settings}
+        pair_data.pair_data(SimpleNamespace(**stage, guides=dict))
     half = {f"some.en-{code}.tsv.gz": 0.5 for code in ("de", "fr")}
     assert [one["weights"] for one in given] == [None, half]
 

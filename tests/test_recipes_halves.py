@@ -13,7 +13,7 @@ from keras_msd.evaluate import read_tatoeba, score_set, sts
 from keras_msd.evaluate.halves import halves
 from keras_msd.files import digest, read_json
 from keras_msd.recipes import load_recipe
-from keras_msd.recipes.stages.regression import check_regression, regression_files
+from keras_msd.recipes.row_data import check_regression, regression_files
 
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 

@@ -11,8 +11,8 @@ from small_recipe import write_rows
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.schema.recipe import recipe_model
-from keras_msd.recipes.stages.regression import check_inference, inference_files
+from keras_msd.recipes.recipe import recipe_model
+from keras_msd.recipes.row_data import check_inference, inference_files
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {

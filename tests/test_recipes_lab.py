@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.runs import checks
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.updates import stages_in_use, student_stages
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import describe, load_recipe
-from keras_msd.recipes.steps.plan import plan
-from keras_msd.registry import loaded
+from keras_msd.recipes import checks
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.steps import plan
+from keras_msd.recipes.updates import stages_in_use, student_stages
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 PAPERS = tomllib.loads((BENCHMARKS / "papers.toml").read_text(encoding="utf-8"))
@@ -66,7 +65,7 @@ def test_trade_offs_have_one_layer_and_tables_in_order():
 
 
 GROWN = [
-    name for name in recipe_files()
+    name for name in recipe_names()
     if "lab" in load_recipe(name).recipe.scales
     and load_recipe(name, "lab").assistant.start == "grow"
 ]  # fmt: skip
@@ -103,6 +102,8 @@ def steps_of(arms, name, folder):
     recipe = load_recipe(name, "lab", arms.changes(name, given, ("tatoeba",)))
     run = Run(recipe, SimpleNamespace(step=folder.joinpath), (), folder)
     run.__dict__["teacher"] = SimpleNamespace(dim=384)
+    tokenizer = SimpleNamespace(vocabulary_size=40_000)
+    run.__dict__["named_assistant"] = SimpleNamespace(tokenizer=tokenizer)
     return plan(run)
 
 
@@ -154,10 +155,10 @@ def test_targets_of_the_curves_are_those_of_the_figure():
 
 
 def test_arms_of_table_6_that_are_not_taught_begin_before_stage_1(arms, tmp_path):
-    steps = {it.name: it.action for it in steps_of(arms, "msd_stages", tmp_path)}
+    steps = {it.name: it.inputs for it in steps_of(arms, "msd_stages", tmp_path)}
     begun = {
-        name: action.keywords["assistant"]
-        for name, action in steps.items()
+        name: inputs["assistant"]
+        for name, inputs in steps.items()
         if name.startswith(("untrained", "teach_student"))
     }
     before, after = "assistant_start", "teach_assistant"
@@ -167,7 +168,7 @@ def test_arms_of_table_6_that_are_not_taught_begin_before_stage_1(arms, tmp_path
         "untrained_single": before, "untrained_longer": before,
         "untrained_prekd": before, "teach_student_prekd": before,
     }  # fmt: skip
-    assert steps[after].keywords["start"] == before
+    assert steps[after]["start"] == before
 
 
 def test_amounts_of_pairs_are_the_papers_at_equal_updates():
@@ -183,7 +184,7 @@ def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     assert shared.target == "none"
 
 
-SCALES = [(name, scale) for name in recipe_files() for scale in describe(name).scales]
+SCALES = [(name, scale) for name in recipe_names() for scale in describe(name).scales]
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
@@ -204,5 +205,5 @@ def test_what_is_scored_trains_nothing_but_the_regression(name, scale, tmp_path)
     files = run.training_files()
     for kind, settings in stages_in_use(recipe):
         if kind.files and kind.name != "regress_similarity":
-            files += loaded(kind.files)(run, settings)
+            files += kind.files(run, settings)
     assert {file.relative_to(data).parts[0] for file in files} <= {"parallel", "nli"}

@@ -11,7 +11,7 @@ from keras_msd.checks import InputError
 from keras_msd.data import write_corpus
 from keras_msd.evaluate.similarity import read_sts
 from keras_msd.recipes import run
-from keras_msd.recipes.schema.loading import load_recipe
+from keras_msd.recipes.loading import load_recipe
 from keras_msd.report.score_rows import score_of
 from keras_msd.testing import tiny_encoder
 

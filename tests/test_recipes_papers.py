@@ -11,11 +11,11 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.steps.starts import thin_deep_shape
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.starts import thin_deep_shape
 
-LEALLA = [name for name in recipe_files() if name.startswith("lealla_")]
+LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]
 OTHERS = ("lealla_lab", "lealla_search", "lealla_dimensions")
 TRAINED = [name for name in LEALLA if name not in OTHERS]
 SIZES = ("small", "base", "large")
@@ -226,7 +226,7 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.stages.regression import check_regression
+    from keras_msd.recipes.row_data import check_regression
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}
@@ -242,7 +242,7 @@ def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("lealla_small", "assistant.source", "hf://a/b", "`tokenizer.source` must be"),
+        ("lealla_small", "assistant.source", "hf://a/b", "`.assistant.` is needed"),
         ("lealla_small", "stages.teach_thin_deep.skip", True, "is the stage of"),
         ("lealla_small", "stages.teach_student.steps", 3, "received teach_student"),
         ("lealla_small", "stages.regress_similarity", {"steps": 1}, "needs a set"),

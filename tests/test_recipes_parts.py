@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from keras_msd.recipes.demo import broken_rules
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.steps.plan import plan
-from keras_msd.recipes.steps.starts import Goals
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.starts import Goals
+from keras_msd.recipes.steps import plan
 from keras_msd.teachers.vectors import HashedWords
 
 
@@ -69,7 +69,7 @@ def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
     steps = {step.name: step for step in plan(Run(recipe, folder, (), tmp_path))}
 
     def of(name, key="assistant"):
-        return steps[name].action.keywords[key]
+        return steps[name].inputs[key]
 
     names = list(steps)
     assert names.index("pretrain_assistant") < names.index("teach_assistant")

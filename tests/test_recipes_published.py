@@ -6,10 +6,10 @@ from itertools import combinations
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.schema.folders import recipe_files, recipe_folder
-from keras_msd.recipes.schema.loading import describe
-from keras_msd.recipes.schema.papers import read_paper
-from keras_msd.recipes.schema.published import tables_named
+from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
+from keras_msd.recipes.loading import describe
+from keras_msd.recipes.papers import read_paper
+from keras_msd.recipes.published import tables_named
 
 FILES = sorted((recipe_folder() / "published").glob("*.toml"))
 PAPER = """
@@ -49,15 +49,16 @@ def place(tmp_path):
 
 
 def test_recipes_repeat_no_number():
-    for path in recipe_files().values():
-        about = tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]
+    for path, row in recipe_places().values():
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        about = (values["rows"][row] if row else values)["recipe"]
         assert "expected" not in about
         assert all("expected" not in row for row in about.get("rows", {}).values())
 
 
 def test_every_printed_row_is_of_some_recipe():
     named = {path.stem: set() for path in FILES}
-    for name in recipe_files():
+    for name in recipe_names():
         about = describe(name)
         for row in about.rows.values() if about.rows else [about]:
             for table in tables_named(row.table):

@@ -3,15 +3,21 @@ import tomllib
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.runs.run_folder import to_toml
-from keras_msd.recipes.schema.folders import find_recipe, recipe_files, recipe_folder
-from keras_msd.recipes.schema.loading import (
+from keras_msd.files import to_toml
+from keras_msd.recipes import loading
+from keras_msd.recipes.files import (
+    Place,
+    find_recipe,
+    recipe_folder,
+    recipe_names,
+)
+from keras_msd.recipes.loading import (
     list_recipes,
     load_recipe,
     merge,
     parse_override,
 )
-from keras_msd.recipes.schema.recipe import recipe_model
+from keras_msd.recipes.recipe import recipe_model
 
 ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
 MSD = [f"msd_{line}_{row}" for line in ("xlmr", "minilm") for row in ROWS]
@@ -52,9 +58,9 @@ def recipe(tmp_path):
 
 
 def test_every_recipe_is_valid_at_every_scale():
-    assert set(MSD) | {"demo", "msd_lab"} <= set(recipe_files())
-    for name, path in recipe_files().items():
-        about = load_recipe(path).recipe
+    assert set(MSD) | {"demo", "msd_lab"} <= set(recipe_names())
+    for name in recipe_names():
+        about = load_recipe(name).recipe
         assert about.name == name
         for scale in about.scales:
             assert load_recipe(name, scale).scale == scale
@@ -174,7 +180,7 @@ def test_a_student_changes_only_what_it_names():
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
         ("tokenizer.source", "assistant", ["`tokenizer.source` must be"]),
         ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
-        ("assistant.source", "hf://a/b", ["tokenizer.source", "hf://a/b"]),
+        ("assistant", {"source": "a", "dropout": 2}, ["`assistant.dropout`", "2"]),
         ("assistant.start", "ridge", ["`normalize_first = true`"]),
         (
             "stages.contrastive_learning.token_budget",
@@ -205,6 +211,7 @@ def test_wrong_values_are_named(recipe, key, value, parts):
 
 def test_a_vocabulary_is_extended_where_there_is_no_student(recipe):
     changes = {"assistant.source": "x", "tokenizer.source": "extended"}
+    changes |= {"tokenizer.vocabulary_size": 90}
     with pytest.raises(InputError, match='without a student.*received kind "recurr'):
         load_recipe(recipe(), "smoke", changes)
     with pytest.raises(InputError, match='must be "train" when'):
@@ -230,6 +237,23 @@ def test_stages_that_see_one_pair_at_a_time_may_have_a_token_budget(recipe):
     deep = {"stages.teach_thin_deep.token_budget": 500}
     with pytest.raises(InputError, match="of a batch: ams, logit. Leave"):
         load_recipe("lealla_lab", "smoke", deep)
+
+
+def test_a_recipe_may_extend_a_row(recipe):
+    text = SMALL.replace('"_shared"', '"lealla_row3"').partition("[student]")[0]
+    theirs = load_recipe("lealla_row3", "smoke").settings()
+    ours = load_recipe(recipe(text), "smoke").settings()
+    assert ours.pop("recipe")["name"] == "mine"
+    assert {key: it for key, it in theirs.items() if key != "recipe"} == ours
+
+
+def test_errors_name_the_row(monkeypatch, tmp_path):
+    text = 'extends = "_shared"\n[rows.one.recipe]\ntitle = "One"\n'
+    (tmp_path / "mine.toml").write_text(text + "[rows.one.stages.teach]\nsteps = 3\n")
+    place = Place(tmp_path / "mine.toml", "one")
+    monkeypatch.setattr(loading, "find_recipe", lambda name: place)
+    with pytest.raises(InputError, match=r"teach` in `.*mine.toml, \[rows.one\]`"):
+        load_recipe("one")
 
 
 def test_errors_name_the_file_or_the_option(recipe):
@@ -262,10 +286,11 @@ def test_wrong_files(recipe, tmp_path):
         load_recipe(tmp_path / "bytes.toml")
     with pytest.raises(InputError, match="no `bse.toml`"):
         load_recipe(recipe(SMALL.replace('"_shared"', '"bse"')))
-    with pytest.raises(
-        InputError, match="write `extends = ._shared.`, as it is called"
-    ):
-        load_recipe(recipe(SMALL.replace('"_shared"', '"base"')))
+    with pytest.raises(InputError, match="There is no recipe `ms`. `keras-msd list`"):
+        find_recipe("ms")
+    rows = recipe("[rows.one.recipe]\ntitle = 'One'\n[rows.two]\n", "rows.toml")
+    with pytest.raises(InputError, match="must hold one.*which holds one, two"):
+        load_recipe(rows)
     recipe(SMALL.replace('"_shared"', '"mine"'), "other.toml")
     with pytest.raises(InputError, match="extend itself.*mine.*other.*mine"):
         load_recipe(recipe(SMALL.replace('"_shared"', '"other"')))
@@ -315,8 +340,8 @@ def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
     given = {"assistant.source": "folder", "tokenizer.source": "assistant"}
     assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000
     assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
-    with pytest.raises(InputError, match=r"`tokenizer.vocabulary_size`.*must be given"):
-        load_recipe("msd_stages", "paper", {"tokenizer.source": "train"})
+    with pytest.raises(InputError, match="needs `tokenizer.vocabulary_size`"):
+        load_recipe("msd_lab", "lab", {"tokenizer.vocabulary_size": None})
 
 
 def test_a_rule_of_several_keys_says_what_to_do_and_long_values_are_cut():

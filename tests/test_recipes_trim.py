@@ -9,8 +9,8 @@ from keras_msd.checks import InputError
 from keras_msd.evaluate import score_set
 from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.steps.plan import plan
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.steps import plan
 
 TINY = {
     "assistant.num_layers": 1,

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes.runs.run_folder import to_toml
+from keras_msd.files import to_toml
 from keras_msd.report import write_report_of_all
 
 ROWS = [

@@ -6,8 +6,8 @@ prints it. None: the paper does not. A text: what it prints is not the setting's
 
 import pytest
 
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report.differences import differences
 from keras_msd.report.files import RunFiles
 from keras_msd.report.published import PublishedRow, other_set
@@ -106,8 +106,8 @@ TAKEN_OVER = {key: DING[key] for key in ("evaluate.sets", "precision")} | {
 }  # fmt: skip
 del TAKEN_OVER["stages.regress_similarity.sets"]  # STSb, by the name of the row
 OF_PAPER = {"msd": DING, "lealla": MAO, "xkd": LEGAL}
-PAPER_SCALE = [name for name, it in recipe_files().items()
-               if "paper" in describe(it).scales]  # fmt: skip
+PAPER_SCALE = [name for name in recipe_names()
+               if "paper" in describe(name).scales]  # fmt: skip
 
 
 def value_of(settings, dotted):

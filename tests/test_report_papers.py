@@ -7,9 +7,9 @@ from html import unescape
 
 import pytest
 
-from keras_msd.recipes.runs.run_folder import to_toml
-from keras_msd.recipes.schema.folders import recipe_files, recipe_folder
-from keras_msd.recipes.schema.loading import describe, load_recipe
+from keras_msd.files import to_toml
+from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
+from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report import write_report, write_report_of_all
 from keras_msd.report.differences import differences
 from keras_msd.report.files import read_run
@@ -133,15 +133,15 @@ def test_what_is_not_as_published_is_listed(tmp_path):
 
 def test_every_value_that_a_file_calls_ours_is_listed():
     listed = set()
-    for path in recipe_files().values():
-        if "paper" not in describe(path).scales:
+    for name, (path, row) in recipe_places().items():
+        if "paper" not in describe(name).scales:
             continue
-        ours = set(describe(path).ours)
-        listed |= {(path.stem.partition("_")[0], key) for key in ours}
+        ours = set(describe(name).ours)
+        listed |= {(name.partition("_")[0], key) for key in ours}
         base = tomllib.loads(path.read_text(encoding="utf-8"))["extends"]
-        xkd = path.stem.startswith("xkd")
+        xkd = name.startswith("xkd")
         for file in (path, recipe_folder() / f"{base}.toml")[: 2 - xkd]:
-            assert set(called_ours(file)) <= ours, file
+            assert set(called_ours(file, row)) <= ours, (file, row)
     assert {name for name, _ in listed} == {"lealla", "msd", "xkd"}
     found = set(called_ours(recipe_folder() / "_shared_lealla.toml"))
     assert "stages.teach_thin_deep.clip_norm" in found and len(found) >= 6
@@ -149,27 +149,31 @@ def test_every_value_that_a_file_calls_ours_is_listed():
 
 def test_every_reason_is_of_a_setting():
     for citation in ("ding2022", "mao2023"):
-        paths = [
-            path
-            for path in recipe_files().values()
-            if "paper" in describe(path).scales and describe(path).citation == citation
+        names = [
+            name
+            for name in recipe_names()
+            if "paper" in describe(name).scales and describe(name).citation == citation
         ]
-        recipes = [load_recipe(path, "paper").settings() for path in paths]
+        recipes = [load_recipe(name, "paper").settings() for name in names]
         said = {key for recipe in recipes for key, _, _ in differences(recipe).ours}
         assert {key for recipe in recipes for key in recipe["recipe"]["ours"]} == said
 
 
-def called_ours(path):
-    """Yield dotted keys that a comment calls ours or the authors' code's alone."""
+def called_ours(path, row=""):
+    """Yield dotted keys that a comment calls ours or the authors' code's alone.
+
+    Args:
+        path: A file.
+        row: The one of its rows that counts.
+    """
     section = ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            section = line[1 : line.index("]")].removeprefix("paper.")
+            section = line[1 : line.index("]")]
         value, _, comment = line.partition("#")
-        small = section.partition(".")[0] in ("smoke", "lab", "recipe")
-        if (
-            "=" in value
-            and re.search(r"\bours\b|^ authors' code", comment)
-            and not small
-        ):
-            yield f"{section}.{value.partition('=')[0].strip()}"
+        dotted = f"{section}.{value.partition('=')[0].strip()}"
+        dotted = dotted.removeprefix(f"rows.{row}.").removeprefix("paper.")
+        not_here = ("smoke", "lab", "backbone", "recipe", "rows")
+        counts = dotted.partition(".")[0] not in not_here
+        if "=" in value and re.search(r"\bours\b|^ authors' code", comment) and counts:
+            yield dotted

@@ -5,10 +5,9 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import run_all
-from keras_msd.recipes.runs import runner
-from keras_msd.recipes.runs.runner import with_scale
-from keras_msd.recipes.schema.loading import describe
+from keras_msd.recipes import run_all, runner
+from keras_msd.recipes.loading import describe
+from keras_msd.recipes.runner import with_scale
 
 
 @pytest.fixture

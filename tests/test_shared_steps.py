@@ -1,30 +1,18 @@
 """Steps that runs share: equal bytes, and never one that something else has made."""
 
-import re
 import shutil
-import sys
-import threading
-from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import run_all
-from keras_msd.recipes.runs import environment as code
-from keras_msd.recipes.runs.run import Run
-from keras_msd.recipes.runs.run_folder import RunFolder
-from keras_msd.recipes.runs.runner import run
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import load_recipe
-from keras_msd.recipes.steps import finish as end_steps
-from keras_msd.recipes.steps import keys as step_keys
-from keras_msd.recipes.steps.keys import step_key
-from keras_msd.recipes.steps.plan import Step, perform, plan
-from keras_msd.recipes.steps.reads import reads_of
-from keras_msd.recipes.steps.shared import SharedSteps
+from keras_msd.recipes import cache, run_all
+from keras_msd.recipes.cache import Cache, RunFolder, key_of, made_from
+from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.runner import run
+from keras_msd.recipes.steps import plan
 
 TINY = {
     "assistant.num_layers": 2,
@@ -50,47 +38,12 @@ ALONE = {"teacher_vectors", "keep_assistant", "keep_student"}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Run two recipes that are alike at this scale, sharing, and one of them alone.
-
-    Returns their folder, and the modules of ours that each step of the latter executed.
-    """
+def place(tmp_path_factory):
+    """Run two recipes that are alike at this scale, sharing, and one of them alone."""
     folder = tmp_path_factory.mktemp("shared")
     run_all(NAMES, "smoke", folder / "runs", None, folder / "store", TINY)
-    files = {str(path): name for name, path in code.module_files().items()}
-    modules = {}
-
-    def traced(work, step):
-        modules[step.name] = set()
-
-        def note(frame, event, argument, own=modules[step.name]):
-            if event == "call" and frame.f_code.co_name != "<module>":
-                own.add(files.get(frame.f_code.co_filename))
-
-        action = partial(traced_call, note, step.action)
-        return perform(work, step._replace(action=action))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_msd.recipes.steps.plan.perform", traced)
-        store = folder / "other_store"
-        run(NAMES[1], folder / "alone", "smoke", None, store, TINY)
-    return folder, {name: found - {None} for name, found in modules.items()}
-
-
-@pytest.fixture
-def place(runs):
-    return runs[0]
-
-
-def traced_call(note, action, folder):
-    before = sys.getprofile()
-    sys.setprofile(note)
-    threading.setprofile(note)
-    try:
-        return action(folder)
-    finally:
-        sys.setprofile(before)
-        threading.setprofile(None)
+    run(NAMES[1], folder / "alone", "smoke", None, folder / "other_store", TINY)
+    return folder
 
 
 def content(folder):
@@ -147,14 +100,15 @@ def test_intermediate_none_leaves_last_rows_only(place):
 
 
 def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
-    """Return every step's key, as if the run had done all with these settings."""
+    """Return the keys of shared steps, as if the run had done all with this."""
     recipe = load_recipe(name, "smoke", TINY | dict(changes))
     stages = place / run_folder / "stages"
     folder = SimpleNamespace(step=stages.joinpath, path=place / run_folder)
     ours, keys = Run(recipe, folder, (), place / "store"), {}
-    for step in plan(ours):
-        keys[step.name] = step_key(ours, step, keys)
-    return keys
+    steps = plan(ours)
+    for step in steps:
+        keys[step.name] = key_of(made_from(ours, step, keys))
+    return {step.name: keys[step.name] for step in steps if step.shared}
 
 
 def changed(before, after):
@@ -182,7 +136,7 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
         ("recipe.seed", 1, STARTS | STAGES | SCORES - {"score_teacher"}),
         ("data.seed", 1, DATA | STARTS | STAGES | SCORES),
         ("data.max_length", 16, DATA | STARTS | STAGES | SCORES),
-        ("teacher.dim", 8, {"tokenizer", *STARTS, *STAGES, *SCORES}),
+        ("teacher.dim", 8, STARTS | STAGES | SCORES),
         (
             "tokenizer.vocabulary_size",
             121,
@@ -257,15 +211,15 @@ def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
     file.write_bytes(bytes([*most, last ^ 255]))  # as long as before
     after = changed(before, keys_of(tmp_path, (), "copy"))
     assert after == {"pairs", "tokenizer", *STARTS, *STAGES, *SCORES}
-    monkeypatch.setattr(step_keys, "environment", lambda: {"code": "other"})
-    assert changed(before, keys_of(place)) == before.keys() - ALONE
+    monkeypatch.setattr(cache, "versions", lambda: {"keras_msd": "other"})
+    assert changed(before, keys_of(place)) == before.keys()
 
 
 def shared(place, tmp_path, record=None):
     """Return the sharing of a run in a new folder, and the steps of that run."""
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     ours = Run(recipe, RunFolder(tmp_path / "run", recipe), (), place / "store")
-    return SharedSteps(ours, place / "store" / "steps"), plan(ours)
+    return Cache(ours, place / "store" / "steps"), plan(ours)
 
 
 def test_a_damaged_file_is_not_taken(place, tmp_path):
@@ -288,101 +242,24 @@ def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
     monkeypatch.setattr("os.link", refuse)
     sharing, steps = shared(place, tmp_path)
     record = sharing.perform(steps[0])
-    assert record["key"] == keys_of(place)["made_data"] and "reused" in record
+    assert sharing.keys == {"made_data": keys_of(place)["made_data"]}
+    assert "reused" in record
     (file, *_) = (tmp_path / "run/stages/made_data/data/sts").glob("*")
     assert file.stat().st_nlink == 1
 
 
 def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
     sharing, steps = shared(place, tmp_path)
-    sharing.folder = tmp_path / "store"
+    sharing._shared = tmp_path / "store"
 
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copytree", full)
     with pytest.warns(UserWarning, match="`made_data` is done, but .*No space left"):
-        record = sharing.perform(steps[0])
-    assert record["key"] == keys_of(place)["made_data"]
+        sharing.perform(steps[0])
     assert (tmp_path / "run/stages/made_data/done.json").is_file()
-    assert not any(sharing.folder.iterdir())
-
-
-def test_what_rests_on_an_unknown_step_is_not_shared(place):
-    recipe = load_recipe(NAMES[1], "smoke", TINY)
-    folder = SimpleNamespace(step=(place / "alone/stages").joinpath)
-    ours = Run(recipe, folder, (), place / "store")
-    made = plan(ours)[0]
-    assert step_key(ours, made, {})
-    more = Step("made_data", "tokens", partial(made.action, other=1))
-    assert step_key(ours, more, {}) is None
-    (last,) = [step for step in plan(ours) if step.name == "contrastive_learning"]
-    keys = keys_of(place)
-    assert step_key(ours, last, keys) == keys["contrastive_learning"]
-    assert step_key(ours, last, keys | {"align_embedding": None}) is None
-
-
-def test_every_action_of_every_recipe_says_what_it_reads(tmp_path):
-    alone = {end_steps.keep, end_steps.speed, end_steps.neighbours, end_steps.export}
-    seen = set()
-    begun = load_recipe("lealla_lab", "smoke", {"student.start": "ridge"})
-    for recipe in [*(load_recipe(name, "smoke") for name in recipe_files()), begun]:
-        folder = SimpleNamespace(step=tmp_path.joinpath)
-        for step in plan(Run(recipe, folder, (), tmp_path)):
-            action, given = step.action.func, step.action.keywords
-            seen.add(action.__name__)
-            if reads := reads_of(step.action):
-                assert {*given} <= {*reads.parents, *reads.values, *reads.ignored}
-            else:
-                assert action in alone or step.name == "teacher_vectors", step.name
-    written = "".join(
-        path.read_text() for path in Path(step_keys.__file__).parents[1].rglob("*.py")
-    )
-    declared = set(re.findall(r"@reads(?:_by)?\([^@]*?\)\ndef (\w+)", written))
-    assert len(declared) > 12
-    assert declared - seen == set()
-
-
-def test_what_runs_in_a_step_is_in_its_key(runs):
-    """Whatever module of ours a step executed, its key must have that code."""
-    place, ran = runs
-    recipe = load_recipe(NAMES[1], "smoke", TINY)
-    ours = Run(recipe, RunFolder(place / "alone", recipe), (), place / "other_store")
-    keyed = {step.name: step.action for step in plan(ours) if reads_of(step.action)}
-    assert keyed.keys() <= ran.keys()
-    for name, action in keyed.items():
-        behind = code.modules_behind(action.func.__module__)
-        assert ran[name] - behind == set(), name
-    assert {"made_data", "teach_assistant", "score_teacher"} <= keyed.keys()
-    assert "keras_msd.stages.stage" in ran["teach_assistant"]
-    assert "keras_msd.losses.distances" in ran["teach_assistant"]
-    assert "keras_msd.evaluate.similarity" in ran["score_teacher"]
-
-
-def test_reports_and_the_command_line_are_in_no_key():
-    for module in ("data", "starts", "finish", "plan"):
-        behind = code.modules_behind(f"keras_msd.recipes.steps.{module}")
-        assert len(behind) > 20
-        rooms = {name.split(".")[1] for name in behind if "." in name}
-        assert not {"report", "cli", "testing"} & rooms
-
-
-def test_a_teachers_code_is_in_the_key(tmp_path, monkeypatch):
-    """A teacher that is a SavedModel makes vectors, too: its module counts."""
-    name = "keras_msd.teachers.saved_model"
-    step = "keras_msd.recipes.steps.data"
-    path = tmp_path / "changed.py"
-    path.write_bytes(code.module_files()[name].read_bytes() + b"# changed")
-
-    def digest_with(**changed):
-        files = code.module_files() | changed
-        with monkeypatch.context() as patch:
-            patch.setattr(code, "module_files", lambda: files)
-            return code._code_digest.__wrapped__(step, ())
-
-    assert digest_with() == code.code_digest(step)
-    assert digest_with(**{name: path}) != code.code_digest(step)
-    assert digest_with(**{"keras_msd.report.one_run": path}) == code.code_digest(step)
+    assert not any((tmp_path / "store").iterdir())
 
 
 def test_equal_students_share_what_comes_before_stage_4(place):

@@ -13,8 +13,7 @@ from keras_msd.losses.similarities import (
 )
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model
-from keras_msd.recipes.stages.kinds import STAGE_KINDS
-from keras_msd.registry import loaded
+from keras_msd.recipes.stages import STAGE_KINDS
 from keras_msd.stages.align import AlignEmbedding
 from keras_msd.stages.contrastive import ContrastiveLearning
 from keras_msd.stages.imitation import TeachAssistant, TeachStudent
@@ -268,14 +267,11 @@ def test_a_users_own_model_keeps_its_regularisers():
 
 def test_every_stage_of_the_table_loads():
     for name, kind in STAGE_KINDS.items():
-        made = loaded(kind.make)
-        if name == "reduce_teacher":
-            assert not isinstance(made, type)  # it trains no encoder
+        if name == "reduce_teacher":  # it trains no encoder
             continue
+        made = kind.stage_class()
         assert issubclass(made, Stage) and made.train_step is Stage.train_step
         assert getattr(stages, made.__name__) is made
     assert stages.Stage is Stage
-    with pytest.raises(InputError, match="Did you mean `teach_student`"):
-        STAGE_KINDS["teach_studnet"]
     with pytest.raises(AttributeError):
         stages.Nothing  # noqa: B018

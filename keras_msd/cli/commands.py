@@ -82,9 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         message = f"No word may hold NUL. Received: {broken[0]!r:.60}. Take it out."
         _fail(message, as_json)
     try:
-        if words == ["list"]:  # a parser of none: typer's imports pydantic, 0.14 s
-            list_()
-            sys.exit()
         sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=False) or 0)
     except InputError as error:
         _fail(str(error), as_json)
@@ -140,15 +137,13 @@ def list_(
     names = recipe_names()
     found = [name for name in names if (recipe or "") in name]
     if recipe and (recipe in names or not found):
-        from keras_msd.recipes.schema.loading import about_recipe
+        from keras_msd.recipes.loading import about_recipe
 
         output.show(about_recipe(recipe), json, output.recipe_text)
         return
-    if json:
-        from keras_msd.recipes.schema.loading import list_recipes as read_all
-    else:
-        from keras_msd.recipes.schema.overview import overview as read_all
-    shown = [about for about in read_all() if about["name"] in found]
+    from keras_msd.recipes import list_recipes
+
+    shown = [about for about in list_recipes() if about["name"] in found]
     output.show(shown, json, output.recipes_table)
 
 

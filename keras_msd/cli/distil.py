@@ -64,7 +64,7 @@ def distil(
     below the closed form where it is chosen.
     """
     from keras_msd import distil as distil_pairs
-    from keras_msd.recipes.schema.loading import parse_override
+    from keras_msd.recipes.loading import parse_override
 
     with goes_on():
         result = distil_pairs(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.recipes.schema.folders import recipe_files
+from keras_msd.recipes import files as folders
 
 BACKENDS = "tensorflow", "jax"
 Set = Annotated[
@@ -23,13 +23,14 @@ Data = Annotated[
     ),
 ]
 Scale = Annotated[
-    str | None, typer.Option(help="smoke, demo, lab or paper; else the recipe's own.")
+    str | None,
+    typer.Option(help="smoke, demo, lab, backbone or paper; else the recipe's own."),
 ]
 
 
 def recipe_names() -> list[str]:
     """Return the names of the recipes, for the shell to complete."""
-    return list(recipe_files())
+    return folders.recipe_names()
 
 
 def use_devices(devices: str | None) -> None:
@@ -79,6 +80,6 @@ def use_backend(backend: str | None) -> None:
 
 def overrides(texts: list[str] | None) -> dict[str, Any]:
     """Return what `--set` gives, by dotted key."""
-    from keras_msd.recipes.schema.loading import parse_override
+    from keras_msd.recipes.loading import parse_override
 
     return dict(map(parse_override, texts or []))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.recipes.runs.runner import run
+from keras_msd.recipes.runner import run
 
 # An entry of None in sys.modules makes an import fail as if nothing were installed.
 ALONE = """

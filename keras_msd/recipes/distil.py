@@ -20,11 +20,10 @@ from keras_msd.evaluate.halves import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.held_out import read_held_out
 from keras_msd.evaluate.similarity import sts
 from keras_msd.evaluate.translations import retrieval_languages
-from keras_msd.files import atomic_path, read_json, text_hash, write_json
-from keras_msd.recipes.runs.run_folder import to_toml
-from keras_msd.recipes.runs.runner import run
-from keras_msd.recipes.schema.layers import merge
-from keras_msd.recipes.schema.loading import load_recipe, nested
+from keras_msd.files import atomic_path, read_json, text_hash, to_toml, write_json
+from keras_msd.recipes.files import merge
+from keras_msd.recipes.loading import load_recipe, nested
+from keras_msd.recipes.runner import run
 
 STAGE = "learn_translations"
 TEACHER, KNOWN = "teacher", "tiny12"  # what training starts from
@@ -318,7 +317,7 @@ def _report(
 def _similarities(out: Path, folders: Iterable[Path]) -> list[dict[str, float]]:
     """Return how the encoders of two folders order sentences, as the teacher does."""
     from keras_msd.models.encoder import load_saved
-    from keras_msd.recipes.schema.loading import load_recipe
+    from keras_msd.recipes.loading import load_recipe
     from keras_msd.teachers.teacher import load_teacher
 
     settings = load_recipe(out / "recipe.toml").teacher

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from keras_msd.recipes.schema.folders import recipe_files
-from keras_msd.recipes.schema.loading import describe, load_recipe
-from keras_msd.recipes.stages.kinds import STAGE_KINDS
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.stages import STAGE_KINDS
 
 Section = dict[str, Any]
 Line = tuple[str, str, str]
@@ -85,17 +85,17 @@ def _flat(settings: Section, place: str = "") -> dict[str, str]:
 
 def _paper_scale(recipe: Section) -> Section | None:
     """Return the settings of the packaged recipe of that name, if it has the scale."""
-    path = recipe_files().get(recipe.get("recipe", {}).get("name", ""))
-    if path is None or "paper" not in describe(path).scales:
+    name = recipe.get("recipe", {}).get("name", "")
+    if name not in recipe_names() or "paper" not in describe(name).scales:
         return None
-    return load_recipe(path, "paper").settings()
+    return load_recipe(name, "paper").settings()
 
 
 def _counts(recipe: Section, key: str) -> bool:
     """Return whether a recipe has a setting, and something of it depends on it."""
     value, ran = _value(recipe, key), _stages_that_run(recipe)
     section, *parts = key.split(".")
-    pairs = any(it not in STAGE_KINDS or STAGE_KINDS[it].reads_pairs for it in ran)
+    pairs = any(it not in STAGE_KINDS or STAGE_KINDS[it].reads_pairs() for it in ran)
     if value is None or section == "evaluate":
         return value is not None
     if parts[-1:] == ["skip"]:

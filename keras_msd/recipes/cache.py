@@ -1,0 +1,444 @@
+"""The folder of a run: which steps are done, what each was made from, and their files.
+
+A step is taken as done where its `done.json` says that it was made from the same
+settings, inputs and versions, and its files are as they were written. Other runs leave
+their steps in a shared folder, under a hash of what they were made from.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+from pydantic import BaseModel
+
+from keras_msd.checks import InputError
+from keras_msd.files import (
+    atomic_path,
+    digest,
+    file_digest,
+    remove,
+    room_for,
+    to_toml,
+    write_json,
+)
+from keras_msd.seals import checksums, damaged, read_sealed, sealed
+from keras_msd.version import __version__
+
+RECIPE, STAGES, DONE, LOCK = "recipe.toml", "stages", "done.json", ".lock"
+# In a step's folder: what it has so far, which outlives a stop, and from what.
+UNFINISHED, BEGUN = "unfinished", "begun.txt"
+# In a step's result: seconds spent before the last stop, and what it wrote outside its
+# folder, as paths in the run's.
+BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
+ENTRY, FILES = "entry.json", "files"
+
+
+class Step(NamedTuple):
+    """One resumable piece of a run: a function that writes a folder.
+
+    Attributes:
+        name: Folder under `stages/`.
+        part: Part of the budget.
+        make: Called with the run, the empty folder, `settings` and `inputs`; returns
+            what later steps and the scores need, as JSON.
+        settings: Its settings, by argument. `step` is only what a step is called.
+        inputs: Names of steps that it reads, by argument.
+        reads: Names of further steps that it reads, as far as the run has them.
+        uses: Sections of the recipe that it reads.
+        files: Gives the files that it reads.
+        encoder: Gives an encoder that it reads, which has a `fingerprint`.
+        seed: Name that decides the seed; the stages of several students share it, so
+            that all see the same pairs in the same order. Empty: nothing is drawn.
+        row: What the step's result is a score row of, if it is one: `name`, `kind`
+            ("teacher", "assistant", "closed_form", "untrained", "branch", "stage" or
+            "trimmed"), `student` and `stage`.
+        shared: Whether its folder is all that it writes, and holds no times, so that
+            other runs may take it.
+        wanted: Whether the recipe asks for it; no other step reads one that is not.
+    """
+
+    name: str
+    part: str
+    make: Callable[..., Mapping[str, Any] | None]
+    settings: Mapping[str, Any] = {}
+    inputs: Mapping[str, str | None] = {}
+    reads: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    files: Callable[[], list[Path]] | None = None
+    encoder: Callable[[], Any] | None = None
+    seed: str = ""
+    row: Mapping[str, str] | None = None
+    shared: bool = True
+    wanted: bool = True
+
+    def run(self, run: Any, folder: Path) -> Mapping[str, Any] | None:
+        """Do it, from its own seed."""
+        keras.utils.set_random_seed(run.seed(self.seed or self.name))
+        return self.make(run, folder, **self.settings, **self.inputs)
+
+
+@lru_cache
+def versions() -> dict[str, str]:
+    """Return the versions that decide what a step leaves."""
+    backend = keras.backend.backend()
+    return {
+        "keras_msd": __version__,
+        "keras": keras.__version__,
+        "backend": f"{backend} {import_module(backend).__version__}",
+    }
+
+
+def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything that the result of a step depends on, as JSON.
+
+    Args:
+        run: The run; the steps before this one are done.
+        step: The step.
+        keys: Keys of the steps before, see `key_of`.
+    """
+    recipe = run.recipe.settings()
+    inputs = {name: it for name, it in step.inputs.items() if it is not None}
+    inputs |= {name: name for name in step.reads if name in keys}
+    found = {
+        "function": step.make.__name__,
+        "settings": {k: _plain(v) for k, v in step.settings.items() if k != "step"},
+        "recipe": {name: recipe.get(name) for name in step.uses},
+        "inputs": {name: keys[input_] for name, input_ in inputs.items()},
+        "files": {path.name: _digest(path) for path in step.files() if path.is_file()}
+        if step.files
+        else {},
+        "encoder": step.encoder().fingerprint if step.encoder else None,
+        "seed": [run.recipe.recipe.seed, step.seed] if step.seed else None,
+        "versions": versions(),
+    }
+    return json.loads(json.dumps(found))
+
+
+def key_of(made_from: Mapping[str, Any]) -> str:
+    """Return the hash by which a step is found: equal keys stand for equal files."""
+    return digest(json.dumps(made_from, sort_keys=True))
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, BaseModel):
+        return value
+    # This limit of a stage changes nothing until it is reached, which ends the stage.
+    return value.model_dump(mode="json", exclude={"bad_batches"})
+
+
+def _digest(path: Path) -> str:
+    status = path.stat()
+    return _digest_of(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _digest_of(path: Path, size: int, changed: int) -> str:
+    return file_digest(path)
+
+
+class RunFolder:
+    """A run's folder. A step is done when its `done.json` is there, written last.
+
+    Args:
+        path: The folder; it is made if it is not there.
+        recipe: The `Recipe` that the run follows.
+        repair: Do damaged steps again, instead of raising.
+    """
+
+    def __init__(self, path: str | Path, recipe: Any, repair: bool = False) -> None:
+        self.path, self._recipe, self._repair = Path(path), recipe, repair
+
+    def check(self) -> None:
+        """Check that the folder is new, empty or this recipe's.
+
+        Raises:
+            InputError: It holds something else, or the run of another recipe.
+        """
+        name, begun = self._recipe.recipe.name, (self.path / STAGES).is_dir()
+        if not begun and (self.path.is_file() or _used(self.path)):
+            raise InputError(
+                "The run's folder must be new, empty, or hold a run. Received: "
+                f"`{self.path}`, which holds something else. Give another `out_dir`."
+            )
+        if begun and (old := _recipe_name(self.path / RECIPE)) not in (None, name):
+            raise InputError(
+                f"`{self.path}` holds a run of the recipe `{old}`. Received: `{name}`. "
+                "Give another `out_dir`."
+            )
+
+    def claim(self) -> None:
+        """Write the recipe: from now on the folder is that of this run.
+
+        Raises:
+            InputError: As `check`.
+        """
+        self.check()
+        with atomic_path(self.path / RECIPE) as temporary:
+            temporary.write_text(to_toml(self._recipe.settings()), encoding="utf-8")
+
+    def step(self, name: str) -> Path:
+        """Return the folder of a step."""
+        return self.path / STAGES / name
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return what a finished step left behind.
+
+        None if it is not done, or its mark is damaged, which `done` says.
+        """
+        return read_sealed(self.step(name) / DONE, name)
+
+    def done(self, name: str, made_from: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the record of a finished step, None if there is none.
+
+        Args:
+            name: The step.
+            made_from: What it is to be made from.
+
+        Raises:
+            InputError: It was made from something else, or the record or a file of the
+                step was damaged since.
+        """
+        mark = self.step(name) / DONE
+        if not mark.is_file():
+            return None
+        record = self.record(name)
+        lost = damaged(self.path, record["files"]) if record else [DONE]
+        if record and not lost:
+            self._compare(name, record["made_from"], made_from)
+            return record
+        where = f"the step `{name}` of `{self.path}` ({', '.join(lost[:4])})"
+        if not self._repair:
+            raise InputError(
+                "What a run has done must be as it was written. Received: changes in "
+                f"{where}. Delete {STAGES}/{name} there and run again, or run with "
+                "`repair=True` (`--repair`): this step alone is done anew."
+            )
+        warnings.warn(f"Changed since it was done: {where}. Done anew.", stacklevel=4)
+        remove(mark)
+        return None
+
+    def _compare(
+        self, name: str, then: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> None:
+        old, new = _flat(then), _flat(now)
+        changed = [
+            f"{key} ({old.get(key)} then, {new.get(key)} now)"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        ]
+        if changed:
+            raise InputError(
+                f"The step `{name}` of `{self.path}` was made from something else. "
+                f"Received: {', '.join(changed[:6])}. Go on with what it was made "
+                "from, or give another `out_dir`, where `share_steps=True` "
+                "(`--share`) takes the steps that are the same."
+            )
+
+    def perform(
+        self,
+        name: str,
+        action: Callable[[Path], Mapping[str, Any] | None],
+        made_from: Mapping[str, Any] | None = None,
+        marks: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Do a step unless it is done, and return its record.
+
+        Args:
+            name: The step.
+            action: Given the step's folder, which holds nothing but what the action
+                itself left under `UNFINISHED` when it was stopped; returns what later
+                steps and the scores need, as JSON.
+            made_from: Everything that its result depends on.
+            marks: Goes into the record beside the action's result and its seconds.
+
+        Raises:
+            InputError: The step is done and was made from something else, or was
+                damaged since; its folder cannot be written. Other errors of the action
+                get a note that names the step.
+        """
+        folder, made_from = self.step(name), made_from or {}
+        unfinished = folder / UNFINISHED
+        with room_for(folder):
+            record = self.done(name, made_from)
+            if record is None:
+                folder.mkdir(parents=True, exist_ok=True)
+                begun, key = folder / BEGUN, key_of(made_from)
+                if not begun.is_file() or begun.read_text("utf-8") != key:
+                    remove(unfinished)  # it is of other settings
+                for path in folder.iterdir():  # has no mark, so nothing relies on it
+                    if path != unfinished:
+                        remove(path)
+                begun.write_text(key, "utf-8")
+                began = time.monotonic()
+                with self._noted(name):
+                    result = dict(action(folder) or {})
+                remove(begun)
+                seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
+                left = [path for path in folder.iterdir() if path != unfinished]
+                left += [self.path / path for path in result.pop(ELSEWHERE, ())]
+                record = {"result": result, "seconds": round(seconds, 3)}
+                record |= {**(marks or {}), "made_from": made_from}
+                record["files"] = checksums(self.path, sorted(left))
+                write_json(folder / DONE, sealed(record, name))
+            remove(unfinished)
+        return record
+
+    @contextmanager
+    def _noted(self, name: str) -> Iterator[None]:
+        """Have errors that are not ours, such as a teacher's, say where they came."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            error.add_note(
+                f"The step `{name}` of `{self.path}` is not done; those before it are. "
+                "Mend what raised this, and give the same command again."
+            )
+            raise
+
+
+class Cache:
+    """Does the steps of one run, or takes them from its folder or that of other runs.
+
+    Files of other runs are hard links, copies where links are impossible, and are
+    compared with the hashes that they were stored with.
+
+    Args:
+        run: The run.
+        shared: The folder where runs leave steps for each other; None shares none.
+    """
+
+    def __init__(self, run: Any, shared: Path | None = None) -> None:
+        self._run, self._shared = run, shared
+        self.keys: dict[str, str] = {}
+
+    def perform(self, step: Step) -> dict[str, Any]:
+        """Do a step unless it is done, here or elsewhere; return its record.
+
+        Raises:
+            InputError: As `RunFolder.perform`.
+        """
+        folder, parts = self._run.folder, made_from(self._run, step, self.keys)
+        key = self.keys[step.name] = key_of(parts)
+        shares = self._shared is not None and step.shared
+        if shares and folder.done(step.name, parts) is None:
+            if taken := self._taken(step, key, parts):
+                return taken
+        record = folder.perform(step.name, partial(step.run, self._run), parts)
+        if shares and "reused" not in record:
+            self._leave(step, key, record)
+        return record
+
+    def _taken(
+        self, step: Step, key: str, parts: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        stored = self._shared / key  # type: ignore[operator]
+        if not (stored / ENTRY).is_file():
+            return None
+        entry = read_sealed(stored / ENTRY, key)
+        if entry is None or _digests(stored / FILES) != entry["files"]:
+            remove(stored)
+            return None
+
+        def link(folder: Path) -> dict[str, Any]:
+            _link_files(stored / FILES, folder, dirs_exist_ok=True)
+            return entry["result"]
+
+        marks = {"reused": entry["seconds"]}
+        return self._run.folder.perform(step.name, link, parts, marks)
+
+    def _leave(self, step: Step, key: str, record: Mapping[str, Any]) -> None:
+        stored: Path = self._shared / key  # type: ignore[operator]
+        if (stored / ENTRY).is_file():
+            return
+        try:
+            with atomic_path(stored) as temporary:
+                files = temporary / FILES
+                ignore = shutil.ignore_patterns(DONE)
+                _link_files(self._run.folder.step(step.name), files, ignore=ignore)
+                entry = {name: record[name] for name in ("result", "seconds")}
+                entry |= {"step": step.name, "files": _digests(files)}
+                write_json(temporary / ENTRY, sealed(entry, key))
+        except (OSError, InputError) as error:  # such as a full disk
+            # Another process may have stored the same step in this moment.
+            if not (stored / ENTRY).is_file():
+                warnings.warn(
+                    f"The step `{step.name}` is done, but cannot be shared with other "
+                    f"runs: {error}",
+                    stacklevel=3,
+                )
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(source, target)
+
+
+_link_files = partial(shutil.copytree, copy_function=_link)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of nested mappings, by dotted key."""
+    leaves: dict[str, Any] = {}
+    for key, inner in value.items():
+        nested = isinstance(inner, Mapping)
+        leaves |= _flat(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
+    return leaves
+
+
+def _used(folder: Path) -> bool:
+    # Hidden files are what a run killed in its first moment left.
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return any(name[0] != "." and name != RECIPE for name in names)
+
+
+def _recipe_name(path: Path) -> str | None:
+    """Return the name in a run's recipe.toml; None if it is gone or damaged."""
+    try:
+        return str(tomllib.loads(path.read_text("utf-8"))["recipe"]["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder, which is made if it is not there.
+
+    The lock is the system's, on a file that stays: it ends with the process that holds
+    it, whatever ends that.
+
+    Raises:
+        InputError: Another process holds it, or nothing can be written there.
+    """
+    with room_for(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / LOCK, "ab")  # noqa: SIM115
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise InputError(
+                "Only one process may work on a run at a time. Received: "
+                f"`{folder}`, which another process works on. Wait until that ends, or "
+                "give another `out_dir`."
+            ) from error
+        yield

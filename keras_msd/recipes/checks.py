@@ -1,0 +1,202 @@
+"""What can be wrong with a run and is known before its hours of work."""
+
+from typing import Any
+
+from keras_msd.checks import InputError, divides
+from keras_msd.data.batches import check_reads
+from keras_msd.evaluate.rows import check_evaluation_files, check_registered
+from keras_msd.recipes.parallel_files import development_pairs
+from keras_msd.recipes.recipe import Recipe, StudentSettings
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.starts import thin_deep_shape
+from keras_msd.recipes.updates import (
+    MOST_PIECES,
+    begins_at_table,
+    full_batches,
+    reduces_teacher,
+    stages_in_use,
+)
+from keras_msd.starts.closed_form import table_of
+
+
+def check(run: Run) -> None:
+    """Check files and widths.
+
+    Raises:
+        InputError: A file is missing, the teacher does not read a language, or widths
+            differ.
+    """
+    recipe = run.recipe
+    if recipe.data.kind == "folder":
+        run.training_pairs()  # each language and corpus is there
+        if recipe.evaluate.artefacts:  # they are timed on held-out sentences
+            development_pairs(recipe, run.data_dir)
+        check_evaluation_files(recipe.settings(), run.data_dir)
+        for kind, settings in stages_in_use(recipe):
+            kind.check_files(run, settings)
+    else:
+        check_registered(recipe.settings())
+    new = recipe.assistant.source == "new"
+    body = run.teacher_encoder if new and recipe.assistant.start == "grow" else None
+    _check_widths(recipe, run.teacher, body, run.named_assistant)
+    if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
+        raise InputError(
+            '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
+            'read: "default", the folder of an encoder or hf://; a published '
+            "SavedModel keeps its own in its graph. Received: teacher.source="
+            f'"{recipe.teacher.source}". Take such a teacher, or `source = "train"`.'
+        )
+    pieces = run.fitted_pieces
+    if pieces > MOST_PIECES and begins_at_table(recipe):
+        raise InputError(
+            f"A start that is fitted by ridge regression needs at most {MOST_PIECES:,} "
+            f"pieces, as memory grows with their square. Received: {pieces:,}. Give "
+            "`assistant.trim.pieces`, a smaller `tokenizer.vocabulary_size`, or "
+            "another `start`."
+        )
+    if recipe.data.kind == "folder":
+        for file in run.training_pairs():
+            for side in ("source", run.target_side):
+                check_reads(run.teacher, side, file)
+
+
+def check_stages(run: Run) -> None:
+    """Check every stage against the pairs, once there are some.
+
+    Raises:
+        InputError: A stage names a corpus that is not there, or its data are too few
+            for a batch or for its warm-up.
+    """
+    recipe = run.recipe
+    for kind, settings in stages_in_use(recipe):
+        kind.check_rows(run, settings)
+    if reduces_teacher(recipe):
+        size = recipe.stages["reduce_teacher"].batch_size
+        pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
+        full_batches("reduce_teacher", size, pairs)
+
+
+def _check_widths(
+    recipe: Recipe, teacher: Any, body: Any | None, assistant: Any | None
+) -> None:
+    """Check teacher against assistant, and every student against the assistant.
+
+    Args:
+        recipe: The recipe.
+        teacher: Has `dim`.
+        body: The teacher as an encoder of ours, None if it is none.
+        assistant: The loaded encoder, or None where the recipe makes a new one.
+
+    Raises:
+        InputError: Two widths differ, a unit does not fit the assistant's depth, a
+            closed-form start is wider than the teacher, or a start or stage asks for
+            a word branch that is not there, or for none.
+    """
+    settings = recipe.assistant
+    if recipe.student.kind == "thin_deep":
+        for name, student in recipe.student.each().items():
+            _check_thin_deep(name, student, teacher.dim)
+    if settings.source == "none":
+        return
+    if assistant is None and settings.start == "grow":
+        assistant = _grown_from(recipe, body)
+    if assistant is not None and settings.start == "body":
+        _check_table(settings.source, assistant, teacher.dim)
+        assistant = None
+    config = assistant.config if assistant else None
+    taken = config if settings.source != "new" else None
+    branch = bool((taken or settings).word_branch)
+    if recipe.stages["contrastive_learning"].branch_alone and not branch:
+        raise InputError(
+            "A word branch is trained alone only where there is one. Received: "
+            "`stages.contrastive_learning.branch_alone`, and an assistant without a "
+            "branch. Set `assistant.word_branch = true`, or leave it out."
+        )
+    hidden = (config or settings).hidden_dim or teacher.dim
+    dim = config.dim if config else settings.projection_dim or hidden
+    if teacher.dim != dim:
+        raise InputError(
+            "Teacher and assistant must be of the same width, as one imitates the "
+            f"other's vectors. Received: teacher `{recipe.teacher.source}` "
+            f"{teacher.dim}, assistant `{settings.source}` {dim}. Set "
+            f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of width "
+            f"{dim}."
+        )
+    depth = (config or settings).num_layers
+    for name, student in recipe.student.each().items():
+        _check_student(name, student, hidden, depth)
+        if branch and student.start == "ordered":
+            raise InputError(
+                "A table is put in order for a body alone, and a word branch shares "
+                f'it. Received: `start = "ordered"` of {name}, and an assistant with '
+                'a branch. Set `start = "svd"`, or `assistant.word_branch = false`.'
+            )
+
+
+def _check_student(
+    name: str, student: StudentSettings, hidden: int, depth: int | None
+) -> None:
+    if student.hidden_dim not in (None, hidden):
+        raise InputError(
+            "Assistant and student must be of the same width, as the student's layers "
+            f"are the assistant's. Received: assistant {hidden}, {name} "
+            f"{student.hidden_dim}. Set `student.hidden_dim = {hidden}` (or leave it "
+            f"out), or take an assistant of width {student.hidden_dim}; a student gets "
+            "smaller by `bottleneck_dim` and `unit_layers`."
+        )
+    if depth is None:
+        return
+    if student.unit_layers > depth:
+        raise InputError(
+            f"`unit_layers` of {name} must be at most the assistant's layers. Received:"
+            f" unit_layers={student.unit_layers}, num_layers={depth}. Lower it."
+        )
+    if student.repeats is None:
+        divides({f"unit_layers of {name}": student.unit_layers}, {"num_layers": depth})
+
+
+def _check_thin_deep(name: str, student: StudentSettings, dim: int) -> None:
+    hidden = thin_deep_shape(student).get("hidden_dim")
+    if student.start == "ridge" and not (hidden and hidden <= dim):
+        raise InputError(
+            'A closed-form start, `start = "ridge"`, is a part of the teacher\'s '
+            f"vectors, of at most {dim} numbers. Received: {name} of width {hidden}. "
+            'Set `student.hidden_dim`, or `start = "random"`.'
+        )
+
+
+def _check_table(source: str, encoder: Any, dim: int) -> None:
+    width = table_of(encoder).shape[1]
+    if width != dim:
+        raise InputError(
+            "A body stands on a word table of the teacher's width. Received: "
+            f"`{source}` {width}, teacher {dim}. Take one that learnt from this "
+            "teacher."
+        )
+
+
+def _grown_from(recipe: Recipe, body: Any | None) -> Any:
+    if body is None:
+        raise InputError(
+            '`assistant.start = "grow"` needs a teacher whose weights can be read: '
+            '"default", a folder or hf://. Received: '
+            f'teacher.source="{recipe.teacher.source}". Take such a teacher, or '
+            "another `start`."
+        )
+    for key in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
+        asked, grown = getattr(recipe.assistant, key), getattr(body.config, key)
+        if asked not in (None, grown):
+            raise InputError(
+                "An assistant grown from the teacher has the teacher's body. Received: "
+                f"assistant.{key}={asked}, teacher {grown}. Set `assistant.{key} = "
+                f"{grown}`, or leave it out."
+            )
+    branch = bool(recipe.assistant.word_branch)
+    width = recipe.assistant.bottleneck_dim
+    if branch != (width is not None):
+        raise InputError(
+            "An assistant grown from the teacher has a narrower table where a word "
+            f"branch shares it, and only there. Received: assistant.word_branch="
+            f"{branch}, assistant.bottleneck_dim={width}. Set both, or leave both out."
+        )
+    return body

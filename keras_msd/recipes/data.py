@@ -1,0 +1,111 @@
+"""First steps of a run: data, teacher vectors, tokenizer."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.models.trim import trim_vocabulary
+from keras_msd.recipes.resources import TRAINED, Run
+
+
+def make_data(run: Run, folder: Path) -> None:
+    """Write the made corpus in the layout of a data folder.
+
+    What is held out is no larger than what is trained on.
+    """
+    from keras_msd.data.made.corpus import DEV_PAIRS, STS_ROWS, write_made_data
+
+    settings = run.recipe.data
+    pairs = settings.pairs_per_language or 1000
+    write_made_data(
+        folder / "data",
+        languages=settings.languages,
+        pairs=pairs,
+        dev_pairs=min(DEV_PAIRS, pairs),
+        sts_rows=min(STS_ROWS, pairs),
+        seed=settings.seed,
+        sts_train_rows=settings.sts_train_rows,
+        nli_rows=settings.nli_rows or 0,
+    )
+
+
+def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
+    """Filter, deduplicate and limit the pairs that the run trains on."""
+    from keras_msd.data.pair import Pairs
+    from keras_msd.data.text_table import TextTable
+
+    settings = run.recipe.data
+    table = TextTable.build(
+        Pairs(run.training_pairs()),
+        folder / "texts",
+        cleaning=run.cleaning,
+        limit_per_file=settings.pairs_per_file,
+        limit_per_language=settings.pairs_per_language,
+        seed=settings.seed,
+        temperature=settings.temperature,
+        dirty_rows=settings.dirty_rows,
+    )
+    return {
+        "pairs": len(table),
+        "counts": table.counts,
+        "key": table.key,
+    }
+
+
+def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
+    """Store the teacher's vector of every source line, of both where it knows both."""
+    store = run.store(run.teacher)
+    for side in dict.fromkeys(("source", run.target_side)):
+        texts = (text for chunk in run.texts.chunks(side) for text in chunk)
+        store.build(texts, total=len(run.texts))
+    return {"fingerprint": run.teacher.fingerprint, "dim": run.teacher.dim}
+
+
+def trim_assistant(run: Run, folder: Path) -> dict[str, Any]:
+    """Keep the most frequent pieces of the pairs in the assistant that is named."""
+    encoder: Any = run.named_assistant  # the schema asks for one
+    trim: Any = run.recipe.assistant.trim
+    texts = chain.from_iterable(both_sides(run))
+    trimmed = trim_vocabulary(encoder, texts, keep=trim.pieces)
+    trimmed.save(folder / "encoder")
+    sizes = [it.tokenizer.vocabulary_size for it in (encoder, trimmed)]
+    return {"pieces_before": sizes[0], "pieces_after": sizes[1]}
+
+
+def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
+    """Train a vocabulary on both sides of the pairs, take one that exists, or both."""
+    from keras_msd.starts.tables import token_frequencies
+
+    settings = run.recipe.tokenizer
+    of_teacher = settings.source == "teacher"
+    owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
+    if settings.vocabulary_size is None:
+        tokenizer = owner.tokenizer
+    else:
+        from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
+
+        texts = (text for chunk in both_sides(run) for text in chunk)
+        options = settings.model_dump(include={"at_most", "case_fold"})
+        tokenizer = train_unigram(texts, settings.vocabulary_size, **options)
+        if owner is not None:
+            tokenizer.save(folder / TRAINED)
+            tokenizer = extend_unigram(owner.tokenizer, tokenizer)
+    tokenizer.save(folder / "tokenizer")
+    counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
+    np.save(folder / "frequencies.npy", counts)
+    return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}
+
+
+def both_sides(run: Run) -> Iterator[list[str]]:
+    """Yield all source lines, then all translations, in chunks."""
+    for side in ("source", "target"):
+        yield from run.texts.chunks(side)
+
+
+def token_lists(run: Run, tokenizer: Any) -> Iterator[list[int]]:
+    """Yield the token ids of each line that `both_sides` has."""
+    for chunk in both_sides(run):
+        yield from tokenizer.encode_plain(chunk)

@@ -1,0 +1,170 @@
+"""Find recipes: in the installed package first, in a checkout beside it."""
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_msd.checks import InputError, existing_file, nearest
+from keras_msd.files import read_toml
+
+SHARED = "_shared"
+ROWS = "rows"  # the table whose tables are recipes
+
+
+class Place(NamedTuple):
+    """Where a recipe is written: a file, or one of the `[rows.<name>]` of a file."""
+
+    path: Path
+    row: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}, [{ROWS}.{self.row}]" if self.row else str(self.path)
+
+
+@cache
+def recipe_folder() -> Path:
+    """Return the folder that holds the recipe files."""
+    # A wheel carries the folder inside this package, a checkout beside keras_msd.
+    inside = Path(__file__).parent / "configs"
+    return (
+        inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "recipes"
+    )
+
+
+def recipe_places() -> dict[str, Place]:
+    """Return the place of every recipe by name, without the shared values."""
+    places: dict[str, Place] = {}
+    for path in recipe_folder().glob("[!_]*.toml"):
+        rows = read_unchanged(path).get(ROWS)
+        places |= {row: Place(path, row) for row in rows or {}}
+        places |= {} if rows else {path.stem: Place(path)}
+    return dict(sorted(places.items()))
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes."""
+    return list(recipe_places())
+
+
+def find_recipe(name: str | Path) -> Place:
+    """Return the place of a recipe named, or given by its file's path.
+
+    Raises:
+        InputError: no recipe has that name, no file is at that path, or the file holds
+            several recipes.
+    """
+    text = str(name)
+    if text.endswith(".toml") or Path(text).name != text:
+        path = existing_file(name, "recipe file")
+        if rows := read_toml(path).get(ROWS):
+            raise InputError(
+                f"A recipe's file must hold one. Received: `{path}`, which holds "
+                f"{', '.join(rows)}. Give the name of one of them."
+            )
+        return Place(path)
+    places = recipe_places()
+    if text not in places:
+        hint = nearest(text, places) or "`keras-msd list` names them all."
+        raise InputError(
+            f"There is no recipe `{text}`. {hint} Give a recipe's name, or the path of "
+            "a .toml file."
+        )
+    return places[text]
+
+
+def shared_file(recipe: Path, name: str, key: str) -> Path:
+    """Return a file that `recipe` needs: beside it, else among the recipes.
+
+    Args:
+        recipe: The recipe's file.
+        name: The file's name without .toml.
+        key: Where the recipe says it.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    places = list(dict.fromkeys([recipe.parent, recipe_folder()]))
+    for folder in places:
+        if (folder / f"{name}.toml").is_file():
+            return folder / f"{name}.toml"
+    repair = f'extend "{SHARED}"' if key == "extends" else "write `paper` instead"
+    raise InputError(
+        f'`{recipe}` says `{key} = "{name.rpartition("/")[2]}"`, but there is no '
+        f"`{name}.toml` in {' or '.join(f'`{p}`' for p in places)}. Put it there, or "
+        f"{repair}."
+    )
+
+
+def read_unchanged(path: Path) -> dict[str, Any]:
+    """Return a TOML file that many recipes need, read again only where it has changed.
+
+    Raises:
+        InputError: It is missing or is not TOML.
+    """
+    status = path.stat()
+    return _read(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache
+def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
+    return read_toml(path)
+
+
+class Layer(NamedTuple):
+    """Values of one origin: `label` is the file and table, or the option."""
+
+    label: str
+    values: Mapping[str, Any]
+
+
+def read_layers(place: Place) -> list[Layer]:
+    """Return the values of a recipe, below them those of what it extends.
+
+    That may extend something else, and so on; the lowest comes first.
+
+    Raises:
+        InputError: A file is missing or is not TOML, or a recipe extends itself on the
+            way.
+    """
+    layers: list[Layer] = []
+    way = [place]
+    packaged = place.path.parent == recipe_folder()
+    values = (read_unchanged if packaged else read_toml)(place.path)
+    while True:
+        own = {k: v for k, v in values.items() if k not in ("extends", ROWS)}
+        if row := way[-1].row:
+            header = {"name": row} | values[ROWS][row].get("recipe", {})
+            layers.insert(
+                0, Layer(str(way[-1]), values[ROWS][row] | {"recipe": header})
+            )
+        layers.insert(0, Layer(str(way[-1].path), own))
+        base = values.get("extends")
+        if base is None:
+            return layers
+        if not isinstance(base, str):
+            raise InputError(
+                f"`extends` in `{way[-1].path}` must be the name of a recipe, or of a "
+                f'file without .toml. Received: {base!r}. Write: extends = "{SHARED}"'
+            )
+        below = recipe_places().get(base)
+        if below is None or (way[-1].path.parent / f"{base}.toml").is_file():
+            below = Place(shared_file(way[-1].path, base, "extends"))
+        if below in way:
+            names = " -> ".join(f"`{it}`" for it in (*way, below))
+            raise InputError(
+                f"A recipe must not extend itself. Received: {names}. Take `extends` "
+                "out of one of them."
+            )
+        way.append(below)
+        values = read_unchanged(below.path)
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `above` over `below`: tables are merged, any other value is replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return result

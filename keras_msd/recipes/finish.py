@@ -1,0 +1,166 @@
+"""Steps that follow a training stage: score, keep, measure, export."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_msd.data.licences import LICENCES
+from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
+from keras_msd.evaluate.rows import score_row, score_teacher_row
+from keras_msd.evaluate.threshold import calibrate_threshold
+from keras_msd.files import atomic_path, digest, write_json
+from keras_msd.models.trim import trim_vocabulary, trimming_report
+from keras_msd.recipes.cache import ELSEWHERE, UNFINISHED
+from keras_msd.recipes.data import both_sides
+from keras_msd.recipes.parallel_files import corpus_of, development_pairs
+from keras_msd.recipes.recipe import TrimSettings
+from keras_msd.recipes.resources import Run
+from keras_msd.teachers.teacher import default_folder
+
+SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
+TIMED = 256  # sentences in a pass that is timed
+
+
+def score(
+    run: Run, folder: Path, step: str, full: bool, others: bool
+) -> dict[str, Any]:
+    """Score the encoder that a step left."""
+    return score_row(
+        run.recipe.settings(),
+        run.data_dir,
+        run.encoder(step),
+        full,
+        others,
+        kept=folder / UNFINISHED,
+    )
+
+
+def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Score the teacher after the dense layer that a step left."""
+    from types import SimpleNamespace
+
+    matrix = np.load(run.folder.step(step) / "reduction.npy")
+    reduced = SimpleNamespace(
+        encode=lambda texts: run.teacher.encode(texts) @ matrix,
+        fingerprint=digest(run.teacher.fingerprint, matrix.tobytes()),
+    )
+    row = {"dim": matrix.shape[1]}
+    kept = folder / UNFINISHED
+    return row | score_row(run.recipe.settings(), run.data_dir, reduced, kept=kept)
+
+
+def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
+    """Score the teacher on English."""
+    settings = run.recipe.settings()
+    teacher = run.teacher, run.teacher_encoder
+    return score_teacher_row(settings, run.data_dir, *teacher, kept=folder / UNFINISHED)
+
+
+def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str, Any]:
+    """Keep the pieces that the pairs use in the encoder that a step left."""
+    encoder = run.encoder(step)
+
+    def texts() -> Iterator[str]:
+        return chain.from_iterable(both_sides(run))
+
+    trimmed = trim_vocabulary(encoder, texts(), **settings.model_dump())
+    trimmed.save(folder / "encoder")
+    return trimming_report(encoder, trimmed, texts())
+
+
+def keep(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
+    """Copy the encoder that a step left to the run's folder, under its name."""
+    with atomic_path(run.folder.path / name) as temporary:
+        shutil.copytree(run.folder.step(step) / "encoder", temporary)
+    return {ELSEWHERE: [name]}
+
+
+def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Time `encode` of the encoder that a step left."""
+    from keras_msd.evaluate import speed as measure
+
+    sentences, _ = held_out(run)
+    return measure(run.encoder(step), sentences[:TIMED])
+
+
+def neighbours(run: Run, folder: Path, step: str, top: int) -> dict[str, Any]:
+    """Write the `top` sentences that a student finds for one of each language."""
+    from keras_msd.evaluate import neighbours as find
+
+    sentences, queries = held_out(run)
+    nearest = find(run.encoder(step), queries, sentences, top) if top else []
+    write_json(run.folder.path / "neighbours.json", nearest)
+    return {ELSEWHERE: ["neighbours.json"]}
+
+
+def can_export() -> bool:
+    """Tell whether this backend writes a SavedModel."""
+    return keras.backend.backend() == "tensorflow"
+
+
+def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
+    """Write a student as a SavedModel under `artefacts/`, with its threshold."""
+    path = run.folder.path / "artefacts" / f"{name}_saved_model"
+    languages = languages_of_pairs(run.recipe.data.languages)
+    encoder, pairs = run.encoder(step), list(chain.from_iterable(held_out_pairs(run)))
+    pairs_of = f"held-out pairs in {', '.join(languages)}"
+    threshold = calibrate_threshold(encoder, pairs, name=pairs_of)
+    encoder.export(
+        path,
+        format="saved_model",
+        languages=languages,
+        teacher_license=teacher_licence(run.recipe.teacher.source),
+        data_license=data_licence(run),
+        threshold=threshold,
+    )
+    where = path.relative_to(run.folder.path).as_posix()
+    return {"path": where, "threshold": threshold, ELSEWHERE: [where]}
+
+
+def teacher_licence(source: str) -> str | None:
+    """Return the licence that a teacher's folder states in its README.md, if any."""
+    folder = Path(default_folder() if source == "default" else source)
+    if not (folder / "README.md").is_file():
+        return None
+    text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+    head = re.match(r"---\n(.*?)\n---", text, re.S)
+    stated = re.search(r"^license: *(\S+) *$", head[1] if head else "", re.M)
+    return stated[1] if stated else None
+
+
+def data_licence(run: Run) -> str | None:
+    """Return the licences of the training corpora, None where none is known."""
+    if run.recipe.data.kind == "made":
+        return "sentences made by keras-msd: Apache-2.0"
+    names = sorted({corpus_of(path.name) for path in run.training_files()})
+    if not LICENCES.keys() & set(names):
+        return None
+    return "; ".join(f"{name}: {LICENCES.get(name, 'not known')}" for name in names)
+
+
+def held_out(run: Run) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return held-out sources, and one (translation, language) for each pair's.
+
+    The sources are English wherever a pair has English.
+    """
+    by_languages = held_out_pairs(run)
+    sources = dict.fromkeys(pair.source for of in by_languages for pair in of)
+    queries = [(pair.target, pair.language) for of in by_languages for pair in of[:1]]
+    return list(sources), queries
+
+
+def held_out_pairs(run: Run) -> list[list[Pair]]:
+    """Return the first held-out pairs of each pair of languages."""
+    files = development_pairs(run.recipe, run.data_dir)
+    languages = dict.fromkeys(file.languages for file in files)
+    each = SENTENCES // len(languages)
+    return [
+        list(islice(Pairs(file for file in files if file.languages == both), each))
+        for both in languages
+    ]

@@ -1,0 +1,284 @@
+"""What the steps of one run share; each part is loaded when it is first asked for."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checks import InputError
+from keras_msd.data.pair import ENGLISH, PairFile, Pairs
+from keras_msd.data.text_table import TextTable
+from keras_msd.distribute.strategy import Distribution
+from keras_msd.distribute.workers import Workers
+from keras_msd.evaluate.rows import evaluation_files
+from keras_msd.files import digest, read_json, write_json
+from keras_msd.models.encoder import Encoder
+from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.parallel_files import (
+    corpus_of,
+    training_files,
+    training_pairs,
+)
+from keras_msd.recipes.recipe import Recipe
+from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.teachers.teacher import load_teacher, teacher_encoder
+from keras_msd.training.precision import faster_precision
+
+TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
+TRAINED = "trained"  # of the step `tokenizer`: the vocabulary that another one is given
+PRECISION = "precision.json"  # what "auto" was measured to be when the run began
+LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes
+
+
+def default_store_dir() -> Path:
+    """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
+    if folder := os.environ.get("KERAS_MSD_CACHE"):
+        return Path(folder)
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "keras_msd"
+
+
+class Run:
+    """A recipe at work in a folder.
+
+    Args:
+        recipe: What to do.
+        folder: Where its steps leave their files.
+        data_dirs: The data folders, for recipes that read any; evaluation sets and
+            held-out pairs are in the first.
+        store_dir: Parent of the guide stores.
+        checkpoint_minutes: Time between two checkpoints of a stage.
+        profile: Whether stages say what their time went into.
+        tensorboard: Whether stages write events for TensorBoard.
+        distribution: What stages are spread over.
+        workers: The processes that take part.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: RunFolder,
+        data_dirs: Sequence[Path],
+        store_dir: Path,
+        checkpoint_minutes: float = 5.0,
+        profile: bool = False,
+        tensorboard: bool = False,
+        distribution: Distribution = Distribution(),  # noqa: B008
+        workers: Workers | None = None,
+    ) -> None:
+        self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
+        self.checkpoint_minutes = checkpoint_minutes
+        self.profile, self.tensorboard = profile, tensorboard
+        self.distribution, self.workers = distribution, workers or Workers(".")
+        self._given_data = tuple(data_dirs)
+
+    @cached_property
+    def precision(self) -> str:
+        """What stages compute in: as the run began, where that was measured."""
+        if self.recipe.precision != "auto":
+            return self.recipe.precision
+        measured = self.folder.path / PRECISION
+        if not measured.is_file():
+            write_json(measured, faster_precision())
+        return str(read_json(measured))
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder with `parallel/`, `sts/`, `tatoeba/`."""
+        return self.data_dirs[0]
+
+    @property
+    def data_dirs(self) -> tuple[Path, ...]:
+        """That folder, and others with `parallel/train/`, perhaps `lexicon/`."""
+        if self.recipe.data.kind == "made":
+            return (self.folder.step("made_data") / "data",)
+        if not self._given_data:
+            raise InputError(
+                f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
+                "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
+                "folder with parallel/train/<corpus>.en-<xx>.tsv.gz (or another "
+                "format), parallel/dev/, sts/ and tatoeba/."
+            )
+        return self._given_data
+
+    def training_pairs(self) -> list[PairFile]:
+        """Return the parallel files of the data folders that the recipe names."""
+        return training_pairs(self.recipe, *self.data_dirs)
+
+    def training_files(self) -> list[Path]:
+        """Return the paths of the recipe's corpora, each once."""
+        return training_files(self.recipe, *self.data_dirs)
+
+    def evaluation_files(self) -> list[Path]:
+        """Return the files that scoring reads."""
+        return evaluation_files(self.recipe.settings(), self.data_dir)
+
+    @property
+    def target_side(self) -> str:
+        """The side whose teacher's vectors stand for translations.
+
+        What only knows English stands for both sides with its English vector.
+        """
+        return "target" if self.recipe.teacher.multilingual else "source"
+
+    @cached_property
+    def teacher_encoder(self) -> Any | None:
+        """The teacher as an `Encoder` of ours, None where it is no such model."""
+        settings = self.recipe.teacher
+        return teacher_encoder(settings.source, settings.pooling)
+
+    def seed(self, name: str) -> int:
+        """Return a step's seed: a hash of the recipe's seed and the step's name."""
+        return int(digest(str(self.recipe.recipe.seed), name)[:8], 16) % 2**31
+
+    @cached_property
+    def teacher(self) -> Any:
+        """The teacher."""
+        settings = self.recipe.teacher
+        known = None if settings.multilingual else (ENGLISH,)
+        return load_teacher(
+            settings.source, None, settings.dim, settings.pooling, known
+        )
+
+    @cached_property
+    def named_assistant(self) -> Any | None:
+        """The assistant that the recipe names, changed as it says; None if it is new.
+
+        Raises:
+            InputError: It is no encoder with weights, or has fewer layers than asked.
+        """
+        settings = self.recipe.assistant
+        if not settings.named:
+            return None
+        from keras_msd.checkpoints.loading import load_encoder
+
+        source = settings.source
+        body = settings.start == "body"  # the settings are the new body's
+        encoder = load_encoder(source, None if body else settings.pooling)
+        if not isinstance(encoder, Encoder):
+            raise InputError(
+                "An assistant must have weights that can be trained and copied. "
+                f"Received: `{source}`, an artefact. Give the encoder's folder."
+            )
+        changes = {} if body else settings.changes()
+        layers = changes.get("num_layers", 0)
+        if layers > encoder.config.num_layers:
+            raise InputError(
+                "`assistant.num_layers` keeps the first layers of an encoder that "
+                f"exists. Received: {layers}, and `{source}` has "
+                f"{encoder.config.num_layers}. Lower it, or leave it out."
+            )
+        if not changes:
+            return encoder
+        changed = encoder.with_config(origin="[assistant]", **changes)
+        weights = encoder.weights()
+        changed.set_weights({path: weights[path] for path in changed.weights()})
+        return changed
+
+    @cached_property
+    def given_assistant(self) -> Any | None:
+        """That assistant with the vocabulary that `[assistant.trim]` leaves it."""
+        trim = self.recipe.assistant.trim
+        return self.encoder(TRIMMED) if trim else self.named_assistant
+
+    @property
+    def fitted_pieces(self) -> int:
+        """Rows that a closed form's word table would have, known before any work."""
+        settings, trim = self.recipe.tokenizer, self.recipe.assistant.trim
+        if settings.vocabulary_size is not None:
+            return settings.vocabulary_size
+        of_teacher = settings.source == "teacher"
+        owner = self.teacher_encoder if of_teacher else self.named_assistant
+        size: int = owner.tokenizer.vocabulary_size if owner else 0
+        return min(size, trim.pieces) if trim else size
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the assistant and of all students."""
+        from keras_msd.tokenizers.kinds import load_tokenizer
+
+        return load_tokenizer(self.folder.step("tokenizer") / "tokenizer")
+
+    @cached_property
+    def fitted_tokenizer(self) -> Any:
+        """The tokenizer of closed forms: of an extended one what the pairs gave."""
+        from keras_msd.tokenizers.kinds import load_tokenizer
+
+        if self.recipe.tokenizer.source != "extended":
+            return self.tokenizer
+        return load_tokenizer(self.folder.step("tokenizer") / TRAINED)
+
+    @cached_property
+    def texts(self) -> Any:
+        """All training pairs: a `TextTable`."""
+        return TextTable.open(self.folder.step("pairs") / "texts")
+
+    def pairs_of(self, settings: PairStageSettings) -> int:
+        """Return how many training pairs a stage has, without making its table."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for file in self._files_of(settings, self.texts.files):
+            counts[file.source_language, file.language] += file.stop - file.start
+        limit = settings.pairs_per_language
+        return sum(min(count, limit or count) for count in counts.values())
+
+    def _files_of(self, stage: PairStageSettings, files: Any) -> list[Any]:
+        corpora = stage.corpora
+        return [it for it in files if not corpora or corpus_of(it.name) in corpora]
+
+    def texts_of(self, stage: PairStageSettings) -> Any:
+        """Return the training pairs of a stage: all, or those it limits itself to."""
+        corpora, limit = stage.corpora, stage.pairs_per_language
+        if not corpora and limit is None:
+            return self.texts
+        files = self._files_of(stage, self.texts.pairs().files)
+        name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
+        if len(name) > LONGEST_NAME:
+            name = f"texts-{digest(name)}"
+        return TextTable.build(
+            Pairs(files),
+            self.folder.step("pairs") / name,
+            cleaning=self.cleaning,
+            limit_per_language=limit,
+            seed=self.recipe.data.seed,
+            temperature=self.recipe.data.temperature,
+        )
+
+    def table(self, stage: PairStageSettings) -> Any:
+        """Return the token ids of a stage's pairs: a `PairTable`."""
+        from keras_msd.data.pair_table import PairTable
+
+        texts = self.texts_of(stage)
+        return PairTable.build(
+            texts,
+            self.tokenizer,
+            self.folder.step("tokenizer") / f"tokens-{texts.folder.name}",
+            max_length=self.recipe.data.max_length,
+        )
+
+    @cached_property
+    def cleaning(self) -> Any:
+        """The filters that pairs pass."""
+        from keras_msd.data.cleaning import Cleaning
+
+        return Cleaning(max_chars=self.recipe.data.max_characters)
+
+    def store(self, guide: Any) -> Any:
+        """Return the store of a guide's vectors."""
+        from keras_msd.data.store import GuideStore
+
+        return GuideStore(guide, self.store_dir / guide.fingerprint)
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """How often each piece occurs in the pairs: int64 `(vocabulary_size,)`."""
+        return np.load(self.folder.step("tokenizer") / "frequencies.npy")
+
+    def encoder(self, step: str) -> Any:
+        """Load the encoder that a step left."""
+        from keras_msd.models.encoder import load_saved
+
+        return load_saved(self.folder.step(step) / "encoder")

@@ -1,1 +1,0 @@
-"""A run: its folder, its checks, its order."""

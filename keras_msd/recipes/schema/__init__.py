@@ -1,1 +1,0 @@
-"""What a recipe may say."""

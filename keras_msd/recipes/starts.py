@@ -1,0 +1,423 @@
+"""Starts of a run: closed-form tables, the assistant before stage 1, the students."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.arrays import unit_rows
+from keras_msd.checks import InputError, one_of
+from keras_msd.data.batches import guide_rows
+from keras_msd.models.encoder import new_encoder
+from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
+from keras_msd.recipes.data import token_lists
+from keras_msd.recipes.recipe import StudentSettings
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.stages import ReductionSettings
+from keras_msd.starts import closed_form as forms
+from keras_msd.starts import dimension_reduction as reduction
+from keras_msd.starts import grow
+from keras_msd.starts.extend import extend_vocabulary
+from keras_msd.starts.tables import (
+    bottleneck,
+    fit_ridge,
+    mean_rows,
+    token_frequencies,
+    word_rows,
+)
+
+TURNED = 12_000  # pairs of each two languages that decide a rotation
+FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
+
+
+class Goals:
+    """One goal vector per training sentence, read as it is needed.
+
+    Both languages of a pair have the goal of the source line, so rows come twice.
+
+    Args:
+        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the source lines.
+        count: Number of pairs.
+        dim: Width of a goal.
+    """
+
+    def __init__(self, rows: Any, count: int, dim: int) -> None:
+        self._rows, self._count = rows, count
+        self.shape = (2 * count, dim)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        start, stop, _ = part.indices(len(self))
+        middle = self._count
+        spans = (start, min(stop, middle)), (max(start - middle, 0), stop - middle)
+        return np.concatenate([self._rows(a, b) for a, b in spans if a < b])
+
+
+def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
+    """Fit the word table whose rows add up to the teacher's vectors.
+
+    For an assistant that grows also the one that adds up to the teacher's input rows:
+    both from a single factorisation.
+    """
+    store, dim = run.store(run.teacher), run.teacher.dim
+    teacher = run.teacher_encoder if grows else None
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        sources = run.texts.texts("source", start, stop)
+        vectors = store.targets(sources)
+        if teacher is None:
+            return vectors
+        return np.concatenate([vectors, grow.input_sums(teacher, sources)], axis=1)
+
+    width = dim + (teacher.config.hidden_dim if teacher else 0)
+    table = fit_ridge(
+        token_lists(run, run.fitted_tokenizer),
+        Goals(rows, len(run.texts), width),
+        run.fitted_tokenizer.vocabulary_size,
+        ridge,
+    )
+    np.save(folder / "table.npy", table[:, :dim])
+    if teacher:
+        np.save(folder / "input_table.npy", table[:, dim:])
+
+
+def closed_form(run: Run, folder: Path, width: int | None) -> None:
+    """Keep the closed form, at full width or through a bottleneck."""
+    tokenizer, max_length = run.fitted_tokenizer, run.recipe.data.max_length
+    parts = narrowed_table(run, width)
+    encoder = forms.closed_form_encoder(tokenizer, *parts, max_length=max_length)
+    encoder.save(folder / "encoder")
+
+
+def start_assistant(run: Run, folder: Path) -> None:
+    """Make the assistant that stage 1 trains, or take the one the recipe names.
+
+    That one gets more pieces where the recipe extends its vocabulary.
+    """
+    settings = run.recipe.assistant
+    makers = {"ridge": _ridge, "grow": _grown, "body": _with_body}
+    make = _given if settings.exists else makers.get(settings.start or "", _random)
+    make(run).save(folder / "encoder")
+
+
+def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
+    """Weigh the rows of the word table that a step left by their pieces' frequency.
+
+    All pairs of languages count alike, however many pairs of sentences each has. The
+    tokens around a sentence count as its pieces do: a sentence's mean has them, too.
+    """
+    encoder, texts = run.encoder(step), run.texts
+    rows = run.tokenizer.vocabulary_size
+    counts: dict[tuple[str, str], np.ndarray] = {}
+    for file in texts.files:
+        of = counts.setdefault((file.source_language, file.language), np.zeros(rows))
+        for side in ("source", "target"):
+            lines = texts.texts(side, file.start, file.stop)
+            of += token_frequencies(run.tokenizer.encode(lines), rows)
+    shares = [of / of.sum() for of in counts.values()]
+    forms.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
+    encoder.save(folder / "encoder")
+
+
+def order_dimensions(
+    run: Run, folder: Path, step: str, dims: tuple[int, ...]
+) -> dict[str, Any]:
+    """Turn the vectors of the encoder that a step left, so that prefixes say most."""
+    encoder, draw = run.encoder(step), np.random.default_rng(run.seed("dimensions"))
+    vectors = partial(encoder.encode, normalize=True)
+    matrix, count = _ordering(run.texts, vectors, dims, draw)
+    merge_projection(encoder, matrix).save(folder / "encoder")
+    return {"pairs": count}
+
+
+def _ordering(
+    texts: Any, vectors: Any, dims: Sequence[int], draw: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Return `order_dimensions` of vectors of pairs, and how many pairs it saw."""
+    rows = pairs_of_languages(texts, TURNED, draw)
+    lines = read_rows(texts, "source", rows)
+    matrix = reduction.order_dimensions(
+        vectors(lines),
+        vectors(read_rows(texts, "target", rows)),
+        dims,
+        np.unique(lines, return_inverse=True)[1],
+        batch_size=min(1024, len(rows)),
+    )
+    return matrix, len(rows)
+
+
+def pairs_of_languages(texts: Any, each: int, draw: np.random.Generator) -> np.ndarray:
+    """Return rows of at most `each` pairs of every two languages, in rising order."""
+    of: dict[tuple[str, str], list[np.ndarray]] = {}
+    for file in texts.files:
+        rows = of.setdefault((file.source_language, file.language), [])
+        rows.append(np.arange(file.start, file.stop))
+    every = map(np.concatenate, of.values())
+    some = (draw.choice(rows, min(each, len(rows)), replace=False) for rows in every)
+    return np.sort(np.concatenate(list(some)))
+
+
+def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
+    """Return the sentences of one side in some rows."""
+    return [text for row in rows for text in texts.texts(side, row, row + 1)]
+
+
+def untrained_student(
+    run: Run, folder: Path, assistant: str, start: str, **shape: Any
+) -> None:
+    """Build a student from the assistant that the step `assistant` left."""
+    tables = "random" if start in FROM_ASSISTANT else start
+    student = build_student(run.encoder(assistant), tables=tables, **shape)
+    student.save(folder / "encoder")
+
+
+def start_student(
+    run: Run,
+    folder: Path,
+    student: str,
+    assistant: str,
+    start: str,
+    branch_scale: float,
+) -> None:
+    """Give a student an embedding block of its width that is made of its assistant's.
+
+    Of "svd" the nearest; of "ordered" the directions of the assistant's table in which
+    means of word rows best tell which sentences are translations.
+    """
+    encoder, larger = run.encoder(student), run.encoder(assistant)
+    directions = None
+    if start == "ordered":
+        draw = np.random.default_rng(run.seed("student_start"))
+        table, width = word_rows(larger.weights()), encoder.config.bottleneck_dim
+
+        def vectors(lines: list[str]) -> np.ndarray:
+            return mean_rows(table, run.tokenizer.encode(lines))
+
+        matrix, _ = _ordering(run.texts, vectors, [width], draw)
+        directions = matrix[:, :width]
+    grow.start_student(encoder, larger, run.frequencies, branch_scale, directions)
+    encoder.save(folder / "encoder")
+
+
+def take_branch(run: Run, folder: Path, step: str) -> None:
+    """Keep the word branch of a step's encoder as an encoder of its own."""
+    forms.branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
+
+
+def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
+    """Put the tuned branch of the step `branch` back into a step's encoder."""
+    encoder = run.encoder(step)
+    forms.set_branch(encoder, run.encoder(branch), run.frequencies)
+    encoder.save(folder / "encoder")
+
+
+def thin_deep_student(
+    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
+) -> None:
+    """Make a thin, deep student with random weights.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        shape: As `thin_deep_shape` gives it.
+        output_dim: Makes its dense layer linear, with so many numbers.
+    """
+    fields = shape | {"max_length": run.recipe.data.max_length}
+    if output_dim is not None:
+        fields |= {"projection_dim": output_dim, "projection_activation": "linear"}
+    thin_deep(run.tokenizer, row=None, **fields).save(folder / "encoder")
+
+
+def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
+    """Return the fields of a student's row, changed by those that it names."""
+    shape: dict[str, Any] = {}
+    if settings.row is not None:
+        one_of(ROWS, row=settings.row)
+        shape = ROWS[settings.row]._asdict()
+    names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim", "dropout")
+    return shape | settings.model_dump(include={*names}, exclude_none=True)
+
+
+def ridge_student(
+    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
+) -> None:
+    """Make a thin, deep student that begins as the closed form.
+
+    Word rows are the SVD of the ridge table, and the body begins as the identity. The
+    start token would then hold no word of its sentence: the vector is the mean of all
+    tokens through a dense layer that is linear and at first keeps cosines as they are.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        shape: As `thin_deep_shape` gives it.
+        output_dim: The teacher's width, where the dense layer has as many numbers.
+    """
+    hidden = shape["hidden_dim"]
+    encoder = thin_deep(
+        run.tokenizer,
+        row=None,
+        max_length=run.recipe.data.max_length,
+        pooling="mean",
+        projection_dim=output_dim or hidden,
+        projection_activation="linear",
+        **forms.IDENTITY | shape,
+    )
+    word, projection = narrowed_table(run, hidden)
+    kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
+    forms.set_closed_form(
+        encoder, {"embedding/word": word, "projection/kernel": kernel}
+    )
+    encoder.save(folder / "encoder")
+
+
+def reduce_teacher(
+    run: Run,
+    folder: Path,
+    settings: ReductionSettings,
+    pairs: PairStageSettings,
+    width: int | None = None,
+    like: str | None = None,
+) -> dict[str, Any]:
+    """Fit a dense layer after the teacher and keep it as `reduction.npy`.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        settings: The stage's.
+        pairs: Those of the stage whose pairs it sees.
+        width: Numbers that are left.
+        like: Instead of `width`: the step whose encoder has as many.
+    """
+    table = run.table(pairs)
+    store = run.store(run.teacher)
+    dim = width or run.encoder(like or "").dim
+    matrix = reduction.reduce_dimensions(
+        StoredVectors(table, store, "source"),
+        StoredVectors(table, store, run.target_side),
+        dim,
+        table.groups(np.arange(len(table))),
+        **settings.model_dump(exclude={"skip", "widths"}),
+        seed=run.seed("reduce_teacher"),
+    )
+    np.save(folder / "reduction.npy", matrix)
+    return {"dim": dim}
+
+
+class StoredVectors:
+    """A guide's vectors of one side of the pairs, read as they are needed."""
+
+    def __init__(self, table: Any, store: Any, side: str) -> None:
+        self._store, self._where = store, guide_rows(table, store, side)
+        self.shape = (len(self._where), store.dim)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        return self._store.vectors(self._where[rows])
+
+
+def fitted_table(run: Run, name: str = "table") -> np.ndarray:
+    """Return a word table of the step `ridge`."""
+    return np.load(run.folder.step("ridge") / f"{name}.npy")
+
+
+def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
+    """Return the closed form's word table; of a width also what projects it back."""
+    return _narrowed(run, fitted_table(run), width)
+
+
+def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
+    return (table,) if width is None else bottleneck(table, width, run.frequencies)
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    fields = run.recipe.assistant.model_dump(
+        exclude={"source", "start", "trim"}, exclude_none=True
+    )
+    return fields | {"max_length": run.recipe.data.max_length}
+
+
+def _random(run: Run) -> Any:
+    return new_encoder(run.tokenizer, **_fields(run))
+
+
+def _ridge(run: Run) -> Any:
+    return _over_table(run, fitted_table(run))
+
+
+def _with_body(run: Run) -> Any:
+    """Return a body that begins as the identity over the given encoder's table."""
+    given = _given(run)
+    return _over_table(run, forms.table_of(given) @ _rotation(run, given))
+
+
+def _rotation(run: Run, given: Any) -> np.ndarray:
+    """Return the orthogonal matrix that brings vectors nearest to the teacher's.
+
+    No cosine changes. A table that was trained on similarities alone, or turned for its
+    prefixes, has left the space of the teacher, whose vectors stages imitate.
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    draw = np.random.default_rng(run.seed("rotation"))
+    rows = pairs_of_languages(run.texts, TURNED, draw)
+    lines = read_rows(run.texts, "source", rows)
+    goals = unit_rows(run.store(run.teacher).targets(lines))
+    matrix, _ = orthogonal_procrustes(given.encode(lines, normalize=True), goals)
+    return np.asarray(matrix, np.float32)
+
+
+def _given(run: Run) -> Any:
+    """Return the encoder that the recipe names, with the vocabulary of the run."""
+    given: Any = run.given_assistant  # the schema asks for one
+    if run.recipe.tokenizer.source != "extended":
+        return given
+    return extend_vocabulary(given, run.tokenizer)
+
+
+def _over_table(run: Run, table: np.ndarray) -> Any:
+    """Return a word table under a body that begins as the identity.
+
+    A body narrower than the vectors takes the table's SVD: its rows under the body, the
+    projection after it.
+    """
+    fields, dim = _fields(run), run.teacher.dim
+    hidden = fields.pop("hidden_dim", dim)
+    width = fields.pop("bottleneck_dim", None)
+    if hidden == dim:
+        parts = _narrowed(run, table, width)
+        return forms.closed_form_encoder(run.tokenizer, *parts, **fields)
+    if width is not None:
+        raise InputError(
+            f'An assistant with `start = "{run.recipe.assistant.start}"` has a '
+            "bottleneck or a body narrower than the teacher, not both. Received: "
+            f"bottleneck_dim={width}, hidden_dim={hidden}, teacher {dim}. Leave the "
+            "first out."
+        )
+    word, projection = _narrowed(run, table, hidden)
+    encoder = forms.closed_form_encoder(
+        run.tokenizer, word, **fields | {"projection_bias": False}
+    )
+    values = encoder.weights() | {"projection/kernel": projection}
+    encoder.set_weights(values, origin="the start")
+    return encoder
+
+
+def _grown(run: Run) -> Any:
+    settings = run.recipe.assistant
+    teacher: Any = run.teacher_encoder  # a check before the run asks for one
+    return grow.grow_assistant(
+        teacher,
+        run.tokenizer,
+        fitted_table(run, "input_table"),
+        run.recipe.data.max_length,
+        branch_table=fitted_table(run) if settings.word_branch else None,
+        bottleneck_dim=settings.bottleneck_dim,
+        frequencies=run.frequencies,
+        body_weight=run.recipe.starts.body_weight,
+        **settings.model_dump(include={"dropout"}, exclude_none=True),
+    )

@@ -1,0 +1,184 @@
+"""Recipes that begin with an encoder that exists."""
+
+import json
+
+import numpy as np
+import pytest
+from small_recipe import sentences, write_place
+
+from keras_msd import trim_vocabulary
+from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.checks import InputError
+from keras_msd.data.text_table import TextTable
+from keras_msd.recipes import checks, load_recipe, run, steps, updates
+from keras_msd.recipes import train as fit
+from keras_msd.testing import tiny_encoder
+
+SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+SIMILARITIES = {
+    "loss": "multilingual_contrastive",
+    "goals": "teacher",
+    "grouped": True,
+    "arguments": {"target": "softmax", "temperature": 0.02},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = write_place(tmp_path_factory.mktemp("place"))
+    tiny_encoder(**SHAPE, dropout=0.0, normalize=True).save(folder / "backbone")
+    return folder
+
+
+def settings(place, **more):
+    return {"assistant.source": str(place / "backbone"), **more}
+
+
+def start(place, out, overrides):
+    given = (out, "smoke", place / "data", place / "store")
+    return run(place / "small.toml", *given, overrides=overrides)
+
+
+@pytest.fixture(scope="module")
+def finished(place):
+    """Return a run from the backbone, and the optimizers of its stages."""
+    made, make = [], fit.make_optimizer
+
+    def recorded(**options):
+        made.append(make(**options))
+        return made[-1]
+
+    changes = settings(place) | {
+        "assistant.trim.pieces": 60,
+        "starts.closed_form": False,
+        "stages.teach_assistant.frozen": ["embedding"],
+        "stages.teach_assistant.token_budget": None,
+        "stages.teach_assistant.weights": {"source_mse": 8.0, "target_mse": 8.0},
+        "stages.teach_assistant.losses.similarities": SIMILARITIES,
+        "stages.teach_student.frozen": [],
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "make_optimizer", recorded)
+        start(place, place / "run", changes)
+    return place / "run", made
+
+
+def test_the_vocabulary_is_trimmed_before_stage_1(place, finished):
+    folder, _ = finished
+    table = load_encoder(folder / "stages/assistant_start/encoder")
+    rows = table.tokenizer.vocabulary_size
+    assert rows <= 60 < load_encoder(place / "backbone").tokenizer.vocabulary_size
+    pairs = TextTable.open(folder / "stages/pairs/texts")
+    texts = [it for side in ("source", "target") for it in pairs.texts(side, 0, 999)]
+    wanted = trim_vocabulary(load_encoder(place / "backbone"), texts, keep=60)
+    assert table.tokenizer.fingerprint == wanted.tokenizer.fingerprint
+    texts = sentences(5, 9)
+    np.testing.assert_allclose(table.encode(texts), wanted.encode(texts), atol=1e-6)
+
+
+def test_a_frozen_table_gets_no_gradient_and_no_state(finished):
+    folder, optimizers = finished
+    before, after = (
+        load_encoder(folder / f"stages/{step}/encoder").weights()
+        for step in ("assistant_start", "teach_assistant")
+    )
+    moved = {name for name in before if (before[name] != after[name]).any()}
+    assert moved and not any(name.startswith("embedding/") for name in moved)
+    trained = {name: it.size for name, it in before.items()}
+    frozen = sum(n for name, n in trained.items() if name.startswith("embedding/"))
+    # Two moments of each weight, and a few numbers of the optimizer's own.
+    state = sum(int(np.prod(v.shape)) for v in optimizers[0].variables)
+    expected = 2 * (sum(trained.values()) - frozen)
+    assert expected <= state <= expected + 4
+
+
+def test_stage_1_has_a_term_of_similarities(finished):
+    folder, _ = finished
+    history = json.loads((folder / "stages/teach_assistant/history.json").read_text())
+    terms = {"source_mse", "target_mse", "similarities"}
+    assert terms <= history["terms"].keys()
+    assert all(value > 0 for value in history["terms"]["similarities"])
+
+
+def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
+    changes = settings(place) | {
+        "assistant.num_layers": 2,
+        "assistant.pooling": "cls",
+        "assistant.normalize": False,
+        "assistant.dropout": 0.25,
+        "starts.closed_form": False,
+        "stages.teach_assistant.skip": True,
+    }
+    start(place, tmp_path / "run", changes)
+    found = load_encoder(tmp_path / "run/assistant")
+    config = found.config
+    assert (config.num_layers, config.pooling, config.dropout) == (2, "cls", 0.25)
+    whole = load_encoder(place / "backbone").weights()
+    for name, value in found.weights().items():
+        np.testing.assert_array_equal(value, whole[name])
+    lengths = np.linalg.norm(found.encode(sentences(4, 3)), axis=1)
+    assert np.abs(lengths - 1).max() > 0.01
+
+
+def test_the_tokenizer_follows_from_the_source(place):
+    recipe = load_recipe("msd_lab", "lab", {"assistant.source": "folder"})
+    assert recipe.tokenizer.source == "assistant"
+    assert recipe.assistant.num_layers is None
+    recipe = load_recipe("msd_lab", "lab")
+    assert (recipe.tokenizer.source, recipe.assistant.num_layers) == ("train", 6)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("assistant.hidden_dim", 8, "a shape of its own; received `hidden_dim`"),
+        ("assistant.start", "ridge", "a shape of its own; received `start`"),
+        ("assistant.word_branch", True, "received `word_branch`"),
+        ("assistant.trim.keep", 5, "Unknown key `assistant.trim.keep`.*pieces"),
+        ("tokenizer.vocabulary_size", 90, "has no `tokenizer.vocabulary_size`"),
+        ("tokenizer.source", "train", "`tokenizer.source` must be"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(place, key, value, message):
+    with pytest.raises(InputError, match=message):
+        load_recipe(place / "small.toml", "smoke", settings(place) | {key: value})
+
+
+def test_a_new_assistant_is_not_trimmed(place):
+    with pytest.raises(InputError, match="`trim` makes the vocabulary"):
+        load_recipe(place / "small.toml", "smoke", {"assistant.trim.pieces": 9})
+
+
+def test_more_layers_than_there_are(place, tmp_path):
+    changes = settings(place) | {"assistant.num_layers": 5}
+    with pytest.raises(InputError, match=r"Received: 5, and .* has 4"):
+        start(place, tmp_path / "run", changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, capsys):
+    for module in (checks, steps, updates):
+        monkeypatch.setattr(module, "MOST_PIECES", 39)
+    begin = {
+        "assistant.start": "ridge",
+        "assistant.normalize_first": True,
+        "assistant.zero_residuals": True,
+        "assistant.embedding_layer_norm": False,
+    }
+    with pytest.raises(InputError, match="needs at most 39 pieces.*Received: 40"):
+        start(place, tmp_path / "run", begin)
+    assert not (tmp_path / "run").exists()
+    done = start(place, tmp_path / "run", {"evaluate.artefacts": False})
+    assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
+    assert not (tmp_path / "run/stages/ridge").exists()
+    assert "No closed forms: the vocabulary has 40 pieces" in capsys.readouterr().err
+
+
+def test_hours_are_said_before_a_run_begins(place, tmp_path, capsys):
+    with pytest.raises(InputError, match="folder of parallel files"):
+        run("msd_lab", tmp_path / "run", "lab", tmp_path)
+    assert "hours" not in capsys.readouterr().err
+    changes = {"budget.stages": 90.0, "evaluate.artefacts": False}
+    start(place, tmp_path / "run", changes)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("small at scale smoke: about 1.5 hours on two cores")

@@ -173,10 +173,11 @@ def _announce(run: "Run") -> None:
     recipe = run.recipe
     if recipe.budget:
         parts = ", ".join(f"{part} {it:g}" for part, it in recipe.budget.items())
+        minutes = sum(recipe.budget.values())
+        time_ = f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:g} minutes"
         print(
-            f"{recipe.recipe.name} at scale {recipe.scale}: about "
-            f"{sum(recipe.budget.values()) / 60:.1f} hours on two cores with the "
-            f"recipe's own settings (minutes: {parts}).",
+            f"{recipe.recipe.name} at scale {recipe.scale}: about {time_} on two cores "
+            f"with the recipe's own settings (minutes: {parts}).",
             file=sys.stderr,
         )
     if fits_table(recipe) and run.fitted_pieces > MOST_PIECES:

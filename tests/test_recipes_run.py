@@ -248,7 +248,7 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
         start(place, tmp_path)
     shutil.copytree(place / "data", tmp_path / "data")
     write_rows(tmp_path / "data/parallel/train/some.en-de.tsv.gz", [("a", "b")])
-    changed = r"step `pairs` .*files.some.en-de.tsv.gz \(\w+ then, \w+ now\)"
+    changed = r"step `pairs` .*files.train/some.en-de.tsv.gz \(\w+ then, \w+ now\)"
     with pytest.raises(InputError, match=changed):
         start(place, "finished", data_dir=tmp_path / "data")
     tiny_encoder(bottleneck_dim=None).save(tmp_path / "teacher")
@@ -265,7 +265,7 @@ def test_a_folder_belongs_to_one_run(place, finished, tmp_path):
 def test_what_a_run_is_scored_on_stays(place, finished, tmp_path):
     shutil.copytree(place / "data", tmp_path / "data")
     write_rows(tmp_path / "data/tatoeba/tatoeba.fin-eng.tsv.gz", [("a", "b")])
-    file = r"files.tatoeba.fin-eng.tsv.gz \(\w+ then, \w+ now\)"
+    file = r"files.tatoeba/tatoeba.fin-eng.tsv.gz \(\w+ then, \w+ now\)"
     with pytest.raises(InputError, match=f"step `score_teacher` .*{file}"):
         start(place, "finished", data_dir=tmp_path / "data")
 

@@ -115,9 +115,11 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         "settings": {k: _plain(v) for k, v in step.settings.items() if k != "step"},
         "recipe": {name: recipe.get(name) for name in step.uses},
         "inputs": {name: keys[input_] for name, input_ in inputs.items()},
-        "files": {path.name: _digest(path) for path in step.files() if path.is_file()}
-        if step.files
-        else {},
+        "files": {
+            f"{path.parent.name}/{path.name}": _digest(path)
+            for path in (step.files() if step.files else ())
+            if path.is_file()
+        },
         "encoder": step.encoder().fingerprint if step.encoder else None,
         "seed": [run.recipe.recipe.seed, step.seed] if step.seed else None,
         "versions": versions(),

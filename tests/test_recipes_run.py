@@ -287,9 +287,8 @@ def test_an_ordered_start_turns_means_of_word_rows(place, finished, monkeypatch)
         return np.eye(16, dtype="float32")[::-1]
 
     monkeypatch.setattr(start_steps.reduction, "order_dimensions", turn)
-    start_steps.start_student(
-        ours, place, student="untrained", assistant="teach_assistant", start="ordered"
-    )
+    parents = {"student": "untrained", "assistant": "teach_assistant"}
+    start_steps.start_student(ours, place, **parents, start="ordered", branch_scale=1.0)
     assistant = load_encoder(place / "finished/stages/teach_assistant/encoder")
     table = assistant.weights()["embedding/word"]
     for side in ("source", "target"):
@@ -362,7 +361,7 @@ def test_grown_assistant_has_the_teachers_body(place, finished, tmp_path):
     tiny_encoder().save(tmp_path / "teacher")
     source = {"teacher.source": str(tmp_path / "teacher"), "assistant.start": "grow"}
     ours = other_run(place, source, ridge=tmp_path)
-    start_steps.fit_table(ours, tmp_path)
+    start_steps.fit_table(ours, tmp_path, ridge=0.3, grows=True)
     grown = start_steps._grown(ours).weights()
     for path, value in load_encoder(tmp_path / "teacher").weights().items():
         if path.startswith("body/"):

@@ -268,7 +268,7 @@ class StageKind:
     @classmethod
     def files(cls, run: Any, settings: Any) -> list[Path]:
         """Return the files that it reads besides corpora."""
-        return run.evaluation_files() if getattr(settings, "scored", None) else []
+        return []
 
     @classmethod
     def check_files(cls, run: Any, settings: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -257,7 +258,13 @@ def _stage(
 ) -> Step:
     step = kind.name + suffix
     synchronized = getattr(settings, "feature", "") == "synchronized"
-    scored = bool(getattr(settings, "scored", None)) or not kind.reads_pairs()
+    # Which half they are chosen on, and what a curve is of, is said in `[evaluate]`.
+    curve, chosen = getattr(settings, "scored", None), not kind.reads_pairs()
+
+    def files() -> list[Path]:
+        scored = run.evaluation_files() if curve else []
+        return [*kind.files(run, settings), *scored]
+
     given = {"step": step, "name": kind.name, "settings": settings}
     inputs = {
         "start": start,
@@ -271,8 +278,8 @@ def _stage(
         given | {"precision": run.precision},
         inputs,
         reads=GUIDED,
-        uses=("distribute", "evaluate") if scored else ("distribute",),
-        files=partial(kind.files, run, settings),
+        uses=("distribute", "evaluate") if chosen or curve else ("distribute",),
+        files=files,
         seed=kind.name,
     )
 

@@ -124,7 +124,7 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         "seed": [run.recipe.recipe.seed, step.seed] if step.seed else None,
         "versions": versions(),
     }
-    return json.loads(json.dumps(found))
+    return json.loads(json.dumps(found), parse_constant=str)  # JSON has no infinity
 
 
 def key_of(made_from: Mapping[str, Any]) -> str:

@@ -109,7 +109,8 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     assert msd.load_encoder(tmp_path / "encoder").encode(["Ein Hund."]).shape == (1, 16)
     encoder = msd.load_encoder(tmp_path / "encoder")
     guides = {"teacher": (msd.data.GuideStore(HashGuide(16), tmp_path / "v"), "source")}
-    pairs = msd.data.PairBatches(msd.testing.tiny_pairs(), encoder, guides, 2, epochs=1)
+    rows = msd.testing.tiny_pairs()
+    pairs = msd.data.pair_dataset(rows, encoder, guides, 2, epochs=1)
     stage = TeachAssistant(encoder)
     stage.compile("sgd", run_eagerly=True)
 

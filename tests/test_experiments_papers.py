@@ -214,3 +214,13 @@ def test_recipes_that_the_page_names_exist(papers):
     for paper in papers.load()["papers"]:
         for exhibit in paper["exhibits"]:
             assert {*exhibit.get("recipes", ())} <= names
+
+
+def test_every_row_of_the_page_is_in_its_result(papers):
+    """A row that a name misses would read as one that was not measured."""
+    for paper in papers.load()["papers"]:
+        for exhibit in paper["exhibits"]:
+            for part in papers.parts_of(exhibit):
+                if "table" in part:
+                    for model in part["rows"]:
+                        assert measured(part, model, part["score"])[0], model

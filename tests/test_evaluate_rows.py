@@ -22,7 +22,7 @@ from keras_msd.evaluate.rows import (
 from keras_msd.evaluate.sets import score_labels
 from keras_msd.recipes import load_recipe
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[1] / "experiments" / "results"
 
 
 def recipe(*sets, **more):

@@ -21,6 +21,7 @@ CODE = (
         "recipes",
         "export",
         "benchmarks",
+        "experiments",
         "examples",
         "packages",
         "tests",

@@ -142,6 +142,9 @@ async def load(
             "end": round(memory[-1], 1),
             "most": round(max(memory), 1),
         },
+        "server_mib_by_the_tenth": [
+            round(memory[it * (len(memory) - 1) // 10], 1) for it in range(11)
+        ],
         "grown": memory[-1] - settled > GROWN_MIB,
     }
 

@@ -104,6 +104,7 @@ def test_list_says_what_one_recipe_is(capsys, recipe):
     about = json.loads(out)
     assert (about["name"], about["command"]) == ("demo", "keras-msd demo")
     assert "Did you mean `msd_lab`?" in fails(capsys, "list", "msd_labb")
+    assert "'search', 'serve'? See `keras-msd --help`." in fails(capsys, "serch")
 
 
 def test_every_recipe_says_what_it_costs_and_how_it_is_run(capsys):

@@ -10,6 +10,7 @@ import pytest
 from command_line import fails, run
 
 from keras_msd import load_encoder
+from keras_msd.export import FORMATS
 from keras_msd.testing import tiny_encoder
 
 
@@ -93,3 +94,8 @@ def test_what_cannot_be_exported(capsys, encoder_folder, tmp_path):
     missing = fails(capsys, *command, "--data", tmp_path)
     assert f"{tmp_path / 'sts'}" in missing
     assert not art.exists()
+
+
+def test_the_help_names_every_format(capsys):
+    _, out, _ = run(capsys, "export", "--help")
+    assert [name for name in FORMATS if name not in out] == []

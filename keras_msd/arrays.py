@@ -145,12 +145,12 @@ class TextEncoder(abc.ABC):
     """Base class of everything that embeds text.
 
     Arguments are also known by the names that they have in sentence-transformers.
-
-    Attributes:
-        prefix: Text that `encode` puts before every sentence.
     """
 
-    prefix: str = ""
+    @property
+    def prefix(self) -> str:
+        """Text that `encode` puts before every sentence."""
+        return ""
 
     @property
     @abc.abstractmethod

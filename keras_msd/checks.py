@@ -216,3 +216,17 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
             f"{purpose} needs the package `{module.split('.')[0]}`. "
             f'Install it with: pip install "keras-msd[{extra}]"'
         ) from error
+
+
+def without_prefix(encoder: Any, what: str) -> None:
+    """Raise `InputError` if an encoder puts a prefix before its texts.
+
+    Args:
+        encoder: Has a `prefix`, or none.
+        what: Subject and verb of the rule, such as "A stage trains".
+    """
+    if prefix := getattr(encoder, "prefix", ""):
+        raise InputError(
+            f"{what} an encoder without a prefix. Received: prefix={prefix!r}. Load it "
+            'with `load_encoder(..., prefix="")` and put the prefix into the texts.'
+        )

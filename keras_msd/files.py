@@ -1,5 +1,6 @@
 """Files that appear complete or not at all, and hashes of what they hold."""
 
+import codecs
 import ctypes
 import errno
 import hashlib
@@ -253,6 +254,7 @@ def read_json(path: str | Path, repair: str = ANEW) -> Any:
 def parse_json(content: bytes, where: str, repair: str = ANEW) -> Any:
     """Return what JSON says; raise `InputError`, naming the file, if it is none."""
     limits.JSON.check(len(content), where, repair)
+    content = content.removeprefix(codecs.BOM_UTF8)  # as editors on Windows write it
     return _parsed(decoded(content, where, repair), where, "JSON", json.loads, repair)
 
 

@@ -222,7 +222,7 @@ def test_a_chosen_pooling_takes_the_place_of_the_module(checkpoint):
 
 def test_an_artefacts_pooling_is_part_of_its_graph(tmp_path):
     (tmp_path / "card.json").touch()
-    with pytest.raises(InputError, match="artefact's pooling.*pooling='cls'"):
+    with pytest.raises(InputError, match="artefact is loaded as.*pooling='cls'"):
         load_encoder(tmp_path, pooling="cls")
 
 
@@ -264,9 +264,17 @@ def with_module(kind, path="", package=PACKAGE):
         ("pooling", lambda old: [], "table of settings"),
         (
             "prompts",
-            lambda old: {"default_prompt_name": "q", "prompts": {"q": "query: "}},
+            lambda old: {"default_prompt_name": "q", "prompts": {"p": "query: "}},
             "default_prompt_name.*'q'",
         ),
+        ("limit", lambda old: {"query_length": 12}, "query_length.*12"),
+        ("limit", lambda old: {"transformer_task": "fill-mask"}, "fill-mask"),
+        (
+            "limit",
+            lambda old: {"modality_config": {"text": {"method": "encode"}}},
+            "modality_config",
+        ),
+        ("limit", lambda old: {"processing_kwargs": {"text": 1}}, "processing_kwargs"),
     ],
 )
 def test_what_cannot_be_built_is_refused(place, change, words, checkpoint):
@@ -287,7 +295,7 @@ TANH = {
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"activation_function": "torch.nn.modules.activation.GELU"}, "GELU"),
+        ({"activation_function": "torch.nn.modules.activation.ELU"}, "ELU"),
         ({"in_features": 13}, "`in_features`.*12.*13"),
         ({"use_residual": True}, "use_residual"),
         ({"module_input_name": "token_embeddings"}, "token_embeddings"),

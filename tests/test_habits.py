@@ -155,15 +155,15 @@ def test_similarity_is_the_cosine(encoder):
             encoder.similarity(vectors, wrong)
 
 
-def test_a_prompt_is_put_before_every_text(encoder):
+def test_a_prompt_is_put_before_every_text(encoder, tmp_path):
     asked = ["query: " + text for text in TEXTS]
     wanted = encoder.encode(asked)
     for encode in (encoder.encode, encoder.encode_query, encoder.encode_document):
         np.testing.assert_array_equal(encode(TEXTS, prompt="query: "), wanted)
     one = encoder.encode(TEXTS[0], prompt="query: ")
     np.testing.assert_array_equal(one, encoder.encode(asked[0]))
-    other = copy.copy(encoder)
-    other.prefix = "query: "
+    encoder.save(tmp_path / "encoder")
+    other = msd.load_encoder(tmp_path / "encoder", prefix="query: ")
     np.testing.assert_array_equal(other.encode(TEXTS), wanted)
     np.testing.assert_array_equal(other.encode(TEXTS, prompt=""), encoder.encode(TEXTS))
 

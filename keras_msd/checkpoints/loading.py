@@ -2,33 +2,33 @@
 
 import logging
 import re
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
 
+from keras_msd.checkpoints.backbones import E5, is_backbone
+from keras_msd.checkpoints.e5 import load_e5_small
+from keras_msd.checkpoints.modules import (
+    MODULES,
+    REPAIR,
+    Dense,
+    Modules,
+    check_transformer,
+    joined,
+    read_dense,
+    read_modules,
+)
 from keras_msd.checkpoints.packaged import (
     is_packaged,
     packaged_folder,
     packaged_names,
 )
-from keras_msd.checkpoints.weights import (
-    SINGLE,
-    check_settings,
-    checkpoint_tensors,
-    read_checkpoint,
-    read_settings,
-)
-from keras_msd.checks import (
-    InputError,
-    existing_folder,
-    nearest,
-    one_of,
-    placed,
-    require,
-)
-from keras_msd.files import read_json, read_table
-from keras_msd.layers.pooling import POOLINGS
+from keras_msd.checkpoints.weights import SINGLE, read_checkpoint, read_settings
+from keras_msd.checks import InputError, existing_folder, nearest, one_of, require
+from keras_msd.files import read_json
+from keras_msd.layers.pooling import POOLINGS, L2Normalize
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.encoder_folder import is_saved_encoder
 from keras_msd.tensors import WHOLE
@@ -43,46 +43,37 @@ MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 # Where a folder states its longest sentence: the first that has a number counts.
-FAMILIES = ("bert", "roberta", "distilbert", "xlm-roberta")
+FAMILIES = ("bert", "roberta", "distilbert", "xlm-roberta", "camembert")
 LIMITS = {f"sentence_{family}_config.json": "max_seq_length" for family in FAMILIES}
 LIMITS[CONFIG] = "model_max_length"
-ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
-# Whole names of modules, of sentence-transformers before version 5.4 and since.
-TYPES = {f"sentence_transformers.models.{kind}": kind for kind in ORDER} | {
-    "sentence_transformers.base.modules.transformer.Transformer": "Transformer",
-    "sentence_transformers.sentence_transformer.modules.pooling.Pooling": "Pooling",
-    "sentence_transformers.base.modules.dense.Dense": "Dense",
-    "sentence_transformers.base.modules.normalize.Normalize": "Normalize",
-}
-# Older files have one true-or-false key per pooling, such as pooling_mode_mean_tokens.
-MODE_KEY = re.compile(r"pooling_mode_(.+?)(?:_tokens?)?")
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # organisation/model
-LONGEST_NAME = 255  # bytes, in the file systems that are used
-REPAIR = "Give the model's encode function as a callable teacher instead."
-ACTIVATIONS = {
-    "torch.nn.modules.activation.Tanh": "tanh",
-    "torch.nn.modules.linear.Identity": "linear",
-}
+OURS = ("linear", "tanh")  # activations of `EncoderConfig`
 
 
-def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
+def load_encoder(
+    source: str | Path, pooling: str | None = None, prefix: str | None = None
+) -> Any:
     """Load an encoder.
 
     Args:
         source: A folder of ours, a folder in sentence-transformers layout (so is an
             artefact with model.safetensors), "hf://org/name", an artefact of any
-            format: its folder, or the model file in it; or "tiny12", an encoder in a
-            package of its own. A folder of that name comes first.
+            format: its folder, or the model file in it; "tiny12", an encoder in a
+            package of its own; or "e5-small", multilingual-e5-small in 4 bits from two
+            packages on PyPI. A folder of that name comes first.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
+        prefix: Text that `encode` puts before every sentence, such as "query: "; it is
+            saved with the encoder. "" for none, by default what the encoder was saved
+            with. A student made of the encoder has none.
 
     Returns:
         An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
 
     Raises:
         InputError: Nothing of these kinds is there, it is damaged, it is an artefact
-            and `pooling` is given, or its package is not installed or of another
-            version than the library.
+            and `pooling` or `prefix` is given, or its package is not installed or of
+            another version than the library.
 
     Example:
         >>> msd.testing.tiny_encoder().save("encoder")
@@ -90,12 +81,18 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
         'mean'
         >>> msd.load_encoder("encoder", pooling="cls").config.pooling
         'cls'
+        >>> msd.load_encoder("encoder", prefix="query: ").prefix
+        'query: '
     """
     if pooling is not None:
         one_of(POOLINGS, pooling=pooling)
+    given: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
+    given |= {} if prefix is None else {"prefix": prefix}
+    if is_backbone(source):
+        return load_e5_small(**given)
     folder = _folder_of(source)
     if is_saved_encoder(folder):
-        return load_saved(folder, pooling)
+        return load_saved(folder, **given)
     is_artefact = folder.is_file() or (folder / "card.json").is_file()
     if not is_artefact or (folder / SINGLE).is_file():
         existing_folder(folder, "encoder")
@@ -104,17 +101,18 @@ def load_encoder(source: str | Path, pooling: str | None = None) -> Any:
                 from keras_msd.export.card import check_parts
 
                 check_parts(folder, PATTERNS)
-            return load_checkpoint(folder, pooling)
+            return load_checkpoint(folder, **given)
         if not any((folder / name).exists() for name in MODELS):
             raise InputError(
                 f"`{folder}` holds no encoder: neither encoder.json (ours), "
                 "modules.json or config.json (a checkpoint) nor card.json (an "
                 "artefact). Give one of these folders."
             )
-    if pooling is not None:
+    if given:
         raise InputError(
-            f"An artefact's pooling is part of its graph. Received: `{folder}`, "
-            f"pooling={pooling!r}. Leave it out, or export the encoder anew."
+            "An artefact is loaded as it was exported. Received: "
+            f"`{folder}`, {', '.join(f'{k}={v!r}' for k, v in given.items())}. Export "
+            'the encoder with another pooling, or call `encode(prompt="...")`.'
         )
     from keras_msd.export import load_artefact
 
@@ -135,7 +133,7 @@ def _hint(name: str) -> str:
     """Return what a name that is no path may stand for."""
     if HUB_NAME.fullmatch(name) and not Path(name).parent.is_dir():
         return f"Give the path of a folder, or of a model on the hub hf://{name}"
-    return nearest(name, packaged_names()) or "Give the path of a folder."
+    return nearest(name, [*packaged_names(), E5]) or "Give the path of a folder."
 
 
 def fetch(name: str) -> Path:
@@ -169,57 +167,139 @@ def fetch(name: str) -> Path:
     return Path(folder)
 
 
-class Modules(NamedTuple):
-    """The parts of a sentence encoder: their folders and settings."""
-
-    transformer: Path
-    pooling: str = "mean"
-    dense: Path | None = None
-    normalize: bool = False
-
-
-def load_checkpoint(folder: str | Path, pooling: str | None = None) -> Encoder:
+def load_checkpoint(
+    folder: str | Path, pooling: str | None = None, prefix: str | None = None
+) -> Encoder:
     """Load an encoder from a published checkpoint.
 
-    With modules.json the folder has sentence-transformers layout: a Transformer, a
-    Pooling (mean, cls or max), perhaps a Dense, perhaps a Normalize. Without it the
-    folder is a plain transformer, pooled by the mean and not normalised, and a log line
-    says so.
+    With modules.json the folder has sentence-transformers layout: a Transformer and a
+    Pooling (mean, cls or max), then any of Dense and Normalize. Without it the folder
+    is a plain transformer, pooled by the mean and not normalised, and a log line says
+    so.
+
+    One layer with a linear or tanh activation, and normalisation after it, are parts of
+    the network. Any other layers make an `Encoder.from_model`, which can be a teacher
+    and be trained, but has no `config`.
 
     Args:
         folder: The checkpoint's folder.
         pooling: "mean", "cls" or "max", whatever the folder asks for.
+        prefix: Text that `encode` puts before every sentence; by default the folder's
+            default prompt.
 
     Raises:
         InputError: A module, pooling, activation or model family is not supported, or a
             file is missing or damaged.
     """
     folder = existing_folder(folder, "checkpoint folder")
-    modules = _read_modules(folder, pooling)
-    body = modules.transformer
+    modules = _modules_of(folder, pooling)
+    fields, arrays, tokenizer = _read_transformer(modules.transformer)
+    given = _default_prompt(folder) if prefix is None else prefix
+    if given and not modules.whole_prompt:
+        raise InputError(
+            f"The pooling of `{folder}` leaves out the tokens of a prompt, which is "
+            f"not done here. Received: the prompt {given!r:.80}. {REPAIR}"
+        )
+    fields |= {"pooling": modules.pooling, "normalize": False, "prefix": given}
+    layers = _layers(modules.dense, fields["hidden_dim"])
+    # What a config describes: one layer, and vectors of length one after it.
+    first = layers[0] if layers else None
+    if first is not None and first.activation in OURS:
+        more_fields, more_arrays = _projection(first)
+        fields, arrays = fields | more_fields, arrays | more_arrays
+        layers = layers[1:]
+    if layers == [None]:
+        fields["normalize"], layers = True, []
+    encoder = Encoder.from_config(tokenizer, fields, origin=str(folder))
+    encoder.set_weights(arrays, origin=f"`{folder}`")
+    return _with_layers(encoder, layers) if layers else encoder
+
+
+def _modules_of(folder: Path, pooling: str | None) -> Modules:
+    if (folder / MODULES).is_file():
+        return read_modules(folder, pooling)
+    logger.warning(
+        "%s has no modules.json: taken as a plain transformer, pooled by %s and not "
+        "normalised.",
+        folder,
+        f'"{pooling}"' if pooling else "the mean of its tokens",
+    )
+    return Modules(folder, pooling=pooling or "mean")
+
+
+def _read_transformer(
+    body: Path,
+) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
+    """Return fields, weights and tokenizer of a transformer's folder."""
     fields, arrays = read_checkpoint(body)
     tokenizer = read_checkpoint_tokenizer(body, read_settings(body)["model_type"])
-    _refuse_text_changes(folder, body, tokenizer)
+    _refuse_text_changes(body, tokenizer)
     positions = fields["max_length"]
     fields |= {
         "pad_id": tokenizer.pad_id,
         "max_positions": positions,
         "max_length": _longest_sentence(body, positions),
-        "pooling": modules.pooling,
-        "normalize": modules.normalize,
     }
-    if modules.dense is not None:
-        more_fields, more_arrays = read_dense(modules.dense, fields["hidden_dim"])
-        fields, arrays = fields | more_fields, arrays | more_arrays
     if tokenizer.vocabulary_size > fields["vocabulary_size"]:
         raise InputError(
             f"The word table in `{body}` must have a row for every token of its "
             f"tokenizer, {tokenizer.vocabulary_size}. Received: "
             f"{fields['vocabulary_size']} rows. {WHOLE}"
         )
-    encoder = Encoder.from_config(tokenizer, fields, origin=str(folder))
-    encoder.set_weights(arrays, origin=f"`{folder}`")
-    return encoder
+    return fields, arrays, tokenizer
+
+
+def _layers(places: tuple[Path | None, ...], width: int) -> list[Dense | None]:
+    """Return the layers after pooling, linear ones joined with those after them."""
+    layers: list[Dense | None] = []
+    for place in places:
+        layer = None if place is None else read_dense(place, width)
+        if layer is not None:
+            width = layer.kernel.shape[1]
+            before = layers[-1] if layers else None
+            if before is not None and before.activation == "linear":
+                layers.pop()
+                layer = joined(before, layer)
+        layers.append(layer)
+    return layers
+
+
+def _projection(layer: Dense) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return config fields and weights by path of the layer that a config describes."""
+    arrays = {"projection/kernel": layer.kernel}
+    if layer.bias is not None:
+        arrays["projection/bias"] = layer.bias
+    fields = {
+        "projection_dim": layer.kernel.shape[1],
+        "projection_bias": layer.bias is not None,
+        "projection_activation": layer.activation,
+    }
+    return fields, arrays
+
+
+def _with_layers(encoder: Encoder, layers: list[Dense | None]) -> Encoder:
+    """Return an encoder of a Keras model with more layers; None is normalisation."""
+    if encoder.prefix:
+        raise InputError(
+            "An encoder with these layers keeps no prefix. Received: "
+            f'{encoder.prefix!r:.80}. Give prefix="", and put it into the texts.'
+        )
+    vector = encoder.model.output
+    for number, step in enumerate(layers):
+        if step is None:
+            vector = L2Normalize(dtype="float32", name=f"normalize_{number}")(vector)
+            continue
+        layer = keras.layers.Dense(
+            step.kernel.shape[1],
+            use_bias=step.bias is not None,
+            activation=step.activation,
+            dtype="float32",
+            name=f"dense_{number}",
+        )
+        vector = layer(vector)
+        layer.set_weights([step.kernel] + ([] if step.bias is None else [step.bias]))
+    model = keras.Model(encoder.model.input, vector, name="encoder")
+    return Encoder.from_model(model, encoder.tokenizer, encoder.max_length)
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -235,149 +315,30 @@ def _longest_sentence(body: Path, positions: int) -> int:
     return positions
 
 
-def _refuse_text_changes(folder: Path, body: Path, tokenizer: Tokenizer) -> None:
-    """Raise `InputError` if the folder asks for texts other than those it is given."""
+def _refuse_text_changes(body: Path, tokenizer: Tokenizer) -> None:
+    """Raise `InputError` if a transformer's folder asks for what is not done here."""
     ignores_case = len({*map(tuple, tokenizer.encode_plain(["ABC", "abc"]))}) == 1
     for name in list(LIMITS)[:-1]:
-        if _settings(body / name).get("do_lower_case") and not ignores_case:
+        settings = _settings(body / name)
+        check_transformer(settings, body / name)
+        if settings.get("do_lower_case") and not ignores_case:
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
                 "tokenizer itself lower-cases. Received: true. Lower-case the texts, "
                 "and set it to false."
             )
+
+
+def _default_prompt(folder: Path) -> str:
+    """Return the text that sentence-transformers puts before every text."""
     path = folder / "config_sentence_transformers.json"
     settings = _settings(path)
-    default = settings.get("default_prompt_name")
-    prompts = settings.get("prompts")
-    if default and isinstance(prompts, dict) and prompts.get(str(default)):
+    name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
+    known = prompts if isinstance(prompts, dict) else {}
+    prompt = known.get(str(name)) if name else ""
+    if not isinstance(prompt, str):
         raise InputError(
-            f"`default_prompt_name` in `{path}` must be null, as no words are put "
-            f"before a text. Received: {default!r}. Give a callable teacher that adds "
-            "the prompt."
+            f"`default_prompt_name` in `{path}` must name one of its `prompts`. "
+            f"Received: {name!r:.80}. {WHOLE}"
         )
-
-
-def _read_modules(folder: Path, pooling: str | None) -> Modules:
-    """Return the parts of a checkpoint folder.
-
-    Module types are compared with known names, from end to end; no class path is
-    imported. A folder without modules.json is a plain transformer: mean pooling, no
-    normalisation.
-
-    Args:
-        folder: The checkpoint's.
-        pooling: Takes the place of the module Pooling, which may then be absent.
-
-    Raises:
-        InputError: A module or pooling is not supported, or they come in another order
-            than Transformer, Pooling, Dense (optional), Normalize (optional).
-    """
-    path = folder / "modules.json"
-    if not path.is_file():
-        logger.warning(
-            "%s has no modules.json: taken as a plain transformer, pooled by %s and "
-            "not normalised.",
-            folder,
-            f'"{pooling}"' if pooling else "the mean of its tokens",
-        )
-        return Modules(folder, pooling or "mean")
-    entries = read_json(path)
-    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-        raise InputError(f"`{path}` must be a list of modules. {WHOLE}")
-    kinds = [_kind(entry, path) for entry in entries]
-    needed = ORDER[:1] if pooling else ORDER[:2]
-    in_order = [kind for kind in ORDER if kind in kinds]
-    if kinds != in_order or tuple(kinds[: len(needed)]) != needed:
-        raise InputError(
-            f"`{path}` must list Transformer, Pooling, then at most one Dense and one "
-            f"Normalize, in this order. Received: {', '.join(kinds) or 'nothing'}. "
-            f"{REPAIR}"
-        )
-    places = {
-        kind: _inside(folder, entry.get("path", ""), path)
-        for kind, entry in zip(kinds, entries, strict=True)
-    }
-    return Modules(
-        places["Transformer"],
-        pooling or _pooling(places["Pooling"] / "config.json"),
-        places.get("Dense"),
-        "Normalize" in places,
-    )
-
-
-def _kind(entry: dict[str, Any], path: Path) -> str:
-    name = str(entry.get("type"))
-    if name not in TYPES:
-        raise InputError(
-            f"Every `type` in `{path}` must be a module of sentence_transformers among "
-            f"{', '.join(ORDER)}, in full: {', '.join(TYPES)}. Received: "
-            f"{name!r:.200}. {REPAIR}"
-        )
-    return TYPES[name]
-
-
-def _inside(folder: Path, place: Any, path: Path) -> Path:
-    parts = PurePosixPath(place if isinstance(place, str) else "..")
-    odd = parts.is_absolute() or ".." in parts.parts
-    if odd or not str(place).isprintable() or len(place.encode()) > LONGEST_NAME:
-        raise InputError(
-            f"Every `path` in `{path}` must name a folder within its own. Received: "
-            f"{place!r:.200}. {WHOLE}"
-        )
-    return folder / parts
-
-
-def _pooling(path: Path) -> str:
-    settings = read_table(path, "pooling's settings")
-    flags = (MODE_KEY.fullmatch(key) for key, asked in settings.items() if asked)
-    modes = settings.get("pooling_mode", [flag[1] for flag in flags if flag])
-    modes = [modes] if isinstance(modes, str) else modes
-    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in POOLINGS:
-        raise InputError(
-            f"`{path}` must ask for one pooling among {', '.join(POOLINGS)}. Received: "
-            f"{modes}. {REPAIR}"
-        )
-    return modes[0]
-
-
-def read_dense(
-    folder: Path, hidden_dim: int
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a Dense module of `hidden_dim` inputs: config fields and weights by path.
-
-    Raises:
-        InputError: The activation is neither Tanh nor Identity, the module is wired in
-            another way than vector to vector, or its tensors do not fit.
-    """
-    path = folder / "config.json"
-    settings = read_table(path, "dense layer's settings")
-    activation = str(settings.get("activation_function"))
-    with placed(path):
-        one_of(ACTIVATIONS, activation_function=activation)
-    needed = {
-        "in_features": hidden_dim,
-        "use_residual": False,
-        "module_input_name": "sentence_embedding",
-        "module_output_name": "sentence_embedding",
-    }
-    check_settings(settings, needed, path, REPAIR)
-    out, bias = settings.get("out_features"), settings.get("bias", True)
-    files = checkpoint_tensors(folder)
-    tensors: dict[str, tuple[Any, ...]] = {"linear.weight": (out, hidden_dim)}
-    tensors |= {"linear.bias": (out,)} if bias else {}
-    if unknown := sorted(files.shapes.keys() - tensors.keys()):
-        raise InputError(
-            f"`{folder}` must hold {' and '.join(tensors)} alone. Received: "
-            f"`{unknown[0]}`. {WHOLE}"
-        )
-    for key, shape in tensors.items():
-        files.check(key, shape)
-    arrays = {"projection/kernel": files.read("linear.weight").T}
-    if bias:
-        arrays["projection/bias"] = files.read("linear.bias")
-    fields = {
-        "projection_dim": out,
-        "projection_bias": bool(bias),
-        "projection_activation": ACTIVATIONS[activation],
-    }
-    return fields, arrays
+    return prompt

@@ -1,8 +1,8 @@
 """Reading published checkpoints: config.json and safetensors to our fields and weights.
 
-Families: BERT (also multilingual MiniLM, which is a BERT body), RoBERTa, XLM-RoBERTa
-and DistilBERT. Checkpoints hold linear maps as `(out, in)`, ours are `(in, out)`, and
-attention maps have the heads apart.
+Families: BERT (also multilingual MiniLM, which is a BERT body), RoBERTa, XLM-RoBERTa,
+CamemBERT (a RoBERTa) and DistilBERT. Checkpoints hold linear maps as `(out, in)`, ours
+are `(in, out)`, and attention maps have the heads apart.
 """
 
 import logging
@@ -130,8 +130,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
     if family not in list(FAMILIES):
         raise InputError(
             f"`model_type` in `{path}` must be one of {', '.join(FAMILIES)}. "
-            f"Received: {family!r}. For any other model, give its encode function as a "
-            "callable teacher."
+            f"Received: {family!r}. Load any other model with sentence-transformers, "
+            "and give `load_teacher` the `SentenceTransformer` itself."
         )
     needed: dict[str, Any] = {"position_embedding_type": "absolute"}
     needed |= {"is_decoder": False, "add_cross_attention": False}
@@ -200,9 +200,9 @@ def _arrays(
     _account_for_the_rest(files, names.keys() - expected.keys(), prefix)
     # Every shape is compared before the first tensor takes memory.
     for key, path in expected.items():
-        files.check(names.get(key, key), _stored_shape(path, fields))
+        files.check(names.get(key, key), stored_shape(path, fields))
     arrays = {
-        path: _in_our_layout(path, files.read(names[key]), fields["num_heads"])
+        path: in_our_layout(path, files.read(names[key]), fields["num_heads"])
         for key, path in expected.items()
     }
     if "embedding/type" not in arrays:
@@ -262,7 +262,7 @@ def _layer_keys(family: Family, num_layers: int) -> dict[str, str]:
     }
 
 
-def _stored_shape(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
+def stored_shape(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape that the tensor for weight `path` has in a checkpoint."""
     hidden, inner = fields["hidden_dim"], fields["intermediate_dim"]
     rows = {
@@ -278,7 +278,7 @@ def _stored_shape(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
     return out, (inner if "feedforward_output_dense" in path else hidden)
 
 
-def _in_our_layout(path: str, tensor: np.ndarray, heads: int) -> np.ndarray:
+def in_our_layout(path: str, tensor: np.ndarray, heads: int) -> np.ndarray:
     """Return a checkpoint's tensor in the layout of our weight `path`."""
     if path.endswith("/kernel"):
         tensor = tensor.T

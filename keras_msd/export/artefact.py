@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import TextEncoder
-from keras_msd.checks import InputError, placed
+from keras_msd.checks import InputError, placed, without_prefix
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run
@@ -106,6 +106,7 @@ def export(
             f"An artefact cannot be exported again. Received: `{encoder.path}`. "
             "Give the encoder that it was made from."
         )
+    without_prefix(encoder, "`export` takes")
     if isinstance(languages, str):
         raise InputError(
             "`languages` must be a list of codes. Received: the text "

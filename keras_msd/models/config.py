@@ -18,6 +18,7 @@ class EncoderConfig(pydantic.BaseModel):
     `max_length` is the longest sentence in tokens, start and end included;
     `max_positions` the tokens that the position table has room for, None for
     `max_length` (a published checkpoint often has more rows than it uses).
+    `prefix` is a text that `encode` puts before every sentence.
 
     Example:
         >>> config = msd.models.EncoderConfig(
@@ -56,6 +57,8 @@ class EncoderConfig(pydantic.BaseModel):
     projection_activation: Literal["linear", "tanh"] = "linear"
     normalize: bool = True
     word_branch: bool = False
+    # Absent where empty, so that fingerprints of encoders without one stay.
+    prefix: str = pydantic.Field(default="", exclude_if=lambda prefix: not prefix)
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "EncoderConfig":

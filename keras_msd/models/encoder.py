@@ -195,6 +195,11 @@ class Encoder(TextEncoder):
         return self.config.normalize
 
     @property
+    def prefix(self) -> str:
+        """Text that `encode` puts before every sentence."""
+        return self.config.prefix
+
+    @property
     def dim(self) -> int:
         """Dimension of an embedding."""
         return self.config.dim
@@ -379,17 +384,17 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
     return {"vocabulary_size": tokenizer.vocabulary_size, "pad_id": tokenizer.pad_id}
 
 
-def load_saved(folder: str | Path, pooling: str | None = None) -> Encoder:
+def load_saved(folder: str | Path, **fields: Any) -> Encoder:
     """Read an encoder's folder.
 
     Args:
         folder: Where `Encoder.save` wrote it.
-        pooling: Takes the place of the encoder's own.
+        **fields: Fields of `EncoderConfig` in place of the encoder's own.
 
     Raises:
         InputError: A file is missing, damaged or does not fit the others.
     """
-    config, weights, tokenizer = read_folder(folder, pooling)
+    config, weights, tokenizer = read_folder(folder, fields)
     encoder = Encoder(build_model(config), tokenizer, config)
     encoder.set_weights(weights)
     return encoder
@@ -454,6 +459,11 @@ class _OwnModelEncoder(Encoder):
     def has_body(self) -> bool:
         """False: layers of that name are none of ours."""
         return False
+
+    @property
+    def prefix(self) -> str:
+        """Empty: put it before the texts yourself."""
+        return ""
 
     @property
     def normalized(self) -> None:

@@ -66,7 +66,7 @@ def is_saved_encoder(folder: str | Path) -> bool:
 
 
 def read_folder(
-    folder: str | Path, pooling: str | None = None
+    folder: str | Path, changes: dict[str, Any] | None = None
 ) -> tuple[EncoderConfig, dict[str, np.ndarray], Tokenizer]:
     """Read an encoder's folder.
 
@@ -76,7 +76,7 @@ def read_folder(
 
     Args:
         folder: Where `write_folder` wrote it.
-        pooling: Takes the place of the encoder's own.
+        changes: Fields of `EncoderConfig` in place of the encoder's own.
 
     Returns:
         Settings, float32 weights by their paths, tokenizer.
@@ -106,8 +106,7 @@ def read_folder(
             f"`config` in `{origin}` must be a table of settings. Received: "
             f"{fields!r:.60}. Save the encoder anew."
         )
-    fields = fields | ({"pooling": pooling} if pooling else {})
-    config = EncoderConfig.from_dict(fields, origin)
+    config = EncoderConfig.from_dict(fields | (changes or {}), origin)
     tokenizer = load_tokenizer(folder / TOKENIZER)
     weights = _read_weights(folder, weight_shapes(config), quantize)
     _check_seal(folder, record)

@@ -84,6 +84,7 @@ def build_student(
         repeats=repeats,
         bottleneck_dim=bottleneck_dim,
         num_types=config.num_types if same_table else 1,
+        prefix="",
     )
     given = assistant.weights()
     values = student.weights()

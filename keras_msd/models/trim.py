@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, sentences
 from keras_msd.data.readers.discover import LanguageTexts
 from keras_msd.evaluate.costs import cost
 from keras_msd.models.encoder import Encoder
@@ -83,7 +83,8 @@ def trim_vocabulary(
         texts = LanguageTexts(data_dir, languages)
     counts = np.zeros(encoder.tokenizer.vocabulary_size, np.int64)
     for chunk in track(in_chunks(texts, CHUNK), what="Counting pieces", steps=CHUNK):
-        rows = encoder.tokenizer.encode_plain(chunk)
+        read = [encoder.prefix + text for text in sentences(chunk)]
+        rows = encoder.tokenizer.encode_plain(read)
         tokens = np.fromiter(chain.from_iterable(rows), np.int64)
         counts += np.bincount(tokens, minlength=len(counts))
     kept = choose_pieces(encoder.tokenizer, counts, keep, min_count)

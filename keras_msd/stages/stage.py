@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_msd.checks import InputError, at_least, nearest, one_of
+from keras_msd.checks import InputError, at_least, nearest, one_of, without_prefix
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.models.network import use_xla
@@ -125,6 +125,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     ) -> None:
         if chunk_size is not None:
             at_least(1, chunk_size=chunk_size)
+        without_prefix(encoder, "A stage trains")
         network = self.trained_part(_network(encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
         if goals is not None:

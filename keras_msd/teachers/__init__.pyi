@@ -4,6 +4,9 @@ from keras_msd.teachers.guides import (
 from keras_msd.teachers.guides import (
     ReducedGuide as ReducedGuide,
 )
+from keras_msd.teachers.joint import (
+    JointTeacher as JointTeacher,
+)
 from keras_msd.teachers.teacher import (
     TEACHERS as TEACHERS,
 )

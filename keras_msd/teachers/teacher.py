@@ -1,6 +1,6 @@
 """Teachers: whatever turns sentences into vectors and never changes."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.arrays import TextEncoder
+from keras_msd.checkpoints.backbones import is_backbone
 from keras_msd.checkpoints.packaged import is_packaged
 from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
@@ -155,6 +156,7 @@ def load_teacher(
     pooling: str | None = None,
     languages: Iterable[str] | None = None,
     allow_operations: Collection[str] | None = None,
+    prefix: str | None = None,
 ) -> Teacher:
     """Make a teacher.
 
@@ -168,12 +170,14 @@ def load_teacher(
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
             sentence-transformers layout, or with a published SavedModel),
-            "hf://organisation/model", "tiny12" (an encoder in a package of its own), an
-            `.npz` file with `sentences` `(n,)` and `vectors` `(n, dim)`, a
-            `SentenceTransformer`, an `Encoder`, an artefact, a function from a list of
-            strings to an array `(n, dim)`, or "hashed-words", which needs no weights. A
-            function, a `SentenceTransformer` and a SavedModel are first called on two
-            sentences to learn their width. `TEACHERS` has them all.
+            "hf://organisation/model", "tiny12" (an encoder in a package of its own),
+            "e5-small" (multilingual-e5-small in 4 bits) or "muse" (the multilingual
+            Universal Sentence Encoder), each from packages on PyPI, a list of teachers
+            (see `JointTeacher`), an `.npz` file with `sentences` `(n,)` and `vectors`
+            `(n, dim)`, a `SentenceTransformer`, an `Encoder`, an artefact, a function
+            from a list of strings to an array `(n, dim)`, or "hashed-words", which
+            needs no weights. A function, a `SentenceTransformer` and a SavedModel are
+            first called on two sentences to learn their width. `TEACHERS` has them all.
         name: What reports call it. A function needs one, because a store of vectors
             must know whose they are: give each version of a function its own name.
         dim: The width that its vectors must have; "hashed-words" makes them so wide.
@@ -183,6 +187,8 @@ def load_teacher(
             for "default", and any for other sources.
         allow_operations: Names of operations, such as `["PrintV2"]`, that a SavedModel
             may hold although they reach files, a network or Python.
+        prefix: Text put before every sentence, such as "query: ", in place of an
+            encoder's own. It is part of the fingerprint.
 
     Raises:
         InputError: The source is of no known kind, is missing or damaged, does not give
@@ -209,6 +215,8 @@ def load_teacher(
             f"`dim` must be the teacher's width. Received: {dim}, teacher "
             f"`{teacher.name}` {teacher.dim}. Leave it out."
         )
+    if prefix is not None:
+        teacher = _prefixed(teacher, prefix, isinstance(guide, TextEncoder))
     known = languages or kind.languages or getattr(guide, "languages", None)
     if isinstance(known, str):
         raise InputError(
@@ -300,6 +308,18 @@ def _open_hashed_words(source: str, dim: int | None) -> HashedWords:
     return HashedWords(dim)
 
 
+def _open_several(sources: Sequence[Any]) -> Any:
+    from keras_msd.teachers.joint import JointTeacher
+
+    return JointTeacher([load_teacher(source) for source in sources])
+
+
+def _open_muse(source: str) -> Any:
+    from keras_msd.teachers.muse import UniversalEncoder
+
+    return UniversalEncoder()
+
+
 def _open_saved_model(
     source: str | Path, allow_operations: Collection[str] | None
 ) -> Any:
@@ -339,6 +359,8 @@ def _wrapped(guide: Any, source: Any, name: str | None, label: str) -> Teacher:
                 f'name={name!r}. Call load_teacher(source, name="my-model-v1").'
             )
         fingerprint = digest("function" if encode is guide else "named", name)
+    if not name and isinstance(source, list | tuple):
+        name = "+".join(teacher.name for teacher in guide.guides)
     if not name:
         path = Path(source if _is_place(source) else type(source).__name__.lower())
         name = label or path.name or path.resolve().name
@@ -351,6 +373,21 @@ def _wrapped(guide: Any, source: Any, name: str | None, label: str) -> Teacher:
         dim = vectors.shape[1]
         return Teacher(name, dim, fingerprint, unit_length(vectors), encode)
     return Teacher(name, guide.dim, fingerprint, normalized, encode)
+
+
+def _prefixed(teacher: Teacher, prefix: str, takes_prompt: bool) -> Teacher:
+    """Return a teacher that reads every text with a prefix."""
+    encode: Callable[[list[str]], Any]
+    if takes_prompt:  # in place of the encoder's own prefix
+        encode = partial(teacher._function, **{"prompt": prefix})
+    else:
+        encode = partial(_encode_after, prefix, teacher._function)
+    fingerprint = digest("prefix", prefix, teacher.fingerprint)
+    return replace(teacher, fingerprint=fingerprint, _function=encode)
+
+
+def _encode_after(prefix: str, encode: Callable[..., Any], texts: list[str]) -> Any:
+    return encode([prefix + text for text in texts])
 
 
 # From the widest to the narrowest: the last one is asked first.
@@ -416,6 +453,24 @@ TEACHERS = Registry(
         open=_load_encoder,
         options=("pooling",),
         encoder=True,
+    ),
+    TeacherKind(
+        name="several",
+        form="a list of teachers",
+        recognises=lambda source: isinstance(source, list | tuple),
+        open=_open_several,
+    ),
+    TeacherKind(
+        name="e5-small",
+        recognises=is_backbone,
+        open=_load_encoder,
+        options=("pooling",),
+        encoder=True,
+    ),
+    TeacherKind(
+        name="muse",
+        recognises=lambda source: is_backbone(source, "muse"),
+        open=_open_muse,
     ),
     TeacherKind(
         name="default",

@@ -7,7 +7,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from keras_msd.checkpoints import weights as checkpoint
-from keras_msd.checkpoints.loading import ACTIVATIONS
+from keras_msd.checkpoints.modules import ACTIVATIONS
 from keras_msd.checks import InputError
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig

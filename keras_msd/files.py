@@ -119,6 +119,8 @@ def _machine() -> str:
 
 
 def _lives(process: int) -> bool:
+    if sys.platform == "win32":  # asking there ends the process
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -147,6 +149,8 @@ def _exchange(one: Path, other: Path) -> bool:
 
     Python has no call for it, other systems than Linux and some file systems neither.
     """
+    if sys.platform == "win32":
+        return False
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
@@ -165,7 +169,7 @@ def _sync(path: Path) -> None:
             _sync(inner)
         _sync_folder(path)
     elif path.is_file():
-        with open(path, "rb") as handle:
+        with open(path, "r+b") as handle:  # Windows syncs what can be written alone
             os.fsync(handle.fileno())
 
 

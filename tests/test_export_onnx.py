@@ -14,7 +14,7 @@ from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.onnx.exporter import load_ids, write_ids
 from keras_msd.export.portable import describe
 from keras_msd.models.encoder import Encoder
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 
 onnx = pytest.importorskip("onnx")

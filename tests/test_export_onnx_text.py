@@ -17,7 +17,7 @@ from keras_msd.export.onnx.exporter import (
     write_text,
 )
 from keras_msd.export.onnx.files import load_extensions
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")

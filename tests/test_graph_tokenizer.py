@@ -7,7 +7,7 @@ import pytest
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
 from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 

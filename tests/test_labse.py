@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from keras_msd.checkpoints.loading import load_encoder, read_dense
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.teachers.teacher import load_teacher
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))

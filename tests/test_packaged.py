@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from command_line import fails, run
 
-from keras_msd import load_encoder, load_teacher
+from keras_msd import light, load_encoder, load_teacher
 from keras_msd.checkpoints import packaged
 from keras_msd.checks import InputError
 from keras_msd.cli.export import card_of
@@ -103,6 +103,8 @@ def test_the_tool_writes_int8_and_the_sha256(made, encoder):
     names, sha256 = by_hand(folder)
     assert {"encoder.json", "weights.safetensors"} < set(names)
     assert any(name.startswith("tokenizer/") for name in names)
+    package = made[0] / "tiny12" / MODULE
+    assert (package / "light.py").read_bytes() == Path(light.__file__).read_bytes()
     before = read_table(packaged.TABLE)
     assert table["tiny12"].pop("sha256") == sha256
     before["tiny12"].pop("sha256")
@@ -158,7 +160,7 @@ def test_commands_take_the_name(installed, capsys, tmp_path):
     vectors = load_encoder("tiny12").encode(TEXTS)
     code, out, _ = run(capsys, "embed", "tiny12", *TEXTS, "--json")
     assert code == 0
-    np.testing.assert_allclose(json.loads(out)["vectors"], vectors, rtol=1e-5)
+    np.testing.assert_array_equal(np.float32(json.loads(out)["vectors"]), vectors)
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     code, out, _ = run(capsys, "search", "tiny12", TEXTS[1], "lines.txt", "--json")
     assert code == 0 and json.loads(out)[0]["sentence"] == TEXTS[1]

@@ -6,7 +6,8 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import decoders, pre_tokenizers, processors, trainers
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
 
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]
@@ -46,7 +47,9 @@ def test_prefix_space_comes_from_the_configuration(tmp_path):
     write_vocabulary(tmp_path, add_prefix_space=True)
     tokenizer = read_checkpoint_tokenizer(tmp_path)
     assert named(tokenizer, "hell") == ["<s>", "Ġhe", "ll", "</s>"]
-    tokenizer.backend.save(str(tmp_path / "tokenizer.json"))
+    backend = tokenizer.backend
+    backend.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    backend.save(str(tmp_path / "tokenizer.json"))
     assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "Ġhe", "</s>"]
     write_vocabulary(tmp_path, add_prefix_space=False)
     assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "he", "</s>"]

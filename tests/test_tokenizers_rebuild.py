@@ -3,12 +3,20 @@ import json
 import pytest
 import tokenizers
 from tokenizer_texts import CORPUS, has_combining, made_texts
-from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
-from keras_msd.checks import InputError
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 
+LEFT = {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}
 FRAME = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
@@ -41,6 +49,9 @@ def published(unigram, style="words", mask="in vocabulary"):
         own.pre_tokenizer = spaces
     names = FRAME[:4] if mask is None else FRAME
     own.add_special_tokens([AddedToken(n, normalized=False) for n in names])
+    own.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
     return own
 
 
@@ -95,29 +106,50 @@ def test_model_file_beside_any_body_gets_the_mask_row(unigram, tmp_path):
     assert read_checkpoint_tokenizer(tmp_path).pieces() == unigram.pieces()
 
 
-def test_files_of_two_vocabularies_are_refused(unigram, tmp_path):
+def test_tokenizer_json_counts_beside_a_model_file(unigram, tmp_path):
     (tmp_path / "sentencepiece.bpe.model").write_bytes(unigram.definition)
     other = train_unigram(CORPUS, 450)
-    published(other).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="must hold the same vocabulary"):
-        read_checkpoint_tokenizer(tmp_path)
+    published(other, mask=None).save(str(tmp_path / "tokenizer.json"))
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert (read.kind, read.pieces()) == ("unigram", other.pieces())
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (lambda c: c["model"]["vocab"].reverse(), "must be those of XLM-RoBERTa"),
-        (lambda c: c["model"].update(unk_id=2), "must be those of XLM-RoBERTa"),
-        (lambda c: c.update(normalizer={"type": "Lowercase"}), "by Lowercase"),
-        (lambda c: c["added_tokens"][0].update(special=False), "Received: <s>"),
+        lambda c: c["model"]["vocab"].append(["▁le▁ga", -1.5]),
+        lambda c: c["model"]["vocab"].append(["zz", -1.1]),
+        lambda c: c.update(normalizer={"type": "Lowercase"}),
+        lambda c: c.update(normalizer={"type": "NFKC"}),
+        lambda c: c.update(post_processor=None),
+        lambda c: c["post_processor"]["single"].pop(),
+        lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(replacement="_"),
+        lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(prepend_scheme="first"),
+        lambda c: c.update(truncation=LEFT),
+        lambda c: c["added_tokens"].append(
+            {"id": len(c["model"]["vocab"]), "content": "new", "special": False}
+            | dict.fromkeys(["single_word", "lstrip", "rstrip", "normalized"], False)
+        ),
     ],
 )
-def test_what_sentencepiece_cannot_do_is_refused(unigram, tmp_path, change, message):
-    content = json.loads(published(unigram).to_str())
+def test_what_sentencepiece_cannot_do_is_run_by_tokenizers(unigram, tmp_path, change):
+    content = json.loads(published(unigram, mask=None).to_str())
     change(content)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=message):
-        read_checkpoint_tokenizer(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.kind == "tokenizer_json"
+    own = tokenizers.Tokenizer.from_file(str(path))
+    own.no_truncation()
+    texts = [t for t in made_texts(300) if not any(name in t for name in FRAME)]
+    assert read.encode(texts) == [row.ids for row in own.encode_batch(texts)]
+    assert not {0, 1, 2} & set(read.encode_plain(["a </s> b <pad>"])[0])
+    own.enable_truncation(8, direction=read.truncation_side)
+    assert read.encode(texts, 8) == [row.ids for row in own.encode_batch(texts)]
+    read.save(tmp_path / "saved")
+    again = load_tokenizer(tmp_path / "saved")
+    assert again.encode(texts, 8) == read.encode(texts, 8)
+    assert again.fingerprint == read.fingerprint
 
 
 def test_bytes_of_unknown_characters_survive(unigram, tmp_path):
@@ -127,6 +159,6 @@ def test_bytes_of_unknown_characters_survive(unigram, tmp_path):
     content["model"]["byte_fallback"] = True
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     read = read_checkpoint_tokenizer(tmp_path)
-    assert read.byte_fallback
+    assert read.kind == "tokenizer_json"
     ids = read.encode_plain(["\U0001f9ff"])[0]
     assert ids[1:] == [count + byte for byte in "\U0001f9ff".encode()]

@@ -3,9 +3,11 @@ import json
 import pytest
 import tokenizers
 from tokenizer_texts import made_texts
+from tokenizers import processors
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.kinds import load_tokenizer, read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
 
 LINES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able Un cafe café [ ] sep ! 日 a"
 IDS = {piece: number for number, piece in enumerate(LINES.split())}
@@ -50,7 +52,9 @@ def test_cased_vocabulary_by_hand(tmp_path):
 
 def test_tokenizer_config_wins_over_tokenizer_json(tmp_path):
     write_vocabulary(tmp_path)
-    read_checkpoint_tokenizer(tmp_path).backend.save(str(tmp_path / "tokenizer.json"))
+    backend = read_checkpoint_tokenizer(tmp_path).backend
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    backend.save(str(tmp_path / "tokenizer.json"))
     assert named(read_checkpoint_tokenizer(tmp_path), "Un") == "[CLS] un [SEP]"
     write_vocabulary(tmp_path, do_lower_case=False)
     assert named(read_checkpoint_tokenizer(tmp_path), "Un") == "[CLS] Un [SEP]"
@@ -84,10 +88,6 @@ def test_damaged_files_are_refused(tmp_path):
         read_checkpoint_tokenizer(tmp_path, "bert")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="is not a tokenizer.json"):
-        read_checkpoint_tokenizer(tmp_path)
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
-    words.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(InputError, match="Received: WordLevel"):
         read_checkpoint_tokenizer(tmp_path)
 
 

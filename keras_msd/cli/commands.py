@@ -274,7 +274,7 @@ def embed(
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
-    model = open_source(encoder)
+    model = open_source(encoder, light=True)
     check_prefix(truncate_dim, model.dim)
     vectors = model.encode(sentences)
     if truncate_dim is not None:

@@ -26,12 +26,24 @@ SOURCE_HELP = (
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
 
-def open_source(source: str) -> Any:
+def open_source(source: str, light: bool = False) -> Any:
     """Return what `source` names; it has `encode`.
+
+    Args:
+        source: As `SOURCE_HELP` says.
+        light: Nothing else is asked of it, so that an encoder of a package needs no
+            Keras.
 
     Raises:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
+    if light:
+        from keras_msd.checkpoints.packaged import is_packaged
+
+        if is_packaged(source):
+            from keras_msd.checkpoints.packaged_encoder import PackagedEncoder
+
+            return PackagedEncoder(source)
     from keras_msd import load_encoder, load_teacher
     from keras_msd.teachers.teacher import find_kind
 

@@ -100,7 +100,6 @@ def search(
     json: Json = False,
 ) -> None:
     """Find what is nearest to a query, in an index or in the lines of a file."""
-    from keras_msd import Index
     from keras_msd import search as find
 
     given = words or []
@@ -117,7 +116,7 @@ def search(
     else:
         asked = list(_lines(queries).values())
     if index is None:
-        encoder = open_source(given[0])
+        encoder = open_source(given[0], light=True)
         lowest = _lowest(threshold, encoder)
         lines = _lines(Path(given[-1]))
         places = list(lines)
@@ -131,6 +130,8 @@ def search(
         ]
         table: Any = output.matches_table
     else:
+        from keras_msd import Index
+
         opened = Index.open(index)
         encoder = _model_of(opened, model)
         lowest = _lowest(threshold, encoder, opened.threshold)

@@ -1,6 +1,5 @@
 """Vectors of a guide on disk: each distinct sentence is computed once."""
 
-import fcntl
 import os
 import sqlite3
 import struct
@@ -9,7 +8,6 @@ import warnings
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -29,6 +27,7 @@ from keras_msd.data.store_index import (
     open_index,
 )
 from keras_msd.files import read_table, remove, room_for, text_hash, write_json
+from keras_msd.locks import locked_folder
 from keras_msd.progress import track
 from keras_msd.seals import sealed, unsealed
 
@@ -97,7 +96,7 @@ class GuideStore:
         self.dim, self.fingerprint = int(guide.dim), guide.fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         mine = {"version": VERSION, "dim": self.dim, "fingerprint": self.fingerprint}
-        with self._alone():
+        with locked_folder(self.folder):
             if not (self.folder / META).exists():
                 meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                 write_json(self.folder / META, meta)
@@ -124,16 +123,6 @@ class GuideStore:
         if not self._agrees():
             self._mend()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep others out who begin or mend this store; a lock of the folder itself."""
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
     def _agrees(self) -> bool:
         """Tell whether the index is of this store and knows every block."""
         blocks = self._blocks()
@@ -146,7 +135,7 @@ class GuideStore:
 
     def _mend(self, broken: str = "") -> None:
         """Bring index and blocks together; a broken index is made again from them."""
-        with self._alone():
+        with locked_folder(self.folder):
             for name in (VECTORS, KEYS, BLOCKS):
                 (self.folder / name).touch()
             if not broken:

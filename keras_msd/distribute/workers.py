@@ -1,6 +1,5 @@
 """The processes of one training: each watches the others and can wait for them."""
 
-import fcntl
 import json
 import os
 import platform
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from keras_msd.checks import InputError
+from keras_msd.locks import lock_file
 
 BEAT_S = 1.0  # between two looks at the others
 SILENT_S = 40.0  # of a process that is no longer taken to live
@@ -68,7 +68,7 @@ class Workers:
             return self
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = open(self.folder / f"{self.process}.lock", "ab")  # noqa: SIM115
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        lock_file(self._lock)
         if self.first:
             self._own["launch"] = self._own["token"]
         self._write()
@@ -188,7 +188,7 @@ class Workers:
         """Tell whether the lock of a process is free, which ends with the process."""
         with open(self.folder / f"{other}.lock", "ab") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                lock_file(file, wait=False)
             except OSError:
                 return False
         # It may have ended well, between both looks.

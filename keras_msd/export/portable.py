@@ -49,6 +49,8 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
     at_least(2, max_length=max_length)
+    if feature := tokenizer.unusual_frame():
+        raise refused(feature)
     if isinstance(tokenizer, SentencePieceTokenizer):
         kind_fields = _unigram(tokenizer)
     elif isinstance(tokenizer, WordPieceTokenizer):
@@ -143,7 +145,8 @@ def refused(feature: str) -> InputError:
     """Return the error for a tokenizer feature that the description cannot carry."""
     return InputError(
         "A tokenizer that travels with an artefact must be unigram without byte "
-        f"fallback or WordPiece. Received: {feature}. {NO_FORMAT}"
+        "fallback or WordPiece, with one token before a text and one after it, and cut "
+        f"at the right. Received: {feature}. {NO_FORMAT}"
     )
 
 

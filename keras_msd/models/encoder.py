@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,13 +11,14 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from keras_msd import checks
+from keras_msd import checks, light
 from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
 from keras_msd.files import digest
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder_folder import check_paths, read_folder, write_folder
 from keras_msd.models.network import (
+    WORD,
     build_model,
     check_own_model,
     forward_pass,
@@ -255,12 +257,18 @@ class Encoder(TextEncoder):
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         self._check_values()
         vectors = np.empty((len(texts), self.dim), np.float32)
-        batches = self._batches(texts, batch_size)
+        bag_of_words = self._bag_of_words()
+        if bag_of_words is not None:
+            batch_size = light.CHUNK
+        forward: Callable[[Any], np.ndarray] = bag_of_words or self._forward
+        batches = (
+            self._id_lists(texts) if bag_of_words else self._batches(texts, batch_size)
+        )
         if progress:
             total = -(-len(texts) // batch_size)
             batches = track(batches, total=total, what="Encoding")
         for rows, batch in batches:
-            vectors[rows] = self._forward(batch)
+            vectors[rows] = forward(batch)
             finite = np.isfinite(vectors[rows]).all(axis=1)
             if not finite.all():
                 raise InputError(
@@ -278,6 +286,49 @@ class Encoder(TextEncoder):
                 "The network is in training, and JAX has its values. In a callback "
                 "read `self.model` first, or use `evaluate.ScoreCallback`."
             ) from error
+
+    def _bag_of_words(self) -> Callable[[list[list[int]]], np.ndarray] | None:
+        """Return what computes in NumPy what a linear bag of words gives, if it is one.
+
+        It takes a third of the processor's time of the network on padded batches.
+        """
+        config = getattr(self, "_config", None)
+        if config is None or config.num_layers or config.pooling != "mean":
+            return None
+        if config.embedding_layer_norm or config.word_branch:
+            return None
+        values = {weight.path: weight for weight in self.model.weights}
+        table = values.pop(WORD)
+        small = {p: keras.ops.convert_to_numpy(value) for p, value in values.items()}
+        added = small["embedding/position"].any() or small["embedding/type"].any()
+        if added or config.projection_activation != "linear":
+            return None
+        names = ("embedding/projection", "projection/kernel")
+        matrices = [small[name] for name in names if name in small]
+
+        def vectors(ids: list[list[int]]) -> np.ndarray:
+            # Only the rows that these sentences take leave the backend, and at once.
+            used = np.unique(np.fromiter(chain.from_iterable(ids), np.int32))
+            rows = keras.ops.convert_to_numpy(keras.ops.take(table, used, axis=0))
+            places = np.zeros(table.shape[0], np.int32)
+            places[used] = np.arange(len(used))
+            return light.sentence_vectors(
+                lambda block: rows[places[block]],
+                ids,
+                table.shape[1],
+                matrices,
+                small.get("projection/bias"),
+                config.normalize,
+            )
+
+        return vectors
+
+    def _id_lists(self, texts: list[str]) -> Any:
+        """Yield (rows, ids of their texts)."""
+        for start in range(0, len(texts), light.CHUNK):
+            chunk = texts[start : start + light.CHUNK]
+            rows = np.arange(start, start + len(chunk))
+            yield rows, self.tokenizer.encode(chunk, self.max_length)
 
     def _batches(self, texts: list[str], batch_size: int) -> Any:
         """Yield (rows, inputs), sorted by length within a chunk."""

@@ -5,7 +5,6 @@ settings, inputs and versions, and its files are as they were written. Other run
 their steps in a shared folder, under a hash of what they were made from.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -32,6 +31,7 @@ from keras_msd.files import (
     to_toml,
     write_json,
 )
+from keras_msd.locks import lock_file
 from keras_msd.seals import checksums, damaged, read_sealed, sealed
 from keras_msd.version import __version__
 
@@ -436,7 +436,7 @@ def locked(folder: Path) -> Iterator[None]:
         file = open(folder / LOCK, "ab")  # noqa: SIM115
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file, wait=False)
         except (BlockingIOError, PermissionError) as error:
             raise InputError(
                 "Only one process may work on a run at a time. Received: "

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# Registers the operations of tokenizers, such as that of multilingual USE.
-import tensorflow_text  # noqa: F401
-
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.teachers.saved_model_folder import SavedModelFolder
 from keras_msd.teachers.saved_model_operations import DAMAGED, check_operations
 from keras_msd.teachers.vectors import checked
 from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.graph import tensorflow_text
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
 Apply = Callable[[Any], Any]
@@ -94,6 +92,8 @@ def load_saved_model(
 
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
+    # It registers the operations of tokenizers, such as that of multilingual USE.
+    tensorflow_text("A SavedModel teacher")
     models = {
         path: _load(path, allow_operations) for path in folder if path is not None
     }

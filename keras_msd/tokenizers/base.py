@@ -20,13 +20,17 @@ class Tokenizer(abc.ABC):
     produce a start, end or padding id.
 
     Attributes:
-        kind: Its name in `TOKENIZERS`: "unigram", "wordpiece", "bytepair".
+        kind: Its name in `TOKENIZERS`: "unigram", "wordpiece", "bytepair",
+            "tokenizer_json".
         definition_file: Name of the file that holds `definition`.
+        checkpoint_files: Sets of file names. A checkpoint's folder that has no
+            tokenizer.json but all files of one set has a tokenizer of this kind.
         vocabulary_size: Rows that a table of token vectors needs.
         pad_id: Id that fills a row at its right.
         start_id: Id that opens every sentence.
         end_id: Id that closes every sentence.
         unknown_id: Id of what the vocabulary cannot spell.
+        truncation_side: Where a long text loses ids, "right" or "left".
 
     Example:
         >>> tokenizer = msd.testing.tiny_tokenizer()
@@ -37,11 +41,23 @@ class Tokenizer(abc.ABC):
 
     kind: ClassVar[str]
     definition_file: ClassVar[str]
+    checkpoint_files: ClassVar[tuple[tuple[str, ...], ...]] = ()
     vocabulary_size: int
     pad_id: int
     start_id: int
     end_id: int
     unknown_id: int
+    truncation_side: str = "right"
+
+    @property
+    def start_ids(self) -> tuple[int, ...]:
+        """The ids before every text; a kind may have none, or several."""
+        return (self.start_id,)
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The ids after every text; a kind may have none, or several."""
+        return (self.end_id,)
 
     @abc.abstractmethod
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
@@ -57,7 +73,7 @@ class Tokenizer(abc.ABC):
         """The content of `definition_file`, from which the tokenizer can be made."""
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """The fields of tokenizer_config.json besides `kind`; by default none."""
         return {}
 
@@ -77,7 +93,7 @@ class Tokenizer(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_checkpoint(cls, folder: Path) -> Self:
-        """Make a tokenizer from the files of a published checkpoint."""
+        """Make a tokenizer from the `checkpoint_files` of a published checkpoint."""
 
     def encode(
         self, texts: Iterable[str], max_length: int | None = None
@@ -86,17 +102,36 @@ class Tokenizer(abc.ABC):
 
         Args:
             texts: Sentences of any length, empty ones too.
-            max_length: Most ids per sentence. A longer one loses ids before its end
-                token, which stays.
+            max_length: Most ids per sentence. A longer one loses ids at
+                `truncation_side`; start and end stay.
 
         Raises:
             InputError: `max_length` leaves no room for start and end, or something in
                 `texts` is no text.
         """
-        checks.at_least(2, max_length=max_length)
-        room = None if max_length is None else max_length - 2
+        before, after = list(self.start_ids), list(self.end_ids)
+        checks.at_least(max(1, len(before) + len(after)), max_length=max_length)
         rows = self.encode_plain(texts)
-        return [[self.start_id, *row[:room], self.end_id] for row in rows]
+        if max_length is not None:
+            room = max_length - len(before) - len(after)
+            if self.truncation_side == "left":
+                rows = [row[max(0, len(row) - room) :] for row in rows]
+            else:
+                rows = [row[:room] for row in rows]
+        return [[*before, *row, *after] for row in rows]
+
+    def unusual_frame(self) -> str | None:
+        """Return what only `encode` does around a text, if anything.
+
+        Graphs and the descriptions in artefacts put one token before a text and one
+        after it, and cut at the right.
+        """
+        for what, ids in (("before", self.start_ids), ("after", self.end_ids)):
+            if len(ids) != 1:
+                return f"{len(ids)} special tokens {what} a text"
+        if self.truncation_side != "right":
+            return "long texts are cut at the left"
+        return None
 
     @cached_property
     def fingerprint(self) -> str:

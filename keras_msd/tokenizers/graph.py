@@ -1,13 +1,34 @@
 """A tokenizer as TensorFlow operations, for `tf.data` and saved graphs."""
 
-import tensorflow as tf
-import tensorflow_text
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
-from keras_msd.checks import InputError, at_least
+import tensorflow as tf
+
+from keras_msd.checks import InputError, at_least, explained
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import part_of_kind
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, character_rules
+
+
+def tensorflow_text(purpose: str) -> ModuleType:
+    """Import the package whose operations split texts in a graph.
+
+    Args:
+        purpose: What needs it, for the message.
+
+    Raises:
+        InputError: It is not installed.
+    """
+    missing = (
+        f"{purpose} needs the package tensorflow-text, which has no wheel for Windows. "
+        'Install it on Linux or macOS with: pip install "tensorflow-text>=2.21.1,<2.22"'
+        "; or export as litert or onnx, which take token ids."
+    )
+    with explained(missing, ImportError):
+        return importlib.import_module("tensorflow_text")
 
 
 class GraphTokenizer(tf.Module):
@@ -20,8 +41,8 @@ class GraphTokenizer(tf.Module):
     real tokens), int32 `(n, length)`.
 
     Args:
-        tokenizer: Of a kind that has a `graph` in `TOKENIZERS`: a SentencePiece
-            unigram or a WordPiece tokenizer.
+        tokenizer: Of a kind in `GRAPH_IDS`: a SentencePiece unigram or a WordPiece
+            tokenizer, with one token before a text and one after it.
         max_length: Most ids per sentence, start and end included; a longer sentence
             loses ids before its end token, which stays.
         length: Pad every batch to so many ids, at least `max_length`. Without it, to
@@ -47,13 +68,18 @@ class GraphTokenizer(tf.Module):
         self.max_length, self.length = max_length, length
         self.pad_id = tokenizer.pad_id
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
-        ids = part_of_kind(
-            tokenizer,
-            "graph",
-            "A tokenizer in a graph",
-            "TensorFlow has no operation that gives its ids: tokenize in Python.",
-        )
-        self.plain = ids(tokenizer)
+        if tokenizer.kind not in GRAPH_IDS:
+            raise InputError(
+                f"A tokenizer in a graph must be of kind {' or '.join(GRAPH_IDS)}. "
+                f"Received: {tokenizer.kind}. TensorFlow has no operation that gives "
+                "its ids: tokenize in Python."
+            )
+        if feature := tokenizer.unusual_frame():
+            raise InputError(
+                "A tokenizer in a graph must put one token before a text and one after "
+                f"it, and cut at the right. Received: {feature}. Tokenize in Python."
+            )
+        self.plain = GRAPH_IDS[tokenizer.kind](tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def __call__(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -80,7 +106,8 @@ class UnigramIds(tf.Module):
             )
         self.unknown_id = tokenizer.unknown_id
         # Not `SentencepieceTokenizer`: for some texts with "…" it gives other ids.
-        self.pieces = tensorflow_text.FastSentencepieceTokenizer(tokenizer.definition)
+        text = tensorflow_text("A SentencePiece tokenizer in a graph")
+        self.pieces = text.FastSentencepieceTokenizer(tokenizer.definition)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of each text, without start and end."""
@@ -120,7 +147,8 @@ class WordPieceIds(tf.Module):
         model = tokenizer.backend.model
         self.longest_word = model.max_input_chars_per_word
         self.unknown = tokenizer.pieces()[tokenizer.unknown_id]
-        self.pieces = tensorflow_text.FastWordpieceTokenizer(
+        text = tensorflow_text("A WordPiece tokenizer in a graph")
+        self.pieces = text.FastWordpieceTokenizer(
             vocab=tokenizer.pieces(),
             suffix_indicator=model.continuing_subword_prefix,
             # The operation's limit counts bytes; ours, below, counts characters.
@@ -144,3 +172,11 @@ class WordPieceIds(tf.Module):
         kept = tf.where(tf.gather(self.keep, rule), character, "")
         parts = [tf.gather(self.before, rule), kept, tf.gather(self.after, rule)]
         return tf.strings.reduce_join(codes.with_values(tf.strings.join(parts)), axis=1)
+
+
+# By kind: makes of a tokenizer a `tf.Module` that maps strings `(n,)` to a ragged int32
+# tensor of ids without start and end.
+GRAPH_IDS: dict[str, Callable[[Any], Any]] = {
+    "unigram": UnigramIds,
+    "wordpiece": WordPieceIds,
+}

@@ -12,24 +12,30 @@ from typing import Any, NamedTuple, Self
 from google.protobuf.message import DecodeError
 
 from keras_msd.checks import InputError, at_least, explained, sentences
-from keras_msd.files import read_bytes, read_json
+from keras_msd.files import read_bytes
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import TOKENIZERS
+from keras_msd.tokenizers.settings import checkpoint_fields
 
 _FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
-# Two ways of writing that runs of blanks count as one, as SentencePiece has it.
-_BLANKS = {("Replace", " {2,}"), ("WhitespaceSplit", None)}
-_KNOWN_STEPS = ("Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace")
-_LOWER = ("Lowercase",)
+_BLANK = "▁"  # how a piece shows one
+# Steps of a tokenizer.json that SentencePiece has, too.
+_KNOWN_STEPS = ("Precompiled", "Strip", "WhitespaceSplit", "Metaspace")
+# Replacements by which runs of blanks count as one, as SentencePiece has it.
+_BLANKS = {(" {2,}", " "), (" {2,}", _BLANK), ("^ | $", "")}
+# What a table that makes small letters of capitals does, step by step.
+_FOLDING = {
+    ("Lowercase", "", ""),
+    ("Replace", "i\u0307", "İ"),
+    ("Replace", "ς", "σ"),
+}
 # The trainer sums floats per thread, so the count decides the last digits: it must not
 # follow the machine.
 _THREADS = 2
 _ERRORS_ONLY = 2
 # The trainer takes no smaller sample.
 _LEAST_SAMPLE = 101
-_BLANK = "▁"  # how a piece shows one
 # Our ids have `<pad>`, which the SentencePiece model does not.
 _EXTRA_ROWS = 1
 
@@ -59,6 +65,11 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "unigram"
     definition_file = "sentencepiece.model"
+    checkpoint_files = (
+        ("sentencepiece.bpe.model",),
+        ("sentencepiece.model",),
+        ("spiece.model",),
+    )
     start_id, pad_id, end_id, unknown_id = 0, 1, 2, 3
 
     def __init__(self, model: bytes, origin: str = "`model`") -> None:
@@ -127,30 +138,23 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_checkpoint(cls, folder: Path) -> Self:
-        """Read a SentencePiece model file; without one, rebuild it from tokenizer.json.
-
-        Raises:
-            InputError: A file is damaged, or the two describe different vocabularies.
-        """
-        path = folder / "tokenizer.json"
-        names = [name for (name,) in TOKENIZERS[cls.kind].checkpoint_files]
-        models = [folder / name for name in names if (folder / name).is_file()]
-        if not models:
-            return cls(rebuild(read_json(path), f"`{path}`"), f"`{path}`")
-        origin = f"`{models[0]}`"
-        content = read_bytes(models[0], VOCABULARY, "Take a smaller vocabulary.")
-        tokenizer = cls(content, origin)
+        """Read a SentencePiece model file."""
+        names = [name for (name,) in cls.checkpoint_files]
+        path = next(folder / name for name in names if (folder / name).is_file())
+        content = read_bytes(path, VOCABULARY, "Take a smaller vocabulary.")
+        tokenizer = cls(content, f"`{path}`")
         # transformers adds the row for `<mask>` that the model file does not have.
-        added = ["<mask>"]
-        if path.is_file():
-            rows = [row.piece for row in vocabulary(read_json(path), f"`{path}`")]
-            added = rows[tokenizer.vocabulary_size :]
-            if rows != tokenizer.pieces() + added:
-                raise InputError(
-                    f"{origin} and `{path}` must hold the same vocabulary and do not. "
-                    "Remove the one that the model was not trained with."
-                )
-        return cls(add_control(tokenizer.definition, added), origin)
+        more = {tokenizer.vocabulary_size: "<mask>"}
+        for number, token in checkpoint_fields(folder)["added"].items():
+            if [token.content] != tokenizer.pieces()[number : number + 1]:
+                more[number] = token.content
+        if set(more.values()) != {"<mask>"} or len(more) > 1:
+            raise InputError(
+                f"The added tokens of `{folder}` must be those of `{path}`, and "
+                f"`<mask>` behind them. Received: {', '.join(more.values())}. Put the "
+                "checkpoint's tokenizer.json there."
+            )
+        return cls(add_control(tokenizer.definition, more.values()), f"`{path}`")
 
 
 def _checked(model: bytes, origin: str) -> Any:
@@ -228,18 +232,15 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
     """
     schema = _schema()
     types = schema.ModelProto.SentencePiece
-    byte_fallback = bool(content["model"].get("byte_fallback"))
     proto = schema.ModelProto()
     kinds = (types.UNKNOWN, types.CONTROL, types.CONTROL)
     for name, kind in zip(_FIRST_IN_MODEL, kinds, strict=True):
         proto.pieces.add(piece=name, score=0.0, type=kind)
     for row in vocabulary(content, origin)[4:]:
-        is_byte = byte_fallback and row.piece.startswith("<0x") and len(row.piece) == 6
-        kind = types.CONTROL if row.control else types.BYTE if is_byte else types.NORMAL
+        kind = types.CONTROL if row.control else types.NORMAL
         proto.pieces.add(piece=row.piece, score=row.score, type=kind)
     proto.trainer_spec.model_type = schema.TrainerSpec.UNIGRAM
     proto.trainer_spec.vocab_size = len(proto.pieces)
-    proto.trainer_spec.byte_fallback = byte_fallback
     _set_normalizer(proto.normalizer_spec, content, origin)
     return proto.SerializeToString(deterministic=True)
 
@@ -318,9 +319,11 @@ def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
     steps = list(_steps(content.get("normalizer"), "normalizers"))
     splits = list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
     tables = [step for step in steps if step["type"] == "Precompiled"]
-    folded = _LOWER if any(map(_folds, tables)) else ()  # the table does it too
+    folds = any(map(_folds, tables))
     for step in steps + splits:
-        if step["type"] not in _KNOWN_STEPS + folded:
+        known = step["type"] in _KNOWN_STEPS or _replacement(step) in _BLANKS
+        # What the table does by itself may be done before it.
+        if not (known or (folds and (step["type"], *_replacement(step)) in _FOLDING)):
             raise InputError(
                 f"{origin} prepares text by {step['type']}, which SentencePiece does "
                 "not know. Put the checkpoint's SentencePiece model beside it."
@@ -334,16 +337,25 @@ def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
             f"`precompiled_charsmap` in {origin} is not base64: {error}. Copy it anew."
         ) from error
     spec.remove_extra_whitespaces = any(
-        (step["type"], step.get("pattern", {}).get("Regex")) in _BLANKS
+        step["type"] == "WhitespaceSplit" or _replacement(step) in _BLANKS
         for step in steps + splits
     )
-    metaspace = [step for step in splits if step["type"] == "Metaspace"]
     spec.add_dummy_prefix = any(
         step.get("prepend_scheme", "always") != "never"
         and step.get("add_prefix_space", True)
-        for step in metaspace
+        for step in splits
+        if step["type"] == "Metaspace"
     )
     spec.escape_whitespaces = True
+
+
+def _replacement(step: dict[str, Any]) -> tuple[str, str]:
+    """Return what a Replace looks for and what it puts there; else empty texts."""
+    pattern = step.get("pattern")
+    found = pattern if isinstance(pattern, dict) else {}
+    return str(found.get("Regex") or found.get("String") or ""), str(
+        step.get("content") or ""
+    )
 
 
 def folds_case(table: Any) -> bool:

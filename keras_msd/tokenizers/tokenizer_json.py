@@ -1,32 +1,33 @@
-"""Tokenizers that run on a tokenizer.json: WordPiece, and byte pairs."""
+"""Tokenizers that run on a tokenizer.json, through the `tokenizers` library."""
 
-import abc
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
-from keras_msd.checks import InputError, sentences
+from keras_msd.checks import InputError, one_of, sentences
 from keras_msd.files import decoded, parse_json, read_bytes, read_table
 from keras_msd.limits import VOCABULARY
-from keras_msd.tokenizers.base import CONFIG, Tokenizer
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.settings import (
+    ROLES,
+    SIDE,
+    add_declared,
+    checkpoint_fields,
+    special_tokens,
+)
 
-ROLES = ("pad_token", "start_token", "end_token", "unknown_token")
-# The same four in the files of a checkpoint.
-_CHECKPOINT_NAMES = ("pad_token", "cls_token", "sep_token", "unk_token")
 # Fields of a checkpoint's tokenizer_config.json and what they set in BERT's normaliser.
-_NORMALIZER_FIELDS = {
+NORMALIZER_FIELDS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-_NORMALIZER_ARGUMENTS = ("clean_text", *_NORMALIZER_FIELDS.values())
+_NORMALIZER_ARGUMENTS = ("clean_text", *NORMALIZER_FIELDS.values())
 _LAST = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 4096
@@ -34,55 +35,51 @@ PANIC = "PanicException"
 
 
 class BackendTokenizer(Tokenizer):
-    """A vocabulary in a tokenizer.json; truncation and padding in it are dropped.
+    """A tokenizer.json of any kind; truncation and padding in it are dropped.
+
+    It runs in Python only. `WordPieceTokenizer` and `BytePairTokenizer` are the kinds
+    of it that can do more.
 
     Args:
         content: The text of a tokenizer.json.
         pad_token: Names the padding id.
-        start_token: Names the id that opens every sentence.
-        end_token: Names the id that closes every sentence.
+        start_token: Names the token before every text; a list names none or several.
+        end_token: The same for the token after every text.
         unknown_token: Names the id of what the vocabulary cannot spell.
+        truncation_side: Where a long text loses ids, "right" or "left".
         origin: Where the content comes from, for messages.
 
     Raises:
-        InputError: The content is damaged, a special token is not in the vocabulary, or
-            the ids have gaps.
+        InputError: The content is damaged, a special token is not in the vocabulary,
+            the ids have gaps, or the same text may give different ids.
     """
 
+    kind = "tokenizer_json"
     definition_file = "tokenizer.json"
-    vocabulary_file: ClassVar[str]
-    # Pad, start, end and unknown token of a checkpoint that does not name them.
-    default_tokens: ClassVar[tuple[str, str, str, str]]
 
     def __init__(
         self,
         content: bytes | str,
         *,
         pad_token: str,
-        start_token: str,
-        end_token: str,
+        start_token: str | Sequence[str],
+        end_token: str | Sequence[str],
         unknown_token: str,
+        truncation_side: str = "right",
         origin: str = "`content`",
     ) -> None:
         raw = content.encode() if isinstance(content, str) else content
         self.backend = read_backend(raw, origin)
         table = self.backend.get_vocab(with_added_tokens=True)
-        self._names = (pad_token, start_token, end_token, unknown_token)
-        for role, name in zip(ROLES, self._names, strict=True):
-            if not isinstance(name, str) or name not in table:
-                raise InputError(
-                    f"`{role}` must be in the vocabulary of {origin}. Received: "
-                    f"{name!r}. Name one that is."
-                )
-        unknown = getattr(self.backend.model, "unk_token", None)
-        own = self.backend.get_vocab(with_added_tokens=False)
-        if unknown is not None and unknown not in own:
-            raise InputError(
-                f"The `unk_token` of the model in {origin} must be in its `vocab`. "
-                f"Received: {unknown!r:.80}. Take a whole copy of it."
-            )
-        ids = [table[name] for name in self._names]
-        self.pad_id, self.start_id, self.end_id, self.unknown_id = ids
+        given = (pad_token, start_token, end_token, unknown_token)
+        one_of(("right", "left"), truncation_side=truncation_side)
+        self.truncation_side = truncation_side
+        self._roles = dict(zip(ROLES, given, strict=True))
+        ids = [
+            _ids_of(role, names, table, origin) for role, names in self._roles.items()
+        ]
+        (self.pad_id,), self._start_ids, self._end_ids, (self.unknown_id,) = ids
+        self._check_model(origin)
         self._pieces = sorted(table, key=lambda piece: table[piece])
         self.vocabulary_size = len(table)
         if table[self._pieces[-1]] != len(table) - 1:
@@ -91,12 +88,76 @@ class BackendTokenizer(Tokenizer):
                 f"Received: {len(table)} tokens, largest id {table[self._pieces[-1]]}. "
                 "Remove repeated lines, or add placeholders."
             )
+        added = self.backend.get_added_tokens_decoder().items()
+        special = {number for number, token in added if token.special}
+        special |= {self.pad_id, *self._start_ids, *self._end_ids}
+        self.control_ids = frozenset(special - {self.unknown_id})
+
+    def _check_model(self, origin: str) -> None:
+        model = self.backend.model
+        unknown = getattr(model, "unk_token", None)
+        own = self.backend.get_vocab(with_added_tokens=False)
+        if unknown is not None and unknown not in own:
+            raise InputError(
+                f"The `unk_token` of the model in {origin} must be in its `vocab`. "
+                f"Received: {unknown!r:.80}. Take a whole copy of it."
+            )
+        if getattr(model, "dropout", None):
+            raise InputError(
+                f"`dropout` of the model in {origin} must be null or 0, so that a text "
+                f"always has the same ids. Received: {model.dropout}. Set it to null."
+            )
+
+    @property
+    def start_id(self) -> int:  # type: ignore[override]
+        """The id before every text; an error if there are none or several."""
+        return self._only("start", self._start_ids)
+
+    @property
+    def end_id(self) -> int:  # type: ignore[override]
+        """The id after every text; an error if there are none or several."""
+        return self._only("end", self._end_ids)
+
+    @property
+    def start_ids(self) -> tuple[int, ...]:
+        """The ids before every text."""
+        return self._start_ids
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """The ids after every text."""
+        return self._end_ids
+
+    @staticmethod
+    def _only(name: str, ids: tuple[int, ...]) -> int:
+        if len(ids) != 1:
+            raise InputError(
+                f"This needs a tokenizer with one {name} token. Received: one that has "
+                f"{len(ids)}. Use an encoder whose tokenizer has one."
+            )
+        return ids[0]
 
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
-        """Return the ids of each text, without start and end."""
+        """Return the ids of each text, without start and end.
+
+        What would give the id of a special token gives that of the unknown token.
+        """
         texts = sentences(texts)
-        rows = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [row.ids for row in rows]
+        with rust_errors("`tokenizers` cannot split these texts: {}."):
+            rows = self.backend.encode_batch_fast(texts, add_special_tokens=False)
+        return [self.without_control(row.ids) for row in rows]
+
+    def without_control(self, ids: list[int]) -> list[int]:
+        """Put the unknown token in the place of all special ones."""
+        if self.control_ids.isdisjoint(ids):
+            return ids
+        return [self.unknown_id if it in self.control_ids else it for it in ids]
+
+    def added_tokens(self) -> str:
+        """Return the first added tokens that are not special, for messages."""
+        added = self.backend.get_added_tokens_decoder().values()
+        names = [token.content for token in added if not token.special]
+        return ", ".join(names[:5])
 
     def pieces(self) -> list[str]:
         """Return the token of every id as the vocabulary spells it."""
@@ -108,16 +169,17 @@ class BackendTokenizer(Tokenizer):
         return self.backend.to_str().encode()
 
     @property
-    def settings(self) -> dict[str, str]:
-        """The special tokens."""
-        return dict(zip(ROLES, self._names, strict=True))
+    def settings(self) -> dict[str, Any]:
+        """The special tokens, and `truncation_side` where it is not "right"."""
+        side = {} if self.truncation_side == "right" else {SIDE: self.truncation_side}
+        return self._roles | side
 
     @classmethod
     def from_definition(
         cls, definition: bytes, settings: dict[str, Any], origin: str
     ) -> Self:
-        """Make a tokenizer from a tokenizer.json and its four special tokens."""
-        if set(settings) != set(ROLES):
+        """Make a tokenizer from a tokenizer.json and its settings."""
+        if set(settings) - {SIDE} != set(ROLES):
             raise InputError(
                 f"The settings beside {origin} must be {', '.join(ROLES)}. Received: "
                 f"{', '.join(sorted(settings)) or 'none'}. Save the tokenizer anew."
@@ -126,48 +188,26 @@ class BackendTokenizer(Tokenizer):
 
     @classmethod
     def from_checkpoint(cls, folder: Path) -> Self:
-        """Read tokenizer.json; without one, build it from the vocabulary's own files.
+        """Raise `InputError`: only `read_checkpoint_tokenizer` reads a tokenizer.json.
 
-        A field in tokenizer_config.json on how texts are prepared wins over
-        tokenizer.json, as in transformers.
+        It puts start and end as the file's post-processor says.
         """
-        fields = checkpoint_fields(folder)
-        tokens = cls._special_tokens(fields)
-        path = folder / cls.definition_file
-        if path.is_file():
-            content = read_table(path)
-            cls._set_fields(content, fields)
-            definition = json.dumps(content)
-        else:
-            path = folder / cls.vocabulary_file
-            definition = cls._built(path, fields, tokens["unknown_token"]).to_str()
-        return cls(definition, origin=f"`{path}`", **tokens)
+        raise InputError(
+            f"`{folder}` must be read by `read_checkpoint_tokenizer`. Call that."
+        )
 
-    @classmethod
-    def _special_tokens(cls, fields: dict[str, Any]) -> dict[str, str]:
-        names = zip(_CHECKPOINT_NAMES, cls.default_tokens, strict=True)
-        tokens = []
-        for key, default in names:
-            token = fields.get(key, default)
-            text = token.get("content") if isinstance(token, dict) else token
-            if not isinstance(text, str):
-                raise InputError(
-                    f"`{key}` in {CONFIG} or special_tokens_map.json must be a text, "
-                    f"or a table with the text `content`. Received: {token!r:.80}. "
-                    "Take a whole copy of the checkpoint."
-                )
-            tokens.append(text)
-        return dict(zip(ROLES, tokens, strict=True))
 
-    @staticmethod
-    @abc.abstractmethod
-    def _set_fields(content: dict[str, Any], fields: dict[str, Any]) -> None:
-        """Change a tokenizer.json as the fields of a checkpoint say."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def _built(path: Path, fields: dict[str, Any], unknown_token: str) -> Backend:
-        """Return what a checkpoint without tokenizer.json has, from `path`."""
+def _ids_of(
+    role: str, names: Any, table: dict[str, int], origin: str
+) -> tuple[int, ...]:
+    several = isinstance(names, list) and role in ("start_token", "end_token")
+    for name in names if several else [names]:
+        if not isinstance(name, str) or name not in table:
+            raise InputError(
+                f"`{role}` must be in the vocabulary of {origin}. Received: {name!r}. "
+                "Name one that is."
+            )
+    return tuple(table[name] for name in (names if several else [names]))
 
 
 class WordPieceTokenizer(BackendTokenizer):
@@ -188,39 +228,29 @@ class WordPieceTokenizer(BackendTokenizer):
     """
 
     kind = "wordpiece"
-    vocabulary_file = "vocab.txt"
-    default_tokens = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
+    checkpoint_files = (("vocab.txt",),)
+    # Pad, start, end and unknown token of a checkpoint that does not name them.
+    default_tokens: ClassVar = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 
-    def added_tokens(self) -> str:
-        """Return the first added tokens that are not special, for messages."""
-        added = self.backend.get_added_tokens_decoder().values()
-        names = [token.content for token in added if not token.special]
-        return ", ".join(names[:5])
+    @classmethod
+    def from_checkpoint(cls, folder: Path) -> Self:
+        """Read vocab.txt and the settings beside it."""
+        return cls._read(folder / "vocab.txt", checkpoint_fields(folder))
 
     @classmethod
     def from_vocabulary(cls, path: Path, lowercase: bool) -> Self:
         """Read a vocab.txt alone, whose special tokens have BERT's names."""
-        tokens = cls._special_tokens({})
-        fields = {"do_lower_case": lowercase}
-        backend = cls._built(path, fields, tokens["unknown_token"])
-        return cls(backend.to_str(), origin=f"`{path}`", **tokens)
+        return cls._read(path, {"do_lower_case": lowercase})
 
-    @staticmethod
-    def _set_fields(content: dict[str, Any], fields: dict[str, Any]) -> None:
-        normalizer = _part(content, "normalizer", "BertNormalizer")
-        if normalizer is not None:
-            for name, target in _NORMALIZER_FIELDS.items():
-                if name in fields:
-                    normalizer[target] = bool(fields[name])
-
-    @staticmethod
-    def _built(path: Path, fields: dict[str, Any], unknown_token: str) -> Backend:
+    @classmethod
+    def _read(cls, path: Path, fields: dict[str, Any]) -> Self:
+        tokens = special_tokens(fields, cls.default_tokens)
         # Only \n and \r\n end a line: some vocabularies hold other separators as
         # tokens.
         content = read_bytes(path, VOCABULARY, "Take a whole copy of the checkpoint.")
         lines = decoded(content, f"`{path}`").rstrip("\n").split("\n")
         table = {line.rstrip("\r"): number for number, line in enumerate(lines)}
-        backend = Backend(models.WordPiece(table, unk_token=unknown_token))
+        backend = Backend(models.WordPiece(table, unk_token=tokens["unknown_token"]))
         accents = fields.get("strip_accents")
         backend.normalizer = normalizers.BertNormalizer(
             lowercase=bool(fields.get("do_lower_case", True)),
@@ -228,7 +258,9 @@ class WordPieceTokenizer(BackendTokenizer):
             handle_chinese_chars=bool(fields.get("tokenize_chinese_chars", True)),
         )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        return backend
+        add_declared(backend, fields, f"`{path}`")
+        side = fields.get(SIDE, "right")
+        return cls(backend.to_str(), origin=f"`{path}`", truncation_side=side, **tokens)
 
 
 class BytePairTokenizer(BackendTokenizer):
@@ -251,19 +283,14 @@ class BytePairTokenizer(BackendTokenizer):
     """
 
     kind = "bytepair"
-    vocabulary_file = "vocab.json"
-    default_tokens = ("<pad>", "<s>", "</s>", "<unk>")
+    checkpoint_files = (("vocab.json", "merges.txt"),)
+    default_tokens: ClassVar = ("<pad>", "<s>", "</s>", "<unk>")
 
-    @staticmethod
-    def _set_fields(content: dict[str, Any], fields: dict[str, Any]) -> None:
-        splitter = _part(content, "pre_tokenizer", "ByteLevel")
-        prefix = fields.get("add_prefix_space")
-        if splitter is not None and prefix is not None:
-            splitter["add_prefix_space"] = bool(prefix)
-
-    @staticmethod
-    def _built(path: Path, fields: dict[str, Any], unknown_token: str) -> Backend:
-        merges = path.with_name("merges.txt")
+    @classmethod
+    def from_checkpoint(cls, folder: Path) -> Self:
+        """Read vocab.json, merges.txt and the settings beside them."""
+        fields = checkpoint_fields(folder)
+        path, merges = folder / "vocab.json", folder / "merges.txt"
         both = f"`{path}` and `{merges}` must hold one BPE vocabulary"
         check_ids(read_table(path), 0, f"`{path}`")
         with rust_errors(f"{both}: {{}}. Copy both anew."):
@@ -271,13 +298,10 @@ class BytePairTokenizer(BackendTokenizer):
             backend = Backend(models.BPE(table, pairs))
         prefix = bool(fields.get("add_prefix_space", False))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-        return backend
-
-
-def _part(content: dict[str, Any], name: str, kind: str) -> dict[str, Any] | None:
-    """Return a part of a tokenizer.json if it is of a kind."""
-    part = content.get(name)
-    return part if isinstance(part, dict) and part.get("type") == kind else None
+        add_declared(backend, fields, f"`{path}`")
+        tokens = special_tokens(fields, cls.default_tokens)
+        side = fields.get(SIDE, "right")
+        return cls(backend.to_str(), origin=f"`{path}`", truncation_side=side, **tokens)
 
 
 @contextmanager
@@ -336,17 +360,6 @@ def read_backend(content: bytes, origin: str) -> Backend:
     # Without this "[SEP]" in a text would become the end token.
     backend.encode_special_tokens = True
     return backend
-
-
-def checkpoint_fields(folder: Path) -> dict[str, Any]:
-    """Return what a checkpoint's special_tokens_map.json and tokenizer_config.json say.
-
-    Only plain values and the names of special tokens are used by callers; where both
-    files have a field, tokenizer_config.json wins, as in transformers.
-    """
-    paths = [folder / name for name in ("special_tokens_map.json", CONFIG)]
-    fields = [read_table(path).items() for path in paths if path.is_file()]
-    return {key: value for key, value in chain(*fields) if value is not None}
 
 
 class Rule(NamedTuple):

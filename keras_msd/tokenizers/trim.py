@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import part_of_kind
 from keras_msd.tokenizers.sentencepiece import parse, with_pieces
 
 _UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
@@ -40,8 +39,8 @@ class Trimming:
             InputError: Such a vocabulary cannot be trimmed.
         """
         content, tokenizer = json.loads(self.tokenizer.definition), self.tokenizer
-        special = {tokenizer.pad_id, tokenizer.start_id}
-        special |= {tokenizer.end_id, tokenizer.unknown_id}
+        special = {tokenizer.pad_id, *tokenizer.start_ids}
+        special |= {*tokenizer.end_ids, tokenizer.unknown_id}
         return special | {self.table[t["content"]] for t in content["added_tokens"]}
 
     def derivation(self) -> Callable[[int], set[int]]:
@@ -140,9 +139,22 @@ class UnigramTrimming(Trimming):
         return with_pieces(proto, [proto.pieces[row] for row in rows])
 
 
+# By kind; a vocabulary of another kind cannot lose pieces.
+TRIMMINGS: dict[str, Callable[[Any], Trimming]] = {
+    "unigram": UnigramTrimming,
+    "wordpiece": WordPieceTrimming,
+    "bytepair": BytePairTrimming,
+}
+
+
 def _trimming(tokenizer: Tokenizer) -> Trimming:
-    what, repair = "A vocabulary that loses pieces", "Keep the whole vocabulary."
-    return part_of_kind(tokenizer, "trimming", what, repair)(tokenizer)
+    if tokenizer.kind not in TRIMMINGS:
+        raise InputError(
+            "A vocabulary that loses pieces must be of kind "
+            f"{' or '.join(TRIMMINGS)}. Received: {tokenizer.kind}. Keep the whole "
+            "vocabulary."
+        )
+    return TRIMMINGS[tokenizer.kind](tokenizer)
 
 
 def choose_pieces(

@@ -27,7 +27,7 @@ from keras_msd.export.proof import THRESHOLDS, ExportError, parity, proof_senten
 from keras_msd.export.quantization import SCHEMES
 from keras_msd.files import read_table
 from keras_msd.tokenizers.base import CONFIG
-from keras_msd.tokenizers.kinds import read_checkpoint_tokenizer
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 
 if TYPE_CHECKING:
     import onnx

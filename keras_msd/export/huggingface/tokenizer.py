@@ -48,6 +48,8 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None
     Raises:
         InputError: The library could not give the ids of such a tokenizer.
     """
+    if feature := tokenizer.unusual_frame():
+        raise refused(feature)
     pieces = tokenizer.pieces()
     backend = _backend(tokenizer)
     start, end = pieces[tokenizer.start_id], pieces[tokenizer.end_id]

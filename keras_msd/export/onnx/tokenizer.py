@@ -64,6 +64,11 @@ def token_ids(
     Raises:
         InputError: No operator gives the ids of such a tokenizer.
     """
+    if feature := tokenizer.unusual_frame():
+        raise InputError(
+            "A tokenizer in an ONNX file must put one token before a text and one "
+            f"after it, and cut at the right. Received: {feature}. {NO_FORMAT}"
+        )
     # Some operators fail on no row: there is one more until its ids are known.
     text = graph.node("Concat", text, graph.strings("a"), axis=0)
     if isinstance(tokenizer, SentencePieceTokenizer):

@@ -15,7 +15,7 @@ from keras_msd.export.quantization import FULL, find_scheme
 from keras_msd.export.saved_model.files import slim_graph, write_warm_up
 from keras_msd.export.saved_model.network import IDS, store_network
 from keras_msd.teachers.saved_model_operations import check_operations
-from keras_msd.tokenizers.graph import GraphTokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer, tensorflow_text
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
 PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
@@ -94,6 +94,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     if threads is not None:
         _set_threads(threads)
     check_operations(folder)
+    tensorflow_text("A SavedModel")  # registers the tokenizer's operations
     try:
         model = tf.saved_model.load(str(folder))
         serve = model.signatures["serving_default"]

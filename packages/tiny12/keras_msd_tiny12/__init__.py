@@ -1,5 +1,15 @@
-"""The encoder tiny12, which `keras_msd.load_encoder("tiny12")` reads."""
+"""The sentence encoder tiny12: `load().encode(["A text."])`."""
 
 from pathlib import Path
 
+from keras_msd_tiny12.light import LightEncoder
+
 FOLDER = Path(__file__).with_name("encoder")
+
+
+def load() -> LightEncoder:
+    """Load the encoder, which needs neither Keras nor TensorFlow.
+
+    `keras_msd.load_encoder("tiny12")` gives one that can be trained and exported.
+    """
+    return LightEncoder(FOLDER)

@@ -1,0 +1,45 @@
+"""Encoders in packages of their own, run without Keras."""
+
+import numpy as np
+
+from keras_msd.arrays import TextEncoder
+from keras_msd.checkpoints.packaged import packaged_folder
+from keras_msd.light import CHUNK, LightEncoder
+from keras_msd.progress import track
+
+
+class PackagedEncoder(TextEncoder):
+    """A packaged encoder without Keras: it starts in a tenth of the time.
+
+    Its vectors are those of `load_encoder`, bit by bit for a bag of words; it cannot be
+    trained, exported or indexed.
+
+    Args:
+        name: A key of packaged.json, such as "tiny12".
+
+    Raises:
+        InputError: As `packaged_folder`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name, self._light = name, LightEncoder(packaged_folder(name))
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        """Return what a pickle holds: the name."""
+        return PackagedEncoder, (self._name,)
+
+    @property
+    def dim(self) -> int:
+        """Dimension of an embedding."""
+        return self._light.dim
+
+    @property
+    def max_length(self) -> int:
+        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        return self._light.max_length
+
+    def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
+        starts = range(0, len(texts), CHUNK)
+        shown = track(starts, len(starts), "Encoding") if progress else starts
+        parts = [self._light.encode(texts[at : at + CHUNK]) for at in shown]
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])

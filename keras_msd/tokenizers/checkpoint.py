@@ -1,0 +1,477 @@
+"""Tokenizers of published checkpoints: the ids of their own files, or an error."""
+
+import json
+import logging
+import random
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer as Backend
+
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.files import parse_json, read_bytes
+from keras_msd.limits import VOCABULARY
+from keras_msd.tokenizers.base import CONFIG, Tokenizer
+from keras_msd.tokenizers.kinds import TOKENIZERS
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
+from keras_msd.tokenizers.settings import (
+    CHECKPOINT_NAMES,
+    SIDE,
+    add_declared,
+    checkpoint_fields,
+    special_tokens,
+)
+from keras_msd.tokenizers.tokenizer_json import (
+    NORMALIZER_FIELDS,
+    BackendTokenizer,
+    BytePairTokenizer,
+    WordPieceTokenizer,
+    read_backend,
+    rust_errors,
+)
+
+logger = logging.getLogger(__name__)
+
+FILE = "tokenizer.json"
+JSON_KINDS = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer}
+# Classes that take a tokenizer.json as it stands, without fields that change it.
+PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+# Classes, without "Tokenizer" and "Fast" at their end, whose ids are those of a
+# tokenizer.json. Others split texts in Python: by MeCab, jieba, rules of their own.
+JSON_CLASSES = frozenset(
+    "Albert Bart Barthez Bert BigBird Camembert Deberta DebertaV2 DistilBert Electra "
+    "Ernie Funnel GPT2 GPTNeoX Gemma Layoutlm Llama Longformer Lxmert MBart MPNet "
+    "MobileBert Nllb Pegasus Qwen2 RemBert Roberta SqueezeBert T5 XLMRoberta XLNet "
+    "CodeLlama MBart50 Nystromformer Retribert Splinter".split()
+)
+# Classes that read the files of a kind without a tokenizer.json as we do.
+FILE_CLASSES = {
+    "wordpiece": ("Bert", "DistilBert", "Electra", "MobileBert"),
+    "bytepair": ("Roberta",),
+    "unigram": ("XLMRoberta",),
+}
+# Fields of tokenizer_config.json that change no ids, or are applied.
+FILE_FIELDS = frozenset(
+    "added additional_special_tokens bos_token clean_up_tokenization_spaces "
+    "cls_token do_basic_tokenize do_lower_case eos_token errors extra_special_tokens "
+    "is_local mask_token max_length max_len model_input_names model_max_length "
+    "name_or_path never_split pad_to_multiple_of pad_token pad_token_type_id "
+    "padding_side processor_class sep_token sp_model_kwargs special_tokens_map_file "
+    "split_special_tokens stride strip_accents tokenize_chinese_chars tokenizer_class "
+    "tokenizer_file transformers_version truncation_side truncation_strategy "
+    "trim_offsets unk_token use_fast add_prefix_space backend local_files_only "
+    "chat_template".split()
+)
+OTHER_FILES = ("bpe.codes", "spm.model")  # of tokenizers that are none of ours
+BLANK = "▁"
+CUT = 12  # ids, start and end included, of a probe that is over the limit
+JOINED = 8  # pieces in a probe
+MOST_PIECES = 2000
+
+PROBES = (
+    "",
+    " ",
+    "hello",
+    "hello world",
+    "The Cat sleeps on the OLD chair.",
+    "hello  two   blanks",
+    " leading",
+    "trailing ",
+    "trailing two  ",
+    "line\nfeed",
+    "line\r\nfeed\n",
+    "\n\n",
+    "tab\there",
+    "hello 12",
+    "0123456789",
+    "3.14 1,234.56 -7 10% 2024-11-25",
+    "this is a sentence",
+    "don't can't it's we'll I'm",
+    "\"quoted\" 'single' ``tex'' `tick`",
+    "“curly” ‘single’ „low“ «guillemets»",
+    "a-b a–b a—b a_b a/b a\\b",
+    "(round) [square] {curly} <angle>",
+    "... … !!! ?! ;:,.",
+    "@user #tag $5 €5 a&b a+b=c ~ ^ | *",
+    "http://example.org/a?b=c#d me@example.org",
+    "ÀÉÎÕÜ àéîõü çñß øåæ",
+    "Straße STRASSE ẞ",
+    "İstanbul ılık IŞIK",
+    "ΔΡΟΜΟΣ δρόμος",
+    "Привет, мир! ЁЖИК ёжик",
+    "שלום עולם",
+    "القطة تنام على الكرسي",
+    "नमस्ते दुनिया",
+    "สวัสดีชาวโลก",
+    "東京 学生",
+    "日本語のテキストです。",
+    "我们早上喝咖啡，然后去火车站。",
+    "안녕하세요 세계",
+    "ＦＵＬＬ　ｗｉｄｔｈ １２３",
+    "ﬁ ﬂ œ æ ½ ² ™ ℃ № Ⅳ ①",
+    "😀 👍🏽 🇩🇪",
+    "a😀b",
+    "nb\u00a0space thin\u2009space ideographic\u3000space",
+    "zero\u200bwidth joi\u200dner so\u00adft",
+    "▁under▁score ▁",
+    "##ing ##",
+    "camelCase PascalCase ALLCAPS mixedCASE",
+    "aaaaaaaaaaaa",
+    "a b c d e f g",
+    "x" * 120,
+    "\x01control\x7f",
+    "private \ue000 use",
+)
+# Letters of several code points, and a line end that only `tokenizers` takes for one.
+NOT_NFKC = ("e\u0301 n\u0303", "a\u0302\u0301", "ﬁ\u0301", "ｶﾞｷﾞ", "か\u3099", "a\x85b")
+
+
+def read_checkpoint_tokenizer(
+    folder: str | Path, family: str | None = None
+) -> Tokenizer:
+    """Read the tokenizer of a published checkpoint.
+
+    The tokenizer's own files say what it is, not the model: multilingual MiniLM is a
+    BERT body with the SentencePiece vocabulary of XLM-RoBERTa. A tokenizer.json counts
+    where there is one. What is read is compared with it, through the `tokenizers`
+    library, on many short texts and on pieces of the vocabulary; truncation and padding
+    in it are ignored, but for the side that is cut.
+
+    Two differences stay. Special tokens written in a text are text here. And a unigram
+    vocabulary with a table of characters is run by SentencePiece, which it was made
+    with: that composes letters of several code points ("e" and a combining accent,
+    half-width katakana) where `tokenizers` may not, and takes U+0085 for no blank.
+    Texts in NFKC have the same ids in both.
+
+    Args:
+        folder: Where the tokenizer's files lie.
+        family: `model_type` of the model beside it, for messages.
+
+    Raises:
+        InputError: No known tokenizer file is there, one is damaged, or the ids would
+            differ from those of transformers.
+
+    Example:
+        >>> from pathlib import Path
+        >>> lines = "[PAD] [UNK] [CLS] [SEP] cat ##s".replace(" ", chr(10))
+        >>> _ = Path("vocab.txt").write_text(lines)
+        >>> msd.tokenizers.read_checkpoint_tokenizer(".").encode(["Cats"])
+        [[2, 4, 5, 3]]
+    """
+    folder = existing_folder(folder, "checkpoint folder")
+    fields = checkpoint_fields(folder)
+    if (folder / FILE).is_file():
+        return _from_json(folder / FILE, fields)
+    kind = _kind_of_files(folder, f"the {family} model" if family else "the model")
+    if kind in FILE_CLASSES:
+        _check_fields(folder, kind, fields)
+    return TOKENIZERS[kind].from_checkpoint(folder)
+
+
+def _kind_of_files(folder: Path, owner: str) -> str:
+    there = {path.name for path in folder.iterdir()}
+    known = [FILE]
+    for name, kind in TOKENIZERS.items():
+        if any(there.issuperset(names) for names in kind.checkpoint_files):
+            return name
+        known += [" and ".join(names) for names in kind.checkpoint_files[:1]]
+    raise InputError(
+        f"`{folder}` holds no tokenizer for {owner}. Copy there {', '.join(known[:-1])}"
+        f", or {known[-1]}, whichever the checkpoint was published with."
+    )
+
+
+def _base_name(fields: dict[str, Any]) -> str | None:
+    name = fields.get("tokenizer_class")
+    return None if name is None else str(name).removesuffix("Fast")
+
+
+def _check_fields(folder: Path, kind: str, fields: dict[str, Any]) -> None:
+    """Raise `InputError` if files without a tokenizer.json are not read exactly."""
+    name = _base_name(fields)
+    known = [f"{base}Tokenizer" for base in FILE_CLASSES[kind]]
+    if name is not None and name not in known:
+        raise InputError(
+            f"Without a {FILE} the `tokenizer_class` of `{folder}` must be one of "
+            f"{', '.join(known)}. Received: {fields['tokenizer_class']!r:.80}, which "
+            f"may split texts in another way. Put the checkpoint's {FILE} there, or "
+            "give the model's encode function as a callable teacher."
+        )
+    odd = sorted(fields.keys() - FILE_FIELDS)
+    odd += [it for it in ("do_basic_tokenize",) if not fields.get(it, True)]
+    odd += [it for it in ("never_split", "sp_model_kwargs") if fields.get(it)]
+    odd += [it for it in OTHER_FILES if (folder / it).is_file()]
+    if odd:
+        raise InputError(
+            f"Without a {FILE} nothing in `{folder}` may change how texts are split "
+            f"but what is known here. Received: {', '.join(odd[:5])}. Put the "
+            f"checkpoint's {FILE} there, or give the model's encode function as a "
+            "callable teacher."
+        )
+
+
+def _from_json(path: Path, fields: dict[str, Any]) -> Tokenizer:
+    origin = f"`{path}`"
+    raw = read_bytes(path, VOCABULARY, "Take a checkpoint with a smaller one.")
+    content = parse_json(raw, origin)
+    cut = content.get("truncation") if isinstance(content, dict) else None
+    _check_class(path, fields)
+    backend = read_backend(_with_fields(content, fields, raw), origin)
+    add_declared(backend, fields, origin)
+    definition = backend.to_str()
+    # What the library makes of a file is whole: older ones leave fields out.
+    content = json.loads(definition)
+    before, after = frame(content["post_processor"], backend, origin)
+    tokens = _roles(content, backend, fields, before, after)
+    side = fields.get(SIDE) or (cut or {}).get("direction", "right")
+    tokens[SIDE] = str(side).lower()
+    model = type(backend.model).__name__
+    if model == "Unigram":
+        fast = _by_sentencepiece(content, backend, tokens, origin)
+        if fast is not None:
+            return fast
+    kind = JSON_KINDS.get(model, BackendTokenizer)
+    tokenizer = kind(definition, origin=origin, **tokens)
+    if difference := differing(tokenizer, backend):
+        raise InputError(f"{origin} cannot be read exactly. {difference}")
+    return tokenizer
+
+
+def _check_class(path: Path, fields: dict[str, Any]) -> None:
+    name = _base_name(fields)
+    base = None if name is None else name.removesuffix("Tokenizer")
+    plain = fields.get("tokenizer_class") in (None, *PLAIN_CLASSES)
+    if not plain and base not in JSON_CLASSES:
+        raise InputError(
+            f"The `tokenizer_class` of `{path.parent}` must be one whose ids are those "
+            f"of {FILE}. Received: {fields['tokenizer_class']!r:.80}. Give the model's "
+            "encode function as a callable teacher."
+        )
+    if fields.get("auto_map"):
+        raise InputError(
+            f"`auto_map` in `{path.with_name(CONFIG)}` names code of the checkpoint's "
+            "own, which is not run. Give the model's encode function as a callable "
+            "teacher."
+        )
+
+
+def _with_fields(content: Any, fields: dict[str, Any], raw: bytes) -> bytes:
+    """Return a tokenizer.json with what tokenizer_config.json sets, as transformers."""
+    if not isinstance(content, dict) or fields.get("tokenizer_class") in PLAIN_CLASSES:
+        return raw
+    changes = {
+        ("normalizer", "BertNormalizer", target): fields[name]
+        for name, target in NORMALIZER_FIELDS.items()
+        if name in fields
+    }
+    if "add_prefix_space" in fields:
+        place = ("pre_tokenizer", "ByteLevel", "add_prefix_space")
+        changes[place] = fields["add_prefix_space"]
+    if not changes:
+        return raw
+    for (name, kind, target), value in changes.items():
+        part = content.get(name)
+        if isinstance(part, dict) and part.get("type") == kind:
+            part[target] = bool(value)
+    return json.dumps(content).encode()
+
+
+def frame(
+    part: dict[str, Any] | None, backend: Backend, origin: str
+) -> tuple[list[str], list[str]]:
+    """Return the tokens that a post-processor puts before and after a single text.
+
+    Args:
+        part: `post_processor` of a tokenizer.json, as the library writes it.
+        backend: The tokenizer that has it.
+        origin: Where it comes from, for messages.
+
+    Raises:
+        InputError: It does something else.
+    """
+    if part is None or part["type"] == "ByteLevel":
+        return [], []
+    if part["type"] == "Sequence":
+        parts = [frame(inner, backend, origin) for inner in part["processors"]]
+        parts = [inner for inner in parts if inner != ([], [])]
+        if len(parts) > 1:
+            raise InputError(
+                f"`post_processor` in {origin} must put special tokens around a text "
+                f"once. Received: {len(parts)} times. Take a checkpoint with another "
+                "tokenizer."
+            )
+        return parts[0] if parts else ([], [])
+    if part["type"] in ("BertProcessing", "RobertaProcessing"):
+        sides = [[part["cls"][1]], [part["sep"][1]]]
+    else:
+        sides = [[]]
+        for step in part["single"]:
+            if "Sequence" in step:
+                sides.append([])
+            else:
+                name = step["SpecialToken"]["id"]
+                sides[-1] += part["special_tokens"][name]["ids"]
+        used = [step["Sequence"] for step in part["single"] if "Sequence" in step]
+        if [step["id"] for step in used] != ["A"]:
+            raise InputError(
+                f"`post_processor` in {origin} must hold a single text once. Received: "
+                f"it {len(used)} times. Take a checkpoint with another tokenizer."
+            )
+    names = [[str(backend.id_to_token(number)) for number in side] for side in sides]
+    return names[0], names[1]
+
+
+def _roles(
+    content: dict[str, Any],
+    backend: Backend,
+    fields: dict[str, Any],
+    before: list[str],
+    after: list[str],
+) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer.json, by role."""
+    table = backend.get_vocab(with_added_tokens=True)
+    model = content["model"]
+    unknown = model.get("unk_token")
+    if model.get("unk_id") is not None:
+        unknown = backend.id_to_token(model["unk_id"])
+    if unknown in table:  # what the model does counts
+        fields = fields | {CHECKPOINT_NAMES[-1]: unknown}
+    pad = "<pad>" if "<pad>" in table and "[PAD]" not in table else "[PAD]"
+    unknown = "<unk>" if "<unk>" in table and "[UNK]" not in table else "[UNK]"
+    tokens: dict[str, Any] = special_tokens(fields, (pad, "", "", unknown))
+    for role, names in (("start_token", before), ("end_token", after)):
+        tokens[role] = names[0] if len(names) == 1 else names
+    return tokens
+
+
+def _by_sentencepiece(
+    content: dict[str, Any], backend: Backend, tokens: dict[str, Any], origin: str
+) -> SentencePieceTokenizer | None:
+    """Return a unigram tokenizer as SentencePiece, None where that gives other ids.
+
+    Graphs and artefacts carry that kind, and it can be trimmed and extended.
+    """
+    reason = _not_sentencepiece(content, tokens)
+    if reason is None:
+        try:
+            model = SentencePieceTokenizer(rebuild(content, origin), origin)
+            reason = differing(model, backend)
+        except InputError as error:
+            reason = str(error)
+    if reason is None:
+        if found := differing(model, backend, NOT_NFKC):
+            logger.warning(
+                "%s is run by SentencePiece, which its vocabulary was made with. Texts "
+                "that are not in NFKC may have other ids than in the library "
+                "`tokenizers`; normalize them first. %s",
+                origin,
+                found.partition(" Give")[0],
+            )
+        return model
+    logger.info(
+        "%s is run by the library `tokenizers`, and no format carries it: %s",
+        origin,
+        reason,
+    )
+    return None
+
+
+def _not_sentencepiece(content: dict[str, Any], tokens: dict[str, Any]) -> str | None:
+    """Return what a tokenizer.json has that SentencePiece does not do, if anything."""
+    model = content["model"]
+    if [*tokens.values()] != ["<pad>", "<s>", "</s>", "<unk>", "right"]:
+        return "texts are not put between <s> and </s>, or are cut at the left"
+    if model["byte_fallback"]:
+        return "it spells unknown characters in bytes"
+    scores = np.array([score for _, score in model["vocab"]])
+    # The library's last digit is not that of the file.
+    if not np.allclose(scores, scores.astype(np.float32), rtol=1e-14, atol=0):
+        return "scores have more digits than SentencePiece keeps"
+    splits = content["pre_tokenizer"] or {}
+    splits = splits.get("pretokenizers", [splits])
+    kinds = [split.get("type") for split in splits]
+    if kinds not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"]):
+        return "texts are split in another way"
+    last = splits[-1]
+    if last["replacement"] != BLANK:
+        return f"{last['replacement']} stands for a blank"
+    if last["prepend_scheme"] == "first" and len(kinds) == 2:
+        return "a blank is put before the first word alone"
+    within = any(BLANK in piece.lstrip(BLANK) for piece, _ in model["vocab"])
+    if within and (last["split"] or len(kinds) == 2):
+        return "pieces over several words are never taken"
+    return None
+
+
+def _probes(backend: Backend) -> Iterator[str]:
+    """Yield texts on which tokenizers differ, and texts made of the vocabulary."""
+    yield from PROBES
+    for token in backend.get_added_tokens_decoder().values():
+        yield from (token.content, f"a {token.content} b", f"hello{token.content}there")
+        yield token.content.upper()
+    pieces = sorted(backend.get_vocab(with_added_tokens=False))
+    texts = [piece.replace(BLANK, " ") for piece in pieces]
+    yield from (text for text in texts if " " in text.strip())
+    # In any order: neighbours in the alphabet are splits that are equally likely.
+    random.Random(0).shuffle(texts)
+    for start in range(0, min(len(texts), MOST_PIECES), JOINED):
+        part = texts[start : start + JOINED]
+        for text in ("".join(part), " ".join(part)):
+            if unicodedata.is_normalized("NFKC", text):
+                yield text
+
+
+def differing(
+    tokenizer: Tokenizer, backend: Backend, texts: Sequence[str] = ()
+) -> str | None:
+    """Return the first probe whose ids differ from those of a tokenizer.json, if any.
+
+    This is the one place that decides how special tokens in a text are compared. They
+    are text in this library, and so they are in `backend` (`encode_special_tokens`).
+    Where its vocabulary spells one all the same, ours must give the unknown token in
+    that place; SentencePiece may give any ids but those of special tokens.
+
+    Args:
+        tokenizer: What was read.
+        backend: The checkpoint's tokenizer.json in the `tokenizers` library.
+        texts: Other probes than those of every tokenizer.
+    """
+    added = backend.get_added_tokens_decoder().items()
+    special = {number for number, token in added if token.special}
+    special |= {tokenizer.pad_id, *tokenizer.start_ids, *tokenizer.end_ids}
+    pieces = tokenizer.pieces()
+    names = [pieces[number] for number in special | {tokenizer.unknown_id}]
+    control = special - {tokenizer.unknown_id}
+    before, after = len(tokenizer.start_ids), len(tokenizer.end_ids)
+    most = before + after + CUT
+    texts = list(texts or dict.fromkeys(_probes(backend)))
+    with rust_errors("The library `tokenizers` cannot split every text: {}."):
+        whole = backend.encode_batch(texts)
+        backend.enable_truncation(most, direction=tokenizer.truncation_side)
+        short = backend.encode_batch(texts)
+        backend.no_truncation()
+    for limit, rows in ((None, whole), (most, short)):
+        for text, ours, row in zip(
+            texts, tokenizer.encode(texts, limit), rows, strict=True
+        ):
+            marked = zip(row.ids, row.special_tokens_mask, strict=True)
+            theirs = [
+                tokenizer.unknown_id if number in control and not mark else number
+                for number, mark in marked
+            ]
+            plain = ours[before : len(ours) - after]
+            if any(row.type_ids):
+                return f"{text!r:.80} gets token types other than 0: {row.type_ids}."
+            if not control.isdisjoint(plain):
+                return f"{text!r:.80} gives ids of special tokens: {ours[:20]}."
+            spelled = any(name in text for name in names)
+            if ours != theirs and not (tokenizer.kind == "unigram" and spelled):
+                return (
+                    f"For {text!r:.80} the library `tokenizers` gives {theirs[:20]}. "
+                    f"Received: {ours[:20]}. Give the model's encode function as a "
+                    "callable teacher."
+                )
+    return None

@@ -1,0 +1,454 @@
+"""Files of published checkpoints: the ids of the library `tokenizers`, or an error."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizer_texts import CORPUS, made_texts
+from tokenizers import (
+    AddedToken,
+    Regex,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+from keras_msd.checks import InputError
+from keras_msd.export.portable import describe
+from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer
+from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.sentencepiece import parse, train_unigram
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = (
+    "the cat sleeps hello world un café cafe 日 本 ! . , ' 1 2 0 a b e".split()
+)
+TEMPLATE = {"single": "<s> $A </s>", "special_tokens": [("<s>", 0), ("</s>", 2)]}
+
+
+def roberta(model, **parts):
+    """Return a tokenizer with the special tokens of XLM-RoBERTa."""
+    own = tokenizers.Tokenizer(model)
+    own.add_special_tokens([AddedToken(name, normalized=False) for name in FRAME])
+    own.post_processor = processors.TemplateProcessing(**TEMPLATE)
+    for name, part in parts.items():
+        setattr(own, name, part)
+    return own
+
+
+def unigram(*more, byte_fallback=False, **parts):
+    rows = [(name, 0.0) for name in FRAME] + [("▁", -2.0), ("▁hello", -3.0)]
+    rows += [("hello", -3.5), ("▁world", -3.0), ("world", -3.75), ("'", -5.5)]
+    rows += [(piece, -6.0) for piece in ["h", "e", "l", "o", "w", "r", "d", "t", "c"]]
+    rows += [(number, -5.0) for number in "120"] + [('"', -5.0), ("é", -6.0), *more]
+    parts = {"pre_tokenizer": pre_tokenizers.Metaspace()} | parts
+    return roberta(models.Unigram(rows, 3, byte_fallback), **parts)
+
+
+def byte_pairs(merges=(), **parts):
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    table = FRAME + alphabet + ["".join(pair) for pair in merges]
+    model = models.BPE({piece: n for n, piece in enumerate(table)}, list(merges))
+    return roberta(model, **parts)
+
+
+def llama(prepend=True):
+    """Return byte pairs over characters with bytes for the rest, as Llama's."""
+    pieces = [*FRAME, *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"helo wrd"]
+    merges = [("h", "e"), ("l", "l"), ("▁", "he")]
+    pieces += ["".join(pair) for pair in merges]
+    table = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    options = {"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True}
+    steps = [normalizers.Prepend("▁")] if prepend else []
+    steps.append(normalizers.Replace(" ", "▁"))
+    own = roberta(models.BPE(table, merges, **options))
+    own.normalizer = normalizers.Sequence(steps)
+    own.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return own
+
+
+def wordpiece(prefix="##", **parts):
+    pieces = [*BERT, *WORDS, *(prefix + word for word in WORDS), "Un", "É"]
+    table = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    own = tokenizers.Tokenizer(
+        models.WordPiece(table, unk_token="[UNK]", continuing_subword_prefix=prefix)
+    )
+    own.normalizer = normalizers.BertNormalizer()
+    own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    own.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    own.add_special_tokens([AddedToken(name, normalized=False) for name in BERT])
+    for name, part in parts.items():
+        setattr(own, name, part)
+    return own
+
+
+def with_tokens(own, *tokens):
+    own.add_tokens(list(tokens))
+    return own
+
+
+def charsmap(rule):
+    model = train_unigram(CORPUS, 300, case_fold=rule == "nmt_nfkc_cf")
+    table = parse(model.definition).normalizer_spec.precompiled_charsmap
+    return normalizers.Precompiled(table)
+
+
+def lower_and_strip():
+    return normalizers.Sequence(
+        [normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]
+    )
+
+
+SPLIT = pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+"), "isolated")
+READ = {
+    "digits become 0": lambda: unigram(
+        normalizer=normalizers.Replace(Regex("[0-9]"), "0")
+    ),
+    "quotes become others": lambda: unigram(normalizer=normalizers.Replace("``", '"')),
+    "line feeds become blanks": lambda: unigram(
+        normalizer=normalizers.Replace("\n", " ")
+    ),
+    "a piece over two words, never taken": lambda: unigram(("▁hello▁world", -3.25)),
+    "a piece over two words, taken": lambda: unigram(
+        ("▁hello▁world", -3.25), pre_tokenizer=pre_tokenizers.Metaspace(split=False)
+    ),
+    "no post-processor": lambda: unigram(post_processor=None),
+    "an end token alone, as T5": lambda: unigram(
+        post_processor=processors.TemplateProcessing(
+            single="$A </s>", special_tokens=[("</s>", 2)]
+        )
+    ),
+    "two start tokens": lambda: unigram(
+        post_processor=processors.TemplateProcessing(
+            single="<s> <unk> $A </s>",
+            special_tokens=[("<s>", 0), ("<unk>", 3), ("</s>", 2)],
+        )
+    ),
+    "capitals before a table": lambda: unigram(
+        normalizer=normalizers.Sequence([normalizers.Lowercase(), charsmap("nmt_nfkc")])
+    ),
+    "NFKC is not nmt_nfkc": lambda: unigram(normalizer=normalizers.NFKC()),
+    "the first word alone has a blank": lambda: unigram(
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Metaspace(prepend_scheme="first"),
+            ]
+        )
+    ),
+    "no word has a blank": lambda: unigram(
+        pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="never")
+    ),
+    "unknown characters in bytes": lambda: unigram(
+        *((f"<0x{byte:02X}>", -9.0) for byte in range(256)), byte_fallback=True
+    ),
+    "Llama": llama,
+    "Gemma": lambda: llama(prepend=False),
+    "RoBERTa": lambda: byte_pairs(
+        [("h", "e"), ("l", "l"), ("Ġ", "he")],
+        pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
+        post_processor=processors.RobertaProcessing(("</s>", 2), ("<s>", 0)),
+    ),
+    "a blank before bytes": lambda: byte_pairs(
+        pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=True)
+    ),
+    "Qwen": lambda: byte_pairs(
+        [("h", "e")],
+        normalizer=normalizers.NFC(),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [SPLIT, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        ),
+    ),
+    "another prefix inside words": lambda: wordpiece("@@"),
+    "no prefix inside words": lambda: wordpiece(""),
+    "small letters with accents": lambda: wordpiece(
+        normalizer=normalizers.BertNormalizer(strip_accents=False)
+    ),
+    "capitals": lambda: wordpiece(
+        normalizer=normalizers.BertNormalizer(lowercase=False)
+    ),
+    "small letters in three steps": lambda: wordpiece(normalizer=lower_and_strip()),
+    "MPNet": lambda: wordpiece(
+        post_processor=processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+    ),
+    "words alone": lambda: roberta(
+        models.WordLevel(
+            {word: n for n, word in enumerate(FRAME + WORDS)}, unk_token="<unk>"
+        ),
+        pre_tokenizer=pre_tokenizers.Whitespace(),
+    ),
+    "blanks at both sides of a token": lambda: with_tokens(
+        wordpiece(), AddedToken("newtoken", lstrip=True, rstrip=True)
+    ),
+    "a token that is a word": lambda: with_tokens(
+        wordpiece(), AddedToken("sleep", single_word=True)
+    ),
+    "a token with a capital": lambda: with_tokens(
+        wordpiece(), AddedToken("NewToken", normalized=True)
+    ),
+    "a token as it stands": lambda: with_tokens(
+        unigram(), AddedToken("NEW token", normalized=False)
+    ),
+}
+
+
+def written(folder, own, **settings):
+    own.save(str(folder / "tokenizer.json"))
+    if settings:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return tokenizers.Tokenizer.from_str(own.to_str())
+
+
+def ids(own, texts):
+    return [row.ids for row in own.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_ids_are_those_of_the_library(name, tmp_path):
+    own = written(tmp_path, READ[name]())
+    names = [t.content for t in own.get_added_tokens_decoder().values() if t.special]
+    more = ["hello world", "hello\nworld", "12 ``a`` newtoken", "NewToken NEW token"]
+    texts = [t for t in made_texts(200) + more if not any(n in t for n in names)]
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.encode(texts) == ids(own, texts)
+    own.enable_truncation(9)
+    assert read.encode(texts, 9) == ids(own, texts)
+    control = {read.pad_id, *read.start_ids, *read.end_ids} - {read.unknown_id}
+    for text in names + [f"a {name} b" for name in names]:
+        assert control.isdisjoint(read.encode_plain([text])[0])
+    read.save(tmp_path / "saved")
+    again = load_tokenizer(tmp_path / "saved")
+    assert again.encode(texts) == read.encode(texts)
+    assert again.fingerprint == read.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [
+        (
+            lambda: unigram(
+                post_processor=processors.TemplateProcessing(
+                    single="<s> $A:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
+                )
+            ),
+            "token types other than 0",
+        ),
+        (
+            lambda: unigram(
+                post_processor=processors.Sequence(
+                    [processors.BertProcessing(("</s>", 2), ("<s>", 0))] * 2
+                )
+            ),
+            "once. Received: 2 times",
+        ),
+        (
+            lambda: roberta(
+                models.BPE({p: n for n, p in enumerate(FRAME)}, [], dropout=0.1)
+            ),
+            "`dropout`",
+        ),
+        (lambda: tokenizers.Tokenizer(models.Unigram([("a", -1.0)], 0)), "pad_token"),
+    ],
+)
+def test_what_cannot_be_read_exactly_is_refused(own, match, tmp_path):
+    written(tmp_path, own())
+    with pytest.raises(InputError, match=match):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_a_null_post_processor_adds_nothing(tmp_path):
+    written(tmp_path, unigram(post_processor=None))
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.encode(["hello world"]) == [[5, 7]]
+    with pytest.raises(InputError, match="one start token. Received: one that has 0"):
+        _ = read.start_id
+
+
+def test_digits_that_become_zero(tmp_path):
+    own = written(
+        tmp_path, unigram(normalizer=normalizers.Replace(Regex("[0-9]"), "0"))
+    )
+    [row] = read_checkpoint_tokenizer(tmp_path).encode(["hello 12"])
+    zero = own.token_to_id("0")
+    assert row == [0, 5, 4, zero, zero, 2]
+
+
+def test_a_model_file_does_not_hide_a_tokenizer_json(tmp_path):
+    trained = train_unigram(CORPUS, 400)
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(trained.definition)
+    pieces = parse(trained.definition).pieces[3:]
+    rows = [(name, 0.0) for name in FRAME]
+    rows += [(piece.piece, piece.score) for piece in pieces]
+    own = roberta(
+        models.Unigram(rows, 3, False),
+        normalizer=normalizers.Sequence(
+            [normalizers.Lowercase(), charsmap("nmt_nfkc")]
+        ),
+        pre_tokenizer=pre_tokenizers.Metaspace(),
+    )
+    written(tmp_path, own)
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.encode(["Die KATZE"]) == ids(own, ["die katze"])
+    assert read.encode(["Die KATZE"]) != trained.encode(["Die KATZE"])
+
+
+@pytest.mark.parametrize("place", ["tokenizer_config", "tokenizer.json"])
+def test_a_text_may_be_cut_at_the_left(place, tmp_path):
+    own = wordpiece()
+    if place == "tokenizer.json":
+        own.enable_truncation(6, direction="left")
+        written(tmp_path, own)
+    else:
+        written(tmp_path, own, truncation_side="left")
+        own.enable_truncation(6, direction="left")
+    read = read_checkpoint_tokenizer(tmp_path)
+    texts = ["the cat sleeps . hello world", "the", ""]
+    assert read.encode(texts, 6) == ids(own, texts)
+    assert read.encode(texts, 2) == [[2, 3]] * 3
+    with pytest.raises(InputError, match="long texts are cut at the left"):
+        GraphTokenizer(read, 8)
+    with pytest.raises(InputError, match="long texts are cut at the left"):
+        describe(read, 8)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"added_tokens_decoder": {"ID": {"content": "newtoken", "lstrip": True}}},
+        {"added_tokens_decoder": {"ID": {"content": "sleep", "single_word": True}}},
+    ],
+)
+def test_added_tokens_of_the_settings(settings, tmp_path):
+    own = wordpiece()
+    number = own.get_vocab_size()
+    text = json.dumps(settings).replace("ID", str(number))
+    own.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(text)
+    [flags] = json.loads(text)["added_tokens_decoder"].values()
+    own.add_tokens([AddedToken(**flags)])
+    texts = ["the newtoken sleeps", "newtoken", "sleep , sleeps", "NEWTOKEN"]
+    assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
+    (tmp_path / "tokenizer_config.json").write_text(text.replace(str(number), "999"))
+    with pytest.raises(InputError, match="must have the id.*Received: 999"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_added_tokens_of_a_vocabulary_file(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(BERT + WORDS))
+    count = len(BERT + WORDS)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"newtoken": count}))
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.encode(["the newtoken"]) == [[2, 5, count, 3]]
+    with pytest.raises(InputError, match="added tokens.*newtoken"):
+        GraphTokenizer(read, 8)
+    trained = train_unigram(CORPUS, 300)
+    (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(trained.definition)
+    with pytest.raises(InputError, match="Received: .*newtoken"):
+        read_checkpoint_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<mask>": 300}))
+    assert read_checkpoint_tokenizer(tmp_path).pieces()[-1] == "<mask>"
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ({"tokenizer_class": "PhobertTokenizer"}, "PhobertTokenizer"),
+        ({"tokenizer_class": "MPNetTokenizer"}, "MPNetTokenizer"),
+        ({"word_tokenizer_type": "mecab"}, "word_tokenizer_type"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize"),
+        ({"never_split": ["a"]}, "never_split"),
+        ({"auto_map": {"AutoTokenizer": ["x.Y", None]}}, "auto_map"),
+    ],
+)
+def test_settings_of_a_vocabulary_file(settings, match, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(BERT + WORDS))
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"tokenizer_class": "BertTokenizer"} | settings))
+    with pytest.raises(InputError, match=match):
+        read_checkpoint_tokenizer(tmp_path)
+    if "tokenizer_class" in settings:
+        path.unlink()
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+        with pytest.raises(InputError, match=match):
+            read_checkpoint_tokenizer(tmp_path)
+    known = {"tokenizer_class": "BertTokenizerFast", "model_max_length": 512}
+    path.write_text(json.dumps(known | {"do_lower_case": True, "never_split": None}))
+    assert read_checkpoint_tokenizer(tmp_path).encode(["The"]) == [[2, 5, 3]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ({"tokenizer_class": "RoFormerTokenizerFast"}, "RoFormerTokenizerFast"),
+        ({"auto_map": {"AutoTokenizer": ["x.Y", None]}}, "auto_map"),
+    ],
+)
+def test_classes_that_pass_over_a_tokenizer_json(settings, match, tmp_path):
+    written(tmp_path, wordpiece(), **settings)
+    with pytest.raises(InputError, match=match):
+        read_checkpoint_tokenizer(tmp_path)
+    written(tmp_path, wordpiece(), tokenizer_class="MPNetTokenizer")
+    assert read_checkpoint_tokenizer(tmp_path).encode(["the"]) == [[2, 5, 3]]
+
+
+def test_settings_of_a_class_that_has_none(tmp_path):
+    """Such a class takes tokenizer.json as it stands; that of BERT changes it."""
+    cased = wordpiece(normalizer=normalizers.BertNormalizer(lowercase=False))
+    for name, row in (("PreTrainedTokenizerFast", "Un"), ("BertTokenizer", "un")):
+        written(tmp_path, cased, tokenizer_class=name, do_lower_case=True)
+        read = read_checkpoint_tokenizer(tmp_path)
+        assert read.encode(["Un"]) == [[2, cased.token_to_id(row), 3]]
+
+
+def test_files_of_phobert(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(BERT + WORDS))
+    (tmp_path / "bpe.codes").write_text("t h 3")
+    with pytest.raises(InputError, match=r"bpe\.codes"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_texts_that_are_not_in_nfkc_are_warned_of(tmp_path, caplog):
+    trained = train_unigram(CORPUS, 400)
+    rows = [(name, 0.0) for name in FRAME]
+    rows += [(p.piece, p.score) for p in parse(trained.definition).pieces[3:]]
+    spaces = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    own = roberta(
+        models.Unigram(rows, 3, False),
+        normalizer=charsmap("nmt_nfkc"),
+        pre_tokenizer=pre_tokenizers.Sequence(spaces),
+    )
+    written(tmp_path, own)
+    read = read_checkpoint_tokenizer(tmp_path)
+    assert read.kind == "unigram" and "not in NFKC" in caplog.text
+    texts = ["ﬁ\u0301"]
+    assert read.encode(texts) == trained.encode(texts) != ids(own, texts)
+
+
+@pytest.mark.parametrize("first", [0, 20, 40])
+def test_random_tokenizers(first, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import random_tokenizers
+
+    try:
+        rows = [
+            random_tokenizers.checked(seed, tmp_path, graph=False)
+            for seed in range(first, first + 20)
+        ]
+    finally:
+        sys.modules.pop("random_tokenizers")
+    outcomes = [row["outcome"] for row in rows]
+    assert "different" not in outcomes
+    assert outcomes.count("read") > 14

@@ -1,0 +1,220 @@
+"""Encoders without Keras and TensorFlow, and the library without tensorflow-text."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizer_texts import made_texts
+
+from keras_msd import light
+from keras_msd.arrays import pad_batch
+from keras_msd.checkpoints import packaged
+from keras_msd.files import read_table
+from keras_msd.light import LightEncoder
+from keras_msd.testing import tiny_encoder
+
+ROOT = Path(__file__).resolve().parents[1]
+BAG = {"num_layers": 0, "embedding_layer_norm": False, "pooling": "mean"}
+KINDS = [
+    {},
+    {"normalize": False},
+    {"hidden_dim": 24, "projection_dim": 40, "projection_bias": False},
+    {"bottleneck_dim": 8, "projection_dim": 12, "normalize": False},
+]
+
+
+def bag(tokenizer, **fields):
+    """Return a bag of words in which positions and types add nothing."""
+    encoder = tiny_encoder(tokenizer, **BAG | fields)
+    values = encoder.weights()
+    for name in ("embedding/position", "embedding/type"):
+        values[name] = np.zeros_like(values[name])
+    encoder.set_weights(values)
+    return encoder
+
+
+def by_network(encoder, texts):
+    """Return the vectors of the Keras model on padded batches."""
+    vectors = []
+    for ids in encoder.tokenizer.encode(texts, encoder.max_length):
+        batch = pad_batch([ids], encoder.tokenizer.pad_id, encoder.max_length)
+        vectors.append(encoder.model.predict_on_batch(batch)[0])
+    return np.array(vectors)
+
+
+@pytest.mark.parametrize("fields", KINDS)
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_a_bag_of_words_is_what_its_network_gives(
+    tokenizer, fields, quantize, tmp_path
+):
+    from keras_msd import load_encoder
+
+    bag(tokenizer, **fields).save(tmp_path / "encoder", quantize=quantize)
+    encoder = load_encoder(tmp_path / "encoder")
+    texts = made_texts(60) + ["a " * 200]
+    vectors = encoder.encode(texts)
+    assert encoder._bag_of_words() is not None
+    np.testing.assert_allclose(vectors, by_network(encoder, texts), atol=2e-6)
+    small = LightEncoder(tmp_path / "encoder")
+    np.testing.assert_array_equal(small.encode(texts), vectors)
+    np.testing.assert_array_equal(small.encode(texts[0]), encoder.encode(texts[0]))
+    assert small.encode([]).shape == (0, encoder.dim) == encoder.encode([]).shape
+    np.testing.assert_allclose(
+        small.encode(texts, truncate_dim=5),
+        encoder.encode(texts, truncate_dim=5),
+        atol=1e-6,
+    )
+
+
+def test_what_is_beside_a_sentence_changes_nothing(tokenizer):
+    encoder = bag(tokenizer, projection_dim=None)
+    texts = made_texts(300)
+    alone = np.concatenate([encoder.encode([text]) for text in texts[:40]])
+    np.testing.assert_array_equal(encoder.encode(texts)[:40], alone)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"embedding_layer_norm": True},
+        {"pooling": "max"},
+        {"projection_dim": 8, "projection_activation": "tanh"},
+        {"num_layers": 1},
+    ],
+)
+def test_other_encoders_are_run_by_keras(tokenizer, fields, tmp_path):
+    encoder = bag(tokenizer, **fields)
+    assert encoder._bag_of_words() is None
+    encoder.save(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="more than a bag of words.*model.onnx"):
+        LightEncoder(tmp_path / "encoder")
+    positions = bag(tokenizer)
+    values = positions.weights()
+    values["embedding/position"][1] = 1.0
+    positions.set_weights(values)
+    assert positions._bag_of_words() is None
+    texts = ["The cat sleeps.", "", "Die Katze"]
+    np.testing.assert_allclose(
+        positions.encode(texts), by_network(positions, texts), atol=2e-6
+    )
+
+
+def test_a_body_is_run_by_onnxruntime(tokenizer, tmp_path):
+    pytest.importorskip("onnxruntime")
+    encoder = tiny_encoder(tokenizer)
+    encoder.save(tmp_path / "encoder")
+    encoder.export(tmp_path / "onnx", format="onnx")
+    shutil.copy(tmp_path / "onnx" / light.MODEL, tmp_path / light.MODEL)
+    small = LightEncoder(tmp_path / "encoder")
+    texts = made_texts(50)
+    np.testing.assert_allclose(small.encode(texts), encoder.encode(texts), atol=1e-5)
+    assert small.encode([]).shape == (0, encoder.dim)
+
+
+def test_what_is_no_text_is_refused(tokenizer, tmp_path):
+    bag(tokenizer).save(tmp_path / "encoder")
+    small = LightEncoder(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="must hold strings. Received: 5"):
+        small.encode(["a", 5])
+    with pytest.raises(ValueError, match="truncate_dim"):
+        small.encode("a", truncate_dim=small.dim + 1)
+
+
+def in_process(code, without, *arguments, cwd=ROOT):
+    """Run Python in which some packages cannot be imported."""
+    blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{blocked}{code}", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+HEAVY = ("keras", "tensorflow", "tensorflow_text", "jax", "scipy", "safetensors")
+
+
+@pytest.mark.parametrize("name", read_table(packaged.TABLE))
+def test_a_package_is_whole_without_the_library(name, tmp_path):
+    module = read_table(packaged.TABLE)[name]["module"]
+    folder = ROOT / "packages" / name / module
+    if not (folder / "encoder").is_dir():
+        pytest.skip("has no encoder yet")
+    assert (folder / "light.py").read_bytes() == Path(light.__file__).read_bytes()
+    shutil.copytree(folder, tmp_path / module)
+    texts = made_texts(100)
+    np.save(tmp_path / "texts.npy", texts)
+    code = (
+        "sys.path[:] = ['.', *(p for p in sys.path if p and 'msd' not in p)]\n"
+        "import numpy as np\n"
+        f"from {module} import load\n"
+        "np.save('vectors.npy', load().encode(np.load('texts.npy').tolist()))\n"
+    )
+    in_process(code, (*HEAVY, "keras_msd", "tokenizers"), cwd=tmp_path)
+    vectors = np.load(tmp_path / "vectors.npy")
+    from keras_msd.checkpoints.loading import load_saved
+
+    expected = load_saved(folder / "encoder").encode(texts)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_commands_embed_and_search_without_keras(tmp_path):
+    (tmp_path / "lines.txt").write_text("The cat sleeps.\nDer Hund bellt.\n")
+    if not packaged.is_installed("tiny12"):
+        pytest.skip("needs the package of tiny12")
+    code = "from keras_msd.cli import main\nsys.argv[0] = 'keras-msd'\nmain()\n"
+    words = ("search", "tiny12", "a barking dog", "lines.txt", "--top", "1")
+    without = ("keras", "tensorflow", "tensorflow_text", "jax")
+    assert "Der Hund" in in_process(code, without, *words, cwd=tmp_path)
+    out = in_process(code, without, "embed", "tiny12", "A", "--json", cwd=tmp_path)
+    assert '"dim": 384' in out
+
+
+WITHOUT_TEXT = """
+import numpy as np
+import keras_msd as msd
+
+tokenizer = msd.testing.tiny_tokenizer()
+encoder = msd.testing.tiny_encoder(tokenizer)
+teacher = msd.load_teacher("hashed-words", dim=16)
+store = msd.data.GuideStore(teacher, "store")
+pairs = msd.testing.tiny_pairs()
+dataset = msd.data.pair_dataset(
+    pairs, encoder, guides={"teacher": (store, "source")}, batch_size=4, epochs=1
+)
+stage = msd.stages.TeachAssistant(encoder)
+stage.compile(optimizer=msd.stages.make_optimizer(learning_rate=1e-3, steps=2))
+before = encoder.encode(["A cat."])
+stage.fit(dataset, epochs=1, shuffle=False, verbose=0)
+assert np.abs(encoder.encode(["A cat."]) - before).max() > 0
+encoder.save("encoder")
+assert msd.load_encoder("encoder").fingerprint == encoder.fingerprint
+encoder.export("litert", format="litert")
+assert msd.load_encoder("litert").encode(["A cat."]).shape == (1, encoder.dim)
+for use in (
+    lambda: encoder.export("saved", format="saved_model"),
+    lambda: msd.tokenizers.GraphTokenizer(tokenizer, 8),
+    lambda: msd.load_teacher("model").encode(["A cat."]),
+):
+    try:
+        use()
+    except msd.InputError as error:
+        assert "needs the package tensorflow-text" in str(error), error
+    else:
+        raise AssertionError(use)
+"""
+
+
+def test_only_text_in_graphs_needs_tensorflow_text(tokenizer, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    tiny_encoder(tokenizer).export(tmp_path / "whole", format="saved_model")
+    shutil.copytree(tmp_path / "whole" / "1", tmp_path / "model")
+    in_process(WITHOUT_TEXT, ("tensorflow_text",), cwd=tmp_path)

@@ -36,7 +36,13 @@ def empty_package(folder):
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     bodiless = {"num_layers": 0, "hidden_dim": 24, "embedding_layer_norm": False}
-    return tiny_encoder(tokenizer, projection_dim=40, **bodiless)
+    encoder = tiny_encoder(tokenizer, projection_dim=40, **bodiless)
+    nothing = [f"embedding/{name}" for name in ("position", "type")]
+    values = encoder.weights()
+    encoder.set_weights(
+        values | {path: np.zeros_like(values[path]) for path in nothing}
+    )
+    return encoder
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +118,21 @@ def test_the_tool_writes_int8_and_the_sha256(made, encoder):
     # Once more, of the int8 encoder itself: the same files.
     encoder.save(made[0] / "again", quantize="int8")
     assert by_hand(made[0] / "again")[1] == sha256
+
+
+def test_the_tool_writes_onnx_for_a_body(tokenizer, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    table = tmp_path / "packaged.json"
+    shutil.copy(packaged.TABLE, table)
+    monkeypatch.setattr(packaged, "TABLE", table)
+    empty_package(tmp_path / "packages" / "tiny12")
+    tiny_encoder(tokenizer).save(tmp_path / "trained")
+    options = ["--packages", str(tmp_path / "packages")]
+    folder = TOOL["main"]([str(tmp_path / "trained"), *options])
+    assert "onnxruntime" in (folder.parents[1] / "pyproject.toml").read_text()
+    vectors = light.LightEncoder(folder).encode(TEXTS)
+    expected = load_encoder(folder).encode(TEXTS)
+    assert (vectors * expected).sum(axis=1).min() > 0.99
 
 
 def test_the_tool_knows_the_tables_names_alone(made, monkeypatch):

@@ -4,18 +4,27 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.packaged import packaged_folder
-from keras_msd.light import CHUNK, LightEncoder
+from keras_msd.light import CHUNK, MODEL, LightEncoder
 from keras_msd.progress import track
 
 
-class PackagedEncoder(TextEncoder):
-    """A packaged encoder without Keras: it starts in a tenth of the time.
+def has_body(name: str) -> bool:
+    """Tell whether a packaged encoder is more than a bag of words.
 
-    Its vectors are those of `load_encoder`, bit by bit for a bag of words; it cannot be
-    trained, exported or indexed.
+    Raises:
+        InputError: As `packaged_folder`.
+    """
+    return (packaged_folder(name).parent / MODEL).is_file()
+
+
+class PackagedEncoder(TextEncoder):
+    """A packaged bag of words without Keras: it starts in a tenth of the time.
+
+    Its vectors are those of `load_encoder`, bit by bit. It cannot be trained or
+    exported.
 
     Args:
-        name: A key of packaged.json, such as "tiny12".
+        name: A key of packaged.json, such as "tiny12", of an encoder without a body.
 
     Raises:
         InputError: As `packaged_folder`.

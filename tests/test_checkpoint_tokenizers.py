@@ -26,9 +26,7 @@ from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = (
-    "the cat sleeps hello world un café cafe 日 本 ! . , ' 1 2 0 a b e".split()
-)
+WORDS = "the cat sleeps hello world un café cafe 日 本 ! . , ' 1 2 0 a b e".split()
 TEMPLATE = {"single": "<s> $A </s>", "special_tokens": [("<s>", 0), ("</s>", 2)]}
 
 
@@ -402,6 +400,19 @@ def test_classes_that_pass_over_a_tokenizer_json(settings, match, tmp_path):
         read_checkpoint_tokenizer(tmp_path)
     written(tmp_path, wordpiece(), tokenizer_class="MPNetTokenizer")
     assert read_checkpoint_tokenizer(tmp_path).encode(["the"]) == [[2, 5, 3]]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("add_eos_token", True), ("add_bos_token", False)]
+)
+def test_tokens_that_settings_put_around_a_text(key, value, tmp_path):
+    names = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"}
+    names["eos_token"] = {"content": "</s>"}
+    written(tmp_path, llama(), **names | {key: value})
+    with pytest.raises(InputError, match=key):
+        read_checkpoint_tokenizer(tmp_path)
+    written(tmp_path, llama(), **names | {key: not value})
+    assert read_checkpoint_tokenizer(tmp_path).start_ids == (0,)
 
 
 def test_settings_of_a_class_that_has_none(tmp_path):

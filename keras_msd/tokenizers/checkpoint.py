@@ -225,6 +225,7 @@ def _from_json(path: Path, fields: dict[str, Any]) -> Tokenizer:
     # What the library makes of a file is whole: older ones leave fields out.
     content = json.loads(definition)
     before, after = frame(content["post_processor"], backend, origin)
+    _check_added(path, fields, before, after)
     tokens = _roles(content, backend, fields, before, after)
     side = fields.get(SIDE) or (cut or {}).get("direction", "right")
     tokens[SIDE] = str(side).lower()
@@ -322,6 +323,25 @@ def frame(
             )
     names = [[str(backend.id_to_token(number)) for number in side] for side in sides]
     return names[0], names[1]
+
+
+def _check_added(
+    path: Path, fields: dict[str, Any], before: list[str], after: list[str]
+) -> None:
+    """Raise `InputError` if transformers would put other tokens around a text.
+
+    Some of its classes, as Llama's, make the post-processor anew of these fields.
+    """
+    for key, names in (("bos", before), ("eos", after)):
+        added, token = fields.get(f"add_{key}_token"), fields.get(f"{key}_token")
+        name = token.get("content") if isinstance(token, dict) else token
+        if added is not None and token is not None and added != (name in names):
+            raise InputError(
+                f"`add_{key}_token` in `{path.with_name(CONFIG)}` must say what the "
+                f"post-processor of `{path}` does. Received: {added}, and the tokens "
+                f"{', '.join(names) or 'none'}. Give the model's encode function as a "
+                "callable teacher."
+            )
 
 
 def _roles(

@@ -87,7 +87,11 @@ class BytePairTrimming(Trimming):
             InputError: The tokenizer marks pieces inside or at the end of a word.
         """
         model = json.loads(self.tokenizer.definition)["model"]
-        for mark in ("continuing_subword_prefix", "end_of_word_suffix"):
+        for mark in (
+            "continuing_subword_prefix",
+            "end_of_word_suffix",
+            "byte_fallback",
+        ):
             if model.get(mark):
                 raise InputError(
                     f"Only byte pairs without `{mark}` can be trimmed. Received: "

@@ -47,6 +47,10 @@ class PackagedEncoder(TextEncoder):
         """Longest sentence in tokens, start and end included; longer ones are cut."""
         return self._light.max_length
 
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """Return how many tokens the model reads of each text."""
+        return [len(ids) for ids in self._light.ids(texts)]
+
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         starts = range(0, len(texts), CHUNK)
         shown = track(starts, len(starts), "Encoding") if progress else starts

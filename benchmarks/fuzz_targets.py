@@ -274,7 +274,6 @@ COMMANDS = [
     "trim encoder out --texts lines.txt --keep 0.9",
     "distil nothing.tsv --out out",
     "report .",
-    "data made out --pairs 2 --languages de --seed 1",
     "push encoder --json",
 ]
 

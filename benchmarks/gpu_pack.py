@@ -67,7 +67,7 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
     from keras_msd.recipes.steps import plan
 
     share = dict.fromkeys(("read", "pairs", "files", "held_out", "evaluation"), 0)
-    if recipe.data.kind == "made":
+    if recipe.data.kind == "examples":
         return share
 
     def place(part: str, file: Any) -> Path:

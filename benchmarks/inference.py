@@ -67,9 +67,10 @@ class Part(NamedTuple):
 
 def parts(tokenizer: Any) -> dict[int, Part]:
     """Return, for each length, distinct sentences of exactly so many tokens."""
-    from keras_msd.data.made import made_pairs
+    from keras_msd.data import example_pairs
 
-    words = [word for pair in made_pairs(2000) for word in pair.source.split()]
+    pairs = example_pairs(["de"], count=2000)
+    words = [word for pair in pairs for word in pair.source.split()]
     plain = tokenizer.encode_plain(words)
     words = [word for word, ids in zip(words, plain, strict=True) if len(ids) == 1]
     made = {}

@@ -25,7 +25,7 @@ import numpy as np
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.data.made import made_pairs
+from keras_msd.data import example_pairs
 from keras_msd.export import export, quantizations
 from keras_msd.export.proof import SENTENCES, parity
 from keras_msd.files import write_json
@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     try:
-        texts = made() if options.data is None else real(options.data)
+        texts = examples() if options.data is None else real(options.data)
         encoder = load_encoder(options.encoder)
         ours, rows = encoder.encode(list(texts)), []
         with tempfile.TemporaryDirectory() as folder:
@@ -136,10 +136,10 @@ def lines(path: Path) -> list[list[str]]:
         return [line.rstrip("\n").split("\t") for line in handle]
 
 
-def made() -> dict[str, str]:
-    """Return `COUNT` distinct sentences, most of them made, in many languages."""
+def examples() -> dict[str, str]:
+    """Return `COUNT` distinct sentences, most of them of Tatoeba, in many languages."""
     texts = dict.fromkeys([*TRICKY, *SENTENCES], "")
-    for pair in made_pairs(COUNT, split="dev"):
+    for pair in example_pairs(split="dev"):
         texts |= {pair.source: "en", pair.target: pair.language}
     return checked(dict(islice(texts.items(), COUNT)))
 

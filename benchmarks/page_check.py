@@ -2,7 +2,7 @@
 
     python benchmarks/page_check.py tiny12
 
-The encoder is exported as `onnx` and an index is made of made sentences. Both folders
+The encoder is exported as `onnx` and an index of example sentences is made. Both
 are dropped on the page as a hand drops them, a query is typed, and what the page lists
 is compared with what the same artefact finds in Python. Every address that the page
 asks for is kept. Needs Chromium, Node with npm, which fetches onnxruntime-web and

@@ -2,8 +2,8 @@
 
     python benchmarks/screenshots.py runs/demo
 
-The run's student is exported, with an index of made sentences and a threshold from held
-out ones; the page searches it in headless Chromium. Needs Chromium, Node with npm,
+The run's student is exported, with an index of example sentences and a threshold from
+held-out ones; the page searches it in headless Chromium. Needs Chromium, Node with npm,
 which fetches onnxruntime-web and playwright-core, and the extras `docs` and `onnx`.
 Exit code 1: a picture is not under 200 kB.
 """
@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 from javascript_check import Server, program
 
 import keras_msd as msd
-from keras_msd.data.made import made_pairs
+from keras_msd.data import example_pairs
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -73,17 +73,17 @@ def main() -> int:
 
 
 def write_index(encoder: msd.Encoder, folder: Path) -> str:
-    """Write an artefact and an index of made sentences; return what to ask them."""
-    held_out = made_pairs(600, split="dev")
-    threshold = msd.evaluate.calibrate_threshold(encoder, held_out, name="made")
+    """Write an artefact and an index of example sentences; return what to ask them."""
+    held_out = example_pairs(split="dev")
+    threshold = msd.evaluate.calibrate_threshold(encoder, held_out, name="examples")
     artefact = folder / "artefact"
     encoder.export(artefact, format="onnx", quantize="fp16", threshold=threshold)
     texts: dict[str, dict[str, None]] = {}
-    for pair in (*made_pairs(3000), *held_out):
+    for pair in (*example_pairs(count=400), *held_out):
         texts.setdefault("en", {})[pair.source] = None
         texts.setdefault(pair.language, {})[pair.target] = None
     with contextlib.chdir(folder):  # an index keeps the names that it is given
-        names = [f"{language}.txt" for language in ("en", "fr", "it", "nl")]
+        names = [f"{language}.txt" for language in ("en", "es", "fr", "nl")]
         for language in texts:
             Path(f"{language}.txt").write_text("\n".join(texts[language]), "utf-8")
         msd.build_index(encoder, names, "index")

@@ -34,7 +34,7 @@ import numpy as np
 from memory_epoch import private_bytes
 
 import keras_msd as msd
-from keras_msd.data.made import made_pairs
+from keras_msd.data import example_pairs
 from keras_msd.export import FORMATS
 from keras_msd.files import read_json, write_json
 
@@ -49,7 +49,7 @@ TIME_BYTES = 8  # of a call, in an array: a list would grow as a leak does
 def groups_of_texts(seed: int, count: int) -> list[list[str]]:
     """Return what calls are made with: one to four texts of one to many sentences."""
     draw = random.Random(seed)
-    pairs = made_pairs(TEXTS, seed=seed)
+    pairs = draw.sample(example_pairs(), TEXTS)
     sentences = [text for pair in pairs for text in (pair.source, pair.target)]
 
     def text() -> str:
@@ -171,7 +171,7 @@ def subject(name: str, folder: Path, options: Any) -> Callable[[list[str]], np.n
         return lambda texts: encoder.encode(texts, progress=False)
     if name == "search":
         lines = folder / "lines.txt"
-        sentences = (pair.source for pair in made_pairs(2000, languages=("de",)))
+        sentences = (pair.source for pair in example_pairs(["de"], count=2000))
         lines.write_text("\n".join(sentences), encoding="utf-8")
         index = msd.build_index(encoder, [lines], folder / "index")
 

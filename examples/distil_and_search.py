@@ -1,6 +1,6 @@
 """Distil a small encoder from a teacher on parallel text, then search with it.
 
-    python examples/distil_and_search.py out                          # made sentences
+    python examples/distil_and_search.py out                       # example sentences
     python examples/distil_and_search.py out --pairs news.en-de.tsv help.en-fr.tmx
 
 The teacher may read English alone: the encoder learns its vector of the English side
@@ -14,24 +14,27 @@ from itertools import islice
 from pathlib import Path
 
 import keras_msd as msd
-from keras_msd.data.made import made_pairs
 
 
 def main(arguments: Sequence[str] | None = None) -> float:
     """Write the encoder to a folder, and return P@1 x 100 on the held-out pairs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder for the encoder")
-    parser.add_argument("--pairs", nargs="+", help="parallel files; else made ones")
+    parser.add_argument("--pairs", nargs="+", help="parallel files; else examples")
     parser.add_argument("--teacher", default="default", help="as for load_teacher")
     parser.add_argument("--limit", type=int, default=6000, help="most pairs")
     parser.add_argument("--pieces", type=int, default=2000, help="of the vocabulary")
     parser.add_argument("--updates", type=int, default=600)
     options = parser.parse_args(arguments)
 
-    made = not options.pairs
-    corpus = made_pairs(options.limit) if made else msd.data.read_pairs(options.pairs)
+    given = options.pairs
+    corpus = msd.data.read_pairs(given) if given else msd.data.example_pairs()
     pairs = list(dict.fromkeys(islice(corpus, options.limit)))
-    held_out, pairs = pairs[::10], [p for i, p in enumerate(pairs) if i % 10]
+    sources = list(dict.fromkeys(pair.source for pair in pairs))
+    tenth = set(sources[::10])
+    first = {pair.source: pair for pair in reversed(pairs)}
+    held_out = [first[source] for source in sources[::10]]
+    pairs = [pair for pair in pairs if pair.source not in tenth]
 
     teacher = msd.load_teacher(options.teacher)
     store = msd.data.GuideStore(teacher, options.out / "teacher_vectors")

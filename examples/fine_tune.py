@@ -1,6 +1,6 @@
 """Fine-tune an encoder on graded sentence pairs, as in a notebook.
 
-    python examples/fine_tune.py out/encoder tuned                    # made sentences
+    python examples/fine_tune.py out/encoder tuned                  # example sentences
     python examples/fine_tune.py out/encoder tuned --rows graded.tsv --scale over_5
 
 A stage is a Keras model: `compile`, `fit`, callbacks and history are Keras' own. Rows
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras_msd as msd
-from keras_msd.data.made import made_sts
 
 
 def main(arguments: Sequence[str] | None = None) -> list[float]:
@@ -20,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("encoder", help="a saved encoder, or a checkpoint's folder")
     parser.add_argument("out", type=Path, help="folder for the tuned encoder")
-    parser.add_argument("--rows", type=Path, help="graded pairs; else made ones")
+    parser.add_argument("--rows", type=Path, help="graded pairs; else examples")
     parser.add_argument("--scale", default="over_5", help="what its scores are out of")
     parser.add_argument("--epochs", type=int, default=3)
     options = parser.parse_args(arguments)
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
     if options.rows:
         graded = msd.data.read_scored(options.rows, options.scale)
     else:
-        english, german = made_sts(1000, languages=("de",)).values()
+        english, german = msd.data.example_similarity(["de"]).values()
         mixed = [(e[0], e[1], d[2]) for e, d in zip(english, german, strict=True)]
         graded = msd.data.scaled_rows(mixed, "over_5")
     held_out, rows = graded[::5], [row for i, row in enumerate(graded) if i % 5]

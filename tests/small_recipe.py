@@ -30,7 +30,7 @@ intermediate_dim = 32
 [smoke.evaluate]
 intermediate = "cross_lingual"
 intermediate_rows = 20
-sets = ["made", "tatoeba"]
+sets = ["examples", "tatoeba"]
 [smoke.stages.teach_assistant]
 steps = 3
 token_budget = 500
@@ -82,7 +82,7 @@ def write_place(folder):
     gold = [str(len(set(a.split()) & set(b.split()))) for a, b in pairs]
     for code, say in (("en", str), ("de", german)):
         rows = [(g, say(a), say(b)) for g, (a, b) in zip(gold, pairs, strict=True)]
-        write_rows(folder / f"data/sts/made.dev.{code}.tsv.gz", rows)
+        write_rows(folder / f"data/sts/examples.dev.{code}.tsv.gz", rows)
     rows = [(text, german(text)) for text in sentences(20, 7)]
     write_rows(folder / "data/tatoeba/tatoeba.deu-eng.tsv.gz", rows)
     rows = [(text, text[::-1]) for text in sentences(9, 8)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from keras_msd.data.made import write_made_data
+from keras_msd.data import write_examples
 from keras_msd.evaluate import sts_folder
 from keras_msd.testing import tiny_encoder
 
@@ -19,10 +19,10 @@ def test_table(tokenizer, tmp_path, monkeypatch, capsys):
     keras.utils.set_random_seed(7)
     encoder = tiny_encoder(tokenizer)
     encoder.save(tmp_path / "tiny")
-    data = write_made_data(tmp_path / "data", ["de"], 2, dev_pairs=30, sts_rows=12)
+    data = write_examples(tmp_path / "data", ["de"], pairs=30, rows=12)
     script = str(ROOT / "benchmarks" / "formats.py")
     command = [
-        script, str(tmp_path / "tiny"), "--data", str(data), "--sts", "made",
+        script, str(tmp_path / "tiny"), "--data", str(data), "--sts", "examples",
         "--formats", "onnx", "--results", str(tmp_path), "--rounds", "1",
         "--quantize", "float32", "int8", "--work", str(tmp_path / "work"),
     ]  # fmt: skip
@@ -39,12 +39,12 @@ def test_table(tokenizer, tmp_path, monkeypatch, capsys):
 
     result = json.loads((tmp_path / "formats_tiny.json").read_text())
     assert result["fingerprint"] == encoder.fingerprint
-    assert result["sts"] == "made dev: 12 rows in en, de"
-    with gzip.open(data / "parallel" / "dev" / "made.en-de.tsv.gz", "rt") as file:
+    assert result["sts"] == "examples dev: 12 rows in en, de"
+    with gzip.open(data / "parallel" / "dev" / "examples.en-de.tsv.gz", "rt") as file:
         pairs = [line.rstrip("\n").split("\t") for line in file][:25]
     assert result["sentences"] == len({text for pair in pairs for text in pair})
     rows = {row["quantize"]: row for row in result["rows"]}
-    expected = sts_folder(encoder, data / "sts", ["de"], dataset="made")
+    expected = sts_folder(encoder, data / "sts", ["de"], dataset="examples")
     for row in rows.values():
         for name in ("cross_lingual", "monolingual"):
             assert row["before"][name] == pytest.approx(expected[name], abs=0.2)

@@ -40,8 +40,8 @@ def test_data_are_what_the_recipe_reads(tmp_path):
         "parallel/dev/some.en-de.tsv",
         "parallel/train/other.en-de.tsv",
         "parallel/train/some.en-de.tsv",
-        "sts/made.dev.de.tsv.gz",
-        "sts/made.dev.en.tsv.gz",
+        "sts/examples.dev.de.tsv.gz",
+        "sts/examples.dev.en.tsv.gz",
         "tatoeba/tatoeba.deu-eng.tsv.gz",
         "tatoeba/tatoeba.fin-eng.tsv.gz",
     }

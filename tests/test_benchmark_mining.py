@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_msd.data.made import write_made_data
+from keras_msd.data import write_examples
 from keras_msd.evaluate import mining
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.testing import tiny_encoder
@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def test_mining(tokenizer, tmp_path, monkeypatch, capsys):
     encoder = tiny_encoder(tokenizer)
     encoder.save(tmp_path / "tiny")
-    data = write_made_data(tmp_path / "data", ["de"], 200, dev_pairs=30, sts_rows=2)
+    data = write_examples(tmp_path / "data", ["de"], pairs=200, rows=2)
     script = str(BENCHMARKS / "mining.py")
     out = tmp_path / "mining.json"
     command = [
@@ -34,8 +34,9 @@ def test_mining(tokenizer, tmp_path, monkeypatch, capsys):
     assert result["fingerprint"] == encoder.fingerprint
     first, second = names["halves"](data, "de", 20, 0)
     for half in (first, second):
-        assert len(half.others) == len(half.english) == 35 and len(half.gold) == 15
-        assert len(set(half.others + half.english)) == 70
+        count = len(half.gold) + 20
+        assert len(half.others) == len(half.english) == count > 110
+        assert len(set(half.others + half.english)) == 2 * count
     assert not set(first.english) & set(second.english)
     rows = {text: row for row, text in enumerate(first.english)}
     lines = read_pairs(data / "parallel" / "dev")
@@ -57,7 +58,7 @@ def test_mining(tokenizer, tmp_path, monkeypatch, capsys):
 
 
 def read_pairs(folder):
-    with gzip.open(folder / "made.en-de.tsv.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(folder / "examples.en-de.tsv.gz", "rt", encoding="utf-8") as file:
         return {tuple(line.rstrip("\n").split("\t")) for line in file}
 
 
@@ -85,9 +86,7 @@ def test_planted_neighbours_of_the_large_search(tmp_path, monkeypatch):
 
 
 def test_index(tmp_path, monkeypatch, capsys):
-    data = write_made_data(
-        tmp_path / "data", ["de", "fr"], 300, dev_pairs=2, sts_rows=2
-    )
+    data = write_examples(tmp_path / "data", ["de", "fr"], pairs=300, rows=2)
     script, out = str(BENCHMARKS / "index.py"), tmp_path / "index.json"
     command = [script, "--data", str(data), "--out", str(out), "--json"]
     monkeypatch.setattr("sys.argv", [*command, "--sentences", "200", "--queries", "9"])

@@ -14,7 +14,9 @@ from keras_msd.recipes import finish
 from keras_msd.recipes.finish import data_licence, export, teacher_licence
 from keras_msd.testing import tiny_encoder
 
-MADE = "sentences made by keras-msd: Apache-2.0"
+TATOEBA = (
+    "sentences of Tatoeba: CC BY 2.0 FR (Tatoeba's contributors, https://tatoeba.org)"
+)
 
 
 def threshold(encoder, pairs, name):
@@ -43,13 +45,13 @@ def test_a_run_says_languages_and_licences(tmp_path, monkeypatch):
     monkeypatch.setattr(finish, "held_out_pairs", lambda run: [[1, 2], [3]])
     readme = "---\nlanguage: en\nlicense: apache-2.0\ntags:\n- a\n---\n# Model\n"
     (tmp_path / "README.md").write_text(readme, encoding="utf-8")
-    given, run = a_run(tmp_path, "made", source=str(tmp_path), languages=("de", "fr"))
+    given, run = a_run(tmp_path, "examples", (), str(tmp_path), ("de", "fr"))
     export(run, tmp_path, "step", "student")
     assert given == {
         "format": "saved_model",
         "languages": ["en", "de", "fr"],
         "teacher_license": "apache-2.0",
-        "data_license": MADE,
+        "data_license": TATOEBA,
         "threshold": threshold(None, "123", "held-out pairs in en, de, fr"),
     }
 
@@ -76,7 +78,7 @@ def test_a_teacher_without_a_stated_licence(tmp_path, text):
 def test_the_command_takes_what_the_run_said(tmp_path):
     art = tmp_path / "artefacts" / "student_saved_model"
     art.mkdir(parents=True)
-    said = {"languages": ["de", "en"], "data_license": MADE}
+    said = {"languages": ["de", "en"], "data_license": TATOEBA}
     (art / "card.json").write_text(json.dumps(said | {"teacher_license": None}))
     assert card_of(str(tmp_path / "student")) == said
     assert card_of(str(tmp_path / "other")) == {}

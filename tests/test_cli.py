@@ -16,7 +16,7 @@ from keras_msd.testing import tiny_encoder
 
 COMMANDS = [
     "demo", "list", "run", "run-all", "evaluate", "embed", "index", "search", "export",
-    "report", "data made", "trim",
+    "report", "trim",
 ]  # fmt: skip
 RECIPE = """
 extends = "_shared"
@@ -62,7 +62,7 @@ def data(tmp_path):
         write_rows(folder / "parallel" / split / "small.en-de.tsv.gz", rows)
     for language in ("en", "de"):
         rows = [f"{i}\tone{' one' * i}\ttwo{' two' * i}".encode() for i in range(5)]
-        write_rows(folder / "sts" / f"made.dev.{language}.tsv.gz", rows)
+        write_rows(folder / "sts" / f"examples.dev.{language}.tsv.gz", rows)
     return folder
 
 
@@ -130,8 +130,8 @@ def test_missing_data(capsys, recipe, data, tmp_path):
     assert "more/parallel" in fails(capsys, *command, "--data", tmp_path / "more")
     error = fails(capsys, *command, "--set", 'data.languages=["fr"]')
     assert "<corpus>.en-fr.tsv.gz" in error and "parallel/train" in error
-    (data / "sts" / "made.dev.de.tsv.gz").unlink()
-    assert "made.dev.de.tsv.gz" in fails(capsys, *command)
+    (data / "sts" / "examples.dev.de.tsv.gz").unlink()
+    assert "examples.dev.de.tsv.gz" in fails(capsys, *command)
     assert not out.exists()  # nothing was begun
 
 
@@ -218,7 +218,7 @@ def test_search(capsys, encoder_folder, tmp_path):
 
 def test_evaluate(capsys, encoder_folder, data):
     command = ("evaluate", encoder_folder, "--data", data, "--languages", "de")
-    _, out, _ = run(capsys, *command, "--sts", "made", "--json")
+    _, out, _ = run(capsys, *command, "--sts", "examples", "--json")
     assert set(json.loads(out)["tracks"]) == {"de", "en", "en-de"}
     assert "stsb.dev.en.tsv.gz" in fails(capsys, *command)
 
@@ -228,11 +228,11 @@ def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
     words = [(name, count) for name in ("one", "two") for count in range(5)]
     lines.write_text("".join(f"{name}{f' {name}' * count}\n" for name, count in words))
     run(capsys, "embed", encoder_folder, "--input", lines, "--out", tmp_path / "t.npz")
-    scores = ("--data", data, "--languages", "de", "--sts", "made", "--json")
+    scores = ("--data", data, "--languages", "de", "--sts", "examples", "--json")
     _, own, _ = run(capsys, "evaluate", encoder_folder, *scores)
     _, file, _ = run(capsys, "evaluate", tmp_path / "t.npz", *scores)
     assert json.loads(file)["tracks"] == pytest.approx(json.loads(own)["tracks"])
-    assert "`made` takes `part`. Received: queries" in fails(
+    assert "`examples` takes `part`. Received: queries" in fails(
         capsys, "evaluate", encoder_folder, *scores[:-1], "--queries", 5
     )
 

@@ -34,7 +34,8 @@ def data(tmp_path):
     (folder / "sts").mkdir(parents=True)
     for language in ("en", "de"):
         rows = [f"{i}\tone {i}\ttwo {'a' * i}" for i in range(5)]
-        with gzip.open(folder / "sts" / f"made.dev.{language}.tsv.gz", "wt") as file:
+        path = folder / "sts" / f"examples.dev.{language}.tsv.gz"
+        with gzip.open(path, "wt") as file:
             file.write("\n".join(rows) + "\n")
     return folder
 
@@ -43,8 +44,8 @@ def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_pat
     art = tmp_path / "art"
     code, out, _ = run(
         capsys, "export", encoder_folder, art, "--format", "plain", "--quantize",
-        "int8", "--languages", "de,fr", "--data", data, "--sts", "made", "--license",
-        "MIT", "--json",
+        "int8", "--languages", "de,fr", "--data", data, "--sts", "examples",
+        "--license", "MIT", "--json",
     )  # fmt: skip
     shown, card = json.loads(out), json.loads((art / "card.json").read_text())
     assert code == 0 and shown["artefact"] == str(art)
@@ -62,7 +63,7 @@ def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_pat
     lines.write_text("A dog runs.\nThe house is old.\n", encoding="utf-8")
     command = ("search", art, "The house is old.", lines, "--top", 1, "--json")
     assert json.loads(run(capsys, *command)[1])[0]["place"] == 1
-    command = ("--data", data, "--languages", "de", "--sts", "made", "--json")
+    command = ("--data", data, "--languages", "de", "--sts", "examples", "--json")
     _, ours, _ = run(capsys, "evaluate", encoder_folder, *command)
     _, theirs, _ = run(capsys, "evaluate", art / "model.bin", *command)
     assert json.loads(ours) == json.loads(theirs)

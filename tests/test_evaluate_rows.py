@@ -87,12 +87,12 @@ def test_all_languages_that_the_folder_has(data):
     for code in ("deu", "fin"):
         rows = [(text, f"{code} {text}") for text in sentences(9, 1)]
         write_rows(data / f"tatoeba/tatoeba.{code}-eng.tsv.gz", rows)
-    asked = recipe("made", "tatoeba", languages={"tatoeba": ["all"]})
+    asked = recipe("examples", "tatoeba", languages={"tatoeba": ["all"]})
     assert said(asked_sets(asked))[1] == ("tatoeba", [], "test")
     row = score_row(asked, data, Table())
     assert row["retrieval_tracks"].keys() == {"deu", "fin"}
     assert "retrieval_others" not in row
-    named = recipe("made", "tatoeba", languages={"tatoeba": ["de", "fi"]})
+    named = recipe("examples", "tatoeba", languages={"tatoeba": ["de", "fi"]})
     assert row == score_row(named, data, Table())
     assert evaluation_files(asked, data) == evaluation_files(named, data)
     for path in (data / "tatoeba").iterdir():
@@ -104,7 +104,7 @@ def test_all_languages_that_the_folder_has(data):
 @pytest.fixture
 def data(tmp_path):
     for code in ("en", "de"):
-        for name, rows in (("made", 30), ("sick", 12)):
+        for name, rows in (("examples", 30), ("sick", 12)):
             path = tmp_path / f"sts/{name}.dev.{code}.tsv.gz"
             write_ours(path, made_rows(code, rows))
     return tmp_path
@@ -112,10 +112,10 @@ def data(tmp_path):
 
 def test_a_second_similarity_set_has_names_of_its_own(data):
     encoder = Table()
-    row = score_row(recipe("made", "sick"), data, encoder)
+    row = score_row(recipe("examples", "sick"), data, encoder)
     made, sick = (
         sts_folder(encoder, data / "sts", ["de"], "dev", name)
-        for name in ("made", "sick")
+        for name in ("examples", "sick")
     )
     assert row["cross_lingual"] == made["cross_lingual"]
     assert row["sick_monolingual"] == pytest.approx(sick["monolingual"])
@@ -130,13 +130,13 @@ def test_finished_sets_are_kept_where_scoring_is_stopped(data, tmp_path):
                 raise KeyboardInterrupt
             return super().encode(texts)
 
-    asked, kept = recipe("made", "sick"), tmp_path / "kept"
+    asked, kept = recipe("examples", "sick"), tmp_path / "kept"
     first, both = Table(), Table()
-    score_row(recipe("made"), data, first)
+    score_row(recipe("examples"), data, first)
     whole = score_row(asked, data, both)
     with pytest.raises(KeyboardInterrupt):
         score_row(asked, data, Stopped(both.vectors), kept=kept)
-    assert [path.name for path in kept.iterdir()] == ["made.json"]
+    assert [path.name for path in kept.iterdir()] == ["examples.json"]
     rest = Table(both.vectors)
     assert score_row(asked, data, rest, kept=kept) == whole
     assert len(rest.seen) == len(both.seen) - len(first.seen)
@@ -149,9 +149,9 @@ def test_kept_scores_of_another_encoder_are_not_taken(data, tmp_path):
         encoder = Table(seed=len(name))
         encoder.fingerprint = name
         kept = tmp_path / name / "score_student" / "unfinished"
-        rows.append(score_row(recipe("made"), data, encoder, kept=kept))
+        rows.append(score_row(recipe("examples"), data, encoder, kept=kept))
     mine, others = (
-        tmp_path / name / "score_student/unfinished/made.json"
+        tmp_path / name / "score_student/unfinished/examples.json"
         for name in ("mine", "others")
     )
     whole = mine.read_bytes()
@@ -159,44 +159,44 @@ def test_kept_scores_of_another_encoder_are_not_taken(data, tmp_path):
     assert rows[0] != rows[1]
     encoder = Table(seed=len("mine"))
     encoder.fingerprint = "mine"
-    assert score_row(recipe("made"), data, encoder, kept=mine.parent) == rows[0]
+    assert score_row(recipe("examples"), data, encoder, kept=mine.parent) == rows[0]
     assert mine.read_bytes() == whole
 
 
 def test_unfinished_models_and_teachers_get_less(data):
-    quick = score_row(recipe("made"), data, Table(), full=False)
-    full = score_row(recipe("made"), data, Table())
+    quick = score_row(recipe("examples"), data, Table(), full=False)
+    full = score_row(recipe("examples"), data, Table())
     assert quick.keys() == {"cross_lingual", "tracks"}
     seen = Table()
-    score_row(recipe("made"), data, seen, full=False)
+    score_row(recipe("examples"), data, seen, full=False)
     assert not any(text.startswith("de, ") for text in seen.seen)  # no first sentence
     assert len(seen.seen) == len(set(seen.seen)) == 30 + 23 + 23
     assert full["tracks"].keys() - quick["tracks"].keys() == {"de"}
-    teacher = score_teacher_row(recipe("made"), data, Table(), None)
+    teacher = score_teacher_row(recipe("examples"), data, Table(), None)
     assert teacher.keys() == {"monolingual", "tracks"}
     assert teacher["tracks"].keys() == {"en"}
 
 
 def test_scores_on_the_way_may_be_of_fewer_rows(data):
-    asked, seen = recipe("made", intermediate_rows=10), Table()
+    asked, seen = recipe("examples", intermediate_rows=10), Table()
     row = score_row(asked, data, seen, full=False)
     assert row["rows_at_most"] == 10 and len(seen.seen) == 3 * 10
     kept = {code: made_rows(code, 30)[::3] for code in ("en", "de")}
     assert row["tracks"] == sts_aligned(seen, kept, within=False)["tracks"]
     assert "rows_at_most" not in score_row(asked, data, seen)
-    assert score_row(asked, data, seen) == score_row(recipe("made"), data, seen)
+    assert score_row(asked, data, seen) == score_row(recipe("examples"), data, seen)
     asked["evaluate"]["intermediate_rows"] = 31
-    whole = score_row(recipe("made"), data, seen, full=False)
+    whole = score_row(recipe("examples"), data, seen, full=False)
     assert score_row(asked, data, seen, full=False) == whole | {"rows_at_most": 31}
 
 
 def test_all_missing_files_are_named_at_once(data):
-    asked = recipe("made", "stbs", "tatoeba", languages={"made": ["de", "fr"]})
+    asked = recipe("examples", "stbs", "tatoeba", languages={"examples": ["de", "fr"]})
     with pytest.raises(InputError) as error:
         check_evaluation_files(asked, data)
     for part in (
         "`x` at scale lab needs files",
-        "made.dev.fr.tsv.gz",
+        "examples.dev.fr.tsv.gz",
         "stbs.dev.en.tsv.gz",
         "`stbs` is no set of another layout",
         "Did you mean `stsb`?",
@@ -204,11 +204,11 @@ def test_all_missing_files_are_named_at_once(data):
         "change `[evaluate]`",
     ):
         assert part in str(error.value)
-    check_evaluation_files(recipe("made"), data)
-    assert len(evaluation_files(recipe("made"), data)) == 2
+    check_evaluation_files(recipe("examples"), data)
+    assert len(evaluation_files(recipe("examples"), data)) == 2
     with pytest.raises(InputError, match=r"`stbs` is no set.*mean `stsb`\?"):
         check_registered(asked)
-    check_registered(recipe("made", "tatoeba"))
+    check_registered(recipe("examples", "tatoeba"))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_all_missing_files_are_named_at_once(data):
         ({"sets": []}, ["received none"]),
         ({"sets": "stsb"}, ["`evaluate.sets`"]),
         ({"languages.tatobea": ["deu"]}, ["Did you mean `tatoeba`?"]),
-        ({"languages.made": "all"}, ["`languages.made` must name them", "tatoeba"]),
+        ({"languages.examples": "all"}, ["`languages.examples` must name", "tatoeba"]),
         ({"languages": 3}, ["`evaluate.languages`", "dictionary"]),
-        ({"splits.made": "tst"}, ["`made` has the splits dev, test, train", "'tst'"]),
+        ({"splits.examples": "tst"}, ["has the splits dev, test, train", "'tst'"]),
     ],
 )
 def test_mistakes_in_a_recipe(changes, parts):
@@ -242,13 +242,14 @@ def test_mistakes_in_a_recipe(changes, parts):
 def test_what_is_said_of_other_sets_is_left_out():
     given = {"evaluate.languages.tatoeba": ["deu"], "evaluate.splits.un": "all"}
     ours = load_recipe("demo", None, given).evaluate
-    assert ours.languages == {} and ours.splits == {"made": "dev"}
-    given["evaluate.sets"] = ["made", "tatoeba"]
+    assert ours.languages == {}
+    assert ours.splits == {"examples": "dev", "held-out": "dev"}
+    given["evaluate.sets"] = ["examples", "tatoeba"]
     ours = load_recipe("demo", None, given).evaluate
     assert ours.languages == {"tatoeba": ("deu",)}
     given["evaluate.languages.tatoeba"] = "all"
     assert load_recipe("demo", None, given).evaluate.languages == {"tatoeba": ("all",)}
-    assert ours.splits == {"made": "dev", "tatoeba": "test"}
+    assert ours.splits == {"examples": "dev", "tatoeba": "test"}
 
 
 def test_names_and_labels_of_scores():

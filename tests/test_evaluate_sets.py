@@ -255,7 +255,7 @@ def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
     place = write_place(tmp_path)
     file = place / "data/letters/letters.test.txt"
     changes = {
-        "evaluate.sets": ["made", "letters", "tatoeba"],
+        "evaluate.sets": ["examples", "letters", "tatoeba"],
         "evaluate.splits.letters": "test",
         "evaluate.artefacts": False,
         "evaluate.intermediate": "none",

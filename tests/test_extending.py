@@ -184,7 +184,7 @@ def finished(tmp_path_factory):
     pairs = [f"the cat sees word{n} -> die Katze sieht Wort{n}" for n in range(60)]
     path = place / "data/parallel/train/mine.en-de.arrows"
     path.write_text("\n".join(pairs), encoding="utf-8")
-    changes = {"evaluate.sets": ["made", "vector_length"]}
+    changes = {"evaluate.sets": ["examples", "vector_length"]}
     result = run(
         place / "small.toml",
         place / "run",

@@ -142,6 +142,6 @@ def test_distil_reads_them(server, tmp_path):
     small = "--teacher", "hashed-words", "--set", "teacher.dim=16"
     short = "--minutes", "0.05", "--vocabulary-size", "300", "--json"
     words = "-m", "keras_msd", "distil", *given, *small, *short
-    result = json.loads(run(server, tmp_path, *words).splitlines()[-1])
+    result = json.loads(run(server, tmp_path, *words))
     assert (tmp_path / "model").is_dir()
     assert "de" in json.dumps(result)

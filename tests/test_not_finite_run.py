@@ -16,7 +16,7 @@ from keras_msd.stages import CollapseMonitor
 QUICK = {
     "evaluate.artefacts": False,
     "evaluate.intermediate": "none",
-    "evaluate.sets": ["made"],
+    "evaluate.sets": ["examples"],
     "evaluate.neighbours": 0,
     "stages.teach_student.skip": True,
     "stages.contrastive_learning.skip": True,

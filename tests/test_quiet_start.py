@@ -17,7 +17,7 @@ KINDS = "litert", "litert_text", "onnx"
 SHORT = [
     "evaluate.artefacts=false",
     "evaluate.intermediate=none",
-    'evaluate.sets=["made"]',
+    'evaluate.sets=["examples"]',
     "starts.closed_form=false",
     "stages.teach_assistant.skip=true",
     "stages.align_embedding.skip=true",
@@ -75,12 +75,11 @@ def test_no_library_writes_a_line(place):
     recipe = (place / "small.toml", "--data", data, *chain.from_iterable(changes))
     commands = [
         ("list", "msd_lab"),
-        ("data", "made", place / "made", "--pairs", 10, "--languages", "de"),
         ("embed", encoder, "A cat.", "--out", place / "vectors.npz"),
         ("search", encoder, "A cat.", texts[0]),
         ("index", texts[0], "--model", encoder, "--out", place / "index"),
         ("search", "A cat.", "--index", place / "index"),
-        ("evaluate", encoder, "--data", data, "--set", "made"),
+        ("evaluate", encoder, "--data", data, "--set", "examples"),
         ("mine", *texts, "--encoder", encoder),
         ("trim", encoder, place / "trimmed", "--texts", texts[1]),
         *(("export", encoder, place / kind, "--format", kind) for kind in KINDS),

@@ -66,8 +66,8 @@ def test_branches_are_tuned_and_put_back(tmp_path):
         student = load_saved(tmp_path / "run" / name)
         body = {"word_branch/body_weight": np.zeros(1, np.float32)}
         student.set_weights(student.weights() | body)
-        data = tmp_path / "run/stages/made_data/data"
-        scores = score_set(student, "made", data, ["de", "fr"])
+        data = tmp_path / "run/stages/example_data/data"
+        scores = score_set(student, "examples", data, ["de", "fr"])
         row = rows[f"{name}, branch alone"]
         whole = rows[f"{name}, contrastive_learning"]
         for key in ("cross_lingual", "monolingual"):

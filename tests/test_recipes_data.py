@@ -201,10 +201,10 @@ def test_a_regression_set_smaller_than_a_batch(tmp_path):
     changes = {"data.sts_train_rows": 8, "stages.regress_similarity.batch_size": 33}
     with pytest.raises(InputError) as error:
         run("xkd_lab", tmp_path / "run", "smoke", None, tmp_path, changes)
-    for part in ("regress_similarity.batch_size", "24 rows in", "made.train.fr.tsv.gz"):
+    for part in ("regress_similarity.batch_size", "24 rows in", "examples.train.fr"):
         assert part in str(error.value)
     done = {path.parent.name for path in tmp_path.rglob("done.json")}
-    assert done == {"made_data", "pairs"}
+    assert done == {"example_data", "pairs"}
 
 
 def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):

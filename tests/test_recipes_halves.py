@@ -59,8 +59,8 @@ CHANGES = {
         "batch_size": 8,
         "evaluate_every": 1,
         "learning_rate": 0.01,
-        "sets": {"made": "over_5"},
-        "dev_set": "made",
+        "sets": {"examples": "over_5"},
+        "dev_set": "examples",
         "languages": ["de"],
     },
 }
@@ -74,7 +74,7 @@ def place(tmp_path_factory):
         (str(row % 6), german(a), german(b))
         for row, (a, b) in enumerate(zip(first, second, strict=True))
     ]
-    write_rows(place / "data/sts/made.train.de.tsv.gz", rows)
+    write_rows(place / "data/sts/examples.train.de.tsv.gz", rows)
     return place
 
 
@@ -84,7 +84,7 @@ def test_a_run_reports_one_half_and_chooses_on_the_other(place):
     assert done["part"] == "report" == read_json(folder / "scores.json")["part"]
     last = done["rows"][-1]
     student = msd.load_encoder(folder / "student")
-    reported = score_set(student, "made", data, ["de"], part="report")
+    reported = score_set(student, "examples", data, ["de"], part="report")
     assert last["cross_lingual"] == pytest.approx(reported["cross_lingual"], abs=0.01)
     tatoeba = score_set(student, "tatoeba", data, ["de"], part="report")
     assert last["retrieval"] == pytest.approx(tatoeba["precision"], abs=0.01)
@@ -95,12 +95,12 @@ def test_a_run_reports_one_half_and_chooses_on_the_other(place):
     step = folder / "stages/contrastive_learning"
     curve = json.loads((step / "history.json").read_text())["scores"]["cross_lingual"]
     before = msd.load_encoder(step / "encoder")
-    scores = score_set(before, "made", data, ["de"], part="report")
+    scores = score_set(before, "examples", data, ["de"], part="report")
     assert curve == pytest.approx([scores["cross_lingual"]], abs=0.01)
 
     step = folder / "stages/regress_similarity"
     result = json.loads((step / "done.json").read_text())["result"]
-    rows = msd.evaluate.read_sts_folder(data / "sts", ["de"], dataset="made")
+    rows = msd.evaluate.read_sts_folder(data / "sts", ["de"], dataset="examples")
     of = halves(row[1:] for row in rows["en"])
     chosen = [row for row, half in zip(rows["de"], of, strict=True) if half == "choose"]
     kept = msd.load_encoder(step / "encoder")
@@ -118,13 +118,13 @@ def test_a_dev_set_in_halves_needs_its_english_side(place, tmp_path, part):
     settings = recipe.stages["regress_similarity"]
     run = SimpleNamespace(recipe=recipe, data_dir=place / "data")
     names = [path.name for path in regression_files(run, settings)]
-    assert names == [f"made.{it}.tsv.gz" for it in ("train.de", "dev.en", "dev.de")]
-    for path in (place / "data/sts").glob("made.*.de.tsv.gz"):
+    assert names == [f"examples.{it}.tsv.gz" for it in ("train.de", "dev.en", "dev.de")]
+    for path in (place / "data/sts").glob("examples.*.de.tsv.gz"):
         target = tmp_path / "sts" / path.name
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())
     run.data_dir = tmp_path
-    with pytest.raises(InputError, match=r"which half .*made\.dev\.en\.tsv\.gz.*leave"):
+    with pytest.raises(InputError, match=r"which half .*examples\.dev\.en.*leave"):
         check_regression(run, "regress_similarity", settings)
     run.recipe = load_recipe(
         place / "small.toml", None, changes | {"evaluate.part": "all"}

@@ -192,8 +192,8 @@ def test_regression_of_a_student(place):
         "stages.contrastive_learning.steps": 1,
         "stages.regress_similarity": {
             "steps": 2,
-            "sets": {"made": "over_5"},
-            "dev_set": "made",
+            "sets": {"examples": "over_5"},
+            "dev_set": "examples",
             "languages": ["de"],
         },
     }
@@ -267,7 +267,7 @@ default_scale = "paper"
 source = "hashed-words"
 dim = 8
 [data]
-kind = "made"
+kind = "examples"
 languages = ["de"]
 """
 

@@ -19,7 +19,7 @@ def test_every_student_has_its_steps(tmp_path):
     for stage in ("untrained", "align_embedding", "contrastive_learning"):
         assert {stage, f"{stage}_small", f"score_{stage}_small"} <= set(names)
     assert {"closed_form", "closed_form_b16", "closed_form_b8"} <= set(names)
-    assert {"made_data", "keep_student", "keep_student_small"} <= set(names)
+    assert {"example_data", "keep_student", "keep_student_small"} <= set(names)
 
 
 def test_goals_come_twice():
@@ -41,25 +41,27 @@ def test_hashed_words_are_graded():
 
 
 def test_the_demos_promises():
-    def rows(closed, untrained, *stages):
-        names = ("align_embedding", "teach_student", "contrastive_learning")
-        found = [
-            {"name": name, "kind": "stage", "stage": name, "table_bytes": 10}
-            for name in names
+    def broken(small, student):
+        rows = [
+            {"name": "wide", "kind": "closed_form", "bytes": 99},
+            {"name": "small", "kind": "closed_form", "bytes": 9},
+            {"name": "before", "kind": "stage", "bytes": 10},
+            {"name": "student", "kind": "stage", "bytes": 10},
         ]
-        found += [{"name": "u", "kind": "untrained", "table_bytes": 10}]
-        found += [{"name": "c", "kind": "closed_form", "table_bytes": 12}]
-        found += [{"name": "wide", "kind": "closed_form", "table_bytes": 99}]
-        scores = [*stages, untrained, closed, 90.0]
-        return [
-            row | {"cross_lingual": score}
-            for row, score in zip(found, scores, strict=True)
-        ]
+        scores = (99.0, 99.0), small, (0.0, 0.0), student
+        names = "cross_lingual", "held_out"
+        return broken_rules(
+            [
+                row | dict(zip(names, each, strict=True))
+                for row, each in zip(rows, scores, strict=True)
+            ]
+        )
 
-    assert broken_rules(rows(50.0, 10.0, 20.0, 60.0, 60.0)) == []
-    assert len(broken_rules(rows(50.0, 10.0, 20.0, 60.0, 59.0))) == 1
-    assert len(broken_rules(rows(50.0, 50.0, 20.0, 20.0, 60.0))) == 2
-    assert len(broken_rules(rows(60.0, 10.0, 20.0, 60.0, 60.0))) == 1
+    assert broken((50.0, 60.0), (51.0, 61.0)) == []
+    assert broken((50.0, 60.0), (50.0, 61.0)) == [
+        "student (50.00) > small (50.00), cross_lingual"
+    ]
+    assert len(broken((50.0, 60.0), (49.0, 59.0))) == 2
 
 
 def test_the_raw_assistant_is_that_before_stage_1(tmp_path):

@@ -29,13 +29,13 @@ def test_scores_and_sizes_before_and_after(tmp_path):
     sizes = [rows[name]["parameters"] for name in ("assistant", *names)]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] < sizes[0]
     whole = load_encoder(folder / "assistant")
-    data = folder / "stages/made_data/data"
+    data = folder / "stages/example_data/data"
     for name in ("used", "half"):
         trimmed = load_encoder(folder / f"assistant_trimmed_{name}")
         row = rows[f"assistant, trimmed, {name}"]
         gone = whole.tokenizer.vocabulary_size - trimmed.tokenizer.vocabulary_size
         assert gone * 32 == sizes[0] - row["parameters"]
-        scores = score_set(trimmed, "made", data, ["de", "fr"])
+        scores = score_set(trimmed, "examples", data, ["de", "fr"])
         assert row["cross_lingual"] == pytest.approx(scores["cross_lingual"], abs=0.01)
         step = folder / f"stages/trim_assistant_{name}"
         result = read_json(step / "done.json")["result"]

@@ -20,7 +20,7 @@ CHANGES = QUICK | {
     "data.languages": ["de", "de-fr"],
     "teacher.multilingual": True,
     "tokenizer.vocabulary_size": 50,
-    "evaluate.sets": ["made", "tatoeba"],
+    "evaluate.sets": ["examples", "tatoeba"],
     "evaluate.languages.tatoeba": ["de", "de-fr"],
 }
 
@@ -36,11 +36,11 @@ def place(tmp_path_factory):
     for seed, name in enumerate(("train/talks", "dev/talks"), 20):
         rows = [(german(text), french(text)) for text in sentences(120, seed)]
         write_rows(data / f"parallel/{name}.de-fr.tsv.gz", rows)
-    english = data / "sts/made.dev.en.tsv.gz"
+    english = data / "sts/examples.dev.en.tsv.gz"
     golds = [gold for gold, _, _ in read_sts(english)]
     pairs = zip(golds, sentences(30, 5), sentences(30, 6), strict=True)
     rows = [(f"{gold:g}", french(a), french(b)) for gold, a, b in pairs]
-    write_rows(data / "sts/made.dev.fr.tsv.gz", rows)
+    write_rows(data / "sts/examples.dev.fr.tsv.gz", rows)
     rows = [(german(text), french(text)) for text in sentences(20, 7)]
     write_rows(data / "tatoeba/tatoeba.deu-fra.tsv.gz", rows)
     return place

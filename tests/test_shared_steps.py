@@ -115,7 +115,7 @@ def changed(before, after):
     return {name for name in before if before[name] != after.get(name)}
 
 
-DATA = {"made_data", "pairs", "tokenizer"}
+DATA = {"example_data", "pairs", "tokenizer"}
 STARTS = {"assistant_start", "untrained", "student_start"}
 STAGES = {"teach_assistant", "align_embedding", "contrastive_learning"}
 SCORES = {"score_teacher", "score_teach_assistant", "score_contrastive_learning"}
@@ -158,7 +158,7 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
         ("student.stages.contrastive_learning.steps", 2, LAST),
         ("student.variants.x.unit_layers", 2, set()),
         ("trim.half.keep", 60, set()),
-        ("evaluate.languages.made", ["de"], {"contrastive_learning"} | SCORES),
+        ("evaluate.languages.examples", ["de"], {"contrastive_learning"} | SCORES),
     ],
 )
 def test_a_setting_changes_the_keys_of_what_it_reaches(place, key, value, wanted):
@@ -201,8 +201,8 @@ def before_skipped(key):
 def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
     before = keys_of(place)
     shutil.copytree(place / "alone", tmp_path / "copy")
-    data = tmp_path / "copy/stages/made_data/data"
-    sts = data / "sts/made.dev.de.tsv.gz"
+    data = tmp_path / "copy/stages/example_data/data"
+    sts = data / "sts/examples.dev.de.tsv.gz"
     sts.write_bytes(sts.read_bytes() + b"\x00")
     curve = {"contrastive_learning"}  # its curve is made of scores
     assert changed(before, keys_of(tmp_path, (), "copy")) == SCORES | curve
@@ -224,7 +224,7 @@ def shared(place, tmp_path, record=None):
 
 def test_a_damaged_file_is_not_taken(place, tmp_path):
     sharing, steps = shared(place, tmp_path)
-    key = keys_of(place)["made_data"]
+    key = keys_of(place)["example_data"]
     (file, *_) = (place / "store/steps" / key / "files").rglob("*.en-de.tsv.gz")
     whole = file.read_bytes()
     file.unlink()  # other runs have links to the old bytes
@@ -242,9 +242,9 @@ def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
     monkeypatch.setattr("os.link", refuse)
     sharing, steps = shared(place, tmp_path)
     record = sharing.perform(steps[0])
-    assert sharing.keys == {"made_data": keys_of(place)["made_data"]}
+    assert sharing.keys == {"example_data": keys_of(place)["example_data"]}
     assert "reused" in record
-    (file, *_) = (tmp_path / "run/stages/made_data/data/sts").glob("*")
+    (file, *_) = (tmp_path / "run/stages/example_data/data/sts").glob("*")
     assert file.stat().st_nlink == 1
 
 
@@ -256,9 +256,9 @@ def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copytree", full)
-    with pytest.warns(UserWarning, match="`made_data` is done, but .*No space left"):
+    with pytest.warns(UserWarning, match="`example_data` is done, but .*No space left"):
         sharing.perform(steps[0])
-    assert (tmp_path / "run/stages/made_data/done.json").is_file()
+    assert (tmp_path / "run/stages/example_data/done.json").is_file()
     assert not any((tmp_path / "store").iterdir())
 
 

@@ -10,7 +10,6 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli import distil, evaluate, export, mine, output, search, serve, trim
-from keras_msd.cli.data import data_app
 from keras_msd.cli.given import (
     Data,
     Scale,
@@ -33,7 +32,6 @@ app = typer.Typer(
 )
 # What typer raises for wrong options and arguments, by a name that it gives away.
 UsageError: Any = typer.BadParameter.__base__
-app.add_typer(data_app, name="data")
 
 Store = Annotated[
     Path | None,
@@ -112,7 +110,7 @@ def demo(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Teach a student on made sentences, score it and search with it."""
+    """Teach a student on example sentences, score it and search with it."""
     from keras_msd.recipes import run_demo
 
     with goes_on():

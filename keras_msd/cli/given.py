@@ -83,3 +83,8 @@ def overrides(texts: list[str] | None) -> dict[str, Any]:
     from keras_msd.recipes.loading import parse_override
 
     return dict(map(parse_override, texts or []))
+
+
+def codes(text: str) -> list[str]:
+    """Split language codes at commas."""
+    return [code.strip() for code in text.split(",") if code.strip()]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.table import Table
 
-SCORES = ("cross_lingual", "monolingual", "retrieval")
+SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 SOURCE_HELP = (
     "An encoder's folder, tiny12, an artefact, hf://organisation/model, or a teacher: "

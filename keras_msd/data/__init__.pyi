@@ -1,6 +1,9 @@
 from keras_msd.data.batches import PairBatches as PairBatches
 from keras_msd.data.cleaning import Cleaning as Cleaning
 from keras_msd.data.cleaning import normalize as normalize
+from keras_msd.data.examples import example_pairs as example_pairs
+from keras_msd.data.examples import example_similarity as example_similarity
+from keras_msd.data.examples import write_examples as write_examples
 from keras_msd.data.pair import Pair as Pair
 from keras_msd.data.pair import PairFile as PairFile
 from keras_msd.data.pair import Pairs as Pairs

@@ -121,11 +121,11 @@ def check_evaluation_files(recipe: Settings, data_dir: Path) -> None:
 
 
 def check_registered(recipe: Settings) -> None:
-    """Raise `InputError` for a set that is not registered: made data have no others."""
+    """Raise `InputError` for an unregistered set, which the examples do not have."""
     for asked in asked_sets(recipe):
         if asked.record.name not in SETS:
             reason = asked.record.arguments["hint"]
-            raise InputError(f"`evaluate.sets`: {reason} Received: made data.")
+            raise InputError(f"`evaluate.sets`: {reason} Received: example sentences.")
 
 
 def score_row(

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from keras_msd.evaluate.vectors import SentenceEncoder
 
 ALL = "all"  # in place of the codes of languages: all that a set's files have
-RENAMED = {"stsb-multi-mt": "stsb", "retrieval": "tatoeba", "bucc": "bucc2018"}
+RENAMED = {
+    "stsb-multi-mt": "stsb",
+    "retrieval": "tatoeba",
+    "bucc": "bucc2018",
+    "made": "examples",
+}
 
 Part = str | Callable[..., Any]
 

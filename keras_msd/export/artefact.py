@@ -59,7 +59,7 @@ def export(
             card and for what searches with the artefact.
         sentences: What is compared; by default some 200 in many languages.
         sts: Graded rows `(gold, sentence 1, sentence 2)`, or such rows by language
-            code, aligned and with English; by default made sentences.
+            code, aligned and with English; by default example sentences.
         sts_name: What the card calls `sts`, such as "stsb dev".
         min_cosine: Smallest cosine that a vector of the artefact may have with the
             encoder's vector of the same sentence; by default `THRESHOLDS[quantize]`.

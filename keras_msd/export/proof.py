@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
-from keras_msd.data.made import LANGUAGES, made_pairs, made_sts
+from keras_msd.data.examples import LANGUAGES, example_pairs, example_similarity
 from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
@@ -22,9 +22,12 @@ SCORES = ("spearman", "cross_lingual", "monolingual")
 TIE = 1e-6  # neighbours whose cosines differ by less are equally near
 SHOWN = 200  # characters of a sentence that a card has room for
 
-MADE_LINES = 20  # in eight languages each
-GRADED_LINES = 36  # six of each level of similarity
-MADE_SET = f"made sentences in {len(LANGUAGES) + 1} languages, within and across them"
+LINES = 20  # in each language
+GRADED_LINES = 36
+EXAMPLE_SET = (
+    f"sentences of Tatoeba in {len(LANGUAGES) + 1} languages, graded by the default "
+    "teacher, within and across languages"
+)
 UNNAMED_SET = "given rows"
 
 # Scripts, accents, marks, digits, emoji, control tokens as text, nothing, and a
@@ -97,7 +100,7 @@ class Proof:
     Args:
         sentences: Compared one by one; some 200 in many languages by default.
         sts: `(gold, sentence 1, sentence 2)`, or such rows by language code, aligned
-            and with English, as `evaluate.sts_aligned` takes them; made ones by
+            and with English, as `evaluate.sts_aligned` takes them; example sentences by
             default.
         sts_name: What the card calls `sts`.
         **thresholds: Fields of `Thresholds`; by default those of
@@ -126,7 +129,7 @@ class Proof:
                     f"`{name}` must be {allowed}. Received: {value}."
                 )
         self._sentences, self._sts = sentences, sts
-        self._set = MADE_SET if sts is None else sts_name or UNNAMED_SET
+        self._set = EXAMPLE_SET if sts is None else sts_name or UNNAMED_SET
 
     def __call__(
         self,
@@ -231,19 +234,19 @@ def _advice(format: str, quantize: str | None) -> str:
 
 
 def proof_sentences() -> list[str]:
-    """Return some 200 distinct sentences: `SENTENCES` and made ones."""
-    pairs = made_pairs(MADE_LINES * len(LANGUAGES), split="dev")
+    """Return some 200 distinct sentences: `SENTENCES` and sentences of Tatoeba."""
+    pairs = example_pairs(split="dev", count=LINES)
     texts = [text for pair in pairs for text in (pair.source, pair.target)]
     return list(dict.fromkeys([*SENTENCES, *texts]))
 
 
 @functools.cache
 def graded_rows() -> tuple[Row, ...]:
-    """Return `(gold, sentence 1, sentence 2)` of made sentences, gold from 0 to 5.
+    """Return `(gold, sentence 1, sentence 2)` of example sentences, gold from 0 to 5.
 
     Both sentences are of one language, or the first is English.
     """
-    rows = made_sts(GRADED_LINES)
+    rows = example_similarity(count=GRADED_LINES)
     tracks = rows | across_tracks(rows)
     return tuple(row for track in tracks.values() for row in track)
 

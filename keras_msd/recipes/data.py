@@ -11,24 +11,21 @@ from keras_msd.models.trim import trim_vocabulary
 from keras_msd.recipes.resources import TRAINED, Run
 
 
-def make_data(run: Run, folder: Path) -> None:
-    """Write the made corpus in the layout of a data folder.
+def write_example_data(run: Run, folder: Path) -> None:
+    """Write the example sentences in the layout of a data folder.
 
     What is held out is no larger than what is trained on.
     """
-    from keras_msd.data.made.corpus import DEV_PAIRS, STS_ROWS, write_made_data
+    from keras_msd.data.examples import write_examples
 
     settings = run.recipe.data
-    pairs = settings.pairs_per_language or 1000
-    write_made_data(
+    write_examples(
         folder / "data",
         languages=settings.languages,
-        pairs=pairs,
-        dev_pairs=min(DEV_PAIRS, pairs),
-        sts_rows=min(STS_ROWS, pairs),
-        seed=settings.seed,
-        sts_train_rows=settings.sts_train_rows,
-        nli_rows=settings.nli_rows or 0,
+        pairs=settings.pairs_per_language,
+        rows=settings.pairs_per_language,
+        train_rows=settings.sts_train_rows,
+        inference_rows=settings.nli_rows or 0,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
@@ -136,8 +137,8 @@ def teacher_licence(source: str) -> str | None:
 
 def data_licence(run: Run) -> str | None:
     """Return the licences of the training corpora, None where none is known."""
-    if run.recipe.data.kind == "made":
-        return "sentences made by keras-msd: Apache-2.0"
+    if run.recipe.data.kind == "examples":
+        return f"sentences of Tatoeba: {EXAMPLES_LICENCE}"
     names = sorted({corpus_of(path.name) for path in run.training_files()})
     if not LICENCES.keys() & set(names):
         return None

@@ -48,16 +48,17 @@ class DataSettings(Settings):
     """`[data]`: the pairs to train on and the sets to score on.
 
     `languages` has `fr` for pairs of English and French, `de-fr` for German and French.
-    `kind` "made" writes the made corpus into the run; "folder" reads `data_dir`.
+    `kind` "examples" takes the package's sentences of Tatoeba; "folder" reads
+    `data_dir`.
     Limits count pairs after cleaning; an absent limit takes everything.
     `weights` are factors of the draws by corpus, 1 where it is not named.
     `dirty_rows` is how many rows of each file that cannot be read are skipped and
     counted before one stops the run; without it the first one does.
-    `sts_train_rows` of a made STS set are for `regress_similarity`, `nli_rows` of made
-    inference for `classify_inference`.
+    `sts_train_rows` of the examples are for `regress_similarity`, `nli_rows` for
+    `classify_inference`.
     """
 
-    kind: Literal["made", "folder"]
+    kind: Literal["examples", "folder"]
     languages: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     corpora: Words = ()
     pairs_per_language: Count | None = None

@@ -94,8 +94,8 @@ class Run:
     @property
     def data_dirs(self) -> tuple[Path, ...]:
         """That folder, and others with `parallel/train/`, perhaps `lexicon/`."""
-        if self.recipe.data.kind == "made":
-            return (self.folder.step("made_data") / "data",)
+        if self.recipe.data.kind == "examples":
+            return (self.folder.step("example_data") / "data",)
         if not self._given_data:
             raise InputError(
                 f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "

@@ -57,8 +57,8 @@ def _data(run: Run) -> Iterator[Step]:
     trims = recipe.assistant.trim
     named = (lambda: run.named_assistant) if recipe.assistant.named else None
     of_data = partial(Step, uses=("data",))
-    if recipe.data.kind == "made":
-        yield of_data("made_data", TOKENS, data.make_data)
+    if recipe.data.kind == "examples":
+        yield of_data("example_data", TOKENS, data.write_example_data)
     yield of_data("pairs", TOKENS, data.take_pairs, files=run.training_files)
     make = partial(Step, make=data.take_teacher_vectors, reads=pairs, uses=("teacher",))
     yield make(TEACHER, "teacher", encoder=lambda: run.teacher, shared=False)

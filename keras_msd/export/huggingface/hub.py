@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_msd.checks import InputError, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
-from keras_msd.export.proof import MADE_SET, UNNAMED_SET
+from keras_msd.export.proof import EXAMPLE_SET, UNNAMED_SET
 
 NAME = r"\w[\w.-]*/\w[\w.-]*"
 
@@ -17,7 +17,7 @@ def header(card: Mapping[str, Any]) -> Iterator[str]:
     """Yield the YAML header of a README: what the hub lists a model by.
 
     Every value is written as JSON, which is YAML too. Scores are those of the card,
-    unless they are of made sentences or of rows without a name.
+    unless they are of the example sentences or of rows without a name.
 
     Args:
         card: What `card.json` holds.
@@ -35,7 +35,7 @@ def header(card: Mapping[str, Any]) -> Iterator[str]:
     if licence and not re.fullmatch(r"[\w.-]+", licence):
         fields |= {"license": "other", "license_name": licence}
     sts = card["parity"]["sts"]
-    if sts["set"] not in (MADE_SET, UNNAMED_SET):
+    if sts["set"] not in (EXAMPLE_SET, UNNAMED_SET):
         metrics = [
             {"type": "spearman", "name": score_title(name), "value": round(value, 4)}
             for name, value in sts["after"].items()

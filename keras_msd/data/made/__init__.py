@@ -1,5 +1,0 @@
-"""A parallel corpus that the project makes itself, with graded similarity."""
-
-from keras_msd.lazy import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -270,7 +270,7 @@ def test_every_stage_of_the_table_loads():
         if name == "reduce_teacher":  # it trains no encoder
             continue
         made = kind.stage_class()
-        assert issubclass(made, Stage) and examples.train_step is Stage.train_step
+        assert issubclass(made, Stage) and made.train_step is Stage.train_step
         assert getattr(stages, made.__name__) is made
     assert stages.Stage is Stage
     with pytest.raises(AttributeError):

@@ -128,7 +128,7 @@ def test_distillation_first_trains_what_is_merged_afterwards(normalize, tmp_path
     final = [side @ kernel for side in wide]
     assert terms["logit"] == pytest.approx(logit_by_hand(y, *final), rel=1e-4)
     assert terms["ams"] == pytest.approx(ams_by_hand(*final, x["group"]), rel=1e-4)
-    student = examples.trained_encoder()
+    student = made.trained_encoder()
     assert student.dim == 5 and student.num_parameters < encoder.num_parameters
     student.save(tmp_path / "student")
     merged = vectors(load_encoder(tmp_path / "student").model, x)
@@ -146,7 +146,7 @@ def test_the_dense_layer_is_trained_and_never_saved(tmp_path):
     made.compile(keras.optimizers.SGD(1e-3), run_eagerly=True)
     made.fit(x, y, batch_size=ROWS, verbose=0)
     assert (keras.ops.convert_to_numpy(made.dense.kernel) != before).all()
-    assert examples.trained_encoder() is encoder
+    assert made.trained_encoder() is encoder
     encoder.save(tmp_path / "student")
     again = load_encoder(tmp_path / "student")
     assert again.num_parameters == parameters == made.count_params() - 7 * WIDE

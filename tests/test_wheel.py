@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TRAVELS = (".html", ".md", ".mplstyle", ".py", ".toml", ".tsv.gz", ".txt")
+TRAVELS = (".html", ".md", ".mplstyle", ".py", ".toml", ".gz", ".txt")
 RECIPE = "msd_minilm_b128_ru3"
 
 

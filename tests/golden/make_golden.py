@@ -103,7 +103,7 @@ def make_tokenizer(family, folder):
     elif family == "roberta":
         made = tokenizers.ByteLevelBPETokenizer()
         special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-        examples.train_from_iterator(
+        made.train_from_iterator(
             CORPUS, vocab_size=300, special_tokens=special, show_progress=False
         )
         made.save_model(str(folder))

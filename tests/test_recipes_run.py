@@ -103,6 +103,13 @@ def test_a_run_leaves_what_it_says(place, finished):
     assert read_json(Path(artefact) / "card.json")["threshold"] == held_out
     (query,) = read_json(folder / "neighbours.json")
     assert query["language"] == "de" and len(query["neighbours"]) == 5
+    dev = {(pair.source, pair.target) for pair in pairs}
+    assistant = load_encoder(folder / "assistant")
+    for item in read_json(folder / "worse.json"):
+        assert tuple(item["pair"]) in dev and item["after"] < item["before"]
+        for encoder, key in ((assistant, "before"), (student, "after")):
+            cosine = float(np.squeeze(encoder.similarity(*item["pair"])))
+            assert item[key] == pytest.approx(cosine, abs=1e-3)
 
 
 def test_a_token_budget_cuts_batches(place, finished):

@@ -207,7 +207,8 @@ def _student(
         yield _score(run, last, row, full)
     yield _keep(last, name)
     yield from _trims(run, last, name)
-    yield from _use(run, last, name, first=not suffix)
+    compared = None if settings.kind == "thin_deep" else guide
+    yield from _use(run, last, name, first=not suffix, assistant=compared)
 
 
 def _trims(run: Run, last: str, name: str) -> Iterator[Step]:
@@ -219,8 +220,13 @@ def _trims(run: Run, last: str, name: str) -> Iterator[Step]:
         yield _keep(step, f"{name}_trimmed_{trim}")
 
 
-def _use(run: Run, last: str, name: str, first: bool = True) -> Iterator[Step]:
-    """Yield what is done with an encoder that is finished."""
+def _use(
+    run: Run, last: str, name: str, first: bool = True, assistant: str | None = None
+) -> Iterator[Step]:
+    """Yield what is done with an encoder that is finished.
+
+    The first student's translations are compared with those of its assistant.
+    """
     if not run.recipe.evaluate.artefacts:
         return
     alone = partial(Step, part=SCORES, inputs={"step": last}, shared=False)
@@ -228,6 +234,9 @@ def _use(run: Run, last: str, name: str, first: bool = True) -> Iterator[Step]:
     if first:
         top = {"top": run.recipe.evaluate.neighbours}
         yield alone("neighbours", make=finish.neighbours, settings=top)
+        if assistant:
+            inputs = {"step": last, "assistant": assistant}
+            yield alone("worse", make=finish.worse, settings=top, inputs=inputs)
     if finish.can_export():
         yield alone(EXPORT + name, make=finish.export, settings={"name": name})
 

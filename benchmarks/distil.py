@@ -28,7 +28,7 @@ from typing import Any
 
 RESULT = Path(__file__).parent / "results" / "distil.json"
 PAIRS, TESTED, WORDS, CHARACTERS = 3000, 1000, 4, 250
-CLOSED_FORM, START = "closed_form", "assistant_start"  # steps of its run
+CLOSED_FORM, START = "closed_form", "start"  # encoders in its folder
 PROSE = re.compile(r"[A-Za-z ,.'?!;:()]+")
 # Lists of names, no sentences.
 NO_TEXTS = ("iso_", "xdg-user-dirs", "xkeyboard")
@@ -39,13 +39,12 @@ def rows_of(language: str, data: Path, catalogues: Path) -> Iterator[tuple[str, 
     from keras_msd import InputError
     from keras_msd.data import read_pairs
     from keras_msd.recipes import load_recipe
-    from keras_msd.recipes.parallel_files import corpus_of
 
     known = load_recipe("tiny12").data.corpora
     files = read_pairs(data / "parallel" / "train").files
     if found := [file for file in files if file.languages == ("en", language)]:
         for file in found:
-            if corpus_of(file.name) not in known:
+            if file.name.partition(".")[0] not in known:
                 yield from file.iterate()
         return
     folder = catalogues / language / "LC_MESSAGES"
@@ -85,11 +84,13 @@ def distilled(given: argparse.Namespace, language: str, work: Path) -> dict[str,
     from keras_msd.files import read_json
 
     pairs = drawn(
-        rows_of(language, given.data, given.catalogues), PAIRS + TESTED, given.seed
+        rows_of(language, given.data, given.catalogues),
+        given.pairs + given.tested,
+        given.seed,
     )
     own, out = work / "own.csv", work / "model"
     with open(own, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("en", language), *pairs[:PAIRS]])
+        csv.writer(file).writerows([("en", language), *pairs[: given.pairs]])
     command = ["distil", "own.csv", "--out", "model", "--minutes", str(given.minutes)]
     used, began = _processor_seconds(), time.perf_counter()
     done = subprocess.run(
@@ -102,9 +103,11 @@ def distilled(given: argparse.Namespace, language: str, work: Path) -> dict[str,
     )
     minutes = (time.perf_counter() - began) / 60
     processor = (_processor_seconds() - used) / 60
-    steps, encoder = out / "run" / "stages", load_encoder(out / "encoder")
-    before = (load_encoder(steps / f"{it}/encoder") for it in (CLOSED_FORM, START))
-    scores = [retrieval(it, pairs[PAIRS:])["precision"] for it in (*before, encoder)]
+    encoder = load_encoder(out / "encoder")
+    before = (load_encoder(out / it) for it in (CLOSED_FORM, START))
+    scores = [
+        retrieval(it, pairs[given.pairs :])["precision"] for it in (*before, encoder)
+    ]
     encoder.export(work / "onnx", format="onnx", quantize="int8")
     card = read_json(work / "onnx" / "card.json")
     return {
@@ -114,7 +117,6 @@ def distilled(given: argparse.Namespace, language: str, work: Path) -> dict[str,
         "gain": round(scores[2] - scores[0], 4),
         "minutes": round(minutes, 2),
         "processor_minutes": round(processor, 2),
-        "timings": read_json(out / "run" / "timings.json")["parts"],
         "report": read_json(out / "report.json"),
         "int8": {"bytes": card["bytes"], "parity": card["parity"]},
         "transcript": [f"$ keras-msd {' '.join(command)}", *done.stdout.splitlines()],
@@ -133,6 +135,8 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", default=["de", "tr", "fi"])
     parser.add_argument("--catalogues", type=Path, default=Path("/usr/share/locale"))
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--tested", type=int, default=TESTED)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--note", default="", help="What else the machine did.")
@@ -146,8 +150,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             results[language] = distilled(given, language, Path(folder))
         result = {
-            "pairs": PAIRS,
-            "tested": TESTED,
+            "pairs": given.pairs,
+            "tested": given.tested,
             "seed": given.seed,
             "cores": len(os.sched_getaffinity(0)),
             "load": os.getloadavg(),

@@ -55,6 +55,7 @@ from keras_msd import (
 from keras_msd.arrays import quantize_embeddings as quantize_embeddings
 from keras_msd.checkpoints.loading import load_encoder as load_encoder
 from keras_msd.checks import InputError as InputError
+from keras_msd.distillation import distil as distil
 from keras_msd.evaluate import (
     callbacks as callbacks,
 )
@@ -75,6 +76,5 @@ from keras_msd.models.trim import (
 from keras_msd.models.trim import (
     trimming_report as trimming_report,
 )
-from keras_msd.recipes.distil import distil as distil
 from keras_msd.teachers.teacher import load_teacher as load_teacher
 from keras_msd.version import __version__ as __version__

@@ -2,29 +2,37 @@
 
 import gzip
 import json
+import os
+import pty
 import random
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import keras_msd as msd
-from keras_msd import InputError
+from keras_msd import InputError, distillation
 from keras_msd.cli import main
+from keras_msd.data.examples import example_pairs
 from keras_msd.evaluate.halves import half_of
 from keras_msd.evaluate.held_out import read_held_out, score_held_out
 from keras_msd.files import read_json
-from keras_msd.recipes import distil as module
-from keras_msd.recipes.loading import load_recipe
-from keras_msd.recipes.row_data import TranslationScores
 
-QUICK = {
-    "teacher.dim": 16,
-    "stages.learn_translations.steps": 8,
-    "stages.learn_translations.evaluate_every": 2,
-    "stages.learn_translations.learning_rate": 1e-2,
-}
-OPTIONS = {"teacher": "hashed-words", "vocabulary_size": 150, "overrides": QUICK}
+WIDTH = 16
+TEACHER = msd.load_teacher("hashed-words", dim=WIDTH)
+QUICK = {"updates": 16, "learning_rate": 1e-2, "vocabulary_size": 150}
+OPTIONS = QUICK | {"teacher": TEACHER, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Look every other update, at a quarter of the general set."""
+    monkeypatch.setattr(distillation, "EVERY", 2)
+    monkeypatch.setattr(distillation, "GENERAL_ROWS", 60)
+    monkeypatch.setattr(distillation, "GENERAL_PAIRS", 20)
 
 
 def pairs_of(count=500, seed=0, letters="ab"):
@@ -47,125 +55,202 @@ def rows_in(folder, part):
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distil")
     store = {"store_dir": folder / "store"}
-    result = msd.distil(pairs_of(), folder / "model", "sv", **OPTIONS, **store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distillation, "EVERY", 2)
+        result = msd.distil(pairs_of(), folder / "model", "sv", **OPTIONS, **store)
     return SimpleNamespace(folder=folder / "model", result=result, store=store)
 
 
-def test_an_encoder_a_recipe_and_a_report_are_left(made):
+def precision(encoder, folder, part):
+    return score_held_out(encoder, folder / "data/parallel/dev", part=part)["precision"]
+
+
+def test_an_encoder_and_a_report_are_left(made):
     result, encoder = made.result, msd.load_encoder(made.folder / "encoder")
-    assert encoder.config.num_layers == 0 and encoder.dim == 16
+    assert encoder.config.num_layers == 0 and encoder.dim == WIDTH
     said = read_json(made.folder / "report.json")
-    assert said.items() <= result.items()
-    held = score_held_out(encoder, made.folder / "data/parallel/dev", part="report")
-    assert said["encoder_scores"]["precision"] == held["precision"]
-    assert said["pairs"]["sv"]["report"] == held["pairs"]
-    gain = said["encoder_scores"]["precision"] - said["closed_form"]["precision"]
-    assert said["gain"] == pytest.approx(gain)
-    assert {"within", "across"} == said["closed_form"]["teacher_similarities"].keys()
+    assert said.items() <= result.items() and result["kept"] == "trained"
+    scores = {name: said["scores"][name]["precision"] for name in ("start", "end")}
+    closed = msd.load_encoder(made.folder / "closed_form")
+    assert scores["end"] == precision(encoder, made.folder, "report")
+    assert scores["start"] == precision(closed, made.folder, "report")
+    gain = scores["end"] - scores["start"]
+    assert gain > 0
+    assert said["verdict"] == (
+        f"{gain:+.1f} points of P@1 over the closed form: kept the trained encoder"
+    )
+    general = distillation.general_scores(encoder)
+    assert said["scores"]["end"]["general"] == general
+    assert {"within", "across"} == said["scores"]["end"]["similarities"].keys()
 
 
 def test_weights_are_chosen_on_the_other_half(made):
-    history = read_json(made.folder / "run/stages/learn_translations/history.json")
-    scores = history["dev"]["precision"]
-    assert history["dev"]["steps"][0] == 0
-    dev, chosen = made.folder / "data/parallel/dev", []
-    for place in ("run/stages/closed_form/encoder", "encoder"):
-        encoder = msd.load_encoder(made.folder / place)
-        chosen.append(score_held_out(encoder, dev, part="choose")["precision"])
-    assert chosen == [scores[0], max(scores)]
-
-
-def test_the_recipe_repeats_it(made, tmp_path):
-    recipe, data = made.folder / "recipe.toml", made.folder / "data"
-    assert "minutes" not in recipe.read_text()
-    msd.recipes.run(recipe, tmp_path, data_dir=data, **made.store)
-    weights = [
-        (place / "weights.safetensors").read_bytes()
-        for place in (made.folder / "encoder", tmp_path / "assistant")
+    record = read_json(made.folder / "report.json")["scores_on_the_way"]
+    scores = [look["dev_precision"] for look in record]
+    assert record[0]["step"] == 0
+    chosen = [
+        precision(msd.load_encoder(made.folder / place), made.folder, "choose")
+        for place in ("closed_form", "encoder")
     ]
-    assert weights[0] == weights[1]
+    assert chosen == [scores[0], max(scores)]
 
 
 def test_training_starts_from_an_encoder_that_knows_other_text(made, tmp_path):
     start, out = made.folder / "encoder", tmp_path / "model"
-    options = OPTIONS | made.store | {"start": start}
+    options = OPTIONS | made.store | {"start": start, "guard": 100.0}
     result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
-    assert result["start"]["source"] == str(start) and result["kept"] == "encoder"
+    assert result["start"] == str(start) and result["kept"] == "trained"
     known, encoder = msd.load_encoder(start), msd.load_encoder(out / "encoder")
     pieces, size = encoder.tokenizer.pieces(), known.tokenizer.vocabulary_size
     assert pieces[:size] == known.tokenizer.pieces()
     assert any("c" in piece for piece in pieces[size:])
-    # What the pairs alone give is compared with: the vocabulary is theirs alone.
-    closed = msd.load_encoder(out / "run/stages/closed_form/encoder")
+    closed = msd.load_encoder(out / "closed_form")
     assert closed.tokenizer.vocabulary_size <= OPTIONS["vocabulary_size"]
-    assert not any("b" in piece for piece in closed.tokenizer.pieces()[4:])
-    dev = out / "data/parallel/dev"
-    for it, name in ((closed, "closed_form"), (encoder, "encoder_scores")):
-        scores = score_held_out(it, dev, part="report")
-        assert result[name]["precision"] == scores["precision"]
-    recipe, data = out / "recipe.toml", out / "data"
-    msd.recipes.run(recipe, tmp_path / "again", data_dir=data, **made.store)
-    same = msd.load_encoder(tmp_path / "again" / "assistant")
-    assert same.fingerprint == encoder.fingerprint
+    for it, name in ((closed, "closed_form"), (encoder, "end")):
+        assert result["scores"][name]["precision"] == precision(it, out, "report")
+    # A quarter of what it was trained on is general text.
+    names = {path.name for path in (out / "data/general").iterdir()}
+    assert "general.en-fr.tsv.gz" in names
 
 
-def test_the_closed_form_is_kept_where_it_is_better(made, tmp_path):
+def test_no_better_than_the_start_keeps_the_start(made, tmp_path):
+    start, out = made.folder / "encoder", tmp_path / "model"
+    options = OPTIONS | made.store | {"start": start, "learning_rate": 1e-12}
+    result = msd.distil(pairs_of(seed=1, letters="ac"), out, "sv", **options)
+    assert result["kept"] == "start" and result["best_update"] == 0
+    assert result["verdict"] == f"no better than {start}: kept {start}"
+    assert result["scores"]["end"] == result["scores"]["start"]
+    kept, known = msd.load_encoder(out / "encoder"), msd.load_encoder(start)
+    assert kept.fingerprint == known.fingerprint
+
+
+def test_the_guard_refuses_what_forgets(made, tmp_path, monkeypatch):
+    """The general scores fall here as soon as training changes anything."""
+    before = {"translations": 90.0, "similarity": 70.0}
+    seen = []
+
+    def general(encoder, part="report"):
+        table = encoder.weights()["embedding/word"]
+        seen.append(table.sum())
+        fell = 0.6 * (table.sum() != seen[0])
+        return before | {"similarity": before["similarity"] - fell}
+
+    start = {"start": made.folder / "encoder"} | made.store
+    pairs = pairs_of(seed=1, letters="ac")
+    monkeypatch.setattr(distillation, "general_scores", general)
+    result = msd.distil(pairs, tmp_path / "a", "sv", **OPTIONS | start)
+    assert result["kept"] == "start" and result["best_update"] == 0
+    looks = result["scores_on_the_way"]
+    assert result["weights_refused"] == len(looks) - 1 > 1
+    assert {look["dev_kept"] for look in looks[1:]} == {-1.0}
+    seen.clear()
+    result = msd.distil(pairs, tmp_path / "b", "sv", **OPTIONS | start, guard=0.7)
+    assert result["kept"] == "trained" and result["weights_refused"] == 0
+    result = msd.distil(pairs, tmp_path / "c", "sv", **OPTIONS | start, guard=None)
+    assert result["kept"] == "trained" and not (tmp_path / "c/data/general").exists()
+
+
+def test_general_sentences_are_held_out(made):
+    trained = {pair.source for pair in example_pairs()}
+    scored = distillation._general()
+    for pairs in scored.pairs.values():
+        assert not trained & {source for source, _ in pairs}
+    assert not {*scored.rows["choose"]["en"]} & {*scored.rows["report"]["en"]}
+
+
+def test_the_closed_form_is_kept_where_it_is_better_and_nothing_is_guarded(
+    made, tmp_path
+):
     start, out = tmp_path / "start", tmp_path / "model"
     tokenizer = msd.load_encoder(made.folder / "encoder").tokenizer
-    table = np.ones((tokenizer.vocabulary_size, 16), "float32")  # one vector for all
+    table = np.ones((tokenizer.vocabulary_size, WIDTH), "float32")
     msd.starts.closed_form_encoder(tokenizer, table, max_length=64).save(start)
-    still = QUICK | {"stages.learn_translations.learning_rate": 1e-12}
-    options = OPTIONS | made.store | {"start": start, "overrides": still}
+    still = {"learning_rate": 1e-12, "guard": None, "start": start}
+    options = OPTIONS | made.store | still
     result = msd.distil(pairs_of(seed=1, letters="cd"), out, "sv", **options)
-    closed = msd.load_encoder(out / "run/stages/closed_form/encoder")
-    assert result["kept"] == "closed_form" and result["gain"] == 0
-    assert result["start"]["precision"] < result["closed_form"]["precision"]
+    closed = msd.load_encoder(out / "closed_form")
+    assert result["kept"] == "closed_form"
+    assert result["scores"]["end"] == result["scores"]["closed_form"]
     assert msd.load_encoder(out / "encoder").fingerprint == closed.fingerprint
-    recipe, data = out / "recipe.toml", out / "data"
-    msd.recipes.run(recipe, tmp_path / "again", data_dir=data, **made.store)
-    again = msd.load_encoder(tmp_path / "again" / "assistant")
-    texts = ["c01 c02", "d07"]
-    np.testing.assert_array_equal(again.encode(texts), closed.encode(texts))
-
-
-class StopHereError(Exception):
-    pass
 
 
 @pytest.mark.parametrize(
-    ("installed", "options", "base"),
+    ("installed", "options", "start"),
     [
-        (True, {}, "_distil_known"),
-        (False, {}, "_distil"),
-        (True, {"start": "teacher"}, "_distil"),
-        (True, {"teacher": "hashed-words"}, "_distil"),
-        (True, {"overrides": {"assistant.hidden_dim": 64}}, "_distil"),
+        (True, {}, "tiny12"),
+        (False, {}, "pairs"),
+        (True, {"start": "pairs"}, "pairs"),
+        (True, {"teacher": TEACHER}, "pairs"),
     ],
 )
 def test_tiny12_is_the_start_where_it_is_there(
-    tmp_path, monkeypatch, installed, options, base
+    tmp_path, monkeypatch, installed, options, start
 ):
-    def stop(*arguments, **options):
-        raise StopHereError
+    monkeypatch.setattr(distillation, "_teacher", lambda *given: TEACHER)
+    monkeypatch.setattr(distillation, "is_installed", lambda name: installed)
+    with pytest.raises(InputError, match="at least 100 pairs"):
+        msd.distil(pairs_of(9), tmp_path, progress=False, **options)
+    caught = []
+    monkeypatch.setattr(
+        distillation, "_split", lambda *it: caught.append(it[1]) or 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        msd.distil(pairs_of(), tmp_path, progress=False, **options)
+    assert caught[0]["start"] == start
 
-    monkeypatch.setattr(module, "is_installed", lambda name: installed)
-    monkeypatch.setattr(module, "run", stop)
-    with pytest.raises(StopHereError):
-        msd.distil(pairs_of(), tmp_path, **options)
-    recipe = load_recipe(tmp_path / "recipe.toml")
-    assert f'extends = "{base}"' in (tmp_path / "recipe.toml").read_text()
-    known = base == "_distil_known"
-    assert recipe.assistant.source == ("tiny12" if known else "new")
+
+def test_the_teacher_is_looked_for_before_anything_is_read(tmp_path, monkeypatch):
+    def absent():
+        raise InputError("The default teacher needs the package")
+
+    monkeypatch.setattr("keras_msd.teachers.teacher.default_folder", absent)
+    with pytest.raises(InputError, match="The default teacher needs the package"):
+        msd.distil(tmp_path / "nowhere.csv", tmp_path / "out", progress=False)
 
 
-def test_the_same_call_goes_on_and_another_is_refused(made):
-    mark = made.folder / "run/stages/learn_translations/done.json"
+def test_the_same_call_continues_and_another_is_refused(made):
+    mark = made.folder / "report.json"
     before = mark.stat().st_mtime_ns
     again = msd.distil(pairs_of(), made.folder, "sv", **OPTIONS, **made.store)
     assert mark.stat().st_mtime_ns == before
     assert again == made.result
     with pytest.raises(InputError, match="other pairs than it began with"):
         msd.distil(pairs_of(seed=1), made.folder, "sv", **OPTIONS)
+    with pytest.raises(InputError, match="other settings than it began with"):
+        msd.distil(pairs_of(), made.folder, "sv", **OPTIONS | {"seed": 1})
+
+
+class StopHereError(Exception):
+    pass
+
+
+def test_a_training_that_was_stopped_ends_with_the_same_weights(
+    made, tmp_path, monkeypatch
+):
+    out, scores = tmp_path / "model", distillation._Watch._scores
+    monkeypatch.setattr(distillation, "SAVED", 0.0)  # after every update
+
+    def stop(self, encoder):
+        if self.step == 4:
+            raise StopHereError
+        return scores(self, encoder)
+
+    monkeypatch.setattr(distillation._Watch, "_scores", stop)
+    with pytest.raises(StopHereError):
+        msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
+    assert not (out / "trained").exists() and any((out / "unfinished").iterdir())
+    seen = []
+
+    def rest(self, encoder):
+        seen.append(self.step)
+        return scores(self, encoder)
+
+    monkeypatch.setattr(distillation._Watch, "_scores", rest)
+    result = msd.distil(pairs_of(), out, "sv", **OPTIONS, **made.store)
+    assert seen == [*range(4, 17, 2)]  # what was trained is not trained again
+    same = [msd.load_encoder(it / "encoder").fingerprint for it in (out, made.folder)]
+    assert same[0] == same[1] and result["scores"] == made.result["scores"]
+    assert not (out / "unfinished").exists()
 
 
 def test_held_out_pairs_are_never_trained_on(made):
@@ -180,8 +265,8 @@ def test_held_out_pairs_are_never_trained_on(made):
 def test_what_is_held_out_follows_from_the_text_alone(tmp_path):
     rows = pairs_of(2000)
     for name, given in (("one", rows), ("two", rows[::-1][:1500])):
-        module._split(
-            msd.data.Pairs.from_list([(*r, "sv") for r in given]), tmp_path / name
+        distillation._split(
+            msd.data.Pairs.from_list([(*r, "sv") for r in given]), {}, tmp_path / name
         )
     one, two = (
         {*read_held_out(tmp_path / name / "parallel/dev")["sv"]}
@@ -193,7 +278,7 @@ def test_what_is_held_out_follows_from_the_text_alone(tmp_path):
 def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
     rows = [(source, "same") for source, _ in pairs_of()] + pairs_of()
     corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows])
-    counts = module._split(corpus, tmp_path / "data")["sv"]
+    counts = distillation._split(corpus, {}, tmp_path / "data")["sv"]
     assert "same" not in {target for _, target in rows_in(tmp_path, "train")}
     assert counts["train"] == len(rows_in(tmp_path, "train"))
 
@@ -217,45 +302,94 @@ def test_too_few_pairs(tmp_path, pairs, message):
 
 def test_pairs_without_english_need_another_teacher(tmp_path):
     options = OPTIONS | {"language": "fr", "source_language": "de"}
-    with pytest.raises(
-        InputError, match="`own.de-fr.tsv.gz`.*Take a multilingual teacher"
-    ):
+    with pytest.raises(InputError, match="`memory.de-fr`.*Take a multilingual teacher"):
         msd.distil(pairs_of(), tmp_path / "model", **options)
 
 
 def test_time_ends_the_training(tmp_path):
     result = msd.distil(pairs_of(), tmp_path / "model", minutes=1e-9, **OPTIONS)
-    assert result["updates"] == 1
+    assert (result["updates"], result["ended"]) == (1, "minutes")
     assert result["pairs"].keys() == {"und"}
-    assert "\nsteps = 1\n" in (tmp_path / "model/recipe.toml").read_text()
 
 
-def test_the_time_of_a_stage_that_goes_on_counts_whole():
-    watch = object.__new__(TranslationScores)
+def test_the_time_of_a_training_that_continues_counts_whole():
+    watch = object.__new__(distillation._Watch)
     state = {"record": [], "step": 3, "best": 1.0, "best_step": 2}
-    state |= {"_looks_since_best": 0, "_weights": [np.zeros(1)]}
-    watch.set_state({"scores": state, "seconds": 100.0})
-    assert watch.get_state()["seconds"] >= 100.0
-    assert watch.get_state()["scores"] == state
+    state |= {"_looks_since_best": 0, "_weights": []}
+    watch.set_state({**state, "first": {}, "refused": 2, "spent": 100.0})
+    watch._began = time.monotonic()
+    assert watch.get_state()["spent"] >= 100.0 and watch.refused == 2
+    assert state.items() <= watch.get_state().items()
 
 
-def test_the_command(tmp_path, capsys):
+def own_csv(tmp_path):
     lines = ["sv,en", *(f"{target},{source}" for source, target in pairs_of())]
     path = tmp_path / "own.csv"
     path.write_text("\n".join(lines))
-    options = [f"--set={key}={value}" for key, value in QUICK.items()]
-    arguments = ["distil", str(path), "--out", str(tmp_path / "model"), "--json"]
-    arguments += ["--teacher=hashed-words", "--vocabulary-size=150", *options]
+    return path
+
+
+ARGUMENTS = ["--teacher=hashed-words", "--vocabulary-size=150", "--updates=16"]
+
+
+def test_the_command(tmp_path, capsys):
+    arguments = ["distil", str(own_csv(tmp_path)), "--out", str(tmp_path / "model")]
     with pytest.raises(SystemExit) as end:
-        main(arguments)
+        main([*arguments, *ARGUMENTS, "--json"])
     said = json.loads(capsys.readouterr().out)
     assert not end.value.code and list(said["pairs"]) == ["sv"]
     with pytest.raises(SystemExit):
-        main([it for it in arguments if it != "--json"])
-    shown = capsys.readouterr().out
-    assert f"Gain: {said['gain']:+.1f} points, 8 updates; encoder kept" in shown
-    assert f"Start: teacher, P@1 {said['closed_form']['precision']:.1f} before" in shown
-    assert said["again"] in shown
+        main([*arguments, *ARGUMENTS])
+    shown, _ = capsys.readouterr()
+    assert f"Result: {said['verdict']}\n" in shown
+    before, after = (said["scores"][it]["precision"] for it in ("start", "end"))
+    assert f"your pairs, P@1                         {before:8.1f}{after:8.1f}" in shown
+    assert max(map(len, shown.splitlines()[:-2])) <= 80
+
+
+def test_columns_and_format_of_the_command(tmp_path, capsys):
+    rows = (f"{n}\tx\t{b}\t{a}\n" for n, (a, b) in enumerate(pairs_of()))
+    path = tmp_path / "own.txt"
+    path.write_text("".join(rows))
+    given = ["--format=tsv", "--columns=4,3", "--language=sv", "--json"]
+    with pytest.raises(SystemExit) as end:
+        main(["distil", str(path), "--out", str(tmp_path / "m"), *ARGUMENTS, *given])
+    assert not end.value.code
+    assert {*rows_in(tmp_path / "m", "dev")} <= {*pairs_of()}
+
+
+def test_lines_without_a_terminal_and_a_bar_on_one(capsys, monkeypatch):
+    say = distillation._Lines(True)
+    say("Reading the pairs")
+    say.training(10, 60, "P@1 1.0")
+    say._said -= 61
+    say.training(71, 120, "P@1 2.0")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["0:00  Reading the pairs", "0:00  Training 1:11 of 2:00: P@1 2.0"]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    say = distillation._Lines(True)
+    for seconds in (0.0, 45.0, 120.0):
+        say.training(seconds, 60.0, "P@1 98.2, general 92.1 75.3" + " x" * 20)
+    say("Scoring the result")
+    shown = capsys.readouterr().err
+    bars = shown.partition("\n")[0].split("\r")
+    assert max(map(len, bars)) <= 79
+    assert "[" + "#" * 15 + "-" * 5 + "] 0:45/1:00  P@1 98.2" in bars[2]
+    assert "[" + "#" * 20 + "] 2:00/1:00" in bars[3]
+
+
+def test_a_line_appears_within_the_first_second(tmp_path):
+    reader, writer = pty.openpty()  # as on a terminal
+    command = [sys.executable, "-m", "keras_msd", "distil", "nowhere.csv", "--out", "m"]
+    began = time.monotonic()
+    with subprocess.Popen(command, cwd=tmp_path, stderr=writer) as process:
+        os.close(writer)
+        first = os.read(reader, 100).decode()
+        seconds = time.monotonic() - began
+        process.kill()
+    os.close(reader)
+    assert first.startswith("Distilling into m")
+    assert seconds < 5  # 0.4 on an idle machine
 
 
 def test_a_language_without_held_out_pairs(tmp_path):

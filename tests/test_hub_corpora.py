@@ -139,7 +139,7 @@ def test_a_data_folder_is_made_of_them(server, tmp_path):
 
 def test_distil_reads_them(server, tmp_path):
     given = f"hf://datasets/{TALKS}/en-de/*.parquet", "--out", "model"
-    small = "--teacher", "hashed-words", "--set", "teacher.dim=16"
+    small = "--teacher", "hashed-words"
     short = "--minutes", "0.05", "--vocabulary-size", "300", "--json"
     words = "-m", "keras_msd", "distil", *given, *small, *short
     result = json.loads(run(server, tmp_path, *words))

@@ -1,5 +1,6 @@
 """The command `keras-msd distil`: one's own pairs in, an encoder out."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,53 +19,75 @@ def distil(
         list[str],
         typer.Argument(
             help="Pairs: .tsv, .csv (first row: source,target or language codes), "
-            ".jsonl, .tmx, .parquet, .po, Moses; .gz too."
+            ".jsonl, .json, .tmx, .xlf, .parquet, .po, Moses; compressed or zipped too."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for encoder, recipe and report.")],
+    out: Annotated[Path, typer.Option(help="Folder for the encoder and the report.")],
     language: Annotated[
         str | None,
-        typer.Option(help="Code of the translations' language, where no name says it."),
+        typer.Option(help="Code of the translations' language, if no name says it."),
     ] = None,
     source_language: Annotated[
-        str | None, typer.Option(help="Code of the sources', where it is not English.")
+        str | None, typer.Option(help="Code of the sources', if it is not English.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format of the files, if no suffix says it.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Names or numbers of the columns of both texts."
+        ),
     ] = None,
     teacher: Annotated[
-        str, typer.Option(help="As for `teacher.source` of a recipe.")
+        str, typer.Option(help="default, a folder, hf://org/name, ...")
     ] = "default",
     multilingual: Annotated[
         bool, typer.Option("--multilingual", help="The teacher reads all languages.")
     ] = False,
-    minutes: Annotated[float, typer.Option(help="Most time of the training.")] = 5.0,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(help="Most rows of the word table.")
-    ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            help="What is trained: teacher (the closed form), tiny12, or the folder "
-            "of an encoder without a body. By default tiny12, where it is installed."
+            help="What is trained: pairs (the closed form of your pairs), tiny12, or "
+            "the folder of an encoder without a body. Default: tiny12, if installed."
         ),
+    ] = None,
+    guard: Annotated[
+        float,
+        typer.Option(help="Most points that a score on general text may lose."),
+    ] = 0.5,
+    no_guard: Annotated[
+        bool,
+        typer.Option("--no-guard", help="Train on your pairs alone, whatever is lost."),
+    ] = False,
+    minutes: Annotated[float, typer.Option(help="Most time of the training.")] = 5.0,
+    updates: Annotated[int, typer.Option(help="Most training steps.")] = 20_000,
+    batch_size: Annotated[int, typer.Option(help="Pairs in a batch.")] = 1024,
+    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = 7e-4,
+    vocabulary_size: Annotated[
+        int | None, typer.Option(help="Most rows of the closed form's word table.")
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", help="Folder of guide vectors, reused by runs."),
+        typer.Option("--store", help="Folder of teacher vectors, shared by runs."),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value."),
-    ] = None,
+    seed: Annotated[int, typer.Option(help="Chooses the order of the pairs.")] = 0,
     json: Json = False,
 ) -> None:
-    """Distil a teacher with pairs of your own, in any languages.
+    """Train an encoder on your sentence pairs, in any languages.
 
-    One source in eight is held out: half of these pairs choose the weights, the others
-    are reported. First the closed form of these pairs, then training, from tiny12 if
-    it is there, until the held-out scores stop or the time is over; the result is never
-    below the closed form where it is chosen.
+    One source sentence in eight is held out: half of these pairs select the weights,
+    half are reported. Training starts from tiny12 if it is installed, and runs until
+    the score stops rising or --minutes is up. A guard keeps what the start knows of
+    other text. If the result is no better than the start, the start is kept.
     """
+    # TensorFlow takes seconds to load; until then this is what is seen.
+    print(
+        f"Distilling into {out} (at most {minutes:g} min of training)",
+        file=sys.stderr,
+        flush=True,
+    )
     from keras_msd import distil as distil_pairs
-    from keras_msd.recipes.loading import parse_override
 
     with goes_on():
         result = distil_pairs(
@@ -72,15 +95,21 @@ def distil(
             out,
             language=language,
             source_language=source_language,
+            format=format,
+            columns=columns.split(",") if columns else None,
             teacher=teacher,
             multilingual=multilingual,
-            minutes=minutes,
-            vocabulary_size=vocabulary_size,
             start=start,
+            guard=None if no_guard else guard,
+            minutes=minutes,
+            updates=updates,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            vocabulary_size=vocabulary_size,
             store_dir=store,
-            overrides=dict(map(parse_override, set_ or [])),
+            seed=seed,
         )
-    output.show(result, json, distil_text)
+    output.show(result | {"report": str(out / "report.json")}, json, distil_text)
 
 
 def distil_text(result: dict[str, Any]) -> Iterator[str]:
@@ -88,21 +117,28 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
     for code, counts in result["pairs"].items():
         parts = ", ".join(f"{number} to {use}" for use, number in counts.items())
         yield f"Pairs in {code}: {parts}"
-    for key, name in (("closed_form", "Closed form"), ("encoder_scores", "Encoder")):
-        scores = result[key]
-        tracks = ", ".join(
-            f"{it} {value:.1f}" for it, value in scores["tracks"].items()
-        )
-        similar = scores["teacher_similarities"]
-        yield (
-            f"{name}: P@1 {scores['precision']:.1f} on the held-out pairs to report "
-            f"({tracks}); teacher's similarities kept: {similar['within']:.1f} within "
-            f"the source's language, {similar['across']:.1f} across"
-        )
-    start = result["start"]
-    yield f"Start: {start['source']}, P@1 {start['precision']:.1f} before training"
-    kept = result["kept"].replace("_", " ")
-    gained = f"{result['gain']:+.1f} points, {result['updates']} updates"
-    yield f"Gain: {gained}; {kept} kept"
+    scores, start = result["scores"], result["start"]
+    yield f"{'On held-out text':<40}{'start':>8}{'end':>8}   closed form"
+    for name, keys in {
+        "your pairs, P@1": ("precision",),
+        "agreement with the teacher, within": ("similarities", "within"),
+        "agreement with the teacher, across": ("similarities", "across"),
+        "general text, P@1": ("general", "translations"),
+        "general text, similarity": ("general", "similarity"),
+    }.items():
+        values = (_at(scores[it], keys) for it in ("start", "end", "closed_form"))
+        before, after, closed = values
+        yield f"{name:<40}{before:8.1f}{after:8.1f}{closed:14.1f}"
+    yield f"Start: {start}; {result['updates']} updates, best {result['best_update']}"
+    if result["weights_refused"]:
+        yield f"Guard: refused the weights of {result['weights_refused']} looks"
+    yield f"Result: {result['verdict']}"
     yield f"Encoder: {result['encoder']}, {result['parameters']:,} parameters"
-    yield f"Report: {result['report']}; again: {result['again']}"
+    yield f"Report: {result['report']}"
+
+
+def _at(scores: dict[str, Any], keys: tuple[str, ...]) -> float:
+    value: Any = scores
+    for key in keys:
+        value = value[key]
+    return float(value)

@@ -1,0 +1,711 @@
+"""Distils a teacher into a small encoder with pairs of one's own."""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.checkpoints.packaged import is_installed
+from keras_msd.checks import InputError
+from keras_msd.data.cleaning import Cleaning, normalize
+from keras_msd.data.examples import example_pairs, example_similarity
+from keras_msd.data.pair import PairFile, Pairs, pair_code
+from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.readers.records import pairs_of_rows
+from keras_msd.data.write import write_rows
+from keras_msd.evaluate.callbacks import ScoreCallback
+from keras_msd.evaluate.halves import CHOOSE, REPORT, half_of
+from keras_msd.evaluate.held_out import read_held_out
+from keras_msd.evaluate.similarity import sts, sts_tracks
+from keras_msd.evaluate.translations import TEXT, retrieval_languages
+from keras_msd.evaluate.vectors import mean_score
+from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
+from keras_msd.teachers.vectors import HASHED_WORDS
+
+PAIRS, TEACHER, KNOWN = "pairs", "teacher", "tiny12"  # what training starts from
+START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # what may be kept
+SHARE = 1 / 8  # of the source sentences, by their hash, is held out
+MOST = 2000  # held-out pairs of each language that are scored
+LEAST = 100  # pairs to train on
+SHIFTS = 5  # sentences that each one is compared with, for the teacher's similarities
+RIDGE, MAX_LENGTH = 0.3, 128  # of the closed form
+# Chosen in trials with German, Turkish and Korean pairs: docs/design.md.
+TEMPERATURE, EVERY, PATIENCE = 0.1, 20, 10
+SAVED = 1.0  # minutes between two checkpoints
+HASHED_DIM = 64  # of the teacher "hashed-words", which is for trying things out
+GENERAL_SHARE = 0.25  # of what is trained on, where the start knows other text
+GENERAL_PAIRS = 1000  # of each language, to train on
+GENERAL_ROWS = 600  # graded pairs of each language, to score
+
+
+def distil(
+    pairs: Any,
+    out_dir: str | Path,
+    language: str | None = None,
+    source_language: str | None = None,
+    format: str | None = None,
+    columns: Sequence[str | int] | None = None,
+    teacher: Any = "default",
+    multilingual: bool = False,
+    start: str | Path | None = None,
+    guard: float | None = 0.5,
+    minutes: float = 5.0,
+    updates: int = 20_000,
+    batch_size: int = 1024,
+    learning_rate: float = 7e-4,
+    vocabulary_size: int | None = None,
+    store_dir: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Distil a teacher into a small encoder with pairs of your own.
+
+    One source sentence in eight is held out with its translations, by a hash of its
+    text: half of these pairs choose the weights, the other half is reported. Training
+    continues from tiny12, which gets the word pieces of your pairs that it lacks, or
+    from the closed form: a word table by ridge regression on your pairs and the
+    teacher's vectors. It teaches the encoder to find translations, and ends when the
+    held-out score stops rising or the time is over.
+
+    A general set that comes with the library, sentences of Tatoeba in eight languages,
+    guards what the start already knows: a quarter of the training pairs are general
+    ones, and weights whose general scores fall by more than `guard` points are not
+    kept. The result is kept only if it finds more held-out pairs than the start, in
+    both halves; otherwise the start itself is.
+
+    `out_dir` gets `encoder/`, which `load_encoder` reads; `report.json`; `data/`, your
+    pairs as they were split; `start/` and `closed_form/`, the encoders it is compared
+    with. The same call continues where it was stopped.
+
+    Args:
+        pairs: Paths of files that `read_pairs` takes, or rows in memory: a pandas
+            `DataFrame`, rows of Hugging Face datasets, `(source, target)` tuples,
+            `Pair`s.
+        out_dir: The folder.
+        language: As for `read_pairs`; so are the next three.
+        source_language: Code of the sources' language, where it is not English.
+        format: Name of the files' format, where the suffix does not say it.
+        columns: Which two columns of a table are source and translation.
+        teacher: As for `load_teacher`: "default", a folder, `hf://org/name`, ...; or a
+            `Teacher`.
+        multilingual: Whether it reads more than English; pairs without English need
+            such a teacher.
+        start: "pairs" for the closed form; "tiny12", the folder of an encoder or
+            whatever `load_encoder` takes, of the teacher's width, without a body and
+            with a unigram vocabulary. By default tiny12 if its package is installed and
+            the teacher is the default one, otherwise "pairs".
+        guard: Most points that either general score may lose. None trains on your pairs
+            alone and keeps what finds most of them.
+        minutes: Most time of the training; the other steps take a minute or so with a
+            few thousand pairs.
+        updates: Most training steps. Give the number that a report names to repeat it.
+        batch_size: Pairs in a batch; at most half of the pairs to train on.
+        learning_rate: Of AdamW, constant.
+        vocabulary_size: Most rows of the closed form's word table; by default 8,000 for
+            one language and 2,000 for each further one, at most 16,000.
+        store_dir: Folder of the teacher's vectors, which other runs can share; by
+            default inside `out_dir`.
+        seed: Chooses the order of the pairs.
+        progress: Say on stderr what is done.
+
+    Returns:
+        What report.json holds, and the path of `encoder`. `pairs` counts by language;
+        `start`, `kept` and `verdict` in words; `scores` of the "start", the
+        "closed_form" and the "end", each with `precision` at 1 x100 among held-out
+        pairs, `tracks` by language, `similarities`: Spearman x100 between the teacher's
+        cosines of source sentences and its own, `within` their language and `across`;
+        and `general`: `translations`, precision at 1 x100, and `similarity`, Spearman
+        x100. `updates`, `best_update`, `ended` by what, `parameters`, `seconds`,
+        `settings`.
+
+    Raises:
+        InputError: The teacher is not there; the pairs cannot be read, or are too few;
+            the folder holds other pairs or settings; or `start` is no such encoder.
+
+    Source: training as Feng et al. 2022 (translation ranking); the guard is ours.
+
+    Example:
+        >>> pairs = msd.testing.tiny_pairs()
+        >>> teacher = msd.load_teacher("hashed-words", dim=8)
+        >>> msd.distil(pairs, "model", teacher=teacher, progress=False)
+        Traceback (most recent call last):
+            ...
+        keras_msd.checks.InputError: `pairs` must have at least 100 pairs to train ...
+    """
+    checks.above(0, minutes=minutes, learning_rate=learning_rate)
+    checks.at_least(16, vocabulary_size=vocabulary_size)
+    checks.at_least(0, guard=guard)
+    checks.at_least(2, batch_size=batch_size)
+    checks.at_least(1, updates=updates)
+    out, say = Path(out_dir), _Lines(progress)
+    say("Looking for the teacher")
+    guide = _teacher(teacher, multilingual)
+    if start is None:
+        known = teacher == "default" and is_installed(KNOWN)
+        start = KNOWN if known else PAIRS
+    settings = {
+        **{"teacher": guide.fingerprint, "start": str(start), "guard": guard},
+        **{"minutes": minutes, "updates": updates, "batch_size": batch_size},
+        **{"learning_rate": learning_rate, "vocabulary_size": vocabulary_size},
+        "seed": seed,
+    }
+    say("Reading the pairs")
+    corpus = _opened(pairs, format, language, source_language, columns)
+    _check_languages(guide, corpus)
+    counts = _split(corpus, settings, out / "data")
+    if (out / "report.json").is_file():
+        return read_json(out / "report.json") | {"encoder": str(out / "encoder")}
+    train = read_pairs(out / "data" / "parallel" / "train")
+    held = read_held_out(out / "data" / "parallel" / "dev")
+    store = _store(guide, store_dir or out / "store")
+    size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
+    say("Fitting the closed form: the teacher's vectors, then ridge regression")
+    closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size))
+    say(f"Scoring the start: {_named(start)}")
+    first = closed
+    if start not in (PAIRS, TEACHER):
+        first = _made(
+            out / START, partial(_extended, start, closed.tokenizer, guide.dim)
+        )
+    mixed = guard is not None and first is not closed
+    if mixed:
+        _write_general(out / "data" / "general")
+        train = Pairs([*train.files, *read_pairs(out / "data" / "general").files])
+    watch = _Watch(first, held, guard if mixed else None, minutes, say)
+    facts = _trained(
+        out,
+        first,
+        train,
+        store,
+        watch,
+        updates=updates,
+        learning_rate=learning_rate,
+        batch_size=min(batch_size, sum(it["train"] for it in counts.values()) // 2),
+        seed=seed,
+        own=len(counts),
+    )
+    say("Scoring the result")
+    report = _reported(out, held, guide, start, mixed, facts)
+    report |= {"pairs": counts, "settings": settings, "seconds": say.seconds()}
+    write_json(out / "report.json", report)
+    remove(out / "unfinished")
+    return report | {"encoder": str(out / "encoder")}
+
+
+class _Lines:
+    """Lines on stderr, each with the time since the call."""
+
+    def __init__(self, shown: bool) -> None:
+        self.shown, self._began, self._over = shown, time.monotonic(), ""
+        self.terminal = shown and sys.stderr.isatty()
+        self._said = self._began
+
+    def __call__(self, words: str) -> None:
+        if self.shown:
+            blank = f"\r{' ' * len(self._over)}\r" if self._over else ""
+            self._over = ""
+            line = f"{blank}{_clock(self.seconds())}  {words}"
+            print(line, file=sys.stderr, flush=True)
+
+    def training(self, spent: float, most: float, words: str) -> None:
+        """Show how much of the time is over: a bar, or a line a minute."""
+        if self.terminal:
+            done = min(20, int(20 * spent / most))
+            bar = "#" * done + "-" * (20 - done)
+            columns = min(80, shutil.get_terminal_size().columns)
+            line = f"Training [{bar}] {_clock(spent)}/{_clock(most)}  {words}"
+            line = line[: columns - 1]
+            print(f"\r{line:<{len(self._over)}}", end="", file=sys.stderr, flush=True)
+            self._over = line
+        elif time.monotonic() - self._said >= 60:
+            self._said = time.monotonic()
+            self(f"Training {_clock(spent)} of {_clock(most)}: {words}")
+
+    def seconds(self) -> float:
+        """Return the seconds since the call."""
+        return round(time.monotonic() - self._began, 1)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _named(start: Any) -> str:
+    return "the closed form" if start in (PAIRS, TEACHER) else str(start)
+
+
+def _teacher(source: Any, multilingual: bool) -> Any:
+    from keras_msd.teachers.teacher import Teacher, load_teacher
+
+    if isinstance(source, Teacher):
+        return source
+    dim = HASHED_DIM if source == HASHED_WORDS else None
+    languages = None if multilingual else ["en"]
+    return load_teacher(source, dim=dim, languages=languages)
+
+
+def _check_languages(guide: Any, corpus: Pairs) -> None:
+    from keras_msd.data.batches import check_reads
+
+    for file in corpus.files:
+        check_reads(guide, "source", file)
+
+
+def _store(guide: Any, folder: str | Path) -> Any:
+    from keras_msd.data.store import GuideStore
+
+    return GuideStore(guide, Path(folder) / guide.fingerprint[:16])
+
+
+def _opened(
+    pairs: Any,
+    format: str | None,
+    language: str | None,
+    source_language: str | None,
+    columns: Sequence[str | int] | None,
+) -> Pairs:
+    if isinstance(pairs, Pairs):
+        return pairs
+    if isinstance(pairs, str | Path):
+        pairs = [pairs]
+    listed = isinstance(pairs, list | tuple) and bool(pairs)
+    if listed and all(isinstance(it, str | Path) for it in pairs):
+        return read_pairs(pairs, format, language, source_language, columns)
+    names = None if columns is None else [str(column) for column in columns]
+    return pairs_of_rows(pairs, language, source_language, names)
+
+
+def _split(
+    corpus: Pairs, settings: Mapping[str, Any], folder: Path
+) -> dict[str, dict[str, int]]:
+    """Write the pairs, those held out apart; return their counts by language.
+
+    Raises:
+        InputError: The folder has other pairs or settings, or there are too few pairs.
+    """
+    began = {"content": corpus.digest(), "settings": dict(settings)}
+    facts = folder / "pairs.json"
+    if facts.is_file():
+        known = read_json(facts)
+        for key, what in (("content", "pairs"), ("settings", "settings")):
+            if known.get(key) != began[key]:
+                raise InputError(
+                    f"`{folder.parent}` must be new, or continue with its pairs and "
+                    f"settings. Received: other {what} than it began with. Give "
+                    "another folder."
+                )
+        return dict(known["pairs"])
+    by_code: dict[str, list[PairFile]] = {}
+    for file in corpus.files:
+        by_code.setdefault(pair_code(*file.languages), []).append(file)
+    with atomic_path(folder) as temporary:
+        counts = {
+            code: _split_one(files, temporary / "parallel")
+            for code, files in by_code.items()
+        }
+        _check_counts(counts)
+        write_json(temporary / "pairs.json", began | {"pairs": counts})
+    return counts
+
+
+def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
+    total = sum(count["train"] for count in counts.values())
+    if total < LEAST:
+        raise InputError(
+            f"`pairs` must have at least {LEAST} pairs to train on, beside the one in "
+            f"eight that is held out. Received: {total}. Give more."
+        )
+    for code, count in counts.items():
+        if not min(count.values()):
+            said = ", ".join(f"{number} to {use}" for use, number in count.items())
+            raise InputError(
+                f"`pairs` in `{code}` must give some to train on, to choose the "
+                f"weights on and to report. Received: {said}. Give more, or leave "
+                "that language out."
+            )
+
+
+def _split_one(files: Iterable[PairFile], folder: Path) -> dict[str, int]:
+    """Write the pairs of one pair of languages; return how many each part has."""
+    files = list(files)
+    name = f"own.{'-'.join(files[0].languages)}.tsv.gz"
+    held: dict[str, tuple[float, str]] = {}
+    seen: set[str] = set()  # translations that no pair to train on may have
+    for source, target in _clean(files):
+        if (place := _place(source)) < SHARE:
+            if source not in held and target not in seen:
+                held[source] = place, target
+            seen.add(target)
+    chosen = sorted(held, key=lambda source: held[source])[:MOST]
+    write_rows(folder / "dev" / name, ((it, held[it][1]) for it in chosen))
+    rows = (row for row in _clean(files) if _place(row[0]) >= SHARE)
+    rows = (row for row in rows if row[1] not in seen)
+    trained = write_rows(folder / "train" / name, rows)
+    of = [half_of(source) for source in chosen]
+    return {"train": trained, CHOOSE: of.count(CHOOSE), REPORT: of.count(REPORT)}
+
+
+def _clean(files: Iterable[PairFile]) -> Iterator[tuple[str, str]]:
+    cleaning = Cleaning()
+    for file in files:
+        for pair in file.iterate():
+            source, target = map(normalize, pair)
+            if cleaning.reason(source, target) is None:
+                yield source, target
+
+
+def _place(source: str) -> float:
+    """Return a number in [0, 1) that follows from a text."""
+    return int.from_bytes(text_hash(source)[:6]) / 2**48
+
+
+def _made(folder: Path, make: Any) -> Any:
+    """Return the encoder of a folder; make and save it if it is not there."""
+    from keras_msd.models.encoder import load_saved
+
+    if not folder.is_dir():
+        make().save(folder)
+    return load_saved(folder)
+
+
+class _Twice:
+    """Vectors of the sources as goals for both sides of the pairs, without a copy."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        self._vectors = vectors
+        self.shape = (2 * len(vectors), vectors.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        rows = np.arange(*part.indices(len(self)))
+        return self._vectors[rows % len(self._vectors)]
+
+
+def _closed_form(train: Pairs, store: Any, size: int) -> Any:
+    """Return the word table that the pairs and the teacher give without training."""
+    from keras_msd.starts.closed_form import closed_form_encoder
+    from keras_msd.starts.tables import fit_ridge
+    from keras_msd.tokenizers.sentencepiece import train_unigram
+
+    sides = [[pair[side] for pair in train] for side in (0, 1)]
+    texts = [*sides[0], *sides[1]]
+    tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
+    vectors = store.targets(sides[0])
+    rows, tokens = tokenizer.vocabulary_size, tokenizer.encode_plain(texts)
+    table = fit_ridge(tokens, _Twice(vectors), rows, RIDGE)
+    return closed_form_encoder(tokenizer, table, max_length=MAX_LENGTH)
+
+
+def _extended(start: str | Path, own: Any, dim: int) -> Any:
+    """Return the encoder to start from, with the pieces of the pairs that it lacks."""
+    from keras_msd.checkpoints.loading import load_encoder
+    from keras_msd.starts.extend import extend_vocabulary
+    from keras_msd.tokenizers.sentencepiece import extend_unigram
+
+    known = load_encoder(start)
+    if not hasattr(known, "tokenizer") or known.dim != dim:
+        raise InputError(
+            f"`start` must be an encoder of the teacher's width, {dim}. Received: "
+            f"{type(known).__name__} `{start}`, {known.dim}. Give another, or another "
+            "teacher."
+        )
+    return extend_vocabulary(known, extend_unigram(known.tokenizer, own))
+
+
+def _write_general(folder: Path) -> None:
+    """Write the general pairs to train on, a file for each language."""
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for pair in example_pairs(count=GENERAL_PAIRS):
+        rows.setdefault(pair.language, []).append((pair.source, pair.target))
+    for code, texts in rows.items():
+        path = folder / f"general.en-{code}.tsv.gz"
+        if not path.is_file():
+            write_rows(path, texts)
+
+
+class _General(NamedTuple):
+    """The general set: pairs and graded pairs that no training sees."""
+
+    pairs: dict[str, list[tuple[str, str]]]
+    rows: dict[str, dict[str, list[Any]]]  # by half and language
+
+
+@cache
+def _general() -> _General:
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for pair in example_pairs(split="dev"):
+        pairs.setdefault(pair.language, []).append((pair.source, pair.target))
+    rows = example_similarity(count=GENERAL_ROWS)
+    # Rows with a sentence of each half are of neither.
+    of = [{half_of(first), half_of(second)} for _, first, second in rows["en"]]
+    parts = {
+        part: {
+            code: [
+                row for row, of_row in zip(graded, of, strict=True) if of_row == {part}
+            ]
+            for code, graded in rows.items()
+        }
+        for part in (CHOOSE, REPORT)
+    }
+    return _General(pairs, parts)
+
+
+def general_scores(encoder: Any, part: str = REPORT) -> dict[str, float]:
+    """Score an encoder on the general set that comes with the library.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        part: The half, "choose" or "report".
+
+    Returns:
+        `translations`, precision at 1 x100 in both directions, and `similarity`,
+        Spearman x100 with the default teacher's English cosines, within each language:
+        means over the languages.
+    """
+    pairs, rows = _general()
+    found = retrieval_languages(encoder, pairs, part, TEXT)["precision"]
+    similar = sts_tracks(encoder, rows[part]).values()
+    return {"translations": found, "similarity": mean_score(similar)}
+
+
+class _Watch(ScoreCallback):
+    """Chooses the weights, guards the general scores and ends the training in time."""
+
+    def __init__(
+        self, encoder: Any, held: Any, guard: float | None, minutes: float, say: _Lines
+    ) -> None:
+        super().__init__(
+            encoder, self._scores, every=EVERY, best_weights=True, patience=PATIENCE
+        )
+        self._held, self._guard, self._say = held, guard, say
+        self._most, self._spent_before = 60 * minutes, 0.0
+        self._words = ""
+        self._first: dict[str, float] = {}
+        self.ended, self.refused = "updates", 0
+
+    def _scores(self, encoder: Any) -> dict[str, Any]:
+        own = retrieval_languages(encoder, self._held, CHOOSE, TEXT)["precision"]
+        kept, words = own, f"P@1 {own:.1f}"
+        general: dict[str, float] = {}
+        if self._guard is not None:
+            general = general_scores(encoder, CHOOSE)
+            self._first = self._first or general
+            losses = {key: self._first[key] - general[key] for key in general}
+            words += f", general {general['translations']:.1f}"
+            words += f" {general['similarity']:.1f}"
+            if max(losses.values()) > self._guard:
+                kept = -1.0  # never the best
+                self.refused += 1
+                if self.refused == 1:
+                    worst = max(losses, key=lambda key: losses[key])
+                    self._say(
+                        f"Guard: after {self.step} updates general {worst} fell by "
+                        f"{losses[worst]:.2f}"
+                    )
+                    self._say(
+                        f"       (limit {self._guard}): these weights are not kept"
+                    )
+        if not self._words:
+            self._say(f"Training from {words}")
+        self._words = words
+        return {"precision": own, **general, "kept": kept, "primary": "kept"}
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        own = {"first": self._first, "refused": self.refused, "spent": self._spent()}
+        return super().get_state() | own
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
+        super().set_state(state)
+        self._first, self.refused = state["first"], state["refused"]
+        self._spent_before, self._words = state["spent"], "resumed"
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Start the clock and take the scores before training."""
+        self._began = time.monotonic()
+        super().on_train_begin(logs)
+        self._began = time.monotonic()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Score where it is time; end the training when its time is over."""
+        super().on_train_batch_end(batch, logs)
+        if self.model.stop_training:
+            self.ended = "patience"
+        spent = self._spent()
+        self._say.training(spent, self._most, self._words)
+        if spent > self._most:
+            self.ended, self.model.stop_training = "minutes", True
+
+    def _spent(self) -> float:
+        return self._spent_before + time.monotonic() - self._began
+
+
+def _trained(
+    out: Path,
+    encoder: Any,
+    train: Pairs,
+    store: Any,
+    watch: _Watch,
+    updates: int,
+    learning_rate: float,
+    batch_size: int,
+    seed: int,
+    own: int,
+) -> dict[str, Any]:
+    """Train the start to find translations; leave `trained/` and return the facts."""
+    if (out / TRAINED / "training.json").is_file():
+        return dict(read_json(out / TRAINED / "training.json"))
+    import keras
+
+    from keras_msd.stages.contrastive import ContrastiveLearning
+    from keras_msd.training.optimizer import make_optimizer
+    from keras_msd.training.resume import fit
+
+    if keras.backend.backend() == "tensorflow":
+        from keras_msd.data.pipeline import pair_dataset as make_batches
+    else:
+        from keras_msd.data.batches import PairBatches as make_batches
+
+    general = [file.name for file in train.files][own:]
+    # Files are drawn equally often but for these factors.
+    factor = own / max(len(general), 1) * GENERAL_SHARE / (1 - GENERAL_SHARE)
+    batches = make_batches(
+        train,
+        encoder,
+        guides={"teacher": (store, "source")},
+        batch_size=batch_size,
+        max_length=encoder.max_length,
+        epochs=updates,  # enough, however few pairs there are
+        steps=updates,
+        seed=seed,
+        weights=dict.fromkeys(general, factor) or None,
+        folder=out / "table",
+    )
+    stage = ContrastiveLearning(
+        encoder, target="softmax", temperature=TEMPERATURE, kd_weight=0.0
+    )
+    stage.compile(
+        optimizer=make_optimizer(
+            learning_rate,
+            updates,
+            warmup=0.0,
+            weight_decay=0.0,
+            clip_norm=1.0,
+            schedule="constant",
+        )
+    )
+    folder = out / "unfinished"
+    fit(stage, batches, folder, SAVED, updates, callbacks=[watch], verbose=0)
+    facts = {
+        "updates": watch.step,
+        "best_update": watch.best_step,
+        "ended": watch.ended,
+        "weights_refused": watch.refused,
+        "scores_on_the_way": watch.record,
+    }
+    with atomic_path(out / TRAINED) as folder:
+        stage.trained_encoder().save(folder)
+        write_json(folder / "training.json", facts)
+    return facts
+
+
+def _reported(
+    out: Path,
+    held: Mapping[str, list[tuple[str, str]]],
+    guide: Any,
+    start: Any,
+    guarded: bool,
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Decide what is kept as `encoder/`, and return what was gained and lost."""
+    from keras_msd.models.encoder import load_saved
+
+    from_pairs = start in (PAIRS, TEACHER)
+    places = {
+        START: out / (CLOSED_FORM if from_pairs else START),
+        CLOSED_FORM: out / CLOSED_FORM,
+        TRAINED: out / TRAINED,
+    }
+    encoders = {name: load_saved(place) for name, place in places.items()}
+    chosen = {
+        name: retrieval_languages(encoder, held, CHOOSE, TEXT)["precision"]
+        for name, encoder in encoders.items()
+    }
+    graded = _graded(guide, held)
+    scores = {name: _scored(it, held, graded) for name, it in encoders.items()}
+    before, after = (scores[name]["precision"] for name in (START, TRAINED))
+    better = chosen[TRAINED] > chosen[START] and after > before
+    kept = TRAINED if better else START
+    if not guarded and chosen[CLOSED_FORM] > chosen[kept]:
+        kept = CLOSED_FORM
+    name, gain = _named(start), scores[kept]["precision"] - before
+    verdict = f"no better than {name}: kept {name}"
+    if kept != START:
+        what = "the trained encoder" if kept == TRAINED else "the closed form"
+        verdict = f"{gain:+.1f} points of P@1 over {name}: kept {what}"
+    original = None if from_pairs or kept != START else start
+    with atomic_path(out / "encoder") as folder:
+        if original is None:
+            shutil.copytree(places[kept], folder)
+            (folder / "training.json").unlink(missing_ok=True)
+        else:  # without the pieces that were added for training
+            from keras_msd.checkpoints.loading import load_encoder
+
+            load_encoder(original).save(folder)
+    return {
+        "start": str(start),
+        "kept": kept,
+        "verdict": verdict,
+        "scores": {
+            "start": scores[START],
+            "end": scores[kept],
+            "closed_form": scores[CLOSED_FORM],
+        },
+        "parameters": load_saved(out / "encoder").num_parameters,
+        **facts,
+    }
+
+
+def _scored(
+    encoder: Any, held: Mapping[str, list[tuple[str, str]]], graded: Any
+) -> dict[str, Any]:
+    """Return the scores of an encoder on the halves to report."""
+    own = retrieval_languages(encoder, held, REPORT, TEXT)
+    similar = {name: sts(encoder, rows)["spearman"] for name, rows in graded.items()}
+    return {
+        "precision": own["precision"],
+        "tracks": own["tracks"],
+        "similarities": similar,
+        "general": general_scores(encoder),
+    }
+
+
+def _graded(guide: Any, held: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
+    """Return sentences to report on, paired, with the teacher's cosines.
+
+    Returns:
+        Rows as for `sts`: `within` the sources' language, and `across`: the second
+        sentence is a translation.
+    """
+    pairs = [pair for of in held.values() for pair in of if half_of(pair[0]) == REPORT]
+    units = guide.encode([source for source, _ in pairs])
+    units = units / np.linalg.norm(units, axis=1, keepdims=True)
+    shifts = product(range(len(pairs)), range(1, 1 + SHIFTS))
+    places = [(row, (row + shift) % len(pairs)) for row, shift in shifts]
+    return {
+        name: [
+            (float(units[one] @ units[other]), pairs[one][0], pairs[other][side])
+            for one, other in places
+        ]
+        for side, name in ((0, "within"), (1, "across"))
+    }

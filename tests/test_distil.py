@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -155,7 +156,11 @@ def test_general_sentences_are_held_out(made):
     scored = distillation._general()
     for pairs in scored.pairs.values():
         assert not trained & {source for source, _ in pairs}
-    assert not {*scored.rows["choose"]["en"]} & {*scored.rows["report"]["en"]}
+    choose, report = (
+        {text for row in scored.rows[part]["en"] for text in row[1:]}
+        for part in ("choose", "report")
+    )
+    assert choose and report and not choose & report
 
 
 def test_the_closed_form_is_kept_where_it_is_better_and_nothing_is_guarded(
@@ -378,18 +383,20 @@ def test_lines_without_a_terminal_and_a_bar_on_one(capsys, monkeypatch):
     assert "[" + "#" * 20 + "] 2:00/1:00" in bars[3]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_a_line_appears_within_the_first_second(tmp_path):
     reader, writer = pty.openpty()  # as on a terminal
     command = [sys.executable, "-m", "keras_msd", "distil", "nowhere.csv", "--out", "m"]
-    began = time.monotonic()
     with subprocess.Popen(command, cwd=tmp_path, stderr=writer) as process:
         os.close(writer)
         first = os.read(reader, 100).decode()
-        seconds = time.monotonic() - began
+        # Of the processor: other work on the machine does not count.
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         process.kill()
+    seconds = (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
     os.close(reader)
     assert first.startswith("Distilling into m")
-    assert seconds < 5  # 0.4 on an idle machine
+    assert seconds < 1.5
 
 
 def test_a_language_without_held_out_pairs(tmp_path):

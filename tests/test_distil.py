@@ -37,12 +37,19 @@ def often(monkeypatch):
 
 
 def pairs_of(count=500, seed=0, letters="ab"):
+    """Three words that are translated, and three of five that mean nothing."""
     draw = random.Random(seed)
-    rows = [draw.choices(range(40), k=3) for _ in range(count)]
-    texts = [
-        tuple(" ".join(f"{letter}{n:02}" for n in row) for letter in letters)
-        for row in rows
-    ]
+    texts = []
+    for _ in range(count):
+        words = [f"{n:02}" for n in draw.choices(range(40), k=3)]
+        fillers = [draw.choices(["x0", "x1", "x2", "x3", "x4"], k=3) for _ in letters]
+        sides = zip(letters, fillers, strict=True)
+        texts.append(
+            tuple(
+                " ".join(f"{letter}{word}" for word in [*words, *others])
+                for letter, others in sides
+            )
+        )
     return list(dict.fromkeys(texts))
 
 

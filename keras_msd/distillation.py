@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,7 +159,7 @@ def distil(
     }
     say("Reading the pairs")
     corpus = _opened(pairs, format, language, source_language, columns)
-    _check_languages(guide, corpus)
+    _check_languages(guide, multilingual, corpus)
     counts = _split(corpus, settings, out / "data")
     if (out / "report.json").is_file():
         return read_json(out / "report.json") | {"encoder": str(out / "encoder")}
@@ -167,13 +168,12 @@ def distil(
     store = _store(guide, store_dir or out / "store")
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
     say("Fitting the closed form: the teacher's vectors, then ridge regression")
-    closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size))
+    closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size), seed)
     say(f"Scoring the start: {_named(start)}")
     first = closed
     if start not in (PAIRS, TEACHER):
-        first = _made(
-            out / START, partial(_extended, start, closed.tokenizer, guide.dim)
-        )
+        extended = partial(_extended, start, closed.tokenizer, guide.dim)
+        first = _made(out / START, extended, seed)
     mixed = guard is not None and first is not closed
     if mixed:
         _write_general(out / "data" / "general")
@@ -251,9 +251,12 @@ def _teacher(source: Any, multilingual: bool) -> Any:
     return load_teacher(source, dim=dim, languages=languages)
 
 
-def _check_languages(guide: Any, corpus: Pairs) -> None:
+def _check_languages(guide: Any, multilingual: bool, corpus: Pairs) -> None:
     from keras_msd.data.batches import check_reads
 
+    if not multilingual and getattr(guide, "languages", None) is None:
+        name = getattr(guide, "name", type(guide).__name__)
+        guide = SimpleNamespace(name=name, languages=["en"])
     for file in corpus.files:
         check_reads(guide, "source", file)
 
@@ -366,12 +369,18 @@ def _place(source: str) -> float:
     return int.from_bytes(text_hash(source)[:6]) / 2**48
 
 
-def _made(folder: Path, make: Any) -> Any:
-    """Return the encoder of a folder; make and save it if it is not there."""
+def _made(folder: Path, make: Any, seed: int) -> Any:
+    """Return the encoder of a folder; make and save it if it is not there.
+
+    Keras draws the seeds of dropout as it makes the layers.
+    """
+    import keras
+
     from keras_msd.models.encoder import load_saved
 
     if not folder.is_dir():
         make().save(folder)
+    keras.utils.set_random_seed(seed)
     return load_saved(folder)
 
 
@@ -573,6 +582,9 @@ def _trained(
 
     if keras.backend.backend() == "tensorflow":
         from keras_msd.data.pipeline import pair_dataset as make_batches
+        from keras_msd.training.tensorflow_step import make_deterministic
+
+        make_deterministic()  # so that a stopped training ends with the same bytes
     else:
         from keras_msd.data.batches import PairBatches as make_batches
 

@@ -52,7 +52,7 @@ def test_export_then_embed_search_evaluate(capsys, encoder_folder, data, tmp_pat
     assert shown["parity"] == card["parity"] and shown["bytes"] == card["bytes"]
     assert card["languages"] == ["de", "fr"] and card["license"] == "MIT"
     # There is no French file of this set.
-    assert card["parity"]["sts"]["set"] == "made dev in en, de"
+    assert card["parity"]["sts"]["set"] == "examples dev in en, de"
     assert set(card["parity"]["sts"]["before"]) == {"cross_lingual", "monolingual"}
 
     for source in (art, art / "model.bin"):
@@ -81,7 +81,8 @@ def test_thresholds(capsys, encoder_folder, tmp_path, monkeypatch):
     assert "points of Spearman x 100" in fails(capsys, *command)
     assert not (tmp_path / "art").exists()
     code, out, _ = run(capsys, *command, "--max-sts-loss", 200, "--quantize", "int8")
-    assert code == 0 and "plain, int8" in out and "Spearman x 100 on made" in out
+    assert code == 0 and "plain, int8" in out
+    assert "Spearman x 100 on sentences of Tatoeba" in out
     assert "cosine 0.5" in fails(capsys, *command, "--min-cosine", 0.5)
     assert "nearest neighbours kept" in out.lower()
 
@@ -99,4 +100,5 @@ def test_what_cannot_be_exported(capsys, encoder_folder, tmp_path):
 
 def test_the_help_names_every_format(capsys):
     _, out, _ = run(capsys, "export", "--help")
-    assert [name for name in FORMATS if name not in out] == []
+    others = set(FORMATS) - {"plain"}  # which other tests here add
+    assert [name for name in others if name not in out] == []

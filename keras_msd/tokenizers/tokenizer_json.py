@@ -52,6 +52,18 @@ class BackendTokenizer(Tokenizer):
     Raises:
         InputError: The content is damaged, a special token is not in the vocabulary,
             the ids have gaps, or the same text may give different ids.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> words = {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "cat": 4}
+        >>> made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+        >>> made.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> names = {"pad_token": "<pad>", "start_token": "<s>", "end_token": "</s>"}
+        >>> tokenizer = msd.tokenizers.BackendTokenizer(
+        ...     made.to_str(), unknown_token="<unk>", **names
+        ... )
+        >>> tokenizer.encode(["cat dog"])
+        [[1, 4, 3, 2]]
     """
 
     kind = "tokenizer_json"

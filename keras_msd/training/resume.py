@@ -81,7 +81,7 @@ def fit(
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
         >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
-        >>> batches = msd.data.PairBatches(pairs, encoder, guides, 4, epochs=1)
+        >>> batches = msd.data.pair_dataset(pairs, encoder, guides, 4, epochs=1)
         >>> stage = msd.stages.TeachAssistant(encoder)
         >>> stage.compile(msd.training.make_optimizer(1e-3, steps=2))
         >>> fitted = msd.training.fit(stage, batches, "checkpoints", verbose=0)

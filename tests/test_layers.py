@@ -48,8 +48,9 @@ def test_gelu_is_the_formula():
 
 
 def test_poolings_of_encoders_and_recipes_are_those_of_the_layer():
-    for settings in (EncoderConfig, AssistantSettings):
-        assert get_args(settings.model_fields["pooling"].annotation) == POOLINGS
+    assert get_args(EncoderConfig.model_fields["pooling"].annotation) == POOLINGS
+    of_recipes, none = get_args(AssistantSettings.model_fields["pooling"].annotation)
+    assert get_args(of_recipes) == POOLINGS and none is type(None)
     with pytest.raises(InputError, match="`pooling`: Input should be 'mean', 'cls'"):
         tiny_encoder(pooling="median")
 

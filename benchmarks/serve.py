@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
             pass
         server.terminate()
     result |= {
-        "model": f"{model!r}",
+        "model": f"{model!r}".replace(options.model, Path(options.model).name),
         "cores": os.cpu_count(),
         "load_average_at_the_start": round(started, 1),
         "versions": {it: version(it) for it in ("openai", "fastapi", "uvicorn")},

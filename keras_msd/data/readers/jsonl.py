@@ -81,7 +81,10 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
         if number == 1 and line.lstrip()[:1] in ("[", "{"):  # one value in many lines
             items = "-c '.[]'" if line.lstrip()[0] == "[" else "-c ."
             name = unpacked(path).with_suffix(".jsonl").name
-            repair = f"Write one object a line: jq {items} {path.name} > {name}"
+            if name == path.name:  # the shell would empty it before it is read
+                name = f"lines.{name}"
+            command = f"jq {items} {path.name} > {name}"
+            repair = f"Write one object a line, such as {form}: {command}"
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
             f"{line!r:.80}{f' ({fault})' if fault else ''}. {repair}"

@@ -1,7 +1,6 @@
 """The data of `regress_similarity` and `classify_inference`: rows of STS, NLI sets."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import Inferences, read_inference
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.halves import CHOOSE, WHOLE
-from keras_msd.evaluate.held_out import held_out_files, read_held_out
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
-from keras_msd.evaluate.translations import retrieval_languages
 from keras_msd.recipes.pair_data import Data, batches_of
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.stages import (
@@ -172,58 +169,39 @@ def inference_data(fit: StageKind) -> Data:
 
 
 class DevelopmentScores(ScoreCallback):
-    """Chooses among the weights of a stage by a score on development rows.
+    """Keeps the weights of `regress_similarity` that score best on development rows.
 
     Args:
         fit: The stage.
-        every: Updates between two scores.
-        history: Gets `dev`: `{"steps": [...], <name of the score>: [...]}`.
-        score: Maps an encoder to scores, see `ScoreCallback`.
-        key: Name of the one that counts.
+        history: Gets `dev`: `{"steps": [...], "spearman": [...]}`.
     """
 
-    def __init__(
-        self,
-        fit: StageKind,
-        every: int,
-        history: dict[str, Any],
-        score: Callable[[Any], dict[str, Any]],
-        key: str,
-    ) -> None:
+    def __init__(self, fit: StageKind, history: dict[str, Any]) -> None:
+        settings, dev = fit.settings, _dev_rows(fit.run, fit.settings)
+        epoch = len(training_rows(fit.run, settings)) // settings.batch_size
         super().__init__(
             fit.encoder,
-            score,
-            every=every,
+            lambda encoder: _dev_score(encoder, dev),
+            every=settings.evaluate_every or epoch,
             best_weights=True,
-            patience=fit.settings.patience,
+            patience=settings.patience,
         )
-        self._history, self._key = history, key
+        self._history = history
 
     def last(self) -> dict[str, float]:
         """Return the newest score by its name."""
-        return {"dev": self.record[-1][f"dev_{self._key}"]}
+        return {"dev": self.record[-1]["dev_spearman"]}
 
     def results(self) -> dict[str, Any]:
         """Return which weights were kept, and the scores before and after."""
-        scores = [look[f"dev_{self._key}"] for look in self.record]
+        scores = [look["dev_spearman"] for look in self.record]
         steps = [look["step"] for look in self.record]
-        self._history["dev"] = {"steps": steps, self._key: scores}
+        self._history["dev"] = {"steps": steps, "spearman": scores}
         return {
             "best_step": self.best_step,
             "dev_before": scores[0],
             "dev_best": self.best,
         }
-
-
-def development_scores(fit: StageKind, history: dict[str, Any]) -> Any:
-    """Return the callback that chooses the stage's weights."""
-    rows = len(training_rows(fit.run, fit.settings))
-    epoch = rows // fit.settings.batch_size
-    dev = _dev_rows(fit.run, fit.settings)
-    every = fit.settings.evaluate_every or epoch
-    return DevelopmentScores(
-        fit, every, history, lambda encoder: _dev_score(encoder, dev), "spearman"
-    )
 
 
 def _dev_languages(run: Run, settings: RegressSettings) -> list[str]:
@@ -248,55 +226,3 @@ def _dev_rows(run: Run, settings: RegressSettings) -> dict[str, list[Any]]:
 def _dev_score(encoder: Any, rows: dict[str, list[Any]]) -> dict[str, Any]:
     scores = [sts(encoder, pairs)["spearman"] for pairs in rows.values()]
     return {"spearman": round(float(np.mean(scores)), 4), "primary": "spearman"}
-
-
-def translation_files(run: Run) -> list[Path]:
-    """Return the files of held-out pairs."""
-    return held_out_files(_folder(run), list(run.recipe.data.languages))
-
-
-def _folder(run: Run) -> Path:
-    return run.data_dir / "parallel" / "dev"
-
-
-class TranslationScores(DevelopmentScores):
-    """Chooses among the weights of a stage by precision at 1, and ends it in time.
-
-    Args:
-        fit: The stage.
-        history: Gets `dev`: `{"steps": [...], "precision": [...]}`.
-    """
-
-    def __init__(self, fit: StageKind, history: dict[str, Any]) -> None:
-        if fit.settings.minutes and fit.run.distribution.processes > 1:
-            raise InputError(
-                "Clocks of several processes would end a stage at different updates. "
-                f"Received: `stages.{fit.name}.minutes` = {fit.settings.minutes}. "
-                "Give it `steps` or `patience` instead."
-            )
-        pairs = read_held_out(_folder(fit.run), list(fit.run.recipe.data.languages))
-
-        def score(encoder: Any) -> dict[str, Any]:
-            return retrieval_languages(encoder, pairs, CHOOSE)
-
-        super().__init__(fit, fit.settings.evaluate_every, history, score, "precision")
-        self._minutes = fit.settings.minutes
-        self._began, self._seconds = time.monotonic(), 0.0
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"scores": super().get_state(), "seconds": self._spent()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        super().set_state(state["scores"])
-        self._began, self._seconds = time.monotonic(), state["seconds"]
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Score where it is time; end the stage when its time is over."""
-        super().on_train_batch_end(batch, logs)
-        if self._minutes and self._spent() > 60 * self._minutes:
-            self.model.stop_training = True
-
-    def _spent(self) -> float:
-        return self._seconds + time.monotonic() - self._began

@@ -70,19 +70,6 @@ class ContrastiveSettings(SimilaritySettings):
     branch_alone: bool = False
 
 
-class TranslationSettings(SimilaritySettings):
-    """`[stages.learn_translations]`: as `pretrain_assistant`, and chosen as it goes.
-
-    Precision at 1 on the half "choose" of the held-out pairs chooses among the weights
-    before training, after every `evaluate_every` updates and at the end. The stage ends
-    after `patience` such scores without a new best, or after `minutes`.
-    """
-
-    evaluate_every: Count = 20
-    patience: Count | None = None
-    minutes: Positive | None = None
-
-
 class ThinDeepSettings(PairStageSettings):
     """`[stages.teach_thin_deep]`: the three terms of `TeachThinDeep`.
 
@@ -359,33 +346,6 @@ class _PretrainAssistant(_Contrastive):
     short = "pre-training"
 
 
-class _LearnTranslations(_Contrastive):
-    """The same until held-out scores stop."""
-
-    name = "learn_translations"
-    title = "The assistant learns to find translations, until held-out scores stop."
-    settings_class = TranslationSettings
-    trains = "assistant"
-    short = "training"
-    said_if_absent = False
-
-    def watch(self, steps: int, history: dict[str, Any]) -> Any:
-        from keras_msd.recipes.row_data import TranslationScores
-
-        return TranslationScores(self, history)
-
-    @classmethod
-    def files(cls, run: Any, settings: Any) -> list[Path]:
-        from keras_msd.recipes.row_data import translation_files
-
-        return translation_files(run)
-
-    @classmethod
-    def check_files(cls, run: Any, settings: Any) -> None:
-        super().check_files(run, settings)
-        cls.files(run, settings)
-
-
 class _TeachAssistant(StageKind):
     """Stage 1."""
 
@@ -599,9 +559,9 @@ class _RegressSimilarity(_OnRows):
         return scored_data(self)
 
     def watch(self, steps: int, history: dict[str, Any]) -> Any:
-        from keras_msd.recipes.row_data import development_scores
+        from keras_msd.recipes.row_data import DevelopmentScores
 
-        return development_scores(self, history)
+        return DevelopmentScores(self, history)
 
     @classmethod
     def files(cls, run: Any, settings: Any) -> list[Path]:
@@ -619,7 +579,6 @@ class _RegressSimilarity(_OnRows):
 # In the order in which they run.
 STAGE_KINDS: dict[str, type[StageKind]] = {
     "pretrain_assistant": _PretrainAssistant,
-    "learn_translations": _LearnTranslations,
     "teach_assistant": _TeachAssistant,
     "align_embedding": _AlignEmbedding,
     "teach_student": _TeachStudent,

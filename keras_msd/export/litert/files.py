@@ -181,7 +181,6 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
             f"`{file}` is not a model for MediaPipe's TextEmbedder: {error}. Export "
             "the encoder again with format='litert_text'."
         ) from error
-    _close_at_exit(embedder)
 
     def embed(text: str) -> np.ndarray:
         # MediaPipe takes C strings, which end at NUL. Like NUL, the replacement is in
@@ -194,21 +193,19 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
         vectors = [embed(text) for text in texts or [""]]
         return np.array(vectors, np.float32)[: len(texts)]
 
+    _close_with(run, embedder)
     return run
 
 
-def _close_at_exit(embedder: Any) -> None:
-    """Close an embedder that is still open when Python ends.
+def _close_with(run: Run, embedder: Any) -> None:
+    """Close an embedder when the function that uses it goes, or Python ends.
 
-    One that nobody needs any more closes itself. Python's end comes too late for that:
-    MediaPipe's thread is gone then, also where `atexit` calls back.
+    The finalizer keeps the embedder alive until then: one that is collected as part of
+    a cycle waits forever for its thread, which Python ended a moment earlier. When
+    Python ends, `atexit` is too late for MediaPipe's thread; threading's call is not.
     """
-    find = weakref.ref(embedder)
-
-    def close() -> None:
-        if (left := find()) is not None:
-            left.close()
-
+    close = weakref.finalize(run, embedder.close)
+    close.atexit = False
     threading._register_atexit(close)  # type: ignore[attr-defined]
 
 

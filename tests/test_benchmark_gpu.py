@@ -9,6 +9,7 @@ from small_recipe import german, sentences, write_place, write_rows
 
 from keras_msd.checks import InputError
 from keras_msd.data import TextTable
+from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.data import take_pairs
@@ -105,6 +106,9 @@ def test_a_run_says_what_each_stage_made_of_the_device(tmp_path):
     }
     changes = skipped | {"starts.closed_form": False, "evaluate.artefacts": False}
     changes |= {"data.max_length": 64}  # nothing is cut, so that there is padding
+    changes |= {"stages.align_embedding.steps": 6}
+    own = {"steps": 6, "buckets": 1}
+    changes |= {f"stages.contrastive_learning.{key}": own[key] for key in own}
     places = {"data_dir": place / "data", "store_dir": place / "store"}
     options = {"overrides": changes, "profile": True}
     run(place / "small.toml", place / "run", **places, **options)
@@ -113,6 +117,8 @@ def test_a_run_says_what_each_stage_made_of_the_device(tmp_path):
     work = Run(recipe, folder, [places["data_dir"]], places["store_dir"])
     found = measured_stages(work, peak=0.5)
     assert list(found) == ["align_embedding", "contrastive_learning"]
+    shapes = [read_json(folder.step(name) / "profile.json")["shapes"] for name in found]
+    assert shapes[0] > 1 and shapes[1] == 1
     for stage in found.values():
         update = stage["milliseconds"] / 1000
         assert stage["sentences_per_second"] * update == pytest.approx(32, rel=0.01)

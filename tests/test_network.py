@@ -6,7 +6,6 @@ import keras
 import pytest
 
 from keras_msd.models.network import build_model, use_xla, weight_shapes
-from keras_msd.stages.imitation import TeachAssistant
 from keras_msd.testing import tiny_encoder
 
 
@@ -24,11 +23,6 @@ def test_no_length_is_compiled_anew_unless_asked(accelerator, tokenizer):
     encoder = tiny_encoder(tokenizer)
     assert not encoder.model.jit_compile
     assert not encoder.embedding_guide().model.jit_compile
-    stage = TeachAssistant(encoder)
-    stage.compile("sgd")
-    assert not stage.jit_compile
-    stage.compile("sgd", jit_compile=True)
-    assert stage.jit_compile
 
 
 def test_jax_compiles_as_it_has_no_graphs(monkeypatch):

@@ -40,6 +40,7 @@ def test_a_stage_stays_as_it_was(work):
         x["source_token_ids"].shape + x["target_token_ids"].shape for x, _ in kept
     }
     assert found.pop("shapes") == len(lengths)
+    assert found.pop("compilations") == 0  # no XLA on a processor
     assert set(found) == {"compile", "data_wait", "forward_and_backward", "optimizer"}
     assert min(found.values()) > 0
     assert len(before) > 20

@@ -130,6 +130,21 @@ def test_batches_refuse_what_does_not_fit():
         batches.on_epoch_begin()
 
 
+def test_batches_have_at_most_as_many_shapes_as_buckets():
+    options = {"batch_size": 2, "epochs": 3, "multiple": 2}
+    free = ScoredBatches(ROWS, tiny_encoder(), **options)
+    few = ScoredBatches(ROWS, tiny_encoder(), **options, buckets=2)
+    shapes = set()
+    for (x, _), (whole, _) in zip(few, free, strict=True):
+        for side in ("source", "target"):
+            name = f"{side}_padding_mask"
+            np.testing.assert_array_equal(x[name].sum(1), whole[name].sum(1))
+        (shape,) = {value.shape for value in x.values()}
+        shapes.add(shape)
+    assert len(shapes) == few.shapes() == 2 < free.shapes()
+    assert few.identity != free.identity
+
+
 def network():
     keras.utils.set_random_seed(3)
     return tiny_encoder(dropout=0.0)

@@ -20,6 +20,7 @@ from keras_msd.data.ragged import read_flat
 from keras_msd.data.sharded_store import ShardedStore
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import SIDES, TextTable
+from keras_msd.devices import device_settings
 from keras_msd.files import atomic_path, digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
@@ -31,7 +32,8 @@ Store = GuideStore | ShardedStore
 class Batches(keras.utils.PyDataset):
     """Batches `(x, y)` addressed by their number in a pass.
 
-    A subclass has `batch(position)`, and sets all attributes but `whole`.
+    A subclass has `batch(position)` and `shape(position)`, and sets all attributes but
+    `whole`.
 
     Attributes:
         dataset: Name of the function that makes the same batches for TensorFlow.
@@ -69,6 +71,15 @@ class Batches(keras.utils.PyDataset):
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
         raise NotImplementedError
+
+    def shape(self, position: int) -> tuple[int, int, int]:
+        """Return the rows of a batch and the lengths that its sides are padded to."""
+        raise NotImplementedError
+
+    def shapes(self) -> int:
+        """Return how many shapes the batches of a pass have; XLA compiles each."""
+        places = range(self.position, self.position + self.steps)
+        return len(set(map(self.shape, places)))
 
     def after(self, count: int) -> "Batches":
         """Return the pass without its first `count` batches."""
@@ -157,8 +168,9 @@ class PairBatches(Batches):
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
         buckets: Pad both sides of a batch to the same length, one of at most so many
-            that are chosen from the data; None pads each side to any multiple. With
-            six, XLA compiles a training step at most six times.
+            that are chosen from the data; XLA then compiles a training step at most so
+            many times. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
+            elsewhere, and with a token budget, each side is padded to any multiple.
         steps: With `epochs`: most batches in the pass; where they are less than an
             epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
@@ -205,6 +217,8 @@ class PairBatches(Batches):
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
+        if buckets is None and token_budget is None:
+            buckets = device_settings().buckets
         at_least(0, start=start)
         at_least(1, epochs=epochs, steps=steps)
         if steps is not None and epochs is None:
@@ -308,11 +322,10 @@ class PairBatches(Batches):
         """Width of each guide's vectors."""
         return {name: store.dim for name, (store, _) in self._guides.items()}
 
-    def shapes(self) -> int:
-        """Return how many shapes the batches of a pass have; XLA compiles each."""
-        places = range(self.position, self.position + self.steps)
-        rows = map(self.stream.rows, places)
-        return len({(len(it), *self.stream.padded(it)) for it in rows})
+    def shape(self, position: int) -> tuple[int, int, int]:
+        """Return the rows of a batch and the lengths that its sides are padded to."""
+        rows = self.stream.rows(position)
+        return len(rows), *self.stream.padded(rows)
 
     def on_epoch_end(self) -> None:
         """Continue with the next epoch after the last batch of this one.

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import pad_batch
+from keras_msd.arrays import pad_batch, padded_length
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import mix, permutation
+from keras_msd.data.order import least_padding, mix, permutation
+from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
 
@@ -119,13 +120,15 @@ class RowBatches(Batches):
         epochs: int = 1,
         seed: int = 0,
         multiple: int = 8,
+        buckets: int | None = None,
         steps: int | None = None,
         workers: int = 1,
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
+        buckets = buckets or device_settings().buckets
         at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
-        at_least(1, steps=steps)
+        at_least(1, steps=steps, buckets=buckets)
         given = np.array([row[0] for row in rows], object)  # texts among numbers stay
         fits, rule, repair = self.rule(given)
         if not fits.all():
@@ -149,8 +152,16 @@ class RowBatches(Batches):
         self.seed, self.multiple = seed, multiple
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
-        order = batch_size, longest, epochs, seed, multiple
-        self.identity = digest(tokenizer.fingerprint, repr(order), repr(list(rows)))
+        self._lengths = np.array([[*map(len, ids)] for ids in self._ids.values()])
+        self._buckets: list[int] | None = None
+        if buckets is not None:
+            first = map(self.shape, range(self.steps_per_epoch))
+            longest_row = padded_length(int(self._lengths.max()), longest, multiple)
+            lengths = [longest_row, *(max(it) for _, *it in first)]
+            self._buckets = least_padding(lengths, buckets)
+        order = repr((batch_size, longest, epochs, seed, multiple))
+        order += f" buckets {buckets}" if buckets else ""
+        self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Return which values are valid, bool `(n,)`, the rule, and the repair."""
@@ -167,14 +178,26 @@ class RowBatches(Batches):
         draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
         return permutation(draws, len(self.values), mix(self.seed, epoch))
 
+    def shape(self, position: int) -> tuple[int, int, int]:
+        """Return the rows of a batch and the lengths that its sides are padded to."""
+        longest = self._lengths[:, self.rows(position)].max(axis=1).tolist()
+        source, target = (
+            padded_length(it, self.max_length, self.multiple) for it in longest
+        )
+        if self._buckets is not None:
+            place = np.searchsorted(self._buckets, max(source, target))
+            source = target = self._buckets[place]
+        return self.batch_size, source, target
+
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the pass; changes no state."""
         rows = self.rows(position)
         own = self.own(len(rows))
         x: dict[str, np.ndarray] = {}
-        for side, ids in self._ids.items():
+        _, *lengths = self.shape(position)
+        for (side, ids), length in zip(self._ids.items(), lengths, strict=True):
             texts = [ids[row] for row in rows]
-            padded = pad_batch(texts, self._pad_id, self.max_length, self.multiple)
+            padded = pad_batch(texts, self._pad_id, length, length)
             x |= {f"{side}_{part}": values[own] for part, values in padded.items()}
         return x, {self.target: self.values[rows[own]]}
 
@@ -200,6 +223,7 @@ class ScoredBatches(RowBatches):
         epochs: Epochs in a pass.
         seed: Chooses the order.
         multiple: Padded lengths are multiples of this.
+        buckets: As for `PairBatches`.
         steps: Most batches in the pass.
         workers: As in `keras.utils.PyDataset`; so the next.
         max_queue_size: Batches made ahead by several workers.

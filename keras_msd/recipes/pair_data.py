@@ -90,6 +90,7 @@ def batches_of(
         epochs=epochs,
         steps=steps,
         seed=fit.run.seed(fit.name),
+        buckets=fit.settings.buckets,
         **options,
     )
 

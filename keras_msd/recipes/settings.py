@@ -82,6 +82,7 @@ class TrainingSettings(Settings):
     `frozen` names layers that keep their weights. `weights` are factors of the stage's
     terms, `losses` further terms. `bad_batches` is how many batches whose loss or
     gradients are not finite are skipped before the stage fails; without it none are.
+    `buckets` is how many lengths batches are padded to at most, see `PairBatches`.
     """
 
     skip: bool = False
@@ -96,6 +97,7 @@ class TrainingSettings(Settings):
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     frozen: Layers = ()
     bad_batches: Count | None = None
+    buckets: Count | None = None
     weights: dict[str, NotNegative] = Field(default_factory=dict)
     losses: dict[str, LossSettings] = Field(default_factory=dict)
 
@@ -117,8 +119,8 @@ class PairStageSettings(TrainingSettings):
     With `token_budget` it is no longer `batch_size` that cuts batches: each has as many
     pairs of like length as fit into so many tokens, padding and both sides included.
     `epochs` and `steps` mean what they did, and an update's loss is the mean over its
-    pairs: one among few long ones weighs more. No term may compare pairs of a batch.
-    Under JAX each of the many shapes is compiled anew.
+    pairs: one among few long ones weighs more. No term may compare pairs of a batch,
+    and there are no `buckets`: XLA compiles each of the many shapes.
     """
 
     dims: Literal["mean", "sum"] = "mean"
@@ -126,6 +128,16 @@ class PairStageSettings(TrainingSettings):
     pairs_per_language: Count | None = None
     scored: Count | Literal["last_tenth"] | None = None
     token_budget: Count | None = None
+
+    @model_validator(mode="after")
+    def _cuts_one_way(self) -> "PairStageSettings":
+        if self.buckets is not None and self.token_budget is not None:
+            raise ValueError(
+                "`buckets` bounds the shapes of batches, which a `token_budget` does "
+                f"not; received buckets={self.buckets}, "
+                f"token_budget={self.token_budget}. Leave one out"
+            )
+        return self
 
 
 # Keys that `[evaluate]` had, and what says the same.

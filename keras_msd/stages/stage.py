@@ -10,9 +10,9 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError, at_least, nearest, one_of, without_prefix
+from keras_msd.devices import device_settings
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
-from keras_msd.models.network import use_xla
 from keras_msd.training.callbacks import FiniteLoss
 from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
 
@@ -284,8 +284,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         Args:
             optimizer: As for every Keras model.
             loss: Must be None; the stage defines its own loss.
-            jit_compile: As for every Keras model; by default True under JAX and False
-                elsewhere, because XLA compiles again for every padded length.
+            jit_compile: As for every Keras model; by default True under JAX and on a
+                GPU.
             **options: As for every Keras model, except loss weights and metrics.
 
         Raises:
@@ -299,7 +299,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     "arguments of the stage."
                 )
         if jit_compile is None:
-            jit_compile = use_xla() and not options.get("run_eagerly")
+            jit_compile = device_settings().xla and not options.get("run_eagerly")
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
 
     def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:

@@ -29,8 +29,9 @@ def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[st
     Returns:
         `updates`, the number measured; `compile`, the seconds by which the first runs
         were slower; and the seconds of all measured updates: `data_wait` for the next
-        batch, then `forward_and_backward` and `optimizer`, or `update`. For pairs also
-        `shapes`, the number of shapes of all batches; XLA compiles each of them.
+        batch, then `forward_and_backward` and `optimizer`, or `update`. For batches of
+        ours also `shapes`, the number of shapes of all of them, and `compilations`, how
+        many of these XLA compiles.
 
     Raises:
         InputError: `updates` is below 1, or there are fewer batches.
@@ -77,7 +78,10 @@ def _measured(stage: Any, batches: Any, updates: int) -> dict[str, Any]:
             seconds[name] += spent
     found = {"updates": updates, "compile": max(beyond, 0.0), **seconds}
     shapes = getattr(getattr(batches, "batches", batches), "shapes", None)
-    return found | ({"shapes": shapes()} if shapes else {})
+    if shapes is None:
+        return found
+    count = shapes()
+    return {**found, "shapes": count, "compilations": count * bool(stage.jit_compile)}
 
 
 def _walk(batches: Any) -> Iterator[Any]:
@@ -117,7 +121,7 @@ def profile_text(seconds: dict[str, Any]) -> str:
         >>> profile_text({"updates": 2, "compile": 3, "data_wait": 0.1, "update": 0.3})
         'an update takes 200 ms: data wait 25.0 %, update 75.0 %; compile 3.0 s'
     """
-    others = ("updates", "compile", "shapes")
+    others = ("updates", "compile", "shapes", "compilations")
     parts = {name: spent for name, spent in seconds.items() if name not in others}
     total = sum(parts.values())
     shares = ", ".join(
@@ -128,4 +132,6 @@ def profile_text(seconds: dict[str, Any]) -> str:
     text = (
         f"an update takes {each:.0f} ms: {shares}; compile {seconds['compile']:.1f} s"
     )
-    return text + (f"; {seconds['shapes']} shapes" if "shapes" in seconds else "")
+    if "shapes" not in seconds:
+        return text
+    return f"{text}; {seconds['shapes']} shapes, {seconds['compilations']} compilations"

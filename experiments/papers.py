@@ -5,7 +5,8 @@ A claim says that one row of a table is above another. The rule for it:
     1. "Above" means: the mean difference over seeds is more than 0.1 points and more
        than the range of the seeds, and with fewer than three seeds at least two points.
     2. Both rows must be above their own start, which is the score of what their
-       training began from. Rows that were not trained here need no start.
+       training began from. Rows that were not trained here need no start. Where this
+       has to hold for another score than the claim's, the reason names that score.
     3. Under 1 and 2 a claim holds if its first row is above the second, and does not
        if the second is above the first. Otherwise, or where a row or its start was not
        measured, it cannot be told.
@@ -175,6 +176,8 @@ def claims_of(citation: str, part: Mapping[str, Any]) -> Iterator[Claim]:
             word = UNKNOWN
         else:
             word, why = verdict(high, low, share, gates)
+            if why and gate != score:
+                why = f"{why} (score `{gate}`)"
         says = f"{names[upper]} > {names[lower]}"
         if share != 1.0:
             says = f"{names[upper]}: keeps {100 * share:g} % of the {names[lower]}"

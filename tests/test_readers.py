@@ -230,10 +230,10 @@ def test_a_reader_from_outside(tmp_path, csv_reader, packed):
 
 
 def test_a_reader_from_outside_finds_the_language_in_the_file(tmp_path, monkeypatch):
-    def language(path):
-        return path.read_text().split()[0]
+    def languages(path):
+        return None, path.read_text().split()[0]
 
-    reader = Reader(suffixes=(".hd",), read=read_csv, language=language)
+    reader = Reader(suffixes=(".hd",), read=read_csv, languages=languages)
     monkeypatch.setitem(READERS, "head", reader)
     assert read_pairs(write(tmp_path / "x.hd", "pl rows")).languages == ["pl"]
 

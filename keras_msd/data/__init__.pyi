@@ -17,9 +17,9 @@ from keras_msd.data.pipeline import (
 from keras_msd.data.pipeline import (
     scored_dataset as scored_dataset,
 )
+from keras_msd.data.readers.discover import READERS as READERS
+from keras_msd.data.readers.discover import Reader as Reader
 from keras_msd.data.readers.discover import read_pairs as read_pairs
-from keras_msd.data.readers.formats import READERS as READERS
-from keras_msd.data.readers.formats import Reader as Reader
 from keras_msd.data.readers.inference import read_inference as read_inference
 from keras_msd.data.scored import (
     InferenceBatches as InferenceBatches,

@@ -13,8 +13,8 @@ from typing import Any
 
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.cleaning import normalize
-from keras_msd.data.readers import parquet
 from keras_msd.data.readers.discover import expanded
+from keras_msd.data.readers.tables import parquet_rows
 from keras_msd.files import atomic_path
 
 Pair = tuple[str, str]
@@ -126,7 +126,7 @@ def _rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield f"`source`, row {number}", row
         return
     for path in expanded(source):
-        for number, row in enumerate(parquet.rows(path), 1):
+        for number, row in enumerate(parquet_rows(path), 1):
             yield f"`{path}`, row {number}", row
 
 

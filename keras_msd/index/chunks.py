@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, nearest, utf8
-from keras_msd.data.readers.jsonl import json_object
 from keras_msd.data.readers.lines import csv_rows, read_lines, read_texts, unpacked
+from keras_msd.data.readers.tables import json_object
 from keras_msd.evaluate.set_files import tabbed
 
 MARKDOWN = (".md", ".markdown")

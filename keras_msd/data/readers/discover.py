@@ -1,23 +1,18 @@
 """From paths, folders and patterns to a corpus, and to the texts of some languages."""
 
+import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_folder, nearest, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
-from keras_msd.data.readers.formats import (
-    READERS,
-    Languages,
-    Reader,
-    known_formats,
-    reader_name,
-    reader_of,
-    taken,
-)
+from keras_msd.data.readers import gettext, moses, tables, xml_formats
 from keras_msd.data.readers.lines import (
     EXCEL,
+    PACKERS,
     TO_CSV,
     is_english,
     languages_of,
@@ -29,6 +24,90 @@ from keras_msd.remote import as_path, matching
 
 FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
 JSON = ".json"
+MOSES = "moses"  # the format of two files, which is no `Reader`
+
+Languages = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A format of parallel files, one file a corpus.
+
+    Attributes:
+        suffixes: Ends of the names of its files, without the `.gz`, `.bz2`, `.xz` or
+            `.zst` that each may have. The reader that was added last comes first.
+        read: From a file's path and the code of the translations' language to
+            `(source, translation)` pairs. `readers.lines` has what opens plain and
+            compressed files alike. What else it can do, its further parameters say:
+            `source` is the code of the sources' language where that is not English,
+            `columns` two names or numbers of columns, and `dirty` a
+            `readers.lines.DirtyRows`, to which it gives the rows that it skips.
+        languages: From a path to the codes of sources and translations that the file
+            itself names, each of them or None; for formats whose files can say it.
+
+    Raises:
+        InputError: `suffixes` is no tuple of suffixes with a dot in front.
+
+    Example:
+        >>> from pathlib import Path
+        >>> def read(path, language):
+        ...     for line in path.read_text().splitlines():
+        ...         yield tuple(line.split(" = "))
+        >>> msd.data.READERS["glossary"] = msd.data.Reader(
+        ...     suffixes=(".gls",), read=read
+        ... )
+        >>> _ = Path("words.en-de.gls").write_text("house = Haus")
+        >>> list(msd.data.read_pairs("words.en-de.gls"))
+        [Pair(source='house', target='Haus', language='de', source_language='en')]
+        >>> del msd.data.READERS["glossary"]
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[..., Iterator[tuple[str, str]]]
+    languages: Callable[[Path], Languages] | None = None
+
+    def __post_init__(self) -> None:
+        ends = self.suffixes if isinstance(self.suffixes, tuple) else ()
+        if not ends or not all(s.startswith(".") and s not in PACKERS for s in ends):
+            raise InputError(
+                "`suffixes` must be a tuple of ends such as `.csv`, without the `.gz` "
+                f"that each may have. Received: suffixes={self.suffixes!r}."
+            )
+
+    def takes(self, name: str) -> bool:
+        """Return whether `read` has a parameter: `source`, `columns` or `dirty`."""
+        return name in inspect.signature(self.read).parameters
+
+
+READERS = {
+    "tsv": Reader(suffixes=(".tsv",), read=tables.read_tsv),
+    "tmx": Reader(
+        suffixes=(".tmx",),
+        read=xml_formats.read_tmx,
+        languages=xml_formats.tmx_languages,
+    ),
+    "jsonl": Reader(
+        suffixes=(".jsonl", ".ndjson", JSON),
+        read=tables.read_jsonl,
+        languages=tables.jsonl_languages,
+    ),
+    "csv": Reader(
+        suffixes=(".csv",), read=tables.read_csv, languages=tables.csv_languages
+    ),
+    "parquet": Reader(
+        suffixes=(".parquet",),
+        read=tables.read_parquet,
+        languages=tables.parquet_languages,
+    ),
+    "gettext": Reader(
+        suffixes=(".po", ".mo"), read=gettext.read, languages=gettext.languages
+    ),
+    "xliff": Reader(
+        suffixes=(".xlf", ".xliff"),
+        read=xml_formats.read_xliff,
+        languages=xml_formats.xliff_languages,
+    ),
+}
 
 
 def read_pairs(
@@ -72,14 +151,14 @@ def read_pairs(
               source_language='en')]
     """
     if format is not None:
-        one_of(READERS, format=format)
-    given = None if format is None else READERS[format]
+        one_of([*READERS, MOSES], format=format)
     names = two_columns(columns)
     languages = (source_language, language)
     files: dict[tuple[Path, str], PairFile] = {}
-    for path in expanded(paths, given, languages):
-        reader = given or _reader_of(path, languages)
-        for file in _opened(path, reader, language, source_language, names):
+    for path in expanded(paths, format, languages):
+        for file in _opened(
+            path, format or _format_of(path, languages), names, languages
+        ):
             files.setdefault((file.paths[0], file.language), file)
     return Pairs(files.values())
 
@@ -102,24 +181,38 @@ def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
     return names
 
 
-def _reader_of(path: Path, languages: Languages, named: bool = True) -> Reader | None:
-    """Return the reader of a file; `named` is whether the user gave the file itself."""
+def _format_of(path: Path, languages: Languages, named: bool = True) -> str | None:
+    """Return the format of a file; `named` is whether the user gave the file itself."""
     suffix = unpacked(path).suffix
     if suffix == JSON and not named:  # it may be anything
         return None
-    return reader_of(path, languages, suffix)
+    for name, reader in reversed(READERS.items()):  # what a user adds comes first
+        if suffix in reader.suffixes:
+            return name
+    return MOSES if moses.claims(path, languages, _suffixes()) else None
+
+
+def _suffixes() -> set[str]:
+    return {suffix for reader in READERS.values() for suffix in reader.suffixes}
+
+
+def _known() -> str:
+    """Return all formats, for messages."""
+    suffixes = ", ".join(it for reader in READERS.values() for it in reader.suffixes)
+    packed = "each also .gz, .bz2, .xz or .zst, or in a .zip"
+    return f"{suffixes} ({packed}), or two files `x.en` and `x.<language>`"
 
 
 def expanded(
     paths: str | Path | Iterable[str | Path],
-    given: Reader | None = None,
+    format: str | None = None,
     languages: Languages = (None, None),
 ) -> list[Path]:
     """Return the files that paths, folders and patterns stand for.
 
     Args:
         paths: As for `read_pairs`.
-        given: The format; by default each file's suffix decides.
+        format: Their format; by default each file's name decides.
         languages: Codes of sources and translations that were asked for, or None.
 
     Raises:
@@ -135,12 +228,11 @@ def expanded(
             path = ZipMember(path)
         if path.is_dir():
             here = [file for file in sorted(path.iterdir()) if file.is_file()]
-            usable = [it for it in here if given or _reader_of(it, languages, False)]
+            usable = [it for it in here if format or _format_of(it, languages, False)]
             if not usable:
                 raise InputError(
-                    f"`{path}` holds no parallel corpus. Known: "
-                    f"{known_formats()}. Files inside its folders are not looked for, "
-                    "and a .json must be named."
+                    f"`{path}` holds no parallel corpus. Known: {_known()}. Files "
+                    "inside its folders are not looked for, and a .json must be named."
                 )
             files += usable
         elif path.exists():
@@ -159,45 +251,42 @@ def expanded(
 
 
 def _opened(
-    path: Path,
-    reader: Reader | None,
-    language: str | None,
-    source_language: str | None,
-    columns: list[str] | None,
+    path: Path, format: str | None, columns: list[str] | None, languages: Languages
 ) -> list[PairFile]:
-    if reader is None:
+    if format is None:
         raise InputError(
-            f"`{path}`: the format is not clear from the name. Known: "
-            f"{known_formats()}. Give `format` (`--format`), one of "
-            f"{', '.join(READERS)}."
+            f"`{path}`: the format is not clear from the name. Known: {_known()}. Give "
+            f"`format` (`--format`), one of {', '.join([*READERS, MOSES])}."
         )
-    if columns and not reader.columns:
+    reader = READERS.get(format)
+    if columns and not (reader and reader.takes("columns")):
         raise InputError(
             f"`{path}`: `columns` are for tables. Received: columns={columns}, for a "
-            f"file of the format `{reader_name(reader)}`. Leave `columns` out."
+            f"file of the format `{format}`. Leave `columns` out."
         )
-    if not reader.sources and source_language not in (None, ENGLISH):
+    if reader is None:
+        return moses.opened(path, languages, _suffixes())
+    source_language, language = languages
+    if not reader.takes("source") and source_language not in (None, ENGLISH):
         raise InputError(
-            f"`{path}`: sources of the format `{reader_name(reader)}` are English. "
-            f"Received: source_language={source_language!r}. Write the pairs as TSV."
+            f"`{path}`: sources of the format `{format}` are English. Received: "
+            f"source_language={source_language!r}. Write the pairs as TSV."
         )
-    if reader.opens:
-        return reader.opens(path, (source_language, language), taken())
     source, code = languages_of(path) or (None, None)
-    if not (reader.sources and reader.pair_names) and source != ENGLISH:
-        source = code = None  # `app.pt-br.po` is no pair without English
+    if source != ENGLISH and not reader.takes("source"):
+        source = code = None
     _check_same("language", language, code, f"the name of `{path}`")
     _check_same("source_language", source_language, source, f"the name of `{path}`")
     source, code = source or source_language, code or language
-    if reader.languages:
+    # A table names the translations' language alone.
+    if reader.languages and (code is None or not reader.takes("columns")):
         first, second = reader.languages(path)
         first = ENGLISH if first and is_english(first) else first
         _check_same("source_language", source, first, f"`{path}`")
-        source, code = source or first, code or second
+        source = source or first
+        code = code or (second if second != source else None)
     source = source or ENGLISH
-    if code is None and reader.language and source == ENGLISH:
-        code = reader.language(path)
-    if code is None and reader.sources and source == ENGLISH:
+    if code is None and source == ENGLISH:
         code = _language_of_folder(path)
     if code is None:
         raise InputError(
@@ -209,17 +298,9 @@ def _opened(
         read = partial(read, source)
     if columns:
         read = partial(read, columns=columns)
-    return [
-        PairFile(
-            path.name,
-            code,
-            read,
-            (path,),
-            fingerprint=digest("columns", *columns) if columns else None,
-            source_language=source,
-            skipping=read if reader.skips else None,
-        )
-    ]
+    fingerprint = digest("columns", *columns) if columns else None
+    skipping = read if reader.takes("dirty") else None
+    return [PairFile(path.name, code, read, (path,), fingerprint, source, skipping)]
 
 
 def _language_of_folder(path: Path) -> str | None:

@@ -12,8 +12,6 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
 
-import polib
-
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes, unpacked
@@ -39,6 +37,7 @@ WRONG_RULE = (ArithmeticError, MemoryError, RecursionError, SyntaxError, ValueEr
 REPAIR = "Split the catalogue, or give the pairs as TSV."
 NUMBER = r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})"
 ESCAPE = re.compile(rf"((?:{NUMBER})+)|\\(.)")
+ESCAPES = dict(zip("abfnrtv\\\"'?", "\a\b\f\n\r\t\v\\\"'?", strict=True))
 ORDER = (
     "an entry must be msgctxt, msgid, msgid_plural (both if any), then msgstr once, or "
     "msgstr[0], msgstr[1], ... after a plural, with flags before all of it"
@@ -152,6 +151,33 @@ def _catalogue(path: Path, header_only: bool = False) -> Catalogue:
     return _written(path, data.removeprefix(codecs.BOM_UTF8), header_only)
 
 
+class _Entry:
+    """An entry of a `.po` while it is read: its texts by `msgid`, `msgstr[0]` etc."""
+
+    def __init__(self, line: int, fuzzy: bool) -> None:
+        self.line, self.fuzzy = line, fuzzy
+        self.texts: dict[str, list[str]] = {}
+        self.size = 0  # characters of the last text
+
+    def follows(self, name: str) -> bool:
+        """Return whether a text of that name may come next."""
+        last, forms = next(reversed(self.texts), ""), len(self.texts)
+        if name == "msgid":
+            return last in ("", "msgctxt")
+        if name in ("msgid_plural", "msgstr"):
+            return last == "msgid"
+        forms -= 2 + ("msgctxt" in self.texts)
+        return "msgid_plural" in self.texts and name == f"msgstr[{forms}]"
+
+    def whole(self) -> bool:
+        return next(reversed(self.texts), "").startswith("msgstr")
+
+    def both(self) -> Texts:
+        joined = {name: "".join(parts) for name, parts in self.texts.items()}
+        ids = [joined[name] for name in ("msgid", "msgid_plural") if name in joined]
+        return ids, [text for name, text in joined.items() if name[:6] == "msgstr"]
+
+
 def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
     """Read a `.po`: the entries that are neither fuzzy nor obsolete."""
     head = re.sub(r"(?m)^[ \t]*#.*", "", data[:HEAD].decode("latin-1"))
@@ -160,57 +186,38 @@ def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
     charset = _charset(header, path)
     if header_only:
         data = header.encode("latin-1")
-    lines = _lines(path, data, charset)
-    try:
-        catalogue = polib.pofile(_Text("\n".join(lines)), encoding=charset)
-    except OSError as error:
-        number = int(re.findall(r"\(line (\d+)\)", str(error))[-1])
-        raise InputError(
-            f"`{path}`, line {number}: {ORDER}. Received: {lines[number - 1]!r:.80}."
-        ) from error
-    entries: list[Texts] = []
-    for entry in catalogue:
-        forms = tuple(entry.msgstr_plural.values())
-        plural = (entry.msgid_plural,) if forms else ()
-        texts = (entry.msgid, *plural), forms or (entry.msgstr,)
-        if not entry.fuzzy:
-            entries.append(texts)
-    fields = {name.lower(): value for name, value in catalogue.metadata.items()}
-    return Catalogue(fields, entries)
+    entries, fields = _entries(path, data, charset), dict[str, str]()
+    if entries and entries[0].both()[0] == [""]:  # fuzzy or not, it is the header
+        fields = _fields(entries.pop(0).both()[1][0])
+    return Catalogue(fields, [entry.both() for entry in entries if not entry.fuzzy])
 
 
-class _Text(str):
-    """A text in which a line feed alone ends a line; polib asks for its lines."""
-
-    def splitlines(self, keepends: bool = False) -> list[str]:
-        return self.split("\n")
+def _fields(header: str) -> dict[str, str]:
+    items = HeaderParser().parsestr(header).items()
+    return {name.lower(): value.strip() for name, value in items}
 
 
-def _lines(path: Path, data: bytes, charset: str) -> list[str]:
-    """Return the lines as polib understands them; refuse what it would misread.
+def _entries(path: Path, data: bytes, charset: str) -> list[_Entry]:
+    """Return the entries that are not obsolete.
 
-    It takes a text without its second quote for an empty one, knows neither escapes by
-    number nor two texts in a line, and asks neither whether forms follow a plural nor
-    whether an entry is whole. Comments, which may be in another character set, are left
-    out, but for flags of entries that are not obsolete.
+    Comments may be in another character set; of them only flags count.
     """
-    lines: list[str] = []
-    began, texts, last, form = 0, 0, "", ""  # the first two count lines
-    joined: dict[int, list[str]] = {}  # by the line in which a text begins
-    first, size, entries = 0, 0, 0
+    entries: list[_Entry] = []
+    last, fuzzy = _Entry(1, False), False
     for number, raw in enumerate(data.split(b"\n"), 1):
         where = f"`{path}`, line {number}"
         if len(raw) >= LONGEST:
             raise InputError(f"{where}: a line may have {LONGEST} bytes.")
         raw = raw.strip(b" \t\r\f\v")  # only these: the text may end in U+00A0
-        whole = last in ("", "msgstr")
-        if raw.startswith(b"#~"):
-            lines[texts:] = [""] * (number - 1 - texts)
+        between = last.whole() or not entries
         if not raw or raw.startswith((b"#", b"domain")):
-            flags = raw[2:].decode("latin-1") if raw.startswith(b"#,") else ""
-            if flags and not whole:
+            if raw.startswith(b"#,") and not between:
+                flags = raw[2:].decode("latin-1")
                 raise InputError(f"{where}: {ORDER}. Received: '#,{flags:.80}'.")
-            lines.append(flags and f"#, {flags}")
+            if raw.startswith(b"#,"):
+                fuzzy |= b"fuzzy" in re.split(rb"[,\s]+", raw)
+            elif raw.startswith(b"#~"):
+                fuzzy = False
             continue
         line = _decoded(raw, charset, where)
         match = LINE.fullmatch(line)
@@ -219,66 +226,53 @@ def _lines(path: Path, data: bytes, charset: str) -> list[str]:
                 f"{where}: a line must be a comment, a text in quotes, or one after "
                 f"msgctxt, msgid, msgid_plural or msgstr. Received: {line!r:.80}."
             )
-        keyword, index = match[1] or "", match[2] or ""
-        if not keyword and not last:
+        name = (match[1] or "") + (match[2] or "")
+        if not name and not entries:
             raise InputError(
                 f"{where}: a text must follow msgid or msgstr. Received: {line!r:.80}."
             )
-        if keyword in ("msgctxt", "msgid") and whole:
-            began, form, entries = number, "", entries + 1
-            ENTRIES.check(entries, where, REPAIR)
-        if index != (form if keyword == "msgstr" else ""):
-            raise InputError(f"{where}: {ORDER}. Received: {line!r:.80}.")
-        if keyword == "msgid_plural":
-            form = "[0]"
-        elif index:
-            form = f"[{int(index[1:-1]) + 1}]"
-        last, texts = keyword or last, number
-        text = _spelt_out("".join(LITERAL.findall(match[3])), charset, where)
-        # A text in many lines becomes one: polib takes n^2 steps to put it together.
-        if keyword:
-            first, size = number - 1, 0
-            joined[first] = [f'{keyword}{index} "']
-        size += len(text)
-        if size > LONGEST:
+        if name in ("msgctxt", "msgid") and between:
+            entries.append(last := _Entry(number, fuzzy))
+            ENTRIES.check(len(entries), where, REPAIR)
+            fuzzy = False
+        if name:
+            starts = name == "msgctxt" and not last.texts
+            if not (entries and (starts or last.follows(name))):
+                raise InputError(f"{where}: {ORDER}. Received: {line!r:.80}.")
+            last.texts[name], last.size = [], 0
+        text = _unescaped("".join(LITERAL.findall(match[3])), charset, where)
+        last.size += len(text)
+        if last.size > LONGEST:
             raise InputError(
                 f"{where}: a text may have {LONGEST} characters. Received: more. Take "
                 "the entry out."
             )
-        joined[first].append(text)
-        lines.append("")
-    if last not in ("", "msgstr"):
+        last.texts[next(reversed(last.texts))].append(text)
+    if entries and not last.whole():
         raise InputError(
-            f"`{path}`, line {began}: an entry must end with msgstr. Received: the end "
-            "of the file. Get the whole catalogue."
+            f"`{path}`, line {last.line}: an entry must end with msgstr. Received: the "
+            "end of the file. Get the whole catalogue."
         )
-    for first, parts in joined.items():
-        lines[first] = "".join(parts) + '"'
-    return lines
+    return entries
 
 
-def _spelt_out(text: str, charset: str, where: str) -> str:
-    """Return text with the escapes that polib knows; others are written out.
+def _unescaped(text: str, charset: str, where: str) -> str:
+    """Return text without its escapes; numbers in them are bytes of `charset`."""
 
-    Numbers in escapes are bytes of `charset`.
-    """
-
-    def written(match: re.Match[str]) -> str:
+    def meant(match: re.Match[str]) -> str:
         numbers, sign = match.groups()
         if numbers:
             codes = re.findall(r"\\(x?)(\w+)", numbers)
             data = bytes(int(c, 16 if x else 8) & 0xFF for x, c in codes)
-            return polib.escape(_decoded(data, charset, where))
-        if sign in 'bfnrtv\\"':
-            return match[0]
-        if sign in "a'?":
-            return "\a" if sign == "a" else sign
+            return _decoded(data, charset, where)
+        if sign in ESCAPES:
+            return ESCAPES[sign]
         raise InputError(
             f"{where}: `\\{sign}` is no escape. Received: {text!r:.80}. Write "
             "`\\\\` for a backslash."
         )
 
-    return ESCAPE.sub(written, text)
+    return ESCAPE.sub(meant, text)
 
 
 def _compiled(path: Path, data: bytes) -> Catalogue:
@@ -319,9 +313,7 @@ def _compiled(path: Path, data: bytes) -> Catalogue:
         if not english:  # the header: it sorts first
             header = text[:HEAD].decode("latin-1")
             charset = _charset(header, path)
-            text = text[:HEAD]
-            items = HeaderParser().parsestr(_decoded(text, charset, str(path))).items()
-            fields = {name.lower(): value.strip() for name, value in items}
+            fields = _fields(_decoded(text[:HEAD], charset, str(path)))
             continue
         where = f"`{path}`, entry {index + 1}"
         ids = _decoded(english, charset, where).rpartition("\x04")[2].split("\0")
@@ -356,4 +348,4 @@ def _charset(header: str, path: Path) -> str:
 
 def _decoded(data: bytes, charset: str, where: str) -> str:
     repair = "So the header says, or says nothing: repair its charset, or convert it."
-    return decoded(data, charset, where, repair)
+    return decoded(data, charset, where, lambda: repair)

@@ -1,13 +1,13 @@
 """Natural language inference: a premise, a hypothesis and a label, by their names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, nearest, utf8
 from keras_msd.data.cleaning import visible
-from keras_msd.data.readers.jsonl import json_object
 from keras_msd.data.readers.lines import read_lines, unpacked
+from keras_msd.data.readers.tables import json_object
 from keras_msd.remote import as_path
 
 CLASSES = ("entailment", "neutral", "contradiction")  # ids 0, 1, 2 as in common use
@@ -84,28 +84,25 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
 
 def _records(path: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield (where it stands, for messages; premise, hypothesis and label)."""
-    if unpacked(path).suffix == ".jsonl":
-        for number, line in read_lines(path):
-            item, where = json_object(path, number, line, FORM), _place(path, number)
+    names: list[str] = []
+    for number, line in read_lines(path):
+        where = f"`{path}`, line {number}"
+        if unpacked(path).suffix == ".jsonl":
+            item: Mapping[str, Any] = json_object(path, number, line, FORM)
             yield where, [item[key] for key in _columns(item, where)]
-        return
-    lines = read_lines(path)
-    number, line = next(lines)
-    names = line.split("\t")
-    places = [names.index(name) for name in _columns(names, _place(path, number))]
-    for number, line in lines:
-        fields = line.split("\t")
-        if len(fields) != len(names):
-            raise InputError(
-                f"{_place(path, number)}: a line must have as many fields as the "
-                f"first, {len(names)}. Received: {len(fields)}, {line!r:.80}. Remove "
-                "the line or the tabs inside its sentences."
-            )
-        yield _place(path, number), [fields[place] for place in places]
-
-
-def _place(path: Path, number: int) -> str:
-    return f"`{path}`, line {number}"
+        elif not names:
+            names = line.split("\t")
+            columns = _columns(names, where)
+        else:
+            fields = line.split("\t")
+            if len(fields) != len(names):
+                raise InputError(
+                    f"{where}: a line must have as many fields as the first, "
+                    f"{len(names)}. Received: {len(fields)}, {line!r:.80}. Remove the "
+                    "line or the tabs inside its sentences."
+                )
+            item = dict(zip(names, fields, strict=True))
+            yield where, [item[name] for name in columns]
 
 
 def _columns(names: Any, where: str) -> list[str]:

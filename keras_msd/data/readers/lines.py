@@ -10,12 +10,12 @@ import zipfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.data.pair import CODE, ENGLISH
@@ -25,22 +25,6 @@ PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
 SHOWN, KINDS = 5, 50  # of the dirty rows of a file, of the faults that are told apart
 PLACE = re.compile(r"\b(?:line|row) \d+")
-
-
-class _Bz2Reader(io.RawIOBase):
-    """Reads a .bz2 file; bad data is an error of its own, not one of the system."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._file = bz2.open(raw)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return self._file.readinto(buffer)
-        except OSError as error:
-            raise zlib.error(str(error)) from error
 
 
 class _ZstReader(io.RawIOBase):
@@ -64,49 +48,32 @@ class _ZstReader(io.RawIOBase):
                 if self._frame is not None:
                     raise EOFError("it ends within a frame")
                 return 0
-            if self._frame is None:
-                self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+            frame = self._frame or self._zstandard.ZstdDecompressor().decompressobj()
             try:
-                self._text = self._frame.decompress(self._packed)
+                self._text = frame.decompress(self._packed)
             except self._zstandard.ZstdError as error:
                 raise zlib.error(str(error)) from error
-            self._packed = b""
-            if self._frame.eof:
-                self._packed, self._frame = self._frame.unused_data, None
+            self._frame = None if frame.eof else frame
+            self._packed = frame.unused_data
         count = min(len(buffer), len(self._text))
         buffer[:count], self._text = self._text[:count], self._text[count:]
         return count
 
 
-def _open_bz2(raw: BinaryIO) -> Any:
-    return io.BufferedReader(_Bz2Reader(raw))
-
-
-def _open_zst(raw: BinaryIO) -> Any:
-    return io.BufferedReader(_ZstReader(raw))
-
-
 # The first bytes of a compressed file, and what opens it.
 COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
-    b"BZh": _open_bz2,
+    b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
-    b"\x28\xb5\x2f\xfd": _open_zst,
+    b"\x28\xb5\x2f\xfd": lambda raw: io.BufferedReader(_ZstReader(raw)),
 }
-# What they raise, and archives that a file is in.
-DAMAGE = (
-    EOFError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
 PACKERS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}  # by ending
 # Archives and old Excel workbooks (OLE), which are no text.
 NO_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
 }
+CATALOGUES = (".po", ".mo")
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TO_CSV = 'Save the sheet as CSV ("CSV UTF-8" in Excel) and give that file.'
 
@@ -121,26 +88,25 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             (extra `zstd`).
     """
     existing_file(path, "text file")
-    with explained(partial(_damaged, path), *DAMAGE), path.open("rb") as raw:
-        start = raw.read(8)
-        if not start:
-            raise InputError(f"`{path}` is empty. Give a file with at least one line.")
-        raw.seek(0)
-        openers = (it for magic, it in COMPRESSED.items() if start.startswith(magic))
-        opens = next(openers, None)
-        if opens is None:
-            yield raw
-            return
-        with opens(raw) as unpacked:
-            yield unpacked
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    packer = PACKERS.get(path.suffix, "compressed")
-    return (
-        f"`{path}` is a damaged or truncated {packer} file ({error}). Download or "
-        "compress it again."
-    )
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(8)
+            if not start:
+                raise InputError(
+                    f"`{path}` is empty. Give a file with at least one line."
+                )
+            raw.seek(0)
+            packed = (it for magic, it in COMPRESSED.items() if start.startswith(magic))
+            with next(packed, nullcontext)(raw) as unpacked:
+                yield unpacked
+    except (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
+        if getattr(error, "errno", None) is not None:  # of the system, not of the data
+            raise
+        packer = PACKERS.get(path.suffix, "compressed")
+        raise InputError(
+            f"`{path}` is a damaged or truncated {packer} file ({error}). Download or "
+            "compress it again."
+        ) from error
 
 
 class DirtyRows:
@@ -195,8 +161,27 @@ def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int
     Raises:
         InputError: As `open_bytes`; or a line is not UTF-8 or is over 1 MiB.
     """
+    dirty, number = dirty or DirtyRows(0), 0
     with open_bytes(path) as handle:
-        yield from decode_lines(handle, str(path), dirty)
+        while data := handle.readline(LONGEST):
+            number += 1
+            where = f"`{path}`, line {number}"
+            if len(data) == LONGEST and not data.endswith(b"\n"):
+                raise InputError(
+                    f"{where}: a line may have {LONGEST} bytes. Received: more. Put "
+                    "each sentence on a line of its own."
+                )
+            if number == 1:
+                data = data.removeprefix(b"\xef\xbb\xbf")
+                _check_start(data, path)
+            try:
+                line = decoded(data, "UTF-8", where, partial(_recoded, data, path))
+            except InputError as error:
+                dirty.skip(error)
+                continue
+            yield number, line.removesuffix("\n").removesuffix("\r")
+    if number == 0:
+        raise InputError(f"`{path}` is empty. Give a file with at least one line.")
 
 
 def without_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -216,59 +201,26 @@ def read_texts(path: Path) -> list[str]:
     return [line for _, line in read_lines(path)]
 
 
-def decode_lines(
-    handle: IO[bytes], name: str, dirty: DirtyRows | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield (line number, line) of an open file that messages call `name`.
-
-    Raises:
-        InputError: As `read_lines`.
-    """
-    number = 0
-    while data := handle.readline(LONGEST):
-        number += 1
-        if len(data) == LONGEST and not data.endswith(b"\n"):
-            raise InputError(
-                f"`{name}`, line {number}: a line may have {LONGEST} bytes. "
-                "Received: more. Put each sentence on a line of its own."
-            )
-        if number == 1:
-            data = data.removeprefix(b"\xef\xbb\xbf")
-            _check_start(data, name)
-        try:
-            line = decoded(
-                data, "UTF-8", f"`{name}`, line {number}", _recoded(data, name)
-            )
-        except InputError as error:
-            (dirty or DirtyRows(0)).skip(error)
-            continue
-        yield number, line.removesuffix("\n").removesuffix("\r")
-    if number == 0:
-        raise InputError(f"`{name}` is empty. Give a file with at least one line.")
-
-
-def _check_start(data: bytes, name: str) -> None:
+def _check_start(data: bytes, path: Path) -> None:
     """Raise `InputError` for what spreadsheets write: workbooks, text in UTF-16."""
     for magic, what in NO_TEXT.items():
         if data.startswith(magic):
             raise InputError(
-                f"`{name}` must be a text file. Received: {what}. {TO_CSV}"
+                f"`{path}` must be a text file. Received: {what}. {TO_CSV}"
             )
-    marks = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-    # Without a mark: every other byte of Latin letters, tabs and line ends is zero.
-    zeros = {(1, 0): "UTF-16LE", (0, 1): "UTF-16BE"}
-    pair = data[0:2]
-    charset = marks.get(pair)
-    if charset is None and len(pair) == 2:
-        charset = zeros.get((int(pair[0] > 0), int(pair[1] > 0)))
+    charset = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
+    if charset is None and len(data) > 1:
+        # Without a mark: every other byte of Latin letters, tabs and line ends is zero.
+        zeros = {(True, False): "UTF-16LE", (False, True): "UTF-16BE"}
+        charset = zeros.get((data[0] > 0, data[1] > 0))
     if charset:
         raise InputError(
-            f"`{name}`: text must be UTF-8. Received: {charset}. Convert it: "
-            f"{_iconv(name, charset)}"
+            f"`{path}`: text must be UTF-8. Received: {charset}. Convert it: "
+            f"{_iconv(path, charset)}"
         )
 
 
-def _recoded(data: bytes, name: str) -> str:
+def _recoded(data: bytes, path: Path) -> str:
     """Return how to convert a file whose line is not UTF-8."""
     charset = "WINDOWS-1252"
     try:
@@ -276,21 +228,20 @@ def _recoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError:  # a byte that this charset leaves free
         charset = "ISO-8859-1"
     return (
-        f"If it is Latin-1 (or name its charset), convert it: {_iconv(name, charset)}"
+        f"If it is Latin-1 (or name its charset), convert it: {_iconv(path, charset)}"
     )
 
 
-def _iconv(name: str, charset: str) -> str:
+def _iconv(path: Path, charset: str) -> str:
     """Return the shell command that writes a file anew in UTF-8."""
-    path = Path(name)
-    target = quote(str(path.with_name(f"utf8.{unpacked(path)}")))
+    name, target = str(path), quote(str(path.with_name(f"utf8.{unpacked(path)}")))
     convert = f"iconv -f {charset} -t UTF-8"
     if packer := PACKERS.get(path.suffix):
         return f"{packer} -dc {quote(name)} | {convert} > {target}"
     return f"{convert} {quote(name)} > {target}"
 
 
-def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
+def decoded(data: bytes, charset: str, where: str, repair: Callable[[], str]) -> str:
     """Return text; raise `InputError`, naming the place, if it is not in `charset`."""
     try:
         return data.decode(charset)
@@ -300,7 +251,7 @@ def decoded(data: bytes, charset: str, where: str, repair: str) -> str:
             byte, position = data[error.start], error.start + 1
             received = f"byte 0x{byte:02x} at position {position}"
         raise InputError(
-            f"{where}: text must be {charset}. Received: {received}. {repair}"
+            f"{where}: text must be {charset}. Received: {received}. {repair()}"
         ) from error
 
 
@@ -339,15 +290,18 @@ def languages_of(path: Path) -> tuple[str, str] | None:
 
     In `<corpus>.en-<xx>.<suffix>` and `<corpus>.<xx>-en.<suffix>` English is the
     source, in `<corpus>.<xx>-<yy>.<suffix>` the first language. Without English only
-    what follows a point counts: `wmt-de.tmx` names no pair.
+    what follows a dot counts: `wmt-de.tmx` names no pair. Nor does `app.pt-br.po`: a
+    catalogue's name has one language and its region.
     """
-    match = PAIR.search(unpacked(path).stem)
+    name = unpacked(path)
+    match = PAIR.search(name.stem)
     if match is None:
         return None
     others = [code for code in match.groups() if not is_english(code)]
     if len(others) == 1:
         return ENGLISH, others[0]
-    return (match[1], match[2]) if others and match[0][0] == "." else None
+    named = others and match[0][0] == "." and name.suffix not in CATALOGUES
+    return (match[1], match[2]) if named else None
 
 
 def english_comes_second(path: Path) -> bool:

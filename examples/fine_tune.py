@@ -37,7 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
     batches = msd.data.scored_dataset(rows, encoder, batch_size=32)
     updates = options.epochs * len(batches)
     stage.compile(msd.stages.make_optimizer(2e-4, steps=updates))
-    dev = msd.callbacks.STSCallback(encoder, held_out, best_weights=True)
+    dev = msd.callbacks.ScoreCallback(
+        encoder,
+        lambda scored: msd.evaluate.sts(scored, held_out),
+        best_weights=True,
+    )
     stage.fit(batches, epochs=options.epochs, shuffle=False, callbacks=[dev])
 
     scores = [look["dev_spearman"] for look in dev.record]

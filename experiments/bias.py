@@ -14,8 +14,8 @@ from typing import Any
 
 from keras_msd import load_encoder
 from keras_msd.evaluate import read_sts_folder, sts_bias
-from keras_msd.evaluate.halves import REPORT
 from keras_msd.evaluate.similarity import across_tracks, aligned_part
+from keras_msd.evaluate.splits import REPORT
 from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.files import write_json
 

@@ -22,10 +22,9 @@ from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.records import pairs_of_rows
 from keras_msd.data.write import write_rows
 from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.evaluate.halves import CHOOSE, REPORT, half_of
-from keras_msd.evaluate.held_out import read_held_out
 from keras_msd.evaluate.similarity import sts, sts_tracks
-from keras_msd.evaluate.translations import TEXT, retrieval_languages
+from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
+from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
 from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
 from keras_msd.teachers.vectors import HASHED_WORDS

@@ -9,7 +9,7 @@ import keras
 import pytest
 
 from keras_msd.data import write_examples
-from keras_msd.evaluate import sts_folder
+from keras_msd.evaluate import score_set
 from keras_msd.testing import tiny_encoder
 
 ROOT = Path(__file__).parents[1]
@@ -44,7 +44,7 @@ def test_table(tokenizer, tmp_path, monkeypatch, capsys):
         pairs = [line.rstrip("\n").split("\t") for line in file][:25]
     assert result["sentences"] == len({text for pair in pairs for text in pair})
     rows = {row["quantize"]: row for row in result["rows"]}
-    expected = sts_folder(encoder, data / "sts", ["de"], dataset="examples")
+    expected = score_set(encoder, "examples", data, ["de"])
     for row in rows.values():
         for name in ("cross_lingual", "monolingual"):
             assert row["before"][name] == pytest.approx(expected[name], abs=0.2)

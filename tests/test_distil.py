@@ -18,8 +18,8 @@ import keras_msd as msd
 from keras_msd import InputError, distillation
 from keras_msd.cli import main
 from keras_msd.data.examples import example_pairs
-from keras_msd.evaluate.halves import half_of
-from keras_msd.evaluate.held_out import read_held_out, score_held_out
+from keras_msd.evaluate.splits import half_of
+from keras_msd.evaluate.translations import read_held_out, score_held_out
 from keras_msd.files import read_json
 
 WIDTH = 16

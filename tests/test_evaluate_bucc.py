@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import bucc_folder, mine, mining, read_bucc
+from keras_msd.evaluate import mine, mining
+from keras_msd.evaluate.bitext import read_bucc, score_bucc
 
 
 class Drawn:
@@ -54,7 +55,7 @@ def test_rows_follow_names(folder):
 
 @pytest.mark.parametrize("margin", ["ratio", "distance"])
 def test_best_f1_of_the_split_itself(folder, margin):
-    found = bucc_folder(Drawn(), folder, ["de", "fr"], margin=margin, k=3)
+    found = score_bucc(Drawn(), folder, ["de", "fr"], margin=margin, k=3)
     single = {}
     for code in ("de", "fr"):
         part = read_bucc(folder, code)
@@ -72,7 +73,7 @@ def test_best_f1_of_the_split_itself(folder, margin):
 
 
 def test_threshold_of_another_split(folder):
-    found = bucc_folder(Drawn(), folder, ["de"], reported_on="test")
+    found = score_bucc(Drawn(), folder, ["de"], split="test")
     train, test = read_bucc(folder, "de"), read_bucc(folder, "de", "test")
     threshold = mining(Drawn(), *train)["threshold"]
     assert found["thresholds"] == {"de-en": threshold}
@@ -95,7 +96,7 @@ def test_two_languages_without_english(tmp_path):
     sentences = {"de": "de-1\tde 1\n", "fr": "fr-1\tfr 1\n", "gold": "de-1\tfr-1\n"}
     for ending, text in sentences.items():
         (tmp_path / f"de-fr.training.{ending}").write_text(text)
-    assert bucc_folder(Drawn(), tmp_path, ["de-fr"], k=1)["tracks"] == {"de-fr": 100.0}
+    assert score_bucc(Drawn(), tmp_path, ["de-fr"], k=1)["tracks"] == {"de-fr": 100.0}
     with pytest.raises(InputError, match="de-it.training.it.*Add them by hand"):
         read_bucc(tmp_path, "de-it")
 
@@ -106,13 +107,13 @@ def test_errors_say_what_is_missing(folder):
     (folder / "de-en" / "de-en.training.gold").unlink()
     words = r"needs .*Missing in \S*de-en: de-en.training.gold. Unpack bucc2018-de-en"
     with pytest.raises(InputError, match=words):
-        bucc_folder(Drawn(), folder, ["fr", "de"])
+        score_bucc(Drawn(), folder, ["fr", "de"])
     with pytest.raises(InputError, match="no gold standard for `test`"):
-        bucc_folder(Drawn(), folder, ["fr"], reported_on="test")
-    with pytest.raises(InputError, match="`reported_on` must be one of.*`train`"):
-        bucc_folder(Drawn(), folder, ["fr"], reported_on="training")
+        score_bucc(Drawn(), folder, ["fr"], split="test")
+    with pytest.raises(InputError, match="`split` must be one of.*`train`"):
+        score_bucc(Drawn(), folder, ["fr"], split="training")
     with pytest.raises(InputError, match="at least one language"):
-        bucc_folder(Drawn(), folder, [])
+        score_bucc(Drawn(), folder, [])
     with pytest.raises(InputError, match="does not exist"):
         read_bucc(folder / "none", "de")
 

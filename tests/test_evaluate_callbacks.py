@@ -13,18 +13,26 @@ import pytest
 import keras_msd
 from keras_msd.checks import InputError
 from keras_msd.evaluate import mse, sts, translation_accuracy
-from keras_msd.evaluate.callbacks import (
-    MSECallback,
-    ScoreCallback,
-    STSCallback,
-    TranslationCallback,
-)
+from keras_msd.evaluate.callbacks import ScoreCallback
 
 TEXTS = [f"text {i}" for i in range(24)]
 PAIRS = list(zip(TEXTS[:12], TEXTS[12:], strict=True))
 ROWS = [(float(i % 5), one, two) for i, (one, two) in enumerate(PAIRS)]
 NAMES = {"dev_mse", "dev_negative_mse", "de_accuracy", "sts_spearman"}
 NAMES |= {"de_source_to_target", "de_target_to_source"}
+
+
+def by_error(encoder, vectors, texts, **options):
+    return ScoreCallback(encoder, lambda one: mse(one, vectors, texts), **options)
+
+
+def by_rank(encoder, **options):
+    return ScoreCallback(encoder, lambda one: sts(one, ROWS), **options)
+
+
+def by_translation(encoder, **options):
+    scored = lambda one: translation_accuracy(one, PAIRS)  # noqa: E731
+    return ScoreCallback(encoder, scored, **options)
 
 
 class Linear:
@@ -71,9 +79,9 @@ def run(folder=None):
     encoder = Linear()
     guides = encoder.goals[12:]
     callbacks = [
-        MSECallback(encoder, guides, TEXTS[12:], every=3, best_weights=True),
-        TranslationCallback(encoder, PAIRS, name="de"),
-        STSCallback(encoder, ROWS, name="sts"),
+        by_error(encoder, guides, TEXTS[12:], every=3, best_weights=True),
+        by_translation(encoder, name="de"),
+        by_rank(encoder, name="sts"),
     ]
     before = mse(encoder, guides, TEXTS[12:])["mse"]
     history = encoder.fit(callbacks).history
@@ -128,7 +136,7 @@ def test_the_same_under_jax(tmp_path):
 
 def test_scores_are_those_of_the_weights_at_that_time():
     encoder = Linear()
-    callbacks = [STSCallback(encoder, iter(ROWS)), TranslationCallback(encoder, PAIRS)]
+    callbacks = [by_rank(encoder), by_translation(encoder)]
     history = encoder.fit(callbacks, epochs=2).history
     assert history["dev_spearman"][-1] == sts(encoder, ROWS)["spearman"]
     accuracy = translation_accuracy(encoder, PAIRS)["accuracy"]
@@ -184,7 +192,7 @@ def test_in_a_stage(tokenizer, tmp_path):
     stage.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     vectors = teacher.encode([pair.source for pair in pairs])
     texts = [pair.target for pair in pairs]
-    callback = MSECallback(encoder, vectors, texts, best_weights=True)
+    callback = by_error(encoder, vectors, texts, best_weights=True)
     history = stage.fit(batches, epochs=3, verbose=0, callbacks=[callback]).history
     assert len(history["dev_mse"]) == 3
     assert callback.best > callback.record[0]["dev_negative_mse"]
@@ -195,18 +203,18 @@ def test_unfit_data_is_refused_before_training():
     encoder = Linear()
     before = encoder.model.get_weights()[0].copy()
     with pytest.raises(InputError, match=r"teacher \(11, 4\), encoder \(12, 4\)"):
-        encoder.fit([MSECallback(encoder, encoder.goals[:11], TEXTS[:12])])
+        encoder.fit([by_error(encoder, encoder.goals[:11], TEXTS[:12])])
     assert np.array_equal(encoder.model.get_weights()[0], before)
     with pytest.raises(InputError, match="`every` must be at least 1"):
-        STSCallback(encoder, ROWS, every=0)
+        by_rank(encoder, every=0)
     with pytest.raises(InputError, match="`patience` must be at least 1"):
-        STSCallback(encoder, ROWS, patience=0)
+        by_rank(encoder, patience=0)
 
 
 def test_best_weights_are_back_after_divergence():
     encoder = Linear()
     before = encoder.model.get_weights()[0]
-    callback = MSECallback(encoder, encoder.goals, TEXTS, best_weights=True)
+    callback = by_error(encoder, encoder.goals, TEXTS, best_weights=True)
     with pytest.raises(InputError, match="NaN|finite"), np.errstate(all="ignore"):
         encoder.fit([callback], rate=1e30)
     assert np.array_equal(encoder.model.get_weights()[0], before)

@@ -8,8 +8,8 @@ from table_encoder import Table
 from keras_msd.checks import InputError
 from keras_msd.evaluate import (
     retrieval,
-    retrieval_folder,
     retrieval_languages,
+    score_set,
     translation_accuracy,
 )
 
@@ -115,7 +115,7 @@ def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
             gzip.compress(text.encode())
         )
     encoder = Table(dim=2, seed=5)
-    scores = retrieval_folder(encoder, tmp_path, ["nld", "deu"])
+    scores = score_set(encoder, "tatoeba", tmp_path, ["nld", "deu"])
     assert len(encoder.seen) == len(set(encoder.seen)) == 7
     single = {code: retrieval(encoder, rows) for code, rows in files.items()}
     assert scores["tracks"] == {c: s["precision"] for c, s in single.items()}
@@ -128,13 +128,13 @@ def test_languages_are_averaged_and_shared_sentences_encoded_once(tmp_path):
 
 def test_missing_and_three_column_files(tmp_path):
     with pytest.raises(InputError, match=r"lacks deu of the Tatoeba test set"):
-        retrieval_folder(Table(), tmp_path, ["deu"])
+        score_set(Table(), "tatoeba", tmp_path, ["deu"])
     path = tmp_path / "tatoeba.deu-eng.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\na\tb\tc\n"))
     with pytest.raises(InputError, match=r"line 2: .* 2 tab.*Received: 3"):
-        retrieval_folder(Table(), tmp_path, ["deu"])
+        score_set(Table(), "tatoeba", tmp_path, ["deu"])
     with pytest.raises(InputError, match="does not exist. Give the path of a folder"):
-        retrieval_folder(Table(), tmp_path / "absent", ["deu"])
+        score_set(Table(), "tatoeba", tmp_path / "absent", ["deu"])
 
 
 def test_nothing_to_score_is_an_error():

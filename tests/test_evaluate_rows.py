@@ -1,15 +1,12 @@
 """Score rows: what a recipe asks for, old and new, and what rows call it."""
 
-import tomllib
-from pathlib import Path
-
 import pytest
 from small_recipe import sentences, write_rows
 from table_encoder import Table
 from test_evaluate_stsb_multilingual import made_rows, write_ours
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import SETS, sts_aligned, sts_folder
+from keras_msd.evaluate import SETS, score_set, sts_aligned
 from keras_msd.evaluate.rows import (
     _track_name,
     asked_sets,
@@ -21,8 +18,6 @@ from keras_msd.evaluate.rows import (
 )
 from keras_msd.evaluate.sets import score_labels
 from keras_msd.recipes import load_recipe
-
-RESULTS = Path(__file__).parents[1] / "experiments" / "results"
 
 
 def recipe(*sets, **more):
@@ -65,24 +60,6 @@ def test_tracks_of_two_languages_keep_both(track, name):
     assert _track_name(SETS["un"], "un", track) == name
 
 
-def test_recipes_of_runs_before_there_were_sets_are_read():
-    old = tomllib.loads((RESULTS / "xkd_lab/recipe.toml").read_text())
-    assert "sts" in old["evaluate"]
-    now = load_recipe("xkd_lab", old["scale"]).settings()
-    assert said(asked_sets(old)) == said(asked_sets(now))
-
-
-def test_old_sets_for_mining_are_read():
-    old = recipe() | {
-        "evaluate": {"sts": "sts2017", "split": "test", "un": ["es"], "bucc": ["ru"]}
-    }
-    assert said(asked_sets(old)) == [
-        ("sts2017-extended", ["de"], "test"),
-        ("un", ["es"], "all"),
-        ("bucc2018", ["ru"], "train"),
-    ]
-
-
 def test_all_languages_that_the_folder_has(data):
     for code in ("deu", "fin"):
         rows = [(text, f"{code} {text}") for text in sentences(9, 1)]
@@ -114,8 +91,7 @@ def test_a_second_similarity_set_has_names_of_its_own(data):
     encoder = Table()
     row = score_row(recipe("examples", "sick"), data, encoder)
     made, sick = (
-        sts_folder(encoder, data / "sts", ["de"], "dev", name)
-        for name in ("examples", "sick")
+        score_set(encoder, name, data / "sts", ["de"]) for name in ("examples", "sick")
     )
     assert row["cross_lingual"] == made["cross_lingual"]
     assert row["sick_monolingual"] == pytest.approx(sick["monolingual"])
@@ -217,7 +193,6 @@ def test_all_missing_files_are_named_at_once(data):
         ({"sts": "stsb"}, ["`sts` is now said by `sets`"]),
         ({"retrieval": ["deu"]}, ["`retrieval` is now", "`languages.tatoeba`"]),
         ({"bucc": ["de"]}, ['`sets`, with "bucc2018"']),
-        ({"sets": ["stsb-multi-mt"]}, ["is now called `stsb`"]),
         (
             {"sets": ["tatoeba"], "intermediate": "cross_lingual"},
             ["a cross-lingual score", "received tatoeba"],

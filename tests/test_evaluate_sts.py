@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import sts, sts_aligned, sts_bias, sts_folder, sts_tracks
+from keras_msd.evaluate import score_set, sts, sts_aligned, sts_bias, sts_tracks
 
 
 def test_hand_made_cosines_with_ties():
@@ -103,12 +103,12 @@ def write_folder(folder, rows):
 def test_folder_reads_what_aligned_scores(tmp_path):
     encoder, rows = Table(), aligned_rows()
     write_folder(tmp_path, rows)
-    check_aligned(sts_folder(encoder, tmp_path, ["de", "tr"]), encoder, rows)
+    check_aligned(score_set(encoder, "stsb", tmp_path, ["de", "tr"]), encoder, rows)
 
 
 def test_english_alone_has_no_cross_lingual_score(tmp_path):
     write_folder(tmp_path, aligned_rows())
-    scores = sts_folder(Table(), tmp_path, ["en"])
+    scores = score_set(Table(), "stsb", tmp_path, ["en"])
     assert "cross_lingual" not in scores and scores["primary"] == "monolingual"
 
 
@@ -127,22 +127,24 @@ def test_bad_files_name_file_and_line(tmp_path, content, message):
     write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
     write(tmp_path / "stsb.dev.de.tsv.gz", content)
     with pytest.raises(InputError, match=message):
-        sts_folder(Table(), tmp_path, ["de"])
+        score_set(Table(), "stsb", tmp_path, ["de"])
 
 
 def test_missing_broken_and_mis_encoded_files(tmp_path):
     write(tmp_path / "stsb.dev.en.tsv.gz", ["1\ta\tb", "2\tc\td"])
     with pytest.raises(InputError, match=r"lacks de .*Add `stsb\.dev\.de\.tsv\.gz`"):
-        sts_folder(Table(), tmp_path, ["de"])
+        score_set(Table(), "stsb", tmp_path, ["de"])
     path = tmp_path / "stsb.dev.de.tsv.gz"
     path.write_bytes(b"\xef\xbb\xbf1\ta\tb\n2\tc\td\n")
-    assert sts_folder(Table(), tmp_path, ["de"])["tracks"], "unpacked, with a mark"
+    assert score_set(Table(), "stsb", tmp_path, ["de"])["tracks"], (
+        "unpacked, with a mark"
+    )
     path.write_bytes(gzip.compress(b"1\ta\tb\n2\t\xff\tb\n"))
     with pytest.raises(InputError, match="line 2: text must be UTF-8.*position 3"):
-        sts_folder(Table(), tmp_path, ["de"])
+        score_set(Table(), "stsb", tmp_path, ["de"])
     path.write_bytes(gzip.compress(b"1\ta\tb\n2\tc\td\n" * 99)[:-9])
     with pytest.raises(InputError, match="damaged or truncated gzip"):
-        sts_folder(Table(), tmp_path, ["de"])
+        score_set(Table(), "stsb", tmp_path, ["de"])
 
 
 @pytest.mark.parametrize(("row", "value"), [(0, np.nan), (3, np.inf)])
@@ -171,7 +173,7 @@ def test_wrong_shapes_and_useless_gold_are_refused():
 
 def test_real_files_are_row_aligned(shared_data):
     languages = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
-    scores = sts_folder(Table(dim=2), shared_data / "sts", languages)
+    scores = score_set(Table(dim=2), "stsb", shared_data / "sts", languages)
     assert scores["pairs"] == 1500 and len(scores["tracks"]) == 11 + 10
     # Random vectors rank only those pairs right whose sentences are the same.
     assert abs(scores["cross_lingual"]) < 20

@@ -7,20 +7,22 @@ import pytest
 from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import read_sts2017, sts2017
-from keras_msd.evaluate.similarity_sets import (
-    CROSS_LINGUAL,
-    MONOLINGUAL,
-    SEMEVAL_TRACKS,
-    TRACKS,
-    score_sts2017,
-    tracks_of,
-)
+from keras_msd.evaluate import score_set, similarity_sets
+from keras_msd.evaluate.similarity_sets import TRACKS, score_sts2017
 
 PAIRS = 20
 # As the published archives name them: either order, and `a` for the fourth track.
 EXTENDED = "ar-ar en-ar en-de en-en en-tr es-en es-es fr-en it-en nl-en".split()
 SEMEVAL = "1.ar-ar 2.ar-en 3.es-es 4a.es-en 4b.es-en 5.en-en 6.tr-en".split()
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(similarity_sets, "PAIRS", PAIRS)
+
+
+def score(folder, languages=None, name="sts2017-extended"):
+    return score_set(Table(), name, folder, languages)
 
 
 def made_rows(pair, pairs=PAIRS):
@@ -65,106 +67,91 @@ def write_semeval(folder, inputs="STS2017.eval.v1.1", golds="STS2017.gs"):
         (folder / golds / f"STS.gs.track{name}.txt").write_text(scores)
 
 
-def check(folder, files, **options):
+def check(folder, files, name="sts2017-extended"):
     """Compare with pairs scored one by one; `files` are the names on disk."""
     encoder = Table()
-    scores = sts2017(encoder, folder, pairs=PAIRS, **options)
+    scores = score_set(encoder, name, folder)
     assert len(encoder.seen) == len(set(encoder.seen))
     expected = {}
     for pair in files:
         one, two = sorted(pair.split("-"), key=lambda code: code != "en")
         expected[f"{one}-{two}"] = spearman(encoder, made_rows(pair))
     assert scores["tracks"] == pytest.approx(expected, abs=2e-4)
-    for key, names in (("cross_lingual", CROSS_LINGUAL), ("monolingual", MONOLINGUAL)):
-        mean = np.mean([expected[name] for name in names if name in expected])
-        assert scores[key] == pytest.approx(mean, abs=2e-4)
+    for key, languages in (("cross_lingual", 2), ("monolingual", 1)):
+        found = [v for k, v in expected.items() if len({*k.split("-")}) == languages]
+        assert scores[key] == pytest.approx(np.mean(found), abs=2e-4)
     assert scores["pairs"] == PAIRS * len(files)
     assert scores[scores["primary"]] == scores["cross_lingual"]
     return scores
 
 
-def test_extended_as_downloaded(tmp_path):
-    write_extended(tmp_path)
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", "ours"])
+def test_extended_as_downloaded(tmp_path, short, ending):
+    if ending == "ours":
+        write_ours(tmp_path)
+    else:
+        write_extended(tmp_path, ending=ending)
     scores = check(tmp_path, EXTENDED)
     assert list(scores["tracks"]) == list(TRACKS)
-    assert len(MONOLINGUAL) == 3 and len(CROSS_LINGUAL) == 7
-
-
-def test_compressed_text_files(tmp_path):
-    write_extended(tmp_path, ending=".txt.gz")
-    check(tmp_path, EXTENDED)
-
-
-def test_what_data_get_writes(tmp_path):
-    write_ours(tmp_path)
-    check(tmp_path, EXTENDED)
 
 
 @pytest.mark.parametrize("golds", ["STS2017.gs", "STS2017.eval.v1.1"])
-def test_semeval_as_downloaded(tmp_path, golds):
+def test_semeval_as_downloaded(tmp_path, short, golds):
     write_semeval(tmp_path, golds=golds)
     files = [n.split(".")[1] for n in SEMEVAL if not n.startswith("4b")]
-    check(tmp_path, files, tracks=SEMEVAL_TRACKS)
+    check(tmp_path, files, "sts2017")
 
 
-def test_gold_scores_of_the_same_folder_go_first(tmp_path):
+def test_gold_scores_of_the_same_folder_go_first(tmp_path, short):
     write_semeval(tmp_path, "b", "b")
+    expected = score(tmp_path, [], "sts2017")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "STS.gs.track5.en-en.txt").write_text("1\n2\n")
-    rows = read_sts2017(tmp_path, ["en-en"], pairs=None)
-    assert rows == {"en-en": made_rows("en-en")}
+    assert score(tmp_path, [], "sts2017") == expected
 
 
-def test_tracks_are_asked_for_in_either_order(tmp_path):
+def test_languages_choose_tracks(tmp_path, short):
     write_extended(tmp_path)
-    rows = read_sts2017(tmp_path, ["de-en", "en-nl", "nl-en"], pairs=PAIRS)
-    assert rows == {"en-de": made_rows("en-de"), "en-nl": made_rows("nl-en")}
-    scores = sts2017(Table(), tmp_path, ["es-es"], pairs=PAIRS)
+    scores = score(tmp_path, ["de", "es"])
+    assert [*scores["tracks"]] == ["es-es", "en-en", "en-de", "en-es"]
+    scores = score(tmp_path, [])
     assert "cross_lingual" not in scores and scores["primary"] == "monolingual"
-    assert "monolingual" not in sts2017(Table(), tmp_path, ["en-es"], pairs=PAIRS)
+    across = score_sts2017(Table(), tmp_path, ["es"], within=False)
+    assert "monolingual" not in across and [*across["tracks"]] == ["en-es"]
+    with pytest.raises(InputError, match="has the languages ar, de, .*Received: ru"):
+        score(tmp_path, ["ru"])
 
 
 def test_fewer_rows_are_spread_over_a_track(tmp_path):
     write_extended(tmp_path, 250)
     encoder = Table()
-    scores = score_sts2017(
-        encoder, tmp_path, ["de"], True, within=False, rows_at_most=25
-    )
+    scores = score_sts2017(encoder, tmp_path, ["de"], within=False, rows_at_most=25)
     known = spearman(encoder, made_rows("en-de", 250)[::10])
     assert scores["tracks"] == {"en-de": pytest.approx(known, abs=2e-4)}
     assert scores["pairs"] == 25
-
-
-def test_tracks_of_languages():
-    assert tracks_of(["de", "es"]) == ["es-es", "en-en", "en-de", "en-es"]
 
 
 def test_missing_tracks_are_all_named(tmp_path):
     write_semeval(tmp_path)
     message = r"lacks en-de, en-fr, en-it, en-nl of STS 2017.*Found: ar-ar, en-ar, en-e"
     with pytest.raises(InputError, match=message):
-        sts2017(Table(), tmp_path, pairs=PAIRS)
+        score(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"lacks en-de .*Found: none"):
-        sts2017(Table(), tmp_path / "empty", ["de-en"])
+    with pytest.raises(InputError, match=r"lacks en-en, en-de of .*Found: none"):
+        score(tmp_path / "empty", ["de"])
     with pytest.raises(InputError, match="`.*nowhere` does not exist"):
-        sts2017(Table(), tmp_path / "nowhere")
-    with pytest.raises(InputError, match="two language codes .*Received: 'german'"):
-        sts2017(Table(), tmp_path, ["german"])
-    with pytest.raises(InputError, match="at least one part"):
-        sts2017(Table(), tmp_path, [])
+        score(tmp_path / "nowhere")
 
 
 def test_a_track_has_250_pairs(tmp_path):
     write_extended(tmp_path / "short", 249)
     with pytest.raises(InputError, match=r"ar-ar.txt` must have 250 pairs.*: 249"):
-        sts2017(Table(), tmp_path / "short")
+        score(tmp_path / "short")
     write_extended(tmp_path / "whole", 250)
-    assert sts2017(Table(), tmp_path / "whole")["pairs"] == 2500
-    assert sts2017(Table(), tmp_path / "short", pairs=None)["pairs"] == 2490
+    assert score(tmp_path / "whole")["pairs"] == 2500
 
 
-def test_the_same_track_twice(tmp_path):
+def test_the_same_track_twice(tmp_path, short):
     write_ours(tmp_path)
     write_ours(tmp_path, ["ar-en"])  # SemEval's name beside the extension's
     path = tmp_path / "sts" / "sts2017.test.ar-en.tsv.gz"
@@ -172,24 +159,24 @@ def test_the_same_track_twice(tmp_path):
     check(tmp_path, EXTENDED)
     path.write_bytes(gzip.compress(b"1.0\ta\tb\n" * PAIRS))
     with pytest.raises(InputError, match=r"ar-en.*and.*en-ar.*differ. Move away"):
-        sts2017(Table(), tmp_path, pairs=PAIRS)
+        score(tmp_path)
 
 
-def test_broken_files(tmp_path):
+def test_broken_files(tmp_path, short):
     write_semeval(tmp_path)
     folder = tmp_path / "STS2017.gs"
     (folder / "STS.gs.track1.ar-ar.txt").write_text("1\n2\n")
     with pytest.raises(
         InputError, match="as many lines. Received: .* ends after line 2"
     ):
-        sts2017(Table(), tmp_path, ["ar-ar"], pairs=None)
+        score(tmp_path, ["ar"], "sts2017")
     (folder / "STS.gs.track5.en-en.txt").unlink()
     with pytest.raises(InputError, match=r"gold scores, `STS.gs.track5.en-en.txt`"):
-        sts2017(Table(), tmp_path, ["en-en"], pairs=None)
+        score(tmp_path, [], "sts2017")
     for line, message in (
         ("a\tb\n", "line 1: a row must have 3 .*Received: 2"),
         ("a\tb\t1\na\tb\tx\n", "line 2: a score must be a finite number.*'x'"),
     ):
-        (tmp_path / "STS.en-fr.txt").write_text(line)
+        (tmp_path / "STS.en-en.txt").write_text(line)
         with pytest.raises(InputError, match=message):
-            sts2017(Table(), tmp_path, ["fr-en"], pairs=None)
+            score(tmp_path, [])

@@ -9,14 +9,23 @@ from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import (
-    read_stsb_multilingual,
+    read_sts_folder,
+    score_set,
+    similarity_sets,
     sts_aligned,
-    sts_folder,
-    stsb_multilingual,
 )
 from keras_msd.evaluate.similarity_sets import STSB_PAIRS, read_delimited
 
 CODES = ("en", "de", "zh")
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(similarity_sets, "STSB_PAIRS", dict.fromkeys(STSB_PAIRS, 30))
+
+
+def score(folder, languages=None, split="test"):
+    return score_set(Table(), "stsb", folder, languages, split)
 
 
 def made_rows(code, pairs=30):
@@ -50,7 +59,7 @@ def write_ours(path, rows):
 
 def check(folder):
     encoder = Table()
-    scores = stsb_multilingual(encoder, folder, split="test", pairs=False)
+    scores = score_set(encoder, "stsb", folder, None, "test")
     rows = {code: made_rows(code) for code in CODES}
     assert len(encoder.seen) == len(set(encoder.seen))
     expected = {code: spearman(encoder, rows[code]) for code in CODES}
@@ -62,14 +71,14 @@ def check(folder):
     assert scores["pairs"] == 30 and scores["primary"] == "cross_lingual"
 
 
-def test_csv_as_published(tmp_path):
+def test_csv_as_published(tmp_path, short):
     for code in CODES:
         write_csv(tmp_path / "data" / f"stsb-{code}-test.csv", made_rows(code))
         write_csv(tmp_path / "data" / f"stsb-{code}-dev.csv", made_rows(code, 7))
     check(tmp_path)
 
 
-def test_tsv_with_names_and_compressed(tmp_path):
+def test_tsv_with_names_and_compressed(tmp_path, short):
     for code in CODES:
         path = tmp_path / f"stsb-{code}-test.tsv"
         write_tsv(path, made_rows(code))
@@ -80,13 +89,12 @@ def test_tsv_with_names_and_compressed(tmp_path):
     check(tmp_path)
 
 
-def test_published_files_beside_ours(tmp_path):
+def test_published_files_beside_ours(tmp_path, short):
     for code in CODES:
         write_ours(tmp_path / "sts" / f"stsb.test.{code}.tsv.gz", made_rows(code))
         write_csv(tmp_path / "downloads" / f"stsb-{code}-test.csv", made_rows(code))
     check(tmp_path)
-    own = sts_folder(Table(), tmp_path / "sts", ["de", "zh"], "test")
-    assert own == stsb_multilingual(Table(), tmp_path, ["de", "zh"], pairs=False)
+    assert score(tmp_path / "sts", ["de", "zh"]) == score(tmp_path, ["de", "zh"])
     write_csv(tmp_path / "downloads" / "stsb-zh-test.csv", made_rows("zh", 29))
     with pytest.raises(InputError, match="stsb-zh-test.csv` are called .* and differ"):
         check(tmp_path)
@@ -103,28 +111,27 @@ def test_all_three_layouts_give_the_same_rows(tmp_path):
     assert read_delimited(tmp_path / "d.csv") == [(1.5, "one", "two")]
 
 
-def test_languages_and_splits(tmp_path):
+def test_languages_and_splits(tmp_path, short):
     for code in CODES:
         write_csv(tmp_path / f"stsb-{code}-dev.csv", made_rows(code))
-    rows = read_stsb_multilingual(tmp_path, ["zh"], "dev", pairs=False)
+    rows = read_sts_folder(tmp_path, ["zh"])
     assert list(rows) == ["en", "zh"] and rows["zh"] == made_rows("zh")
-    scores = stsb_multilingual(Table(), tmp_path, ["zh"], "dev", pairs=False)
-    assert scores == sts_aligned(Table(), rows)
+    assert score(tmp_path, ["zh"], "dev") == sts_aligned(Table(), rows)
     with pytest.raises(InputError, match=r"lacks fr, it of .*part dev.*Found: de, en"):
-        stsb_multilingual(Table(), tmp_path, ["fr", "de", "it"], "dev")
+        score(tmp_path, ["fr", "de", "it"], "dev")
     with pytest.raises(InputError, match="lacks en of .*part test.*Found: none"):
-        stsb_multilingual(Table(), tmp_path)
+        score(tmp_path)
     with pytest.raises(InputError, match="`split` must be one of 'train', 'dev'"):
-        stsb_multilingual(Table(), tmp_path, split="tst")
+        read_sts_folder(tmp_path, split="tst")
 
 
 def test_published_sizes(tmp_path):
     assert STSB_PAIRS == {"train": 5749, "dev": 1500, "test": 1379}
     write_csv(tmp_path / "stsb-en-test.csv", made_rows("en", 1378))
     with pytest.raises(InputError, match=r"must have 1,379 pairs.*Received: 1,378"):
-        stsb_multilingual(Table(), tmp_path)
+        score(tmp_path)
     write_csv(tmp_path / "stsb-en-test.csv", made_rows("en", 1379))
-    assert stsb_multilingual(Table(), tmp_path)["pairs"] == 1379
+    assert score(tmp_path)["pairs"] == 1379
 
 
 @pytest.mark.parametrize(
@@ -139,10 +146,4 @@ def test_published_sizes(tmp_path):
 def test_broken_csv(tmp_path, text, message):
     (tmp_path / "stsb-en-dev.csv").write_text(text)
     with pytest.raises(InputError, match=f"stsb-en-dev.csv`, .*{message}"):
-        stsb_multilingual(Table(), tmp_path, split="dev")
-
-
-def test_real_files(shared_data):
-    encoder = Table(dim=2)
-    scores = stsb_multilingual(encoder, shared_data, ["de", "ja"], "dev")
-    assert scores == sts_folder(encoder, shared_data / "sts", ["de", "ja"])
+        score(tmp_path, split="dev")

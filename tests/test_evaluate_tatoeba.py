@@ -7,7 +7,7 @@ import pytest
 from table_encoder import Table
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import read_tatoeba, retrieval_folder, retrieval_languages
+from keras_msd.evaluate import read_tatoeba, retrieval_languages, score_set
 from keras_msd.evaluate.translations import other_tatoeba
 
 # Of LASER's data/tatoeba/v1.
@@ -46,7 +46,7 @@ def test_112_languages_as_laser_has_them(tmp_path):
     for code, rows in pairs.items():
         write_laser(tmp_path / "tatoeba" / "v1", code, rows)
     assert read_tatoeba(tmp_path) == pairs
-    scores = retrieval_folder(Table(), tmp_path)
+    scores = score_set(Table(), "tatoeba", tmp_path)
     assert scores == retrieval_languages(Table(), pairs)
     assert len(scores["tracks"]) == 112 and scores["pairs"] == 112 * 6
     assert 0 < scores["source_to_target"] != scores["target_to_source"] > 0
@@ -71,7 +71,7 @@ def test_pairs_without_english(tmp_path):
     (tmp_path / "tatoeba.deu-fra.tsv.gz").write_bytes(data)
     assert read_tatoeba(tmp_path, ["de-fr"]) == {"deu-fra": rows}
     encoder = Table({word: np.eye(4)[i // 2] for i, word in enumerate(sum(rows, ()))})
-    scores = retrieval_folder(encoder, tmp_path, ["deu-fra"])
+    scores = score_set(encoder, "tatoeba", tmp_path, ["deu-fra"])
     assert scores["tracks"] == {"deu-fra": 100.0}
     assert other_tatoeba(tmp_path, ["de"]) == ["deu-fra"]
     with pytest.raises(InputError, match=r"lacks deu-ita.*<xxx>-<yyy>.tsv.gz.*deu-fra"):

@@ -8,8 +8,8 @@ from keras_msd.evaluate import (
     retrieval,
     retrieval_streamed,
     translations,
-    un_folder,
 )
+from keras_msd.evaluate.translations import score_un
 
 
 class Drawn:
@@ -90,7 +90,7 @@ def test_folder_as_it_unpacks(tmp_path):
         "en-fr": french,
         "en-es": retrieval(Drawn(), spanish)["source_to_target"],
     }
-    found = un_folder(Drawn(), tmp_path, ["fr", "es"])
+    found = score_un(Drawn(), tmp_path, ["fr", "es"])
     assert found["tracks"] == tracks
     assert found["precision"] == round(sum(tracks.values()) / 2, 4)
     assert (found["queries"], found["candidates"]) == (120, 120)
@@ -99,13 +99,13 @@ def test_folder_as_it_unpacks(tmp_path):
 
 def test_some_queries_among_all_candidates(tmp_path):
     write(tmp_path, PAIRS)
-    found = un_folder(Drawn(), tmp_path, ["fr"], queries=4)
+    found = score_un(Drawn(), tmp_path, ["fr"], queries=4)
     rows = [0, 29, 59, 89]
     queries, others = [PAIRS[row][0] for row in rows], [b for _, b in PAIRS]
     expected = retrieval_streamed(Drawn(), queries, [others], rows)
     assert found["precision"] == expected["precision"]
     assert (found["queries"], found["candidates"]) == (4, 90)
-    assert un_folder(Drawn(), tmp_path, ["fr"], queries=1000)["queries"] == 90
+    assert score_un(Drawn(), tmp_path, ["fr"], queries=1000)["queries"] == 90
 
 
 def test_mistakes(tmp_path):
@@ -124,15 +124,15 @@ def test_mistakes(tmp_path):
     with pytest.raises(InputError, match="`none.txt` does not exist"):
         retrieval_streamed(Drawn(), ["en 1"], "none.txt")
     with pytest.raises(InputError, match="at least one language"):
-        un_folder(Drawn(), tmp_path, [])
+        score_un(Drawn(), tmp_path, [])
     with pytest.raises(InputError, match=r"must hold UNv1.0.en-ru.en and UNv1.0.en-ru"):
-        un_folder(Drawn(), tmp_path, ["ru"])
+        score_un(Drawn(), tmp_path, ["ru"])
     write(tmp_path, PAIRS)
     with pytest.raises(InputError, match="`queries` must be at least 1"):
-        un_folder(Drawn(), tmp_path, ["fr"], queries=0)
+        score_un(Drawn(), tmp_path, ["fr"], queries=0)
     (tmp_path / "UNv1.0.en-fr.fr").write_text("fr 1\n")
     with pytest.raises(InputError, match="must have as many lines"):
-        un_folder(Drawn(), tmp_path, ["fr"])
+        score_un(Drawn(), tmp_path, ["fr"])
 
 
 @pytest.mark.parametrize("place", [".", "6way"])
@@ -143,8 +143,8 @@ def test_the_six_way_release(tmp_path, place):
         file = tmp_path / "a" / f"UNv1.0.en-fr.{ending}"
         file.rename(tmp_path / place / f"UNv1.0.6way.{ending}")
     write(tmp_path / "b", PAIRS[:20])
-    expected = un_folder(Drawn(), tmp_path / "b", ["fr"])
-    assert un_folder(Drawn(), tmp_path, ["fr"]) == expected
+    expected = score_un(Drawn(), tmp_path / "b", ["fr"])
+    assert score_un(Drawn(), tmp_path, ["fr"]) == expected
 
 
 @pytest.mark.parametrize("stem", ["6way", "es-fr"])
@@ -154,8 +154,8 @@ def test_queries_in_another_language(tmp_path, stem):
         (tmp_path / f"UNv1.0.{stem}.{code}").write_text(lines)
     pairs = [(f"es {number}", f"fr {number}") for number in range(30)]
     expected = retrieval(Drawn(), pairs)["source_to_target"]
-    assert un_folder(Drawn(), tmp_path, ["es-fr"])["tracks"] == {"es-fr": expected}
+    assert score_un(Drawn(), tmp_path, ["es-fr"])["tracks"] == {"es-fr": expected}
     names = [path.name for path in translations.un_files(tmp_path, ["es-fr"])]
     assert names == [f"UNv1.0.{stem}.es", f"UNv1.0.{stem}.fr"]
     with pytest.raises(InputError, match=r"UNv1.0.ru-fr.ru and .*no file .* in `ru`"):
-        un_folder(Drawn(), tmp_path, ["ru-fr"])
+        score_un(Drawn(), tmp_path, ["ru-fr"])

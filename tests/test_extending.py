@@ -119,18 +119,15 @@ def load_rows(path, threads=None):
     return msd.load_encoder(path / "whole").encode
 
 
+SET = msd.evaluate.EvaluationSet(
+    name="vector_length",
+    words="mean length of vectors",
+    splits=("all",),
+    score=score_length,
+    files=lambda folder, languages: [],
+)
 RECORDS = [
     (msd.losses.LOSSES, msd.losses.LossRecord(name="mean_cosine", make=MeanCosine)),
-    (
-        msd.evaluate.SETS,
-        msd.evaluate.EvaluationSet(
-            name="vector_length",
-            words="mean length of vectors",
-            splits=("all",),
-            score=score_length,
-            files=lambda folder, languages: [],
-        ),
-    ),
     (
         msd.export.FORMATS,
         msd.export.Format(
@@ -166,11 +163,12 @@ def extended():
     """Register every record, and take it out again."""
     reader = msd.data.Reader(suffixes=(".arrows",), read=read_arrows)
     msd.data.READERS["arrows"] = reader
+    msd.evaluate.SETS[SET.name] = SET
     for table, record in RECORDS:
         table.register(record)
     STAGE_KINDS["pull"] = PullKind
     yield
-    del msd.data.READERS["arrows"]
+    del msd.data.READERS["arrows"], msd.evaluate.SETS[SET.name]
     del STAGE_KINDS["pull"]
     for table, record in RECORDS:
         table.remove(record.name)

@@ -447,7 +447,7 @@ def test_lazy_names_show():
     names: dict[str, object] = {}
     exec("from keras_msd import *", names)
     assert names["stages"] is msd.stages and names["Encoder"] is msd.Encoder
-    assert issubclass(names["callbacks"].STSCallback, keras.callbacks.Callback)
+    assert issubclass(names["callbacks"].ScoreCallback, keras.callbacks.Callback)
 
 
 CORRECT = """
@@ -464,7 +464,8 @@ guides = {"teacher": (GuideStore(teacher, "vectors"), "source")}
 dataset = pair_dataset(pairs, encoder, guides, batch_size=2, epochs=3)
 stage = msd.stages.ContrastiveLearning(encoder, temperature=0.1, chunk_size=8)
 stage.compile(msd.stages.make_optimizer(steps=3, learning_rate=1e-4))
-scores = msd.callbacks.STSCallback(encoder, [(1.0, "a", "b"), (0.0, "a", "c")])
+rows = [(1.0, "a", "b"), (0.0, "a", "c")]
+scores = msd.callbacks.ScoreCallback(encoder, lambda one: msd.evaluate.sts(one, rows))
 stage.fit(dataset, callbacks=[scores], verbose=0)
 student: msd.Encoder = msd.new_encoder(
     msd.testing.tiny_tokenizer(), num_layers=1, hidden_dim=8, num_heads=2

@@ -9,8 +9,8 @@ from keras_msd.checks import InputError
 from keras_msd.cli import output
 from keras_msd.cli.given import codes
 from keras_msd.cli.output import Json, Source, open_source
-from keras_msd.evaluate.halves import WHOLE
 from keras_msd.evaluate.sets import SETS
+from keras_msd.evaluate.splits import WHOLE
 
 EXAMPLE = (
     "Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended"

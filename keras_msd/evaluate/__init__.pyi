@@ -2,11 +2,9 @@ from keras_msd.evaluate import (
     callbacks as callbacks,
 )
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
-from keras_msd.evaluate.bitext import bucc_folder as bucc_folder
 from keras_msd.evaluate.bitext import mine as mine
 from keras_msd.evaluate.bitext import mine_paraphrases as mine_paraphrases
 from keras_msd.evaluate.bitext import mining as mining
-from keras_msd.evaluate.bitext import read_bucc as read_bucc
 from keras_msd.evaluate.costs import cost as cost
 from keras_msd.evaluate.costs import speed as speed
 from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
@@ -20,20 +18,11 @@ from keras_msd.evaluate.similarity import sts as sts
 from keras_msd.evaluate.similarity import sts_aligned as sts_aligned
 from keras_msd.evaluate.similarity import sts_bias as sts_bias
 from keras_msd.evaluate.similarity import sts_tracks as sts_tracks
-from keras_msd.evaluate.similarity_sets import read_sts2017 as read_sts2017
 from keras_msd.evaluate.similarity_sets import read_sts_folder as read_sts_folder
-from keras_msd.evaluate.similarity_sets import (
-    read_stsb_multilingual as read_stsb_multilingual,
-)
-from keras_msd.evaluate.similarity_sets import sts2017 as sts2017
-from keras_msd.evaluate.similarity_sets import sts_folder as sts_folder
-from keras_msd.evaluate.similarity_sets import stsb_multilingual as stsb_multilingual
 from keras_msd.evaluate.threshold import calibrate_threshold as calibrate_threshold
 from keras_msd.evaluate.translations import read_tatoeba as read_tatoeba
 from keras_msd.evaluate.translations import retrieval as retrieval
-from keras_msd.evaluate.translations import retrieval_folder as retrieval_folder
 from keras_msd.evaluate.translations import retrieval_languages as retrieval_languages
 from keras_msd.evaluate.translations import retrieval_streamed as retrieval_streamed
 from keras_msd.evaluate.translations import translation_accuracy as translation_accuracy
-from keras_msd.evaluate.translations import un_folder as un_folder
 from keras_msd.evaluate.vectors import mse as mse

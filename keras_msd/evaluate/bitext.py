@@ -335,17 +335,17 @@ class BuccPart(NamedTuple):
     gold: list[tuple[int, int]]
 
 
-def bucc_folder(
+def score_bucc(
     encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str],
+    folder: Path,
+    languages: list[str],
+    split: str = "train",
     tuned_on: str = "train",
-    reported_on: str = "train",
     margin: str = "ratio",
     k: int = NEIGHBOURS,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    r"""Mine each language against English or another one, and score the pairs.
+    """Mine each language of BUCC 2018 against English or another one.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
@@ -353,12 +353,13 @@ def bucc_folder(
             split "train", or a folder `<xx>-en` or `bucc2018/<xx>-en` with them, as the
             archives unpack.
         languages: Codes beside English, such as `de`; of files `<xx>-<yy>` both.
-        tuned_on: Split whose best F1 sets the threshold: "sample", "train" or "test".
-        reported_on: Split that is scored with this threshold. The same one gives the
-            best F1 that any threshold can give, as the shared task's training scores
-            are reported; another one shows what is to be expected of new text.
-        margin: As `mine` takes it.
-        k: As `mine` takes it.
+        split: Split that is scored: "sample", "train" or "test". The one that sets the
+            threshold gives the best F1 that any threshold can give, as the shared
+            task's training scores are reported; another one shows what is to be
+            expected of new text.
+        tuned_on: Split whose best F1 sets the threshold.
+        margin: As `mine` takes it, like `k` and `engine`.
+        k: Nearest neighbours in each direction.
         engine: Of the exact search: "numpy" or "faiss".
 
     Returns:
@@ -372,26 +373,12 @@ def bucc_folder(
             is not known.
 
     Source: Zweigenbaum et al. 2018 (the set); Artetxe and Schwenk 2019 (margins).
-
-    Example:
-        >>> from pathlib import Path
-        >>> parts = {
-        ...     "de": "de-1\tRadio\nde-2\tTee\n",
-        ...     "en": "en-1\tWind\nen-2\tRadio\n",
-        ...     "gold": "de-1\ten-2\n",
-        ... }
-        >>> for ending, text in parts.items():
-        ...     _ = Path(f"de-en.training.{ending}").write_text(text)
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> scores = msd.evaluate.bucc_folder(encoder, ".", ["de"], margin="absolute")
-        >>> scores["tracks"], scores["pairs"]
-        ({'de-en': 100.0}, 1)
     """
-    checks.one_of(SPLITS, tuned_on=tuned_on, reported_on=reported_on)
+    checks.one_of(SPLITS, tuned_on=tuned_on, split=split)
     parts = {
         "-".join(_sides(code)): {
-            split: read_bucc(folder, code, split)
-            for split in dict.fromkeys([tuned_on, reported_on])
+            name: read_bucc(folder, code, name)
+            for name in dict.fromkeys([tuned_on, split])
         }
         for code in dict.fromkeys(languages)
     }
@@ -400,44 +387,24 @@ def bucc_folder(
     single = {}
     for name, splits in parts.items():
         mined = {
-            split: mine(encoder, part.sources, part.targets, margin, k, None, engine)
-            for split, part in splits.items()
+            of: mine(encoder, part.sources, part.targets, margin, k, None, engine)
+            for of, part in splits.items()
         }
         score = best_f1(mined[tuned_on], splits[tuned_on].gold)
-        if reported_on != tuned_on:
-            gold = splits[reported_on].gold
-            score = f1_at(mined[reported_on], gold, score["threshold"])
+        if split != tuned_on:
+            score = f1_at(mined[split], splits[split].gold, score["threshold"])
         single[name] = score
-    thresholds = {name: score["threshold"] for name, score in single.items()}
     return over_tracks(single, MEANS, SUMS) | {
-        "thresholds": thresholds,
+        "thresholds": {name: score["threshold"] for name, score in single.items()},
         "tuned_on": tuned_on,
-        "reported_on": reported_on,
+        "reported_on": split,
         "margin": margin,
         "k": k,
     }
 
 
 def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPart:
-    r"""Read one split of one language.
-
-    Raises:
-        InputError: As `bucc_folder`.
-
-    Example:
-        >>> from pathlib import Path
-        >>> parts = {
-        ...     "de": "de-1\tRadio\nde-2\tTee\n",
-        ...     "en": "en-1\tWind\nen-2\tRadio\n",
-        ...     "gold": "de-1\ten-2\n",
-        ... }
-        >>> for ending, text in parts.items():
-        ...     _ = Path(f"de-en.training.{ending}").write_text(text)
-        >>> part = msd.evaluate.read_bucc(".", "de")
-        >>> part.sources, part.targets, part.gold
-        (['Radio', 'Tee'], ['Wind', 'Radio'], [(0, 1)])
-    """
-    checks.one_of(SPLITS, split=split)
+    """Read one split of one language; errors as of `score_bucc`."""
     sources, targets, gold = _files(folder, language, split)
     left, right = _sentences(sources), _sentences(targets)
     rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
@@ -451,17 +418,6 @@ def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPa
                 )
         pairs.append((rows[0][fields[0]], rows[1][fields[1]]))
     return BuccPart(list(left.values()), list(right.values()), pairs)
-
-
-def score_bucc(
-    encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str],
-    split: str,
-    **options: Any,
-) -> dict[str, Any]:
-    """Score BUCC 2018; arguments as in `EvaluationSet`."""
-    return bucc_folder(encoder, folder, languages, reported_on=split, **options)
 
 
 def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:

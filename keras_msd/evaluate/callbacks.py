@@ -1,6 +1,6 @@
 """Callbacks that evaluate during `fit`: `msd.callbacks`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -8,9 +8,6 @@ import keras
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.evaluate.similarity import Row, sts
-from keras_msd.evaluate.translations import translation_accuracy
-from keras_msd.evaluate.vectors import mse
 
 FLOATS = (float, np.floating)
 # Of a training that is stopped and goes on.
@@ -141,58 +138,3 @@ def _primary(scores: dict[str, Any]) -> float:
             f"Received: {scores!r:.200}."
         )
     return float(value)
-
-
-class STSCallback(ScoreCallback):
-    """Log `<name>_spearman` of one STS track, x100.
-
-    Args:
-        encoder: What is scored.
-        rows: `(gold, sentence 1, sentence 2)`, as `sts` takes them.
-        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
-    """
-
-    def __init__(self, encoder: Any, rows: Iterable[Row], **options: Any) -> None:
-        rows = list(rows)
-        super().__init__(encoder, lambda scored: sts(scored, rows), **options)
-
-
-class MSECallback(ScoreCallback):
-    """Log `<name>_mse`, x100, and `<name>_negative_mse`, which grows.
-
-    Args:
-        encoder: What is scored.
-        teacher_vectors: The teacher's vectors of the source sentences, `(n, dim)`.
-        texts: What the encoder is given, one a vector, as `mse` takes them.
-        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
-    """
-
-    def __init__(
-        self,
-        encoder: Any,
-        teacher_vectors: np.ndarray,
-        texts: Iterable[str],
-        **options: Any,
-    ) -> None:
-        texts = checks.sentences(texts)
-        super().__init__(
-            encoder, lambda scored: mse(scored, teacher_vectors, texts), **options
-        )
-
-
-class TranslationCallback(ScoreCallback):
-    """Log `<name>_accuracy` of finding translations, x100, and each way's own.
-
-    Args:
-        encoder: What is scored.
-        pairs: `(source, target)`, as `translation_accuracy` takes them.
-        **options: `name`, `every`, `best_weights` and `patience` of `ScoreCallback`.
-    """
-
-    def __init__(
-        self, encoder: Any, pairs: Iterable[Sequence[str]], **options: Any
-    ) -> None:
-        pairs = list(pairs)
-        super().__init__(
-            encoder, lambda scored: translation_accuracy(scored, pairs), **options
-        )

@@ -10,10 +10,15 @@ from typing import Any, NamedTuple
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
-from keras_msd.evaluate.halves import WHOLE, named
-from keras_msd.evaluate.sets import ALL, SETS, EvaluationSet, evaluation_set
+from keras_msd.evaluate.sets import (
+    ALL,
+    SETS,
+    EvaluationSet,
+    evaluation_set,
+    unknown_set,
+)
+from keras_msd.evaluate.splits import WHOLE, named
 from keras_msd.files import write_json
-from keras_msd.registry import loaded
 from keras_msd.seals import read_sealed, sealed
 
 Settings = Mapping[str, Any]
@@ -42,33 +47,33 @@ class Asked(NamedTuple):
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
         """Return what the set's own function gives for a data folder."""
         codes = None if self.every else self.languages
-        given = (encoder, data_dir / self.record.folder, codes)
-        options |= named(self.part)
-        return self.record.call(self.record.score, *given, split=self.split, **options)
+        options |= named(self.part) | self.record.by_split(self.split)
+        return self.record.score(
+            encoder, data_dir / self.record.folder, codes, **options
+        )
 
     def others(self, data_dir: Path) -> "Asked | None":
         """Return the set in the other languages there, None where it has none."""
         if self.record.others is None or self.every:
             return None
-        folder = data_dir / self.record.folder
-        codes = loaded(self.record.others)(folder, self.languages)
+        codes = self.record.others(data_dir / self.record.folder, self.languages)
         return self._replace(languages=codes) if codes else None
 
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, those of other languages among them."""
         others = self.others(data_dir)
         codes = self.languages + (others.languages if others else [])
-        given = (data_dir / self.record.folder, None if self.every else codes)
-        return self.record.call(self.record.files, *given, split=self.split)
+        folder, split = data_dir / self.record.folder, self.record.by_split(self.split)
+        return self.record.files(folder, None if self.every else codes, **split)
 
 
 def asked_sets(recipe: Settings) -> list[Asked]:
     """Return the sets of `[evaluate]`, in its order.
 
     Args:
-        recipe: A recipe, or that of a run of an earlier version.
+        recipe: A recipe.
     """
-    asked, pairs = _present(recipe.get("evaluate", {})), recipe.get("data", {})
+    asked, pairs = recipe.get("evaluate", {}), recipe.get("data", {})
     languages, splits = asked.get("languages", {}), asked.get("splits", {})
     part = asked.get("part", WHOLE)
     result = []
@@ -80,20 +85,6 @@ def asked_sets(recipe: Settings) -> list[Asked]:
         split, every = splits.get(name) or record.splits[0], codes == [ALL]
         result.append(Asked(record, [] if every else codes, split, part, every))
     return result
-
-
-def _present(evaluate: Settings) -> Settings:
-    """Return `[evaluate]` as it is today; once each set had a key of its own."""
-    if "sts" not in evaluate:
-        return evaluate
-    similarity = {"sts2017": "sts2017-extended"}.get(evaluate["sts"], evaluate["sts"])
-    names = {"tatoeba": "retrieval", "un": "un", "bucc2018": "bucc"}
-    languages = {name: evaluate.get(key) for name, key in names.items()}
-    return {
-        "sets": [similarity, *(name for name, codes in languages.items() if codes)],
-        "languages": {similarity: evaluate.get("languages")} | languages,
-        "splits": {similarity: evaluate.get("split")},
-    }
 
 
 def evaluation_files(recipe: Settings, data_dir: Path) -> list[Path]:
@@ -122,10 +113,11 @@ def check_evaluation_files(recipe: Settings, data_dir: Path) -> None:
 
 def check_registered(recipe: Settings) -> None:
     """Raise `InputError` for an unregistered set, which the examples do not have."""
-    for asked in asked_sets(recipe):
-        if asked.record.name not in SETS:
-            reason = asked.record.arguments["hint"]
-            raise InputError(f"`evaluate.sets`: {reason} Received: example sentences.")
+    for name in recipe["evaluate"]["sets"]:
+        if name not in SETS:
+            raise InputError(
+                f"`evaluate.sets`: {unknown_set(name)} Received: example sentences."
+            )
 
 
 def score_row(

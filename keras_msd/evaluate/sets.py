@@ -2,36 +2,43 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_msd.checks import InputError, nearest, one_of
-from keras_msd.evaluate.halves import PARTS, WHOLE, named
-from keras_msd.registry import Record, Registry, loaded, read_records
-
-if TYPE_CHECKING:
-    from keras_msd.evaluate.vectors import SentenceEncoder
+from keras_msd.evaluate.bitext import bucc_files, score_bucc
+from keras_msd.evaluate.similarity_sets import (
+    SEMEVAL_TRACKS,
+    aligned_files,
+    score_aligned,
+    score_sts2017,
+    sts2017_files,
+)
+from keras_msd.evaluate.splits import PARTS, WHOLE, named
+from keras_msd.evaluate.translations import (
+    held_out_files,
+    other_tatoeba,
+    score_held_out,
+    score_tatoeba,
+    score_un,
+    tatoeba_files,
+    un_files,
+)
+from keras_msd.evaluate.vectors import SentenceEncoder
 
 ALL = "all"  # in place of the codes of languages: all that a set's files have
-RENAMED = {
-    "stsb-multi-mt": "stsb",
-    "retrieval": "tatoeba",
-    "bucc": "bucc2018",
-    "made": "examples",
-}
-
-Part = str | Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationSet(Record):
+class EvaluationSet:
     """A set of sentences that encoders are scored on.
 
-    Functions may be given as dotted paths. Each gets the folder that holds the set,
-    the languages (a list; None for all there are), `split=` if the set has several,
-    and `arguments`.
+    Each function gets the folder that holds the set, the languages (a list; None for
+    all there are), and `split=` if the set has several.
 
     Attributes:
+        name: What the set is called; its key in `SETS`.
         words: What it is and what its score is, as reports say it.
         splits: Its splits, the one that is scored by default first.
         score: `score(encoder, folder, languages, **options)` gives scores: the
@@ -46,7 +53,6 @@ class EvaluationSet(Record):
             in a recipe those of its pairs, one by one, else all that the files have.
         options: Keywords that `score` takes besides and that a user may give. With
             "part" among them a half can be scored, as `score_set` says.
-        arguments: Keywords that every function gets, for records that share functions.
         scores: The name in a row of scores.json of each score that goes there. By
             default the primary one goes there under the name of the set.
         label: What reports call it, and its score where that is the label in small
@@ -63,81 +69,140 @@ class EvaluationSet(Record):
         >>> def score(encoder, folder, languages):
         ...     width = encoder.encode(["A text."]).shape[1]
         ...     return {"width": float(width), "primary": "width"}
-        >>> record = msd.evaluate.EvaluationSet(
+        >>> msd.evaluate.SETS["width"] = msd.evaluate.EvaluationSet(
         ...     name="width", words="width of the vectors", splits=("test",),
         ...     score=score, files=lambda folder, languages: [])
-        >>> _ = msd.evaluate.SETS.register(record)
         >>> msd.evaluate.score_set(msd.testing.tiny_encoder(), "width", ".")["width"]
         16.0
-        >>> _ = msd.evaluate.SETS.remove("width")
+        >>> del msd.evaluate.SETS["width"]
     """
 
+    name: str
     words: str
     splits: tuple[str, ...]
-    score: Part
-    files: Part
+    score: Callable[..., dict[str, Any]]
+    files: Callable[..., list[Path]]
     folder: str = ""
     languages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    arguments: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     similarity: bool = False
-    others: Part | None = None
+    others: Callable[..., list[str]] | None = None
 
-    def call(self, function: Part, /, *given: Any, split: str, **options: Any) -> Any:
-        """Call one of the functions with what it gets of a split and `arguments`."""
-        several = {"split": split} if len(self.splits) > 1 else {}
-        return loaded(function)(*given, **several, **{**self.arguments, **options})
+    def __post_init__(self) -> None:
+        if not self.splits:
+            raise InputError(
+                f"`splits` must name a split. Received: none for `{self.name}`."
+            )
 
-
-def similarity_set(name: str, words: str, **parts: Any) -> EvaluationSet:
-    """Return a set in `sts/`, by default of files `<name>.<split>.<xx>.tsv.gz`.
-
-    Args:
-        name: Its name.
-        words: What it is.
-        **parts: Of the record, where they differ from row-aligned files'.
-    """
-    usual: dict[str, Any] = {
-        "splits": ("dev", "test", "train"),
-        "score": "keras_msd.evaluate.similarity_sets.score_aligned",
-        "files": "keras_msd.evaluate.similarity_sets.aligned_files",
-        "folder": "sts",
-        "arguments": {"dataset": name},
-        "options": ("part",),
-        "scores": {"cross_lingual": "cross_lingual", "monolingual": "monolingual"},
-        "similarity": True,
-    }
-    return EvaluationSet(name=name, words=words, **(usual | parts))
+    def by_split(self, split: str) -> dict[str, str]:
+        """Return `split` as a keyword argument; nothing where there is only one."""
+        return {"split": split} if len(self.splits) > 1 else {}
 
 
-def _record(**parts: Any) -> EvaluationSet:
-    make = similarity_set if parts.get("similarity") else EvaluationSet
-    return make(**parts)
+SIMILARITY: dict[str, Any] = {
+    "folder": "sts",
+    "scores": {key: key for key in ("cross_lingual", "monolingual")},
+    "similarity": True,
+}
 
 
-SETS: Registry[EvaluationSet] = Registry(
-    "evaluation set", *read_records(_record, Path(__file__).with_name("sets.toml"))
-)
+def aligned_set(name: str, words: str, hint: str = "") -> EvaluationSet:
+    """Return the set of the row-aligned files `<name>.<split>.<xx>.tsv.gz`."""
+    given = {"dataset": name, "hint": hint}
+    return EvaluationSet(
+        name=name,
+        words=words,
+        splits=("dev", "test", "train"),
+        score=partial(score_aligned, **given),
+        files=partial(aligned_files, **given),
+        options=("part",),
+        **SIMILARITY,
+    )
+
+
+SETS = {
+    "stsb": aligned_set("stsb", "the STS benchmark in several languages"),
+    "sts2017": EvaluationSet(
+        name="sts2017",
+        words="STS 2017, six tracks",
+        splits=("test",),
+        score=partial(score_sts2017, tracks=SEMEVAL_TRACKS),
+        files=partial(sts2017_files, tracks=SEMEVAL_TRACKS),
+        **SIMILARITY,
+    ),
+    "sts2017-extended": EvaluationSet(
+        name="sts2017-extended",
+        words="STS 2017, ten tracks",
+        splits=("test",),
+        score=score_sts2017,
+        files=sts2017_files,
+        **SIMILARITY,
+    ),
+    "sick": aligned_set("sick", "SICK"),
+    "examples": aligned_set(
+        "examples", "the example sentences: agreement with the default teacher"
+    ),
+    "tatoeba": EvaluationSet(
+        name="tatoeba",
+        words="Tatoeba: precision at 1 x100, both ways",
+        splits=("test",),
+        score=score_tatoeba,
+        files=tatoeba_files,
+        folder="tatoeba",
+        options=("part",),
+        scores={"precision": "retrieval"},
+        label="Tatoeba",
+        others=other_tatoeba,
+    ),
+    "held-out": EvaluationSet(
+        name="held-out",
+        words="held-out pairs: precision at 1 x100, both ways",
+        splits=("dev",),
+        score=score_held_out,
+        files=held_out_files,
+        folder="parallel/dev",
+        options=("part",),
+        scores={"precision": "held_out"},
+        label="Held out",
+    ),
+    "un": EvaluationSet(
+        name="un",
+        words="UN: precision at 1 x100 among all sentences",
+        splits=("all",),
+        score=score_un,
+        files=un_files,
+        folder="un",
+        languages=("es", "fr", "ru", "zh"),
+        options=("queries", "engine"),
+        scores={"precision": "un"},
+        label="UN",
+    ),
+    "bucc2018": EvaluationSet(
+        name="bucc2018",
+        words="BUCC: best F1 x100 of mined pairs on the training split",
+        splits=("train", "sample", "test"),
+        score=score_bucc,
+        files=bucc_files,
+        folder="bucc2018",
+        languages=("de", "fr", "ru", "zh"),
+        options=("tuned_on", "margin", "engine"),
+        scores={"f1": "bucc"},
+        label="BUCC",
+    ),
+}
 
 
 def evaluation_set(name: str) -> EvaluationSet:
-    """Return the set of that name; one that is not registered has row-aligned files.
+    """Return the set of that name; one that is not in `SETS` has row-aligned files."""
+    return SETS.get(name) or aligned_set(name, name, unknown_set(name))
 
-    Raises:
-        InputError: The name is an old one.
-    """
-    if name in SETS:
-        return SETS[name]
-    if name in RENAMED:
-        raise InputError(
-            f"The evaluation set `{name}` is now called `{RENAMED[name]}`. Received: "
-            f"{name!r}. Give the new name."
-        )
+
+def unknown_set(name: str) -> str:
+    """Return what messages say of a name that is not in `SETS`."""
     rule = f"`{name}` is no set of another layout: {', '.join(SETS)}."
-    hint = f"{rule} {nearest(name, SETS)}".rstrip()
-    return similarity_set(name, name, arguments={"dataset": name, "hint": hint})
+    return f"{rule} {nearest(name, SETS)}".rstrip()
 
 
 def score_labels() -> dict[str, str]:
@@ -178,7 +243,7 @@ def check_part(record: EvaluationSet, part: str) -> None:
 
 
 def score_set(
-    encoder: "SentenceEncoder",
+    encoder: SentenceEncoder,
     name: str,
     folder: str | Path,
     languages: Iterable[str] | None = None,
@@ -200,8 +265,9 @@ def score_set(
             to choose settings on, or "report", for the scores that are then said. It
             follows from the English sentences; no sentence is scored in both. Tatoeba
             looks up half of the pairs, among all sentences.
-        **options: `tuned_on`, `margin` and `engine` as `bucc_folder` takes them;
-            `queries` and `engine` as `un_folder` does.
+        **options: Of "bucc2018" `tuned_on` (the split whose best F1 sets the
+            threshold), `margin` and `engine` as `mine` takes them; of "un" `queries`
+            (how many sentences are looked up, evenly spread) and `engine`.
 
     Returns:
         The scores, as the set's own function gives them; of a half, its name as `part`.
@@ -231,6 +297,5 @@ def score_set(
     check_split(record, chosen)
     codes = list(record.languages) or None if languages is None else list(languages)
     check_part(record, part)
-    given, half = (encoder, Path(folder), codes), named(part)
-    scores = record.call(record.score, *given, split=chosen, **half, **options)
-    return {**scores, **half}
+    options |= record.by_split(chosen) | named(part)
+    return {**record.score(encoder, Path(folder), codes, **options), **named(part)}

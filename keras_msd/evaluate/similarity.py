@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate.halves import WHOLE, halves, rows_of
 from keras_msd.evaluate.set_files import finite_number, tabbed
+from keras_msd.evaluate.splits import WHOLE, halves, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
     UnitVectors,
@@ -312,4 +311,6 @@ def _check_same_gold(gold: np.ndarray, rows: Sequence[Row], language: str) -> No
 def _spearman(values: np.ndarray, gold: np.ndarray) -> float:
     if (values == values[0]).all():
         return 0.0
+    from scipy.stats import spearmanr  # half a second
+
     return percent(spearmanr(values, gold).statistic)

@@ -1,4 +1,4 @@
-"""Readers of published similarity sets, in their own layout or ours.
+"""Published similarity sets, in their own layout or ours.
 
 STS 2017 and its extension have three tracks in one language and seven across two; the
 multilingual STS benchmark is row-aligned.
@@ -13,7 +13,6 @@ from typing import Any
 from keras_msd.checks import InputError, one_of
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.lines import csv_rows, read_lines
-from keras_msd.evaluate.halves import WHOLE
 from keras_msd.evaluate.set_files import (
     Layout,
     SetFile,
@@ -33,21 +32,18 @@ from keras_msd.evaluate.similarity import (
     sts_aligned,
     sts_tracks,
 )
+from keras_msd.evaluate.splits import WHOLE
 from keras_msd.evaluate.vectors import SentenceEncoder
 
-MONOLINGUAL = ("ar-ar", "es-es", "en-en")
-CROSS_LINGUAL = ("en-ar", "en-de", "en-tr", "en-es", "en-fr", "en-it", "en-nl")
-TRACKS = MONOLINGUAL + CROSS_LINGUAL
 SEMEVAL_TRACKS = ("ar-ar", "es-es", "en-en", "en-ar", "en-tr", "en-es")
+TRACKS = (*SEMEVAL_TRACKS[:4], "en-de", *SEMEVAL_TRACKS[4:], "en-fr", "en-it", "en-nl")
 PAIRS = 250  # of every track
-
-PAIR = re.compile(r"([a-z]{2})-([a-z]{2})")
 STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see "
     "docs/corpora.md), `STS.<xx>-<yy>.txt` (STS2017-extended.zip) or "
     "`STS.input.track<n>.<xx>-<yy>.txt` with `STS.gs.track<n>.<xx>-<yy>.txt` (SemEval, "
     "six tracks); the two codes may stand in either order. Add what is missing, or "
-    "give `tracks`."
+    "give `languages`."
 )
 
 STSB_PAIRS = {"train": 5749, "dev": 1500, "test": 1379}
@@ -59,21 +55,24 @@ STSB_NAMES = (
 )
 
 
-def sts2017(
+def score_sts2017(
     encoder: SentenceEncoder,
-    folder: str | Path,
-    tracks: Iterable[str] = TRACKS,
-    pairs: int | None = PAIRS,
+    folder: Path,
+    languages: list[str] | None,
+    tracks: Sequence[str] = TRACKS,
+    within: bool = True,
+    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
-    r"""Score STS 2017 from a folder, as published or as `write_corpus` wrote it.
+    """Score STS 2017.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
             sentence of all tracks once.
         folder: Holds the files at any depth; each is known by its name.
-        tracks: Pairs of codes in either order, such as `en-de` or `de-en`; by default
-            all ten, `SEMEVAL_TRACKS` for those of SemEval alone.
-        pairs: What every track must have; None for any number.
+        languages: Only tracks of these and English are scored; None for all.
+        tracks: Those of the set.
+        within: Score tracks in one language, too.
+        rows_at_most: Score no more rows of each track, see `spread`.
 
     Returns:
         `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`: Spearman x100
@@ -86,113 +85,49 @@ def sts2017(
             differing scores.
 
     Source: Cer et al. 2017; the extension, Reimers and Gurevych 2020, section 4.1.
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("STS.en-de.txt").write_text(
-        ...     "A cat.\tA cat.\t5.0\nA cat.\tRegen.\t0.5\n"
-        ... )
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> scores = msd.evaluate.sts2017(encoder, ".", ["en-de"], pairs=None)
-        >>> scores["tracks"], scores["pairs"]
-        ({'en-de': 100.0}, 2)
     """
-    return _sts2017(encoder, read_sts2017(folder, tracks, pairs))
+    chosen = _tracks(languages, tracks)
+    if not within:
+        chosen = [track for track in chosen if len({*track.split("-")}) == 2]
+    files = _track_files(folder, chosen)
+    rows = {
+        name: spread(read_part(track, _gold, PAIRS), rows_at_most)
+        for name, track in files.items()
+    }
+    return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
 
 
-def _sts2017(
-    encoder: SentenceEncoder,
-    rows: dict[str, list[Row]],
-    rows_at_most: int | None = None,
-) -> dict[str, Any]:
-    tracks = {name: spread(own, rows_at_most) for name, own in rows.items()}
-    return both_means(sts_tracks(encoder, tracks), sum(map(len, tracks.values())))
+def sts2017_files(
+    folder: Path, languages: list[str] | None, tracks: Sequence[str] = TRACKS
+) -> list[Path]:
+    """Return the files of the tracks, once they are known to be whole."""
+    files = _track_files(folder, _tracks(languages, tracks))
+    for track in files.values():
+        read_part(track, _gold, PAIRS)
+    return paths_of(files)
 
 
-def read_sts2017(
-    folder: str | Path, tracks: Iterable[str] = TRACKS, pairs: int | None = PAIRS
-) -> dict[str, list[Row]]:
-    r"""Read what `sts2017` scores: rows of `(gold, sentence 1, sentence 2)` by track.
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("STS.en-de.txt").write_text(
-        ...     "A cat.\tA cat.\t5.0\nA cat.\tRegen.\t0.5\n"
-        ... )
-        >>> msd.evaluate.read_sts2017(".", ["de-en"], pairs=None)
-        {'en-de': [(5.0, 'A cat.', 'A cat.'), (0.5, 'A cat.', 'Regen.')]}
-    """
-    return _track_rows(_track_files(folder, tracks), pairs)
-
-
-def tracks_of(languages: Iterable[str], tracks: Iterable[str] = TRACKS) -> list[str]:
-    """Return the tracks that use only English and the given languages.
-
-    Raises:
-        InputError: No track has one of the languages.
-    """
-    languages, tracks = list(languages), list(tracks)
+def _tracks(languages: list[str] | None, tracks: Sequence[str]) -> list[str]:
+    """Return the tracks that use only English and the given languages."""
+    if languages is None:
+        return list(tracks)
     known = {code for track in tracks for code in track.split("-")}
     if unknown := [code for code in languages if code not in known]:
         raise InputError(
             f"STS 2017 has the languages {', '.join(sorted(known))}. Received: "
             f"{', '.join(unknown)}. Choose among them, or take another set."
         )
-    return [track for track in tracks if {"en", *languages} >= set(track.split("-"))]
+    return [track for track in tracks if {"en", *languages} >= {*track.split("-")}]
 
 
-def score_sts2017(
-    encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str] | None,
-    extended: bool,
-    within: bool = True,
-    rows_at_most: int | None = None,
-) -> dict[str, Any]:
-    """Score STS 2017 as `EvaluationSet` says, the extension's tracks too or not."""
-    tracks = _tracks(languages, extended)
-    if not within:
-        tracks = [track for track in tracks if track in CROSS_LINGUAL]
-    return _sts2017(encoder, read_sts2017(folder, tracks), rows_at_most)
-
-
-def sts2017_files(folder: Path, languages: list[str], extended: bool) -> list[Path]:
-    """Return the files of the tracks, once they are known to be whole."""
-    files = _track_files(folder, _tracks(languages, extended))
-    _track_rows(files, PAIRS)
-    return paths_of(files)
-
-
-def _tracks(languages: Iterable[str] | None, extended: bool) -> list[str]:
-    tracks = TRACKS if extended else SEMEVAL_TRACKS
-    return list(tracks) if languages is None else tracks_of(languages, tracks)
-
-
-def _track_files(folder: str | Path, tracks: Iterable[str]) -> dict[str, list[SetFile]]:
-    needed = list(dict.fromkeys(map(_given_track, tracks)))
+def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, list[SetFile]]:
     there = find_parts(folder, STS2017, lambda match: _track(match[1], match[2]))
-    return check_parts(there, needed, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
-
-
-def _track_rows(
-    files: dict[str, list[SetFile]], pairs: int | None
-) -> dict[str, list[Row]]:
-    return {name: read_part(track, _gold, pairs) for name, track in files.items()}
+    return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
 
 
 def _track(left: str, right: str) -> str:
     """Return a track's name: English first, else in alphabetical order."""
     return "-".join(sorted((left, right), key=lambda code: (code != "en", code)))
-
-
-def _given_track(name: str) -> str:
-    match = PAIR.fullmatch(name)
-    if not match:
-        raise InputError(
-            "A track must be two language codes such as `en-de`. Received: "
-            f"{name!r:.40}. The tracks: {', '.join(TRACKS)}."
-        )
-    return _track(match[1], match[2])
 
 
 def _gold(rows: Sequence[Row]) -> list[float]:
@@ -228,47 +163,27 @@ def _read_semeval(path: Path) -> list[Row]:
     )
 
 
-def sts_folder(
-    encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str],
-    split: str = "dev",
-    dataset: str = "stsb",
-    part: str = WHOLE,
-) -> dict[str, Any]:
-    r"""Score the files `<dataset>.<split>.<xx>.tsv.gz` of a folder, as `sts_aligned`.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds the files at any depth: score TAB sentence 1 TAB sentence 2,
-            row-aligned.
-        languages: Two-letter codes; English is always read.
-        split: The part of the set, such as `dev` or `test`.
-        dataset: The set, such as `stsb` or `sick`.
-        part: "all", or a half, "choose" or "report", as `sts_aligned` takes it.
-
-    Raises:
-        InputError: A file is missing or broken, or the files are not row-aligned.
-
-    Example:
-        >>> import gzip
-        >>> with gzip.open("stsb.dev.en.tsv.gz", "wt") as file:
-        ...     _ = file.write("5.0\tA cat.\tA cat.\n0.5\tA cat.\tIt rains.\n")
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> msd.evaluate.sts_folder(encoder, ".", languages=[])["monolingual"]
-        100.0
-    """
-    rows = read_sts_folder(folder, languages, split, dataset)
-    return sts_aligned(encoder, rows, part=part)
-
-
 def read_sts_folder(
     folder: str | Path,
-    languages: Iterable[str],
+    languages: Iterable[str] | None = None,
     split: str = "dev",
     dataset: str = "stsb",
+    hint: str = "",
 ) -> dict[str, list[Row]]:
-    r"""Read what `sts_folder` scores: rows by language code, English first.
+    r"""Read row-aligned similarity files: rows by language code, English first.
+
+    Args:
+        folder: Holds `<dataset>.<split>.<xx>.tsv.gz` at any depth: score TAB sentence 1
+            TAB sentence 2; of "stsb" also `stsb-<xx>-<split>.csv` or `.tsv` as
+            published (stsb-multi-mt, May 2021), which must have all pairs.
+        languages: Two-letter codes; English is always read. None for all there are.
+        split: Such as `dev` or `test`.
+        dataset: The set, such as `stsb` or `sick`.
+        hint: Ends the message about missing files.
+
+    Raises:
+        InputError: A file is missing, broken or incomplete, or there twice with
+            differing scores.
 
     Example:
         >>> import gzip
@@ -277,68 +192,12 @@ def read_sts_folder(
         >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
         {'en': [(5.0, 'A cat.', 'A cat!')]}
     """
-    return _aligned_rows(_aligned_files(folder, languages, split, dataset), split)
-
-
-def stsb_multilingual(
-    encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str] | None = None,
-    split: str = "test",
-    pairs: bool = True,
-    part: str = WHOLE,
-) -> dict[str, Any]:
-    r"""Score the multilingual STS benchmark, within and across languages.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
-            sentence of all languages once.
-        folder: Holds the files at any depth; each is known by its name.
-        languages: Two-letter codes; English is always read. None for all there are.
-        split: "train", "dev" or "test".
-        pairs: Refuse files that have not the split's number of pairs (`STSB_PAIRS`).
-        part: "all", or a half, "choose" or "report", as `sts_aligned` takes it.
-
-    Returns:
-        As `sts_aligned`.
-
-    Raises:
-        InputError: A language is missing, damaged, incomplete, not aligned with
-            English, or there twice with differing scores.
-
-    Source: Cer et al. 2017; translations by May 2021 (stsb-multi-mt).
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("stsb-en-test.csv").write_text(
-        ...     "A cat.,A cat.,5.0\nA cat.,It rains.,0.5\n"
-        ... )
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> msd.evaluate.stsb_multilingual(encoder, ".", pairs=False)["tracks"]
-        {'en': 100.0}
-    """
-    rows = read_stsb_multilingual(folder, languages, split, pairs)
-    return sts_aligned(encoder, rows, part=part)
-
-
-def read_stsb_multilingual(
-    folder: str | Path,
-    languages: Iterable[str] | None = None,
-    split: str = "test",
-    pairs: bool | None = True,
-) -> dict[str, list[Row]]:
-    r"""Read what `stsb_multilingual` scores: rows by language code, English first.
-
-    With `pairs=None` only files in the published layouts must be whole.
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("stsb-en-dev.csv").write_text("A cat.,It rains.,0.5\n")
-        >>> msd.evaluate.read_stsb_multilingual(".", split="dev", pairs=False)
-        {'en': [(0.5, 'A cat.', 'It rains.')]}
-    """
-    files = _aligned_files(folder, languages, split, "stsb")
-    return _aligned_rows(files, split, pairs)
+    rows = {}
+    files_of = _aligned_files(folder, languages, split, dataset, hint)
+    for code, files in files_of.items():
+        published = files[0].layout.read is read_delimited
+        rows[code] = read_part(files, _gold, STSB_PAIRS[split] if published else None)
+    return rows
 
 
 def score_aligned(
@@ -352,27 +211,20 @@ def score_aligned(
     part: str = WHOLE,
     rows_at_most: int | None = None,
 ) -> dict[str, Any]:
-    """Score a set as `EvaluationSet` says; files in our layout may be of any size."""
-    files = _aligned_files(folder, languages, split, dataset, hint)
-    return sts_aligned(encoder, _aligned_rows(files, split), within, part, rows_at_most)
+    """Score what `read_sts_folder` reads as `sts_aligned` does."""
+    rows = read_sts_folder(folder, languages, split, dataset, hint)
+    return sts_aligned(encoder, rows, within, part, rows_at_most)
 
 
 def aligned_files(
-    folder: Path, languages: list[str], split: str, dataset: str, hint: str = ""
+    folder: Path,
+    languages: list[str] | None,
+    split: str,
+    dataset: str,
+    hint: str = "",
 ) -> list[Path]:
     """Return the files of English and other languages."""
     return paths_of(_aligned_files(folder, languages, split, dataset, hint))
-
-
-def _aligned_rows(
-    files_of: dict[str, list[SetFile]], split: str, pairs: bool | None = None
-) -> dict[str, list[Row]]:
-    rows = {}
-    for code, files in files_of.items():
-        published = files[0].layout.read is read_delimited
-        whole = published if pairs is None else pairs
-        rows[code] = read_part(files, _gold, STSB_PAIRS[split] if whole else None)
-    return rows
 
 
 def _aligned_files(
@@ -380,7 +232,7 @@ def _aligned_files(
     languages: Iterable[str] | None,
     split: str,
     dataset: str,
-    hint: str = "",
+    hint: str,
 ) -> dict[str, list[SetFile]]:
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")

@@ -12,10 +12,10 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.deduplicate import Deduplicator
-from keras_msd.data.pair import language_pair
+from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses
+from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import read_lines, read_texts
-from keras_msd.evaluate.halves import WHOLE, half_of, rows_of
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
     Layout,
@@ -26,6 +26,7 @@ from keras_msd.evaluate.set_files import (
     read_part,
     read_table,
 )
+from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
     UnitVectors,
@@ -212,8 +213,8 @@ def _precision(
 
 
 TATOEBA = (
-    "the Tatoeba test set. Its files are `tatoeba.<xxx>-eng.tsv.gz` (keras-msd data "
-    "get tatoeba) or, as LASER has them, `tatoeba.<xxx>-eng.<xxx>` with "
+    "the Tatoeba test set. Its files are `tatoeba.<xxx>-eng.tsv.gz` (see "
+    "docs/corpora.md) or, as LASER has them, `tatoeba.<xxx>-eng.<xxx>` with "
     "`tatoeba.<xxx>-eng.eng`; without English, `tatoeba.<xxx>-<yyy>.tsv.gz`. Add what "
     "is missing, or leave the languages out."
 )
@@ -251,32 +252,13 @@ def read_tatoeba(
     return {code: read_part(files, len) for code, files in parts.items()}
 
 
-def retrieval_folder(
+def score_tatoeba(
     encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str] | None = None,
+    folder: Path,
+    languages: list[str] | None,
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    r"""Score the Tatoeba files of a folder, as `retrieval_languages`.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds the files, in our layout or LASER's, as `read_tatoeba` finds them.
-        languages: Codes as for `read_tatoeba`; None for all there are.
-        part: "all", or a half, "choose" or "report", as for `retrieval_languages`.
-
-    Raises:
-        InputError: A file is missing or broken, or no pair is of that half.
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("tatoeba.deu-eng.eng").write_text("Tea.\nWind.\n")
-        >>> _ = Path("tatoeba.deu-eng.deu").write_text("Tee.\nWind.\n")
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> scores = msd.evaluate.retrieval_folder(encoder, ".")
-        >>> list(scores["tracks"]), scores["pairs"]
-        (['deu'], 2)
-    """
+    """Score what `read_tatoeba` reads, as `retrieval_languages` does by row."""
     return retrieval_languages(encoder, read_tatoeba(folder, languages), part)
 
 
@@ -405,14 +387,14 @@ def retrieval_streamed(
 UN = Layout(re.compile(r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?"), read_texts)
 
 
-def un_folder(
+def score_un(
     encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str],
+    folder: Path,
+    languages: list[str],
     queries: int | None = None,
     engine: str = "numpy",
 ) -> dict[str, Any]:
-    r"""Score the United Nations Parallel Corpus: some queries, all translations.
+    """Score the United Nations Parallel Corpus: some queries, all translations.
 
     Pairs that occur again are left out, so row i of one side translates row i of the
     other.
@@ -434,23 +416,10 @@ def un_folder(
         InputError: A file is missing or broken, or `queries` is below 1.
 
     Source: the task is of Guo et al. 2018, the corpus of Ziemski et al. 2016.
-
-    Example:
-        >>> from pathlib import Path
-        >>> _ = Path("UNv1.0.en-fr.en").write_text("Radio\nTable\n")
-        >>> _ = Path("UNv1.0.en-fr.fr").write_text("Radio\nTable\n")
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> scores = msd.evaluate.un_folder(encoder, ".", ["fr"])
-        >>> scores["tracks"], scores["candidates"]
-        ({'en-fr': 100.0}, 2)
     """
     checks.at_least(1, queries=queries)
-    pairs_of = dict.fromkeys(map(language_pair, languages))
-    files = {both: _source_file(folder, *both) for both in pairs_of}
-    if not files:
-        raise InputError("Give at least one language. Received: none.")
     single = {}
-    for both, file in files.items():
+    for both, file in _un_sources(folder, languages).items():
         pairs = _DistinctPairs(file, both[1])
         count = min(queries or len(pairs), len(pairs))
         rows = np.linspace(0, len(pairs) - 1, count).astype(np.int64)
@@ -464,11 +433,9 @@ def un_folder(
 
 def un_files(folder: Path, languages: list[str]) -> list[Path]:
     """Return both files of each language; raise `InputError` for one missing."""
-    files = []
-    for source, target in map(language_pair, languages):
-        first = _source_file(folder, source, target)
-        files += [first, moses.partner(first, target)]
-    return files
+    sources = _un_sources(folder, languages)
+    both = ((path, moses.partner(path, of[1])) for of, path in sources.items())
+    return [path for paths in both for path in paths]
 
 
 class _DistinctPairs:
@@ -494,15 +461,70 @@ class _DistinctPairs:
                 yield pair
 
 
-def _source_file(folder: str | Path, source: str, target: str) -> Path:
-    pair, there = f"{source}-{target}", find_parts(folder, [UN])
-    for name in (f"{pair}.{source}", f"6way.{source}"):
-        if name in there:
-            return there[name][0].path
-    raise InputError(
-        f"`{folder}` must hold UNv1.0.{pair}.{source} and UNv1.0.{pair}.{target}, or "
-        f"UNv1.0.6way.{source} and UNv1.0.6way.{target}, plain or .gz, at any depth. "
-        f"Received: no file of these names in `{source}`. Unpack "
-        f"UNv1.0.{pair}.tar.gz or UNv1.0.6way.tar.gz of the United Nations Parallel "
-        "Corpus there."
-    )
+def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Path]:
+    """Return the file of the sources by the codes of sources and translations."""
+    there, found = find_parts(folder, [UN]), {}
+    for source, target in map(language_pair, languages):
+        pair = f"{source}-{target}"
+        names = [it for it in (f"{pair}.{source}", f"6way.{source}") if it in there]
+        if not names:
+            raise InputError(
+                f"`{folder}` must hold UNv1.0.{pair}.{source} and "
+                f"UNv1.0.{pair}.{target}, or UNv1.0.6way.{source} and "
+                f"UNv1.0.6way.{target}, plain or .gz, at any depth. Received: no file "
+                f"of these names in `{source}`. Unpack UNv1.0.{pair}.tar.gz or "
+                "UNv1.0.6way.tar.gz of the United Nations Parallel Corpus there."
+            )
+        found[source, target] = there[names[0]][0].path
+    if not found:
+        raise InputError("Give at least one language. Received: none.")
+    return found
+
+
+def score_held_out(
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    languages: Iterable[str] | None = None,
+    part: str = WHOLE,
+) -> dict[str, Any]:
+    """Score parallel files of one's own, as `retrieval_languages` does by text.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        folder: Holds parallel files, as `read_pairs` takes them.
+        languages: Codes such as `de`, of pairs without English `de-fr`; None for all.
+        part: "all", or a half, "choose" or "report".
+
+    Raises:
+        InputError: A language has no file, or no pair in that half.
+    """
+    return retrieval_languages(encoder, read_held_out(folder, languages), part, TEXT)
+
+
+def read_held_out(
+    folder: str | Path, languages: Iterable[str] | None = None
+) -> dict[str, list[tuple[str, str]]]:
+    """Return code to pairs of (source, translation), languages as `score_held_out`."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for file in _held_out(folder, languages):
+        pairs.setdefault(pair_code(*file.languages), []).extend(file.iterate())
+    return pairs
+
+
+def held_out_files(folder: Path, languages: list[str] | None) -> list[Path]:
+    """Return the files; raise `InputError` for a language that has none."""
+    return [path for file in _held_out(folder, languages) for path in file.paths]
+
+
+def _held_out(folder: str | Path, languages: Iterable[str] | None) -> list[PairFile]:
+    there = read_pairs(folder).files
+    if languages is None:
+        return list(there)
+    asked = {language_pair(code): code for code in languages}
+    if absent := asked.keys() - {file.languages for file in there}:
+        names = ", ".join(sorted(f"`{asked[both]}`" for both in absent))
+        raise InputError(
+            f"`{folder}` must hold pairs held out of training, in each language. "
+            f"Received: no file for {names}. Put <corpus>.en-<xx>.tsv.gz there."
+        )
+    return [file for file in there if file.languages in asked]

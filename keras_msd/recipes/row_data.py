@@ -10,8 +10,8 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import Inferences, read_inference
 from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.evaluate.halves import CHOOSE, WHOLE
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
+from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.recipes.pair_data import Data, batches_of
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.stages import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, utf8
-from keras_msd.evaluate.halves import named
+from keras_msd.evaluate.splits import named
 from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.files import recipe_names

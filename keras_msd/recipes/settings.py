@@ -14,7 +14,6 @@ from pydantic import (
 )
 
 from keras_msd.checks import one_of
-from keras_msd.evaluate.halves import WHOLE
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -22,6 +21,7 @@ from keras_msd.evaluate.sets import (
     check_split,
     evaluation_set,
 )
+from keras_msd.evaluate.splits import WHOLE
 from keras_msd.losses.table import LOSSES
 
 Count = Annotated[int, Field(ge=1)]

@@ -27,7 +27,7 @@ SAMPLE = 20_000  # lines that the vocabulary is learned from
 DRAWN = 10_000  # lines at a time
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 # Files of a store that have its identity, which is drawn at random.
-OWN = ("store.json", "blocks.log", "index.sqlite")
+OWN = ("store.json", "blocks.log")
 
 
 class MadeGuide:

@@ -149,7 +149,7 @@ def check_store(local: Path, other: Path, count: int) -> None:
     kept = {name for name in expected if name.endswith((".f32", ".b16", "shards.json"))}
     assert kept <= same and len(kept) == 2 * count + 1
     differ = {name.rpartition("/")[2] for name in expected.keys() - same}
-    assert differ <= {META, "blocks.log", "index.sqlite"}  # which have the id
+    assert differ <= {META, "blocks.log"}  # which have the id
 
 
 def test_a_shard_without_sentences(tmp_path):

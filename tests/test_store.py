@@ -3,13 +3,11 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import textwrap
 import warnings
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -142,19 +140,16 @@ def swap(path, place):
         ("vectors.f32", cut, "100 vectors are computed anew"),
         ("vectors.f32", swap, "100 vectors are computed anew"),
         ("keys.b16", flip, "100 vectors are computed anew"),
-        ("keys.b16", cut, "100 vectors are computed anew"),
+        ("keys.b16", cut, "A record of .* is damaged"),
         ("keys.b16", swap, "100 vectors are computed anew"),
-        ("blocks.log", flip, None),
+        ("blocks.log", flip, "A record of .* is damaged"),
         ("blocks.log", cut, None),
-        ("blocks.log", swap, None),
-        ("index.sqlite", flip, None),
-        ("index.sqlite", cut, "The index of .* is made again"),
-        ("index.sqlite", swap, "The index of .* is made again"),
+        ("blocks.log", swap, "A record of .* is damaged"),
     ],
 )
 @pytest.mark.parametrize("again", [False, True])
 def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage, said, again):
-    """All of it, and at their places; what was damaged is computed anew and said."""
+    """All of it; what was damaged is computed anew and said, vectors at their rows."""
     folder, texts = tmp_path / "store", sentences(150)
     store = GuideStore(HashGuide(), folder)
     store.build(texts[:100])
@@ -165,20 +160,20 @@ def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage, said, ag
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         store = GuideStore(guide, folder)
-        assert store.lost(rows) == bool(said and "vectors" in said)
+        assert store.lost(rows)
         if again:  # what is known to be lost is known to the next process, too
             store = GuideStore(guide, folder)
         vectors = store.targets(texts)
-    np.testing.assert_array_equal(vectors, [guide.vector(text) for text in texts])
-    messages = [str(it.message) for it in found]
-    if said:
-        assert any(re.search(said, it) for it in messages)
-    np.testing.assert_array_equal(store.rows(texts), rows)
-    whole = HashGuide()
-    store = GuideStore(whole, folder)
-    np.testing.assert_array_equal(store.vectors(rows), vectors)
-    assert not store.lost(rows) and store.rows(texts).tolist() == rows.tolist()
-    assert whole.asked == [] and len(store) == 150
+        messages = [str(it.message) for it in found]
+        assert said is None or any(re.search(said, it) for it in messages)
+        np.testing.assert_array_equal(vectors, [guide.vector(text) for text in texts])
+        now = store.rows(texts)
+        assert name != "vectors.f32" or now.tolist() == rows.tolist()
+        whole = HashGuide()
+        store = GuideStore(whole, folder)
+        np.testing.assert_array_equal(store.vectors(now), vectors)
+        assert not store.lost(now) and store.rows(texts).tolist() == now.tolist()
+    assert whole.asked == []
 
 
 def test_a_lost_vector_is_not_given_away(tmp_path):
@@ -222,52 +217,6 @@ def test_a_store_with_another_name(tmp_path):
         GuideStore(HashGuide(), meta)
 
 
-def test_a_store_of_an_older_library_is_taken_over(tmp_path):
-    """It had an index and vectors alone, and may still be written to by one."""
-    texts = sentences(90)
-    store = GuideStore(HashGuide(), tmp_path)
-    rows = store.rows(texts)
-    meta = json.loads((tmp_path / "store.json").read_text())
-    meta.pop("seal")
-    (tmp_path / "store.json").write_text(json.dumps(meta))
-    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as index:
-        index.execute("DROP TABLE owner")
-        index.commit()
-    for name in ("keys.b16", "blocks.log"):
-        (tmp_path / name).unlink()
-    guide = HashGuide()
-    store = GuideStore(guide, tmp_path)
-    np.testing.assert_array_equal(store.rows(texts), rows)
-    (tmp_path / "index.sqlite").write_bytes(b"")
-    np.testing.assert_array_equal(GuideStore(guide, tmp_path).rows(texts), rows)
-    assert guide.asked == []
-
-
-@pytest.mark.parametrize("count", [None, "many", -5, b"\xff", 2**62])
-def test_a_count_that_is_none(count, tmp_path):
-    texts = sentences(90)
-    expected = GuideStore(HashGuide(), tmp_path).targets(texts)
-    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as index:
-        index.execute("DROP TABLE total")
-        index.execute("CREATE TABLE total (count)")
-        index.execute("INSERT INTO total VALUES (?)", (count,))
-        index.commit()
-    with pytest.warns(UserWarning, match="The index of .* is made again"):
-        store = GuideStore(HashGuide(), tmp_path)
-    np.testing.assert_array_equal(store.targets(texts), expected)
-
-
-def test_a_name_in_the_index_that_is_no_text(tmp_path):
-    expected = GuideStore(HashGuide(), tmp_path).targets(sentences(90))
-    path = tmp_path / "index.sqlite"
-    data = path.read_bytes()
-    place = data.index(b"CREATE TABLE total") + len(b"CREATE TABLE ")
-    path.write_bytes(data[:place] + b"\xc1(" + data[place + 2 :])
-    with pytest.warns(UserWarning, match="The index of .* is made again"):
-        store = GuideStore(HashGuide(), tmp_path)
-    np.testing.assert_array_equal(store.targets(sentences(90)), expected)
-
-
 def test_a_full_disk_keeps_what_was_computed(tmp_path):
     script = """
     import resource, sys
@@ -284,8 +233,7 @@ def test_a_full_disk_keeps_what_was_computed(tmp_path):
     except (InputError, OSError) as error:
         print(error)
     """
-    cases = (1616, 4, "vectors.f32"), (99_000, 2, "keys.b16")
-    for size, dim, name in (*cases, (200_000, 4, "index.sqlite")):
+    for size, dim, name in ((1616, 4, "vectors.f32"), (99_000, 2, "keys.b16")):
         folder = tmp_path / str(size)
         script_of = script.format(
             tests=os.path.dirname(__file__), folder=str(folder), size=size, dim=dim

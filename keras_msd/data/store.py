@@ -1,12 +1,10 @@
 """Vectors of a guide on disk: each distinct sentence is computed once."""
 
 import os
-import sqlite3
 import struct
 import uuid
 import warnings
 import zlib
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from pathlib import Path
@@ -18,23 +16,15 @@ from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.ragged import read_flat
-from keras_msd.data.store_index import (
-    INDEX,
-    BrokenIndexError,
-    begin_index,
-    index_count,
-    index_places,
-    open_index,
-)
-from keras_msd.files import read_table, remove, room_for, text_hash, write_json
+from keras_msd.files import read_table, room_for, text_hash, write_json
 from keras_msd.locks import locked_folder
 from keras_msd.progress import track
 from keras_msd.seals import sealed, unsealed
 
-VERSION = 1
+VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
-KEY_BYTES = 16
-RECORD = struct.Struct("<QII")  # of a block: its end, its checksum, the record's own
+KEY = np.dtype("S16")  # a sentence's hash
+RECORD = struct.Struct("<QQII")  # of a block: rows from, to, checksum, the record's own
 LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
@@ -55,25 +45,53 @@ class Guide(Protocol):
 
 
 class Block(NamedTuple):
-    """Rows that were written together."""
+    """Rows that were written together, and the place of their record in the log."""
 
     start: int
     end: int
     checksum: int
+    place: int
+
+
+class _Keys:
+    """Rows by key, in sorted runs, each at least twice as long as the next.
+
+    Memory holds 24 bytes a row.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        """Add keys `(n,)` of rows `(n,)`."""
+        while self._runs and len(self._runs[-1][0]) < 2 * len(keys):
+            both = zip(self._runs.pop(), (keys, rows), strict=True)
+            keys, rows = map(np.concatenate, both)
+        order = np.argsort(keys, kind="stable")
+        self._runs.append((keys[order], rows[order]))
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Return the row of each key, int64 `(n,)`, -1 for one that is not known."""
+        found = np.full(len(keys), -1, np.int64)
+        for known, rows in self._runs:
+            # Of a key that is there twice the last row counts: the others are damaged.
+            places = np.maximum(np.searchsorted(known, keys, "right") - 1, 0)
+            same = known[places] == keys
+            found[same] = rows[places[same]]
+        return found
 
 
 class GuideStore:
     """Vectors of one guide, kept in a folder and found again by the sentence's hash.
 
-    A computed chunk is safe once its keys are committed to the index, which happens
-    after its vectors are on the disk. A process that is killed loses the chunk it was
-    computing; whatever it left behind the last committed vector is overwritten.
-    Several processes may use one folder; one that is complete may be read-only.
+    A computed chunk is a block of rows: its vectors and hashes are written first, then
+    a record with their checksum. A process that is killed loses the chunk it was
+    computing. Several processes may use one folder; one that is complete may be
+    read-only.
 
-    The hash of each sentence stands beside its vector, too, and each chunk has a
-    checksum. An index that is damaged is made again from the hashes. A chunk is checked
-    when one of its rows is first asked for; if it is damaged its vectors become NaN and
-    are computed anew, with a warning, as they are asked for.
+    A block is checked when one of its rows is first asked for; if it is damaged its
+    vectors become NaN and are computed anew, with a warning, as they are asked for.
+    Where hashes or the record itself are damaged the sentences get new rows.
 
     Args:
         guide: Has `encode(texts)`, `dim` and `fingerprint`.
@@ -97,15 +115,22 @@ class GuideStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         mine = {"version": VERSION, "dim": self.dim, "fingerprint": self.fingerprint}
         with locked_folder(self.folder):
+            for name in (VECTORS, KEYS, BLOCKS):
+                if not (self.folder / name).exists():
+                    (self.folder / name).touch()
             if not (self.folder / META).exists():
                 meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                 write_json(self.folder / META, meta)
         meta = read_table(self.folder / META, repair=LOST)
-        whole = "seal" not in meta or unsealed(meta, VECTORS)  # once there was none
-        if not whole or not isinstance(meta.get("id"), str):
+        if not unsealed(meta, VECTORS) or not isinstance(meta.get("id"), str):
             raise InputError(
                 f"`{self.folder / META}` must be as it was written. Received: "
                 f"{meta!r:.200}. {LOST}"
+            )
+        if meta.get("version") != VERSION:
+            raise InputError(
+                f"`{self.folder}` must be a store of version {VERSION}. Received: "
+                f"version {meta.get('version')}. {LOST}"
             )
         for name, value in mine.items():
             if meta.get(name) != value:
@@ -119,124 +144,74 @@ class GuideStore:
         self._mapped = np.zeros((0, self.dim), np.float32)
         self._whole: set[int] = set()  # starts of blocks that were looked at
         self._lost: set[int] = set()  # rows in them whose vectors were damaged
-        self._log: list[Block] = []
-        if not self._agrees():
-            self._mend()
+        self._blocks: list[Block] = []
+        self._read = 0  # records of the log that were read
+        self._rows = _Keys()
+        self._refresh()
 
-    def _agrees(self) -> bool:
-        """Tell whether the index is of this store and knows every block."""
-        blocks = self._blocks()
-        try:
-            with open_index(self.folder) as index:
-                (owner,) = index.execute("SELECT id FROM owner").fetchone()
-                return owner == self.id and index_count(index) == _end(blocks)
-        except (BrokenIndexError, TypeError):  # no such table, no such row
-            return False
+    def _refresh(self) -> None:
+        """Read the records that were written since the last look."""
+        path = self.folder / BLOCKS
+        first, count = self._read, path.stat().st_size // RECORD.size
+        if count <= first:
+            return
+        keys = read_flat(self.folder / KEYS, np.uint8)
+        keys = keys[: len(keys) // KEY.itemsize * KEY.itemsize].view(KEY)
+        data = np.fromfile(path, np.uint8, offset=first * RECORD.size)
+        for place in range(first, count):
+            found = self._record_of(data, place - first)
+            if found and found[1] <= len(keys):
+                start, end, _ = found
+                self._blocks.append(Block(*found, place))
+                self._rows.add(np.array(keys[start:end]), np.arange(start, end))
+            else:
+                warnings.warn(
+                    f"A record of `{path}` is damaged: its vectors are computed anew.",
+                    stacklevel=4,
+                )
+        self._read = count
 
-    def _mend(self, broken: str = "") -> None:
-        """Bring index and blocks together; a broken index is made again from them."""
-        with locked_folder(self.folder):
-            for name in (VECTORS, KEYS, BLOCKS):
-                (self.folder / name).touch()
-            if not broken:
-                try:
-                    return self._meet()
-                except BrokenIndexError as error:
-                    broken = str(error)
-            warnings.warn(
-                f"The index of `{self.folder}` is made again ({broken}).", stacklevel=4
-            )
-            remove(self.folder / f"{INDEX}-journal")
-            remove(self.folder / INDEX)
-            self._meet()
-
-    def _meet(self) -> None:
-        with open_index(self.folder) as index:
-            index.execute("BEGIN IMMEDIATE")
-            begin_index(index, self.id)
-            known, count = _end(self._blocks()), index_count(index)
-            if count > known:
-                self._adopt(index, known, count)
-            elif count < known:
-                keys = self._keys()[count:known]
-                rows = sorted((key.tobytes(), count + i) for i, key in enumerate(keys))
-                index.executemany("INSERT OR IGNORE INTO keys VALUES (?, ?)", rows)
-                index.execute("UPDATE total SET count = ?", (known,))
-            index.execute("COMMIT")
-
-    def _adopt(self, index: sqlite3.Connection, start: int, end: int) -> None:
-        """Write blocks for rows that the index alone knows."""
-        query = "SELECT key FROM keys WHERE place >= ? AND place < ? ORDER BY place"
-        keys = [key for (key,) in index.execute(query, (start, end))]
-        there = self._path.stat().st_size // (4 * self.dim)
-        if len(keys) != end - start or there < end:
-            raise BrokenIndexError(f"{end - start} rows, {len(keys)} keys")
-        os.truncate(self.folder / BLOCKS, len(self._blocks()) * RECORD.size)
-        for first in range(start, end, self.chunk_size):
-            last = min(first + self.chunk_size, end)
-            own = b"".join(keys[first - start : last - start])
-            self._write(KEYS, {first * KEY_BYTES: own})
-            self._record(first, last)
-
-    @property
-    def chunk_size(self) -> int:
-        """Sentences that the guide is given at a time."""
-        return max(1, min(CHUNK_SENTENCES, CHUNK_BYTES // (4 * self.dim)))
-
-    def _blocks(self) -> list[Block]:
-        """Return the blocks up to the first whose record is not as it was written."""
-        path, blocks = self.folder / BLOCKS, self._log
-        size = path.stat().st_size if path.exists() else 0
-        if size < len(blocks) * RECORD.size:
-            blocks.clear()
-        if size >= (len(blocks) + 1) * RECORD.size:  # what others have added
-            data = np.fromfile(path, np.uint8, offset=len(blocks) * RECORD.size)
-            whole = len(data) // RECORD.size * RECORD.size
-            for found in RECORD.iter_unpack(data[:whole].data):
-                start = _end(blocks)
-                if found[2] != self._own(start, *found[:2]):
-                    break
-                blocks.append(Block(start, *found[:2]))
-        return blocks
+    def _record_of(self, data: np.ndarray, place: int) -> tuple[int, int, int] | None:
+        """Return rows and checksum of a record; None if it is not as it was written."""
+        *found, own = RECORD.unpack_from(data, place * RECORD.size)
+        return tuple(found) if own == self._own(*found) else None
 
     def _own(self, start: int, end: int, checksum: int) -> int:
         return zlib.crc32(f"{self.id} {start} {end} {checksum}".encode())
 
-    def _record(self, start: int, end: int) -> None:
-        """Write the record of a block over the old one, or behind the last."""
-        block = Block(start, end, self._checksum(start, end))
-        place = bisect_left(self._log, (start,))
-        self._log[place : place + 1] = [block]
-        record = RECORD.pack(end, block.checksum, self._own(*block))
+    def _record(self, start: int, end: int, place: int) -> Block:
+        """Write the record of a block at a place of the log."""
+        block = Block(start, end, self._checksum(start, end), place)
+        record = RECORD.pack(*block[:3], self._own(*block[:3]))
         self._write(BLOCKS, {place * RECORD.size: record})
+        return block
 
     def _checksum(self, start: int, end: int) -> int:
         found = 0
-        for name, width in ((KEYS, KEY_BYTES), (VECTORS, 4 * self.dim)):
+        for name, width in ((KEYS, KEY.itemsize), (VECTORS, 4 * self.dim)):
             size = (end - start) * width
             data = np.fromfile(self.folder / name, np.uint8, size, offset=start * width)
             found = zlib.crc32(data.data, found)
         return found
 
-    def _write(self, name: str, parts: dict[int, bytes], cut: bool = False) -> None:
-        """Write rows of a file at their places, or all behind a place."""
+    def _write(self, name: str, parts: dict[int, bytes]) -> None:
+        """Write bytes of a file at their places."""
         path = self.folder / name
         with room_for(path), open(path, "r+b") as handle:
-            if cut:
-                handle.truncate(min(parts))
             for place, data in parts.items():
                 handle.seek(place)
                 handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
 
-    def _keys(self) -> np.ndarray:
-        flat = read_flat(self.folder / KEYS, np.uint8)
-        return flat[: len(flat) // KEY_BYTES * KEY_BYTES].reshape(-1, KEY_BYTES)
+    @property
+    def chunk_size(self) -> int:
+        """Sentences that the guide is given at a time."""
+        return max(1, min(CHUNK_SENTENCES, CHUNK_BYTES // (4 * self.dim)))
 
     def __len__(self) -> int:
-        with open_index(self.folder) as index:
-            return index_count(index)
+        self._refresh()
+        return sum(block.end - block.start for block in self._blocks)
 
     def targets(self, sentences: list[str]) -> np.ndarray:
         """Return the vectors of sentences, computing those that are missing.
@@ -263,76 +238,64 @@ class GuideStore:
         """
         self.build(sentences, progress=False)
         keys = [text_hash(text) for text in sentences]
-        places = self._look_up(keys)
-        return np.fromiter((places[key] for key in keys), np.int64, len(keys))
+        found = self._look_up(keys)
+        return np.fromiter((found[key] for key in keys), np.int64, len(keys))
 
     def lost(self, rows: np.ndarray) -> bool:
         """Tell whether vectors at these rows must be computed again.
 
         Blocks of theirs that were not looked at yet are compared with their checksums.
         """
-        for block in self._touched(rows):
-            if block.start not in self._whole:
-                self._look_at(block)
-        return bool(self._lost) and bool(np.isin(rows, list(self._lost)).any())
-
-    def _touched(self, rows: np.ndarray) -> list[Block]:
-        """Return the blocks of these rows, which may be those of a whole table."""
-        blocks, found = self._blocks(), set[int]()
-        ends = np.array([block.end for block in blocks], np.int64)
+        self._refresh()
+        ends = np.array([block.end for block in self._blocks], np.int64)
+        starts = np.array([block.start for block in self._blocks], np.int64)
+        touched, outside = set[int](), False
+        # The rows may be those of a whole table.
         for part in np.array_split(rows, 1 + len(rows) // CHUNK_SENTENCES):
-            found.update(np.unique(np.searchsorted(ends, part, "right")).tolist())
-        return [block for place, block in enumerate(blocks) if place in found]
+            places = np.searchsorted(ends, part, "right")
+            inside = places < len(ends)
+            inside[inside] = starts[places[inside]] <= part[inside]
+            outside |= not inside.all()
+            touched.update(np.unique(places[inside]).tolist())
+        for place in touched:
+            if self._blocks[place].start not in self._whole:
+                self._look_at(place)
+        return outside or bool(self._lost) and bool(np.isin(rows, [*self._lost]).any())
 
-    def _look_at(self, block: Block) -> None:
+    def _look_at(self, place: int) -> None:
         """Compare a block with its checksum; if it differs its vectors become NaN."""
+        block = self._blocks[place]
         if self._checksum(block.start, block.end) != block.checksum:
-            with open_index(self.folder) as index:
-                index.execute("BEGIN IMMEDIATE")
-                self._log.clear()  # another process may have mended it meanwhile
-                now = [it for it in self._blocks() if it.start == block.start]
-                if now and self._checksum(*now[0][:2]) != now[0].checksum:
-                    self._give_up(index, now[0])
+            with locked_folder(self.folder):
+                log = np.fromfile(self.folder / BLOCKS, np.uint8)
+                now = self._record_of(log, block.place)
+                # Another process may have mended it meanwhile.
+                if now is None or self._checksum(*now[:2]) != now[2]:
+                    self._blocks[place] = self._give_up(block)
         size, before = (block.end - block.start) * self.dim, block.start * self.dim
         data = np.fromfile(self._path, np.float32, size, offset=4 * before)
         broken = np.isnan(data[:: self.dim])
         self._lost |= {*(block.start + np.flatnonzero(broken)).tolist()}
         self._whole.add(block.start)
 
-    def _give_up(self, index: sqlite3.Connection, block: Block) -> None:
+    def _give_up(self, block: Block) -> Block:
         count = block.end - block.start
         warnings.warn(
             f"A block of `{self._path}` is damaged: {count} vectors are computed anew.",
-            stacklevel=4,
+            stacklevel=5,
         )
         # A row keeps its place, as tables on disk rely on it.
         nothing = np.full((count, self.dim), np.nan, np.float32)
         self._write(VECTORS, {block.start * 4 * self.dim: nothing.tobytes()})
-        query = "SELECT place, key FROM keys WHERE place >= ? AND place < ?"
-        rows = index.execute(query, block[:2])
-        self._write(KEYS, {place * KEY_BYTES: key for place, key in rows})
-        self._record(block.start, block.end)
+        return self._record(block.start, block.end, block.place)
 
     def _look_up(self, keys: list[bytes]) -> dict[bytes, int]:
         """Return the row of every key that has a whole vector."""
-        try:
-            places = self._checked_places(keys)
-        except BrokenIndexError as error:
-            self._mend(str(error))
-            places = self._checked_places(keys)
-        return {key: row for key, row in places.items() if row not in self._lost}
-
-    def _checked_places(self, keys: list[bytes]) -> dict[bytes, int]:
-        with open_index(self.folder) as index:
-            places = index_places(index, keys)
-        rows = np.fromiter(places.values(), np.int64, len(places))
-        self.lost(rows)
-        known = self._keys()
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(known):
-            raise BrokenIndexError("rows that are not there")
-        if known[rows].tobytes() != b"".join(places):
-            raise BrokenIndexError("keys at wrong rows")
-        return places
+        self._refresh()
+        rows = self._rows.find(np.array(keys, KEY))
+        self.lost(rows[rows >= 0])
+        both = zip(keys, rows.tolist(), strict=True)
+        return {key: row for key, row in both if row >= 0 and row not in self._lost}
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors at `rows`, a float32 copy `(n, dim)`.
@@ -402,43 +365,32 @@ class GuideStore:
             )
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Write vectors behind the last committed one, then commit their keys."""
-        with open_index(self.folder) as index:
-            index.execute("BEGIN IMMEDIATE")  # one writer at a time, in all processes
-            known, count = index_places(index, keys), index_count(index)
-            if _end(self._blocks()) < count:
-                self._adopt(index, _end(self._log), count)
-            # A killed process wrote those behind the last commit.
-            self._log[:] = [block for block in self._log if block.end <= count]
-            new = [place for place, key in enumerate(keys) if key not in known]
-            again = {known[key]: i for i, key in enumerate(keys) if key in known}
+        """Write vectors: over those that were lost, others in a new block."""
+        with locked_folder(self.folder):  # one writer at a time, in all processes
+            self._refresh()
+            rows = self._rows.find(np.array(keys, KEY)).tolist()
+            again = {row: i for i, row in enumerate(rows) if row in self._lost}
+            size = 4 * self.dim
             if again:
-                self._write_again({row: vectors[i] for row, i in again.items()})
+                parts = {row * size: vectors[i].tobytes() for row, i in again.items()}
+                self._write(VECTORS, parts)
+                for place, block in enumerate(self._blocks):
+                    if any(block.start <= row < block.end for row in again):
+                        self._blocks[place] = self._record(*block[:2], block.place)
+                self._lost.difference_update(again)
+            new = [i for i, row in enumerate(rows) if row < 0]
             if new:
-                data, end = vectors[new].tobytes(), count + len(new)
-                own = b"".join(keys[place] for place in new)
-                self._write(VECTORS, {count * 4 * self.dim: data}, cut=True)
-                self._write(KEYS, {count * KEY_BYTES: own}, cut=True)
-                self._record(count, end)
-                self._whole.add(count)
-                # Neighbouring keys share pages of the index.
-                rows = sorted((keys[place], count + i) for i, place in enumerate(new))
-                index.executemany("INSERT INTO keys VALUES (?, ?)", rows)
-                index.execute("UPDATE total SET count = ?", (end,))
-            index.execute("COMMIT")
-
-    def _write_again(self, vectors: dict[int, np.ndarray]) -> None:
-        """Write vectors over those that were lost."""
-        rows = np.array(sorted(self._lost.intersection(vectors)), np.int64)
-        parts = {int(row) * 4 * self.dim: vectors[row].tobytes() for row in rows}
-        self._write(VECTORS, parts)
-        for block in self._touched(rows):
-            self._record(block.start, block.end)
-        self._lost.difference_update(rows.tolist())
-
-
-def _end(blocks: list[Block]) -> int:
-    return blocks[-1].end if blocks else 0
+                # Rows that a killed process wrote, or whose record is damaged, stay.
+                widths = {VECTORS: size, KEYS: KEY.itemsize}
+                sizes = ((self.folder / it).stat().st_size for it in widths)
+                both = zip(sizes, widths.values(), strict=True)
+                start = max(-(-there // width) for there, width in both)
+                own = b"".join(keys[i] for i in new)
+                self._write(VECTORS, {start * size: vectors[new].tobytes()})
+                self._write(KEYS, {start * KEY.itemsize: own})
+                self._record(start, start + len(new), self._read)
+                self._whole.add(start)
+                self._refresh()
 
 
 def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -57,7 +57,7 @@ def test_filters_and_duplicates_are_counted(tmp_path):
         ("a house", "das Haus", "de"),
     ]
     table = TextTable.build(
-        Pairs.from_list(rows), tmp_path / "t", Cleaning(max_ratio=2)
+        Pairs.from_list(rows), tmp_path / "t", cleaning=Cleaning(max_ratio=2)
     )
     assert list(table) == [
         Pair("a house", "ein Haus", "de"),
@@ -68,6 +68,7 @@ def test_filters_and_duplicates_are_counted(tmp_path):
     assert german == {
         "name": "memory.en-de",
         "language": "de",
+        "source_language": "en",
         "read": 5,
         "empty": 1,
         "ratio": 1,

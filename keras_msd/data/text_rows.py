@@ -12,11 +12,11 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.order import file_shares, mix, permutation
-from keras_msd.data.pair import ENGLISH, PairFile
+from keras_msd.data.pair import PairFile
 from keras_msd.data.readers.lines import DirtyRows
 from keras_msd.files import digest, text_hash
 
-VERSION = 1
+VERSION = 2
 CHUNK = 8192  # rows in memory at a time
 
 Row = tuple[bytes, bytes]
@@ -29,10 +29,13 @@ class TextOptions:
     Attributes:
         cleaning: Filters.
         limit_per_file: Stop reading a file once so many of its pairs passed them.
-        limit_per_language: Most pairs of two languages.
+        limit_per_language: Most pairs of a language with English, and of any other two
+            languages, shared out among their files (what small files do not fill goes
+            to the larger ones) and drawn at random inside each.
         seed: Chooses the pairs under `limit_per_language`.
-        temperature: Of the shares of the files in that limit.
-        dirty_rows: Rows of a file that cannot be read and are skipped.
+        temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
+        dirty_rows: Rows of a TSV, JSON Lines, CSV, TMX or XLIFF file that cannot be
+            read and are skipped and counted; one more is an error. By default none are.
 
     Raises:
         InputError: A number is below 1.
@@ -46,43 +49,28 @@ class TextOptions:
     dirty_rows: int | None = None
 
     def __post_init__(self) -> None:
-        at_least(1, **self._limits(), dirty_rows=self.dirty_rows)
-
-    def _limits(self) -> dict[str, int | None]:
-        return {
-            "limit_per_file": self.limit_per_file,
-            "limit_per_language": self.limit_per_language,
-        }
+        at_least(1, limit_per_file=self.limit_per_file, dirty_rows=self.dirty_rows)
+        at_least(1, limit_per_language=self.limit_per_language)
 
     def key(self, content: str) -> str:
         """Return the key of the table of a corpus, whose `digest()` is `content`."""
-        # Keys of tables from before there were dirty rows stay.
-        skipped = () if self.dirty_rows is None else (self.dirty_rows,)
-        cleaning, limits = asdict(self.cleaning), self._limits()
-        settings = (VERSION, cleaning, limits, self.seed, self.temperature, *skipped)
-        return digest(repr(settings), content)
+        return digest(repr((VERSION, asdict(self))), content)
 
 
 def new_count(file: PairFile) -> dict[str, Any]:
     """Return the counters of a file that was not read yet.
 
-    `name`, `language`, `source_language` if it is not English, and the pairs `read` and
-    `passed`; `passed_rows` adds those dropped by reason.
+    `name`, `language`, `source_language`, and the pairs `read` and `passed`;
+    `passed_rows` adds those dropped by reason.
     """
-    source = _other_source(file.source_language)
-    count = {"name": file.name, "language": file.language, **source}
-    return {**count, "read": 0, "passed": 0}
-
-
-def _other_source(language: str) -> dict[str, str]:
-    if language == ENGLISH:
-        return {}  # tables of such files are as they were without the others
-    return {"source_language": language}
+    source, language = file.languages
+    names = {"name": file.name, "language": language, "source_language": source}
+    return {**names, "read": 0, "passed": 0}
 
 
 def languages_of_count(count: dict[str, Any]) -> tuple[str, str]:
     """Return the languages of source and target of a file that was read."""
-    return count.get("source_language", ENGLISH), count["language"]
+    return count["source_language"], count["language"]
 
 
 def passed_rows(
@@ -126,9 +114,7 @@ def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
         languages: Those of source and target.
         rows: Of one file.
     """
-    source, language = languages
-    other = _other_source(source).values()
-    return [text_hash(language, *row, *other) for row in rows]
+    return [text_hash(*languages, *row) for row in rows]
 
 
 def settle(

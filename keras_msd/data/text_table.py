@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
@@ -52,8 +51,7 @@ class TextTable:
 
     Attributes:
         files: `FileRange`s in order; files that keep no pair are left out.
-        counts: For each file and language read (with the `source_language` where that
-            is not English), the pairs `read`, `kept`, and dropped as `empty`, `short`,
+        counts: For each file, its `language` and `source_language`, the pairs `read`, `kept`, and dropped as `empty`, `short`,
             `long`, `ratio`, `duplicate` or over a `limit`; where some were skipped, how
             many rows are `dirty`, and `dirty_rows`, messages about some of them: each
             kind of fault comes before a second row of any, frequent ones first.
@@ -112,12 +110,7 @@ class TextTable:
         cls,
         pairs: Pairs,
         folder: str | Path,
-        cleaning: Cleaning | None = None,
-        limit_per_file: int | None = None,
-        limit_per_language: int | None = None,
-        seed: int = 0,
-        temperature: float = float("inf"),
-        dirty_rows: int | None = None,
+        **options: Any,
     ) -> "TextTable":
         """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
 
@@ -129,31 +122,15 @@ class TextTable:
         Args:
             pairs: The corpus.
             folder: Where the table lives; it appears when complete.
-            cleaning: Filters; `Cleaning()` by default.
-            limit_per_file: Stop reading a file once so many of its pairs passed the
-                filters.
-            limit_per_language: Most pairs of a language with English, and of any other
-                two languages, shared out among their files (what small files do not
-                fill goes to the larger ones) and drawn at random inside each.
-            temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
-            seed: Chooses the pairs under `limit_per_language`.
-            dirty_rows: Rows of a TSV, JSON Lines or CSV file that cannot be read and
-                are skipped and counted; one more is an error. By default none are.
+            **options: `cleaning`, `limit_per_file`, `limit_per_language`, `seed`,
+                `temperature` and `dirty_rows`, as `TextOptions` says.
 
         Raises:
             InputError: A file cannot be read, nothing is left after the filters, or
                 `folder` holds another table.
         """
-        folder = Path(folder)
-        options = TextOptions(
-            cleaning or Cleaning(),
-            limit_per_file,
-            limit_per_language,
-            seed,
-            temperature,
-            dirty_rows,
-        )
-        key = options.key(pairs.digest())
+        folder, chosen = Path(folder), TextOptions(**options)
+        key = chosen.key(pairs.digest())
         if (table := opened(cls, folder, folder)) is not None:
             if table.key != key:
                 raise InputError(
@@ -165,8 +142,8 @@ class TextTable:
             temporary.mkdir()
             work = temporary / "work"
             work.mkdir()
-            counts = _spool(pairs, work, options)
-            _select(counts, work, options)
+            counts = _spool(pairs, work, chosen)
+            _select(counts, work, chosen)
             _copy_kept(work, temporary)
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}

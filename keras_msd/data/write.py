@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import heapq
 import io
 import math
 import re
@@ -11,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, at_least, one_of
+from keras_msd.checks import InputError, one_of
 from keras_msd.data.cleaning import normalize
 from keras_msd.data.readers.discover import expanded
 from keras_msd.data.readers.tables import parquet_rows
@@ -79,23 +78,40 @@ def write_corpus(
             f"`columns` must be as many as {COLUMNS[layout]} for the layout {layout!r}."
             f" Received: {chosen}. Give their names in that order."
         )
-    rows = _fields(source, chosen)
+    rows, folder = _fields(source, chosen), Path(folder)
     if layout == "parallel":
-        return _write_parallel(rows, Path(folder), f"{name}.en-{language}.tsv.gz")
+        return _write_parallel(_full(rows), folder, f"{name}.en-{language}.tsv.gz")
     path = f"tatoeba/tatoeba.{language}-eng.tsv.gz"
     fields: Iterable[Sequence[str]] = _full(rows)
     if layout == "sts":
         path, fields = f"sts/{name}.{split}.{language}.tsv.gz", _scored(rows)
-    return {path: write_rows(Path(folder) / path, _some(fields))}
+    return {path: write_rows(folder / path, _some(fields))}
 
 
-def _write_parallel(rows: Iterable[Any], folder: Path, name: str) -> dict[str, int]:
+def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str, int]:
+    """Write training and development pairs; a hash of the English sentence decides.
+
+    The hash leaves out case, punctuation and spaces. So the same sentence is held out
+    of every corpus and language, and the order of the rows does not count. Of the pairs
+    held out, those with the smallest hashes are the development set, each English
+    sentence once.
+    """
+    held: dict[int, Pair] = {}
+
+    def training() -> Iterator[Pair]:
+        for pair in pairs:
+            key = NOT_WORDS.sub("", pair[0].casefold()).encode()
+            number = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+            if number < 2**64 // ONE_IN:
+                held.setdefault(number, pair)
+            else:
+                yield pair
+
     train, dev = (f"parallel/{part}/{name}" for part in ("train", "dev"))
-    split = DevSplit()
-    training = (pair for pair in _full(rows) if not split.holds_out(*pair))
-    written = {train: write_rows(folder / train, _some(training))}
-    if split.kept:
-        written[dev] = write_rows(folder / dev, split.rows())
+    written = {train: write_rows(folder / train, _some(training()))}
+    if held:
+        kept = (held[number] for number in sorted(held)[:LARGEST])
+        written[dev] = write_rows(folder / dev, kept)
     return written
 
 
@@ -103,7 +119,16 @@ def _fields(
     source: str | Path | Iterable[Any], columns: Sequence[str]
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield (where, the fields of a row in the order of `columns`)."""
-    for where, row in _rows(source):
+    rows: Iterable[tuple[str, Any]]
+    if isinstance(source, str | Path):
+        rows = (
+            (f"`{path}`, row {number}", row)
+            for path in expanded(source)
+            for number, row in enumerate(parquet_rows(path), 1)
+        )
+    else:
+        rows = ((f"`source`, row {n}", row) for n, row in enumerate(source, 1))
+    for where, row in rows:
         if isinstance(row, Mapping):
             missing = [name for name in columns if name not in row]
             if missing:
@@ -118,16 +143,6 @@ def _fields(
             raise InputError(
                 f"{where}: a row must be a mapping or a tuple. Received: {row!r:.80}."
             )
-
-
-def _rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    if not isinstance(source, str | Path):
-        for number, row in enumerate(source, 1):
-            yield f"`source`, row {number}", row
-        return
-    for path in expanded(source):
-        for number, row in enumerate(parquet_rows(path), 1):
-            yield f"`{path}`, row {number}", row
 
 
 def _full(rows: Iterable[tuple[str, list[Any]]]) -> Iterator[Pair]:
@@ -165,46 +180,6 @@ def _some(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
             "at the files and at `columns`."
         )
     return chain([first], rows)
-
-
-class DevSplit:
-    """Sends each pair to training, or holds it out for development.
-
-    A hash of the English sentence without case, punctuation and spaces decides. So the
-    same sentence is held out of every corpus and language, and the order of the rows
-    does not count. Of the pairs held out, those with the `size` smallest hashes are the
-    development set, each English sentence once; the others are left out. Memory holds
-    `size` pairs.
-
-    Args:
-        size: Most pairs of the development set.
-        one_in: One English sentence in so many is held out.
-    """
-
-    def __init__(self, size: int = LARGEST, one_in: int = ONE_IN) -> None:
-        at_least(1, size=size, one_in=one_in)
-        self.size = size
-        self.bound = 2**64 // one_in
-        self.kept: dict[int, Pair] = {}
-        self._largest_first: list[int] = []
-
-    def holds_out(self, source: str, target: str) -> bool:
-        """Return whether a pair is not for training, and remember it if needed."""
-        key = NOT_WORDS.sub("", source.casefold()).encode()
-        number = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
-        if number >= self.bound:
-            return False
-        if number not in self.kept:
-            self.kept[number] = (source, target)
-            heapq.heappush(self._largest_first, -number)
-            if len(self.kept) > self.size:
-                del self.kept[-heapq.heappop(self._largest_first)]
-        return True
-
-    def rows(self) -> Iterator[Pair]:
-        """Yield the development set, in the order of the hashes."""
-        for number in sorted(self.kept):
-            yield self.kept[number]
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> int:

@@ -177,7 +177,7 @@ class GuideStore:
 
     def _record_of(self, data: np.ndarray, place: int) -> tuple[int, int, int] | None:
         """Return rows and checksum of a record; None if it is not as it was written."""
-        *found, own = RECORD.unpack_from(data, place * RECORD.size)
+        *found, own = RECORD.unpack_from(data.data, place * RECORD.size)
         return tuple(found) if own == self._own(*found) else None
 
     def _own(self, start: int, end: int, checksum: int) -> int:

@@ -110,13 +110,12 @@ SIMILARITY: dict[str, Any] = {
 
 def aligned_set(name: str, words: str, hint: str = "") -> EvaluationSet:
     """Return the set of the row-aligned files `<name>.<split>.<xx>.tsv.gz`."""
-    given = {"dataset": name, "hint": hint}
     return EvaluationSet(
         name=name,
         words=words,
         splits=("dev", "test", "train"),
-        score=partial(score_aligned, **given),
-        files=partial(aligned_files, **given),
+        score=partial(score_aligned, dataset=name, hint=hint),
+        files=partial(aligned_files, dataset=name, hint=hint),
         options=("part",),
         **SIMILARITY,
     )

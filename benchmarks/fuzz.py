@@ -184,8 +184,8 @@ def forget() -> None:
 
     Inputs follow each other faster than a file system's clock ticks.
     """
-    if seals := sys.modules.get("keras_msd.seals"):
-        seals._checksum.cache_clear()
+    if module := sys.modules.get("keras_msd.checksums"):
+        module._checksum.cache_clear()
 
 
 def reading(target: str, root: Path, work: Path) -> Reading:

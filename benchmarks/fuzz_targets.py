@@ -21,7 +21,7 @@ MODULES = [
     *("export/artefact.py", "export/litert/files.py", "export/onnx/files.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py", "models/int8_weights.py"),
-    *("recipes/cache.py", "recipes/schema/*.py", "seals.py", "tensors.py"),
+    *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),
     *("teachers/saved_model_operations.py", "teachers/vectors.py", "tokenizers/*.py"),
 ]
 TEXTS = ["The cat, die Katze.", "", "aa ab"]

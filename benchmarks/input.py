@@ -41,12 +41,12 @@ from typing import Any
 import numpy as np
 from memory_epoch import Peak
 
+from keras_msd.checksums import write_meta
 from keras_msd.data import GuideStore, PairBatches, PairTable, TextTable
 from keras_msd.data.batches import guide_rows
 from keras_msd.data.ragged import RaggedWriter
 from keras_msd.data.text_table import VERSION
 from keras_msd.files import write_json
-from keras_msd.seals import write_meta
 
 RESULT = Path(__file__).parent / "results" / "input.json"
 WAYS = ("dataset", "batches", "one of 8")

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from keras_msd.checksums import checksum, read_sealed, sealed
 from keras_msd.files import read_json, write_json
-from keras_msd.seals import checksum, read_sealed, sealed
 
 TIMES = 2  # a file is summed up: when it is written, and when a run goes on
 

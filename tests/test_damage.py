@@ -12,11 +12,11 @@ import pytest
 
 from keras_msd import files
 from keras_msd.checks import InputError
+from keras_msd.checksums import sealed, unsealed
 from keras_msd.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
 from keras_msd.recipes.loading import load_recipe
-from keras_msd.seals import sealed, unsealed
 
 MADE_FROM = {"settings": {"rate": 0.5}, "files": {"a.tsv": "12"}}
 

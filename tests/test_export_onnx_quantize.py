@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_msd.export.quantization import SCHEMES
-from keras_msd.whole_numbers import quantize_table
+from keras_msd.quantization import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
+from keras_msd.checksums import sealed
 from keras_msd.export import export, load_artefact
 from keras_msd.export.litert.files import read_files
 from keras_msd.export.onnx.exporter import load_ids
@@ -21,7 +22,6 @@ from keras_msd.export.onnx.files import seal
 from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved
-from keras_msd.seals import sealed
 from keras_msd.teachers import load_teacher
 from keras_msd.tensors import TensorFiles
 from keras_msd.testing import tiny_encoder
@@ -257,7 +257,7 @@ def test_checksums_of_other_files(files, saved, monkeypatch):
     def look(*_):
         raise AssertionError("a file was opened")
 
-    monkeypatch.setattr("keras_msd.seals.cached_checksum", look)
+    monkeypatch.setattr("keras_msd.checksums.cached_checksum", look)
     refused(lambda: load_saved(folder), "must be as it was written")
 
 

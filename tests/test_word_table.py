@@ -3,8 +3,8 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.export.export_model import export_model
+from keras_msd.quantization import quantize_table
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
-from keras_msd.whole_numbers import quantize_table
 
 RNG = np.random.default_rng(0)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.beam.rows import Chunk, Plan
+from keras_msd.checksums import write_meta
 from keras_msd.data.pair_table import group_hashes, token_type, tokens_meta
 from keras_msd.data.ragged import RaggedWriter, flattened
 from keras_msd.data.sharded_store import SHARDS, shard_name, shard_of, shards_meta
@@ -19,7 +20,6 @@ from keras_msd.data.text_rows import VERSION
 from keras_msd.data.text_table import SIDES
 from keras_msd.files import digest, json_bytes
 from keras_msd.remote import as_path, delete, write_file, written_folder
-from keras_msd.seals import write_meta
 from keras_msd.tokenizers.base import Tokenizer
 
 LENGTHS = "lengths"

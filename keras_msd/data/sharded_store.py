@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
+from keras_msd.checksums import sealed, unsealed
 from keras_msd.data.store import META, Guide, GuideStore, checked_slices
 from keras_msd.files import digest, read_table, text_hash, write_json
 from keras_msd.progress import track
-from keras_msd.seals import sealed, unsealed
 
 VERSION = 1
 SHARDS = "shards.json"

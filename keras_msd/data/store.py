@@ -15,11 +15,11 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
+from keras_msd.checksums import sealed, unsealed
 from keras_msd.data.ragged import read_flat
 from keras_msd.files import read_table, room_for, text_hash, write_json
 from keras_msd.locks import locked_folder
 from keras_msd.progress import track
-from keras_msd.seals import sealed, unsealed
 
 VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"

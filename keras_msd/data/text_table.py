@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
+from keras_msd.checksums import DamagedError, read_meta, write_meta
 from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
@@ -28,7 +29,6 @@ from keras_msd.data.text_rows import (
 )
 from keras_msd.files import atomic_path, digest, remove
 from keras_msd.progress import track
-from keras_msd.seals import DamagedError, read_meta, write_meta
 
 SIDES = ("source", "target")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
+from keras_msd.checksums import read_sealed, sealed
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
 from keras_msd.evaluate.sets import (
@@ -19,7 +20,6 @@ from keras_msd.evaluate.sets import (
 )
 from keras_msd.evaluate.splits import WHOLE, named
 from keras_msd.files import write_json
-from keras_msd.seals import read_sealed, sealed
 
 Settings = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from keras import ops
 from keras_msd.checks import InputError, one_of
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.models.network import WORD, build_model
-from keras_msd.whole_numbers import BITS, StoredTable, quantize_table
+from keras_msd.quantization import BITS, StoredTable, quantize_table
 
 
 class StoredEmbedding(BottleneckEmbedding):

@@ -8,11 +8,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of
+from keras_msd.checksums import checksums, damaged, sealed, unsealed
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.int8_weights import SCALES, from_int8, scale_shapes, to_int8
 from keras_msd.models.network import weight_shapes
-from keras_msd.seals import checksums, damaged, sealed, unsealed
 from keras_msd.tensors import FLOATS, INT8, TensorFiles
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.kinds import load_tokenizer

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs
-from keras_msd.whole_numbers import BITS, whole_numbers
+from keras_msd.quantization import BITS, to_integers
 
 SCALES = "/scales"  # follows the path of the weight
 
@@ -41,7 +41,7 @@ def to_int8(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for name in scale_shapes({path: weights[path].shape for path in weights}):
         path = name.removesuffix(SCALES)
         rows = weights[path] if path == WORD else matrix(path, weights[path]).T
-        numbers, scales = whole_numbers(rows, BITS["int8"], group=rows.shape[1])
+        numbers, scales = to_integers(rows, BITS["int8"], group=rows.shape[1])
         numbers = numbers if path == WORD else numbers.T
         stored[path] = np.ascontiguousarray(numbers).reshape(weights[path].shape)
         stored[name] = np.ascontiguousarray(scales[:, 0])

@@ -22,6 +22,7 @@ import keras
 from pydantic import BaseModel
 
 from keras_msd.checks import InputError
+from keras_msd.checksums import checksums, damaged, read_sealed, sealed
 from keras_msd.files import (
     atomic_path,
     digest,
@@ -32,7 +33,6 @@ from keras_msd.files import (
     write_json,
 )
 from keras_msd.locks import lock_file
-from keras_msd.seals import checksums, damaged, read_sealed, sealed
 from keras_msd.version import __version__
 
 RECIPE, STAGES, DONE, LOCK = "recipe.toml", "stages", "done.json", ".lock"

@@ -13,7 +13,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd import checks
 from keras_msd.export.litert.files import IDENTIFIER
-from keras_msd.whole_numbers import BITS, whole_numbers
+from keras_msd.quantization import BITS, to_integers
 
 ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
 BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32
@@ -209,7 +209,7 @@ def _halve(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
 
 
 def _to_eight_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
-    numbers, scales = whole_numbers(kernel, BITS["int8"], group=kernel.shape[1])
+    numbers, scales = to_integers(kernel, BITS["int8"], group=kernel.shape[1])
     _store(model, index, numbers, schema.TensorType.INT8)
     model.graph.tensors[index].quantization = schema.QuantizationParametersT(
         scale=scales[:, 0], zeroPoint=np.zeros(len(kernel), np.int64)
@@ -217,7 +217,7 @@ def _to_eight_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
 
 
 def _to_four_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
-    numbers, scales = whole_numbers(kernel, BITS["int4"], BLOCK, np.float16)
+    numbers, scales = to_integers(kernel, BITS["int4"], BLOCK, np.float16)
     pairs = numbers.reshape(-1, 2) & 15
     _store(model, index, pairs[:, 0] | pairs[:, 1] << 4, schema.TensorType.INT4)
     place = _add_tensor(model, scales.shape, schema.TensorType.FLOAT16)

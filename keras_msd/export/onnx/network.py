@@ -8,7 +8,7 @@ from keras_msd.export.quantization import Scheme
 from keras_msd.layers.pooling import POOLINGS, SMALLEST_SQUARE
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import matrix
-from keras_msd.whole_numbers import BITS, quantize_table, whole_numbers
+from keras_msd.quantization import BITS, quantize_table, to_integers
 
 MASKED = -1e9  # added to the score of a padding token, and its value in max pooling
 LEAST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
@@ -262,7 +262,7 @@ def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     block = block_size(rows, bits)
     padded = np.zeros((columns, -(-rows // block) * block), np.float32)
     padded[:, :rows] = kernel.T
-    numbers, scales = whole_numbers(padded, bits, block)
+    numbers, scales = to_integers(padded, bits, block)
     shifted = numbers.astype(np.int16) + 2 ** (bits - 1)
     shifted = shifted.astype(np.uint8).reshape(columns, -1, block)
     if bits == 4:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_msd.export.export_model import export_model
 from keras_msd.export.quantization import Scheme
 from keras_msd.models.network import KERNELS
-from keras_msd.whole_numbers import BITS, quantize_table
+from keras_msd.quantization import BITS, quantize_table
 
 IDS = [
     tf.TensorSpec([None, None], tf.int32, name=name)

@@ -1,4 +1,4 @@
-"""Tables in whole numbers of a few bits, with float32 scales."""
+"""Quantization: tables of 8-bit or 4-bit integers with float32 scales."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ class StoredTable:
 def quantize_table(
     table: np.ndarray, bits: int, group: int | None = None
 ) -> StoredTable:
-    """Store a table in 8 or 4 bits a number, as `whole_numbers` rounds them.
+    """Store a table in 8 or 4 bits a number, as `to_integers` rounds them.
 
     Args:
         table: float32 `(V, width)`.
@@ -63,12 +63,12 @@ def quantize_table(
     width = table.shape[1]
     if group is None:
         group = width if bits == 8 else _group(width)
-    numbers, scales = whole_numbers(table, bits, group)
+    numbers, scales = to_integers(table, bits, group)
     values = numbers if bits == 8 else _packed(numbers)
     return StoredTable(values, scales, width, bits)
 
 
-def whole_numbers(
+def to_integers(
     table: np.ndarray, bits: int, group: int, scale_dtype: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
     """Round a table to whole numbers that stand for themselves times a scale.

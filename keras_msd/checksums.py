@@ -1,4 +1,4 @@
-"""Seals and checksums: what is kept is taken again only as it was written."""
+"""Checksums that detect changed files."""
 
 import json
 import zlib

@@ -43,6 +43,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 NOT_RUN = {
     r"^pip install": "installs packages",
+    r"^source ": "activates an environment",
     r"^keras-msd push": "needs an account of the hub",
     r"hf://datasets": "needs the hub",
     r"--devices 0": "needs a GPU",

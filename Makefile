@@ -25,11 +25,11 @@ UVX := $(PYTHON) -m uv --no-config tool run
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs audit lock
+.PHONY: help demo test test-all lint bench docs audit lock
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
-	while IFS='|' read -r name text; do printf 'make %-6s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
+	while IFS='|' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minutes
 	@$(VENV)/bin/keras-msd demo --out $(DEMO); status=$$?; \
@@ -42,9 +42,14 @@ demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minu
 
 # Files stay whole: their fixtures train models. One process more than cores, as tests wait
 # for processes of their own; one takes 2.4 GB, so four at most.
-test: $(DEV) $(TEACHER)  ## Run the tests
-	$(PYTHON) -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-	    --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST = $(PYTHON) -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
+    --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test: $(DEV) $(TEACHER)  ## Run the tests, but for the slow ones
+	$(PYTEST) -m "not slow"
+
+test-all: $(DEV) $(TEACHER)  ## Run all tests: whole runs, kills, several processes
+	$(PYTEST)
 
 lint: $(DEV)  ## Check style, imports and types
 	$(PYTHON) -m ruff check .

@@ -15,6 +15,7 @@ from keras_msd.testing import tiny_encoder
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_table(tokenizer, tmp_path, monkeypatch, capsys):
     keras.utils.set_random_seed(7)
     encoder = tiny_encoder(tokenizer)

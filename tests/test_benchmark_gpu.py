@@ -97,6 +97,7 @@ def test_operations_are_those_of_the_kernels(tokenizer):
     assert step_operations(encoder.config, lengths, whole=False) == 3 * block
 
 
+@pytest.mark.slow
 def test_a_run_says_what_each_stage_made_of_the_device(tmp_path):
     from gpu_run import measured_stages
 

@@ -59,6 +59,7 @@ def test_two_devices_train_as_one(bench, backend, compiled):
         assert_exact(row)
 
 
+@pytest.mark.slow
 def test_three_devices_train_as_one(bench):
     # A third is no number of float32, to which Keras rounds it.
     options = ("--float64", "--steps", 2, "--rows", bench.ROWS[3])
@@ -78,6 +79,7 @@ def test_two_processes_train_as_one(bench, backend, compiled):
     assert both[0] == both[1]
 
 
+@pytest.mark.slow
 def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
     bench, backend, compiled, tmp_path
 ):
@@ -110,6 +112,7 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
         np.testing.assert_allclose(whole[name], alone[name], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_first_process_is_killed(bench, backend, compiled, tmp_path):
     where = ("--folder", tmp_path, "--cases", "teach_assistant", "--steps", UPDATES)
     kill = {0: ("--kill-at", KILLED_AT)}

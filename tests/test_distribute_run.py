@@ -58,6 +58,7 @@ def ran(place, monkeypatch):
     return all_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_run_of_two_processes_is_that_of_one(place, ran, backend):
     if backend == "jax":

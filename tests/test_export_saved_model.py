@@ -109,6 +109,7 @@ def test_equal_encoders_give_equal_files(encoder, tmp_path, quantize):
     equal_files(one, other)
 
 
+@pytest.mark.slow
 def test_other_processes_give_equal_files(encoder, tmp_path):
     encoder.save(tmp_path / "encoder")
     for before in ("0", "3"):

@@ -84,6 +84,7 @@ def test_a_student_of_each_family(name, reason, tokenizer, outcome_of):
     assert reason is None or re.search(reason, found)
 
 
+@pytest.mark.slow
 def test_every_recipe_exports_or_says_why_not(tokenizer, outcome_of):
     said = set()
     for about in list_recipes():

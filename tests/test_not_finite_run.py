@@ -78,6 +78,7 @@ def test_it_stops_there_and_the_same_command_goes_on(place, whole, poison):
     assert content(place / "mended") == content(whole)
 
 
+@pytest.mark.slow
 def test_bad_batches_are_skipped_where_the_recipe_says_so(place, poison):
     context = poison(1)
     with pytest.raises(InputError, match=r"stages\.teach_assistant\.bad_batches"):

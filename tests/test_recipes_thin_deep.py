@@ -82,6 +82,7 @@ def test_a_closed_form_is_no_wider_than_the_teacher(place):
         run("lealla_lab", place / "wide", "smoke", None, place / "store", changes)
 
 
+@pytest.mark.slow
 def test_a_headline_recipe_leaves_an_artefact(place):
     done = smoke("lealla_small", place, QUICK, share_steps=True)
     (artefact,) = done["artefacts"]

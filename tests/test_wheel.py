@@ -116,6 +116,7 @@ print(json.dumps({"recipes": recipes, "export": loaders}))
         assert expected - {Path(path).name for path in paths} == set()
 
 
+@pytest.mark.slow
 def test_a_recipe_runs_from_the_wheel(environment, elsewhere):
     code = f"""
 import keras_msd

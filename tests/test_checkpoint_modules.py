@@ -169,3 +169,43 @@ def test_a_model_that_is_not_read_names_the_way_round(tmp_path):
     write(folder / "config.json", config | {"model_type": "mpnet"})
     with pytest.raises(InputError, match="'mpnet'.*`SentenceTransformer` itself"):
         load_encoder(folder)
+
+
+def test_a_camembert_is_a_roberta_by_other_names():
+    folder = CURRENT / "camembert"
+    encoder = load_encoder(folder)
+    known = expected(folder)
+    np.testing.assert_allclose(encoder.encode(TEXTS), known, atol=TOLERANCE, rtol=0)
+
+
+@pytest.fixture
+def bytepair(tmp_path):
+    """Return a folder whose tokenizer counts blanks, written before 5.4."""
+    folder = tmp_path / "model"
+    for source in ("tokenizer", "variant_0"):
+        shutil.copytree(GOLDEN / "roberta" / source, folder, dirs_exist_ok=True)
+    types = [f"{OLD}.Transformer", f"{OLD}.Pooling"]
+    modules = [
+        {"idx": i, "name": str(i), "path": ["", "1_Pooling"][i], "type": name}
+        for i, name in enumerate(types)
+    ]
+    write(folder / "modules.json", modules)
+    write(folder / "1_Pooling" / "config.json", {"pooling_mode_mean_tokens": True})
+    return folder
+
+
+def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_path):
+    encoder = load_encoder(bytepair)
+    plain, blanks = ["The cat", "A dog"], ["\n The cat", "A dog \n"]
+    ids = encoder.tokenizer.encode(plain)
+    assert encoder.tokenizer.encode(blanks) == ids
+    encoder.save(tmp_path / "saved")
+    assert load_encoder(tmp_path / "saved").tokenizer.encode(blanks) == ids
+    modules = read(bytepair / "modules.json")
+    names = "base.modules.Transformer", "sentence_transformer.modules.Pooling"
+    for module, name in zip(modules, names, strict=True):
+        module["type"] = f"sentence_transformers.{name}"
+    write(bytepair / "modules.json", modules)
+    newer = load_encoder(bytepair)
+    assert newer.tokenizer.encode(plain) == ids != newer.tokenizer.encode(blanks)
+    assert newer.fingerprint != encoder.fingerprint

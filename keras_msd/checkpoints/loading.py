@@ -25,9 +25,10 @@ from keras_msd.checkpoints.packaged import (
     packaged_folder,
     packaged_names,
 )
+from keras_msd.checkpoints.static import is_model2vec, read_static
 from keras_msd.checkpoints.weights import SINGLE, read_checkpoint, read_settings
 from keras_msd.checks import InputError, existing_folder, nearest, one_of, require
-from keras_msd.files import read_json
+from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS, L2Normalize
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.encoder_folder import is_saved_encoder
@@ -173,9 +174,10 @@ def load_checkpoint(
     """Load an encoder from a published checkpoint.
 
     With modules.json the folder has sentence-transformers layout: a Transformer and a
-    Pooling (mean, cls or max), then any of Dense and Normalize. Without it the folder
-    is a plain transformer, pooled by the mean and not normalised, and a log line says
-    so.
+    Pooling (mean, cls or max), or a StaticEmbedding; then any of Dense and Normalize.
+    Without it the folder is a plain transformer, pooled by the mean and not normalised,
+    and a log line says so; or a static model of model2vec. Blanks around a text are
+    taken away where a version before 5.4 wrote the folder, as those versions did.
 
     One layer with a linear or tanh activation, and normalisation after it, are parts of
     the network. Any other layers make an `Encoder.from_model`, which can be a teacher
@@ -193,7 +195,10 @@ def load_checkpoint(
     """
     folder = existing_folder(folder, "checkpoint folder")
     modules = _modules_of(folder, pooling)
-    fields, arrays, tokenizer = _read_transformer(modules.transformer)
+    if modules.static:
+        fields, arrays, tokenizer = read_static(modules.first)
+    else:
+        fields, arrays, tokenizer = _read_transformer(modules.first, modules.strips)
     given = _default_prompt(folder) if prefix is None else prefix
     if given and not modules.whole_prompt:
         raise InputError(
@@ -218,6 +223,9 @@ def load_checkpoint(
 def _modules_of(folder: Path, pooling: str | None) -> Modules:
     if (folder / MODULES).is_file():
         return read_modules(folder, pooling)
+    if is_model2vec(folder):
+        normalize = read_table(folder / "config.json").get("normalize", False)
+        return Modules(folder, static=True, dense=(None,) if normalize else ())
     logger.warning(
         "%s has no modules.json: taken as a plain transformer, pooled by %s and not "
         "normalised.",
@@ -228,11 +236,12 @@ def _modules_of(folder: Path, pooling: str | None) -> Modules:
 
 
 def _read_transformer(
-    body: Path,
+    body: Path, strips: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
     """Return fields, weights and tokenizer of a transformer's folder."""
     fields, arrays = read_checkpoint(body)
-    tokenizer = read_checkpoint_tokenizer(body, read_settings(body)["model_type"])
+    family = read_settings(body)["model_type"]
+    tokenizer = read_checkpoint_tokenizer(body, family, strip=strips)
     _refuse_text_changes(body, tokenizer)
     positions = fields["max_length"]
     fields |= {

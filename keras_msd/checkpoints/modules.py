@@ -16,18 +16,19 @@ from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tensors import WHOLE
 
 MODULES = "modules.json"
-KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+KINDS = ("Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding")
 OLD = "sentence_transformers.models"  # of versions before 5.4
 PACKAGES = (
     "sentence_transformers.base.modules",
     "sentence_transformers.sentence_transformer.modules",
 )
+FILES = {"StaticEmbedding": "static_embedding"}
 # Whole names of modules, of version 5.4 and later with the name of their file or not.
 TYPES = {f"{OLD}.{kind}": kind for kind in KINDS} | {
     f"{package}.{file}{kind}": kind
     for package in PACKAGES
     for kind in KINDS
-    for file in ("", f"{kind.lower()}.")
+    for file in ("", f"{FILES.get(kind, kind.lower())}.")
 }
 # Older files have one true-or-false key per pooling.
 FLAGS = {
@@ -84,15 +85,19 @@ class Modules(NamedTuple):
     """The parts of a sentence encoder.
 
     Attributes:
-        transformer: Its folder.
-        pooling: How the token vectors are pooled.
+        first: Folder of the transformer, or of the static embedding.
+        static: Whether it is a static embedding, which has a pooling of its own.
+        pooling: How a transformer's token vectors are pooled.
         dense: Folders of the dense layers, and None in place of each Normalize.
+        strips: Whether blanks around a text are taken away, as versions before 5.4 do.
         whole_prompt: Whether the tokens of a prompt are pooled, too.
     """
 
-    transformer: Path
+    first: Path
+    static: bool = False
     pooling: str = "mean"
     dense: tuple[Path | None, ...] = ()
+    strips: bool = False
     whole_prompt: bool = True
 
 
@@ -105,21 +110,29 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
 
     Raises:
         InputError: A module or pooling is not supported, or they come in another order
-            than Transformer, Pooling, then any of Dense and Normalize.
+            than Transformer, Pooling, then any of Dense and Normalize; or
+            StaticEmbedding, then any of these.
     """
     path = folder / MODULES
     entries = read_json(path)
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise InputError(f"`{path}` must be a list of modules. {WHOLE}")
     kinds = [_kind(entry, path) for entry in entries]
-    pools = pooling is None or kinds[1:2] == ["Pooling"]
-    first = ["Transformer", "Pooling"] if pools else ["Transformer"]
+    static = kinds[:1] == ["StaticEmbedding"]
+    first = kinds[:1] if static else ["Transformer"]
+    pools = not static and (pooling is None or kinds[1:2] == ["Pooling"])
+    first += ["Pooling"] if pools else []
     rest = kinds[len(first) :]
     if kinds[: len(first)] != first or not {"Dense", "Normalize"}.issuperset(rest):
         raise InputError(
-            f"`{path}` must list Transformer and Pooling, and then Dense and Normalize "
-            "as often as needed. Received: "
+            f"`{path}` must list Transformer and Pooling, or StaticEmbedding, and then "
+            "Dense and Normalize as often as needed. Received: "
             f"{', '.join(kinds) or 'nothing'}. {REPAIR}"
+        )
+    if static and pooling is not None:
+        raise InputError(
+            f"A static embedding has the pooling mean. Received: {pooling!r}. Leave "
+            "`pooling` out."
         )
     places = [_inside(folder, entry.get("path", ""), path) for entry in entries]
     settings: dict[str, Any] = {}
@@ -135,8 +148,10 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
             _check_normalize(place / "config.json")
     return Modules(
         places[0],
+        static,
         pooling or "mean",
         tuple(dense),
+        strips=str(entries[0].get("type")).startswith(OLD) and not static,
         whole_prompt=settings.get("include_prompt", True) is not False,
     )
 

@@ -387,8 +387,8 @@ class Encoder(TextEncoder):
 
         Args:
             path: Folder of the artefact.
-            format: "saved_model", "litert", "litert_text", "onnx", "onnx_text" or
-                "huggingface".
+            format: "saved_model", "litert", "litert_text", "onnx", "onnx_text",
+                "huggingface" or "model2vec".
             quantize: How weights are stored, None for float32: "fp16", "int8",
                 "int4_table" or "int4", as far as the format offers it.
             **options: Languages, licences, sentences, thresholds, options of one

@@ -130,7 +130,7 @@ NOT_NFKC = ("e\u0301 n\u0303", "a\u0302\u0301", "ﬁ\u0301", "ｶﾞｷﾞ", "�
 
 
 def read_checkpoint_tokenizer(
-    folder: str | Path, family: str | None = None
+    folder: str | Path, family: str | None = None, strip: bool = False
 ) -> Tokenizer:
     """Read the tokenizer of a published checkpoint.
 
@@ -149,6 +149,7 @@ def read_checkpoint_tokenizer(
     Args:
         folder: Where the tokenizer's files lie.
         family: `model_type` of the model beside it, for messages.
+        strip: Whether blanks around a text are taken away first.
 
     Raises:
         InputError: No known tokenizer file is there, one is damaged, or the ids would
@@ -164,7 +165,7 @@ def read_checkpoint_tokenizer(
     folder = existing_folder(folder, "checkpoint folder")
     fields = checkpoint_fields(folder)
     if (folder / FILE).is_file():
-        return _from_json(folder / FILE, fields)
+        return _from_json(folder / FILE, fields, strip)
     kind = _kind_of_files(folder, f"the {family} model" if family else "the model")
     if kind in FILE_CLASSES:
         _check_fields(folder, kind, fields)
@@ -213,7 +214,7 @@ def _check_fields(folder: Path, kind: str, fields: dict[str, Any]) -> None:
         )
 
 
-def _from_json(path: Path, fields: dict[str, Any]) -> Tokenizer:
+def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
     origin = f"`{path}`"
     raw = read_bytes(path, VOCABULARY, "Take a checkpoint with a smaller one.")
     content = parse_json(raw, origin)
@@ -231,13 +232,16 @@ def _from_json(path: Path, fields: dict[str, Any]) -> Tokenizer:
     tokens[SIDE] = str(side).lower()
     model = type(backend.model).__name__
     if model == "Unigram":
-        fast = _by_sentencepiece(content, backend, tokens, origin)
+        fast = _by_sentencepiece(content, backend, tokens, origin, strip)
         if fast is not None:
             return fast
     kind = JSON_KINDS.get(model, BackendTokenizer)
     tokenizer = kind(definition, origin=origin, **tokens)
     if difference := differing(tokenizer, backend):
         raise InputError(f"{origin} cannot be read exactly. {difference}")
+    # BERT's normalizer takes blanks away itself.
+    if strip and kind is not WordPieceTokenizer:
+        return kind(definition, origin=origin, strip=True, **tokens)
     return tokenizer
 
 
@@ -368,7 +372,11 @@ def _roles(
 
 
 def _by_sentencepiece(
-    content: dict[str, Any], backend: Backend, tokens: dict[str, Any], origin: str
+    content: dict[str, Any],
+    backend: Backend,
+    tokens: dict[str, Any],
+    origin: str,
+    strip: bool,
 ) -> SentencePieceTokenizer | None:
     """Return a unigram tokenizer as SentencePiece, None where that gives other ids.
 
@@ -378,7 +386,7 @@ def _by_sentencepiece(
     if reason is None:
         try:
             model = SentencePieceTokenizer(rebuild(content, origin), origin)
-            reason = differing(model, backend)
+            reason = differing(model, backend, strip=strip)
         except InputError as error:
             reason = str(error)
     if reason is None:
@@ -445,7 +453,10 @@ def _probes(backend: Backend) -> Iterator[str]:
 
 
 def differing(
-    tokenizer: Tokenizer, backend: Backend, texts: Sequence[str] = ()
+    tokenizer: Tokenizer,
+    backend: Backend,
+    texts: Sequence[str] = (),
+    strip: bool = False,
 ) -> str | None:
     """Return the first probe whose ids differ from those of a tokenizer.json, if any.
 
@@ -458,6 +469,7 @@ def differing(
         tokenizer: What was read.
         backend: The checkpoint's tokenizer.json in the `tokenizers` library.
         texts: Other probes than those of every tokenizer.
+        strip: Whether probes lose the blanks around them first.
     """
     added = backend.get_added_tokens_decoder().items()
     special = {number for number, token in added if token.special}
@@ -468,6 +480,7 @@ def differing(
     before, after = len(tokenizer.start_ids), len(tokenizer.end_ids)
     most = before + after + CUT
     texts = list(texts or dict.fromkeys(_probes(backend)))
+    texts = [text.strip() for text in texts] if strip else texts
     with rust_errors("The library `tokenizers` cannot split every text: {}."):
         steps = backend.normalizer
         # "<S>" is "<s>" where capitals are made small.

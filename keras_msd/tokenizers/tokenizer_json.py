@@ -32,6 +32,7 @@ _LAST = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 4096
 PANIC = "PanicException"
+CHANGES = ("strip", "drop_unknown")  # settings that are absent where they are false
 
 
 class BackendTokenizer(Tokenizer):
@@ -47,6 +48,8 @@ class BackendTokenizer(Tokenizer):
         end_token: The same for the token after every text.
         unknown_token: Names the id of what the vocabulary cannot spell.
         truncation_side: Where a long text loses ids, "right" or "left".
+        strip: Whether blanks around a text are taken away.
+        drop_unknown: Whether unknown tokens are left out.
         origin: Where the content comes from, for messages.
 
     Raises:
@@ -78,6 +81,8 @@ class BackendTokenizer(Tokenizer):
         end_token: str | Sequence[str],
         unknown_token: str,
         truncation_side: str = "right",
+        strip: bool = False,
+        drop_unknown: bool = False,
         origin: str = "`content`",
     ) -> None:
         raw = content.encode() if isinstance(content, str) else content
@@ -86,6 +91,7 @@ class BackendTokenizer(Tokenizer):
         given = (pad_token, start_token, end_token, unknown_token)
         one_of(("right", "left"), truncation_side=truncation_side)
         self.truncation_side = truncation_side
+        self.strip, self.drop_unknown = bool(strip), bool(drop_unknown)
         self._roles = dict(zip(ROLES, given, strict=True))
         ids = [
             _ids_of(role, names, table, origin) for role, names in self._roles.items()
@@ -155,9 +161,14 @@ class BackendTokenizer(Tokenizer):
         What would give the id of a special token gives that of the unknown token.
         """
         texts = sentences(texts)
+        if self.strip:
+            texts = [text.strip() for text in texts]
         with rust_errors("`tokenizers` cannot split these texts: {}."):
             rows = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [self.without_control(row.ids) for row in rows]
+        ids = [self.without_control(row.ids) for row in rows]
+        if self.drop_unknown:
+            return [[i for i in row if i != self.unknown_id] for row in ids]
+        return ids
 
     def without_control(self, ids: list[int]) -> list[int]:
         """Put the unknown token in the place of all special ones."""
@@ -182,16 +193,17 @@ class BackendTokenizer(Tokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The special tokens, and `truncation_side` where it is not "right"."""
+        """The special tokens, and what else is not as usual."""
         side = {} if self.truncation_side == "right" else {SIDE: self.truncation_side}
-        return self._roles | side
+        changes = {name: True for name in CHANGES if getattr(self, name)}
+        return self._roles | side | changes
 
     @classmethod
     def from_definition(
         cls, definition: bytes, settings: dict[str, Any], origin: str
     ) -> Self:
         """Make a tokenizer from a tokenizer.json and its settings."""
-        if set(settings) - {SIDE} != set(ROLES):
+        if set(settings) - {SIDE, *CHANGES} != set(ROLES):
             raise InputError(
                 f"The settings beside {origin} must be {', '.join(ROLES)}. Received: "
                 f"{', '.join(sorted(settings)) or 'none'}. Save the tokenizer anew."
@@ -256,7 +268,7 @@ class WordPieceTokenizer(BackendTokenizer):
 
     @classmethod
     def _read(cls, path: Path, fields: dict[str, Any]) -> Self:
-        tokens = special_tokens(fields, cls.default_tokens)
+        tokens: dict[str, Any] = special_tokens(fields, cls.default_tokens)
         # Only \n and \r\n end a line: some vocabularies hold other separators as
         # tokens.
         content = read_bytes(path, VOCABULARY, "Take a whole copy of the checkpoint.")
@@ -311,7 +323,7 @@ class BytePairTokenizer(BackendTokenizer):
         prefix = bool(fields.get("add_prefix_space", False))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         add_declared(backend, fields, f"`{path}`")
-        tokens = special_tokens(fields, cls.default_tokens)
+        tokens: dict[str, Any] = special_tokens(fields, cls.default_tokens)
         side = fields.get(SIDE, "right")
         return cls(backend.to_str(), origin=f"`{path}`", truncation_side=side, **tokens)
 

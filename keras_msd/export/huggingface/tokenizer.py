@@ -51,7 +51,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None
     if feature := tokenizer.unusual_frame():
         raise refused(feature)
     pieces = tokenizer.pieces()
-    backend = _backend(tokenizer)
+    backend = backend_of(tokenizer)
     start, end = pieces[tokenizer.start_id], pieces[tokenizer.end_id]
     names = {
         "cls_token": start,
@@ -61,7 +61,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None
     }
     if tokenizer.kind == "unigram":
         names |= {"bos_token": start, "eos_token": end}
-    special = dict.fromkeys([*names.values(), *_control_pieces(tokenizer)])
+    special = dict.fromkeys([*names.values(), *control_pieces(tokenizer)])
     backend.add_special_tokens(
         [AddedToken(name, normalized=False, special=True) for name in special]
     )
@@ -127,7 +127,8 @@ def check_ids(tokenizer: Tokenizer, folder: Path) -> dict[str, int]:
     return {"texts": len(texts), "different": len(wrong)}
 
 
-def _backend(tokenizer: Tokenizer) -> Backend:
+def backend_of(tokenizer: Tokenizer) -> Backend:
+    """Return a tokenizer in the `tokenizers` library, without special tokens."""
     if isinstance(tokenizer, WordPieceTokenizer):
         backend = read_backend(tokenizer.definition, "the tokenizer")
         backend.decoder = decoders.WordPiece(
@@ -158,7 +159,7 @@ def _backend(tokenizer: Tokenizer) -> Backend:
     return backend
 
 
-def _control_pieces(tokenizer: Tokenizer) -> list[str]:
+def control_pieces(tokenizer: Tokenizer) -> list[str]:
     """Return the pieces of a SentencePiece model that no text can spell."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return []

@@ -1,0 +1,158 @@
+"""Static models: a table of token vectors and their mean, without a transformer.
+
+Folders of model2vec, and the module StaticEmbedding of sentence-transformers.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd.checkpoints.weights import SINGLE, checkpoint_tensors
+from keras_msd.checks import InputError
+from keras_msd.files import read_bytes, read_table
+from keras_msd.limits import VOCABULARY
+from keras_msd.tensors import FLOATS, INT8, WHOLE
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.tokenizer_json import BackendTokenizer, read_backend
+
+MODEL2VEC = "model2vec"
+TABLE, TABLE_OF_MODULE = "embeddings", "embedding.weight"
+WEIGHTS, MAPPING = "weights", "mapping"
+INTEGERS = ("I64", "I32")
+LONGEST = 2048  # tokens of a text, where the folder sets no limit
+MODEL2VEC_LONGEST = 512  # where its config.json does not say
+
+
+def is_model2vec(folder: Path) -> bool:
+    """Tell whether a folder was written by model2vec.
+
+    Its config.json names no other model, and the table is called `embeddings`.
+    """
+    path = folder / "config.json"
+    if not path.is_file() or not (folder / SINGLE).is_file():
+        return False
+    kind = read_table(path).get("model_type", MODEL2VEC)
+    return kind == MODEL2VEC and TABLE in checkpoint_tensors(folder).shapes
+
+
+def read_static(
+    folder: Path,
+) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
+    """Read a table of token vectors and its tokenizer.
+
+    A folder of model2vec leaves out unknown tokens, as that library does. Texts are cut
+    at the folder's limit, at 2,048 tokens where it has none.
+
+    Args:
+        folder: Holds tokenizer.json and model.safetensors with `embeddings` `(n, dim)`
+            and perhaps `mapping` and `weights` `(vocabulary,)`, as model2vec writes
+            them; or with `embedding.weight`, as sentence-transformers does.
+
+    Returns:
+        Fields of `EncoderConfig`, float32 arrays by weight path, and the tokenizer.
+
+    Raises:
+        InputError: A file is missing, damaged or does not fit the other.
+    """
+    config = folder / "config.json"
+    settings = read_table(config) if is_model2vec(folder) else None
+    tokenizer, limit = _tokenizer(folder, settings)
+    table = _table(folder)
+    if len(table) < tokenizer.vocabulary_size:
+        raise InputError(
+            f"The table in `{folder / SINGLE}` must have a row for every token of its "
+            f"tokenizer, {tokenizer.vocabulary_size}. Received: {len(table)} rows. "
+            f"{WHOLE}"
+        )
+    rows, width = table.shape
+    fields = {
+        "vocabulary_size": rows,
+        "hidden_dim": width,
+        "num_layers": 0,
+        "num_heads": 1,
+        "intermediate_dim": 1,
+        "embedding_layer_norm": False,
+        "dropout": 0.0,
+        "max_length": limit,
+        "pad_id": tokenizer.pad_id,
+    }
+    arrays = {
+        "embedding/word": table,
+        "embedding/position": np.zeros((limit, width), np.float32),
+        "embedding/type": np.zeros((1, width), np.float32),
+    }
+    return fields, arrays, tokenizer
+
+
+def _table(folder: Path) -> np.ndarray:
+    """Return one row for every token, float32 `(vocabulary, dim)`."""
+    files = checkpoint_tensors(folder)
+    names = files.shapes.keys()
+    known = {TABLE, WEIGHTS, MAPPING} if TABLE in names else {TABLE_OF_MODULE}
+    key = TABLE if TABLE in names else TABLE_OF_MODULE
+    if odd := sorted(names - known):
+        raise InputError(
+            f"`{folder / SINGLE}` must hold `{TABLE}`, and perhaps `{WEIGHTS}` and "
+            f"`{MAPPING}`; or `{TABLE_OF_MODULE}` alone. Received: `{odd[0]}`. {WHOLE}"
+        )
+    shape = files.shapes.get(key, ())
+    if len(shape) != 2:
+        raise InputError(
+            f"`{key}` in `{folder / SINGLE}` must be a table (n, dim). Received: the "
+            f"shape {shape}. {WHOLE}"
+        )
+    files.check(key, shape, FLOATS + INT8)
+    table = files.read(key)
+    if MAPPING in names:
+        files.check(MAPPING, (files.shapes[MAPPING][0],), INTEGERS)
+        rows = files.read(MAPPING).astype(np.int64)
+        if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(table):
+            raise InputError(
+                f"`{MAPPING}` in `{folder / SINGLE}` must name rows of `{TABLE}`, 0 to "
+                f"{len(table) - 1}. Received: {rows.min()} to {rows.max()}. {WHOLE}"
+            )
+        table = table[rows]
+    if WEIGHTS in names:
+        files.check(WEIGHTS, (len(table),))
+        table = table * files.read(WEIGHTS)[:, None]
+    return np.ascontiguousarray(table)
+
+
+def _tokenizer(folder: Path, settings: dict[str, Any] | None) -> tuple[Tokenizer, int]:
+    """Return the tokenizer, which adds no special tokens, and the most tokens."""
+    path = folder / "tokenizer.json"
+    origin = f"`{path}`"
+    backend = read_backend(read_bytes(path, VOCABULARY, WHOLE), origin)
+    content = json.loads(backend.to_str())
+    cut = content["truncation"] or {}
+    content |= {"post_processor": None, "truncation": None, "padding": None}
+    model = content["model"]
+    number = model.get("unk_id")
+    unknown = model.get("unk_token") if number is None else backend.id_to_token(number)
+    known = backend.get_vocab(with_added_tokens=True)
+    pads = [name for name in ("[PAD]", "<pad>") if name in known]
+    # Without either, any token may fill a row: it is masked.
+    first = str(backend.id_to_token(0))
+    tokenizer = BackendTokenizer(
+        json.dumps(content),
+        pad_token=pads[0] if pads else str(unknown or first),
+        start_token=[],
+        end_token=[],
+        unknown_token=str(unknown or first),
+        truncation_side=str(cut.get("direction", "right")).lower(),
+        drop_unknown=settings is not None and unknown is not None,
+        origin=origin,
+    )
+    if settings is not None:
+        limit = settings.get("max_length", MODEL2VEC_LONGEST)
+    else:
+        limit = cut.get("max_length")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise InputError(
+            f"The longest text in `{folder}` must be a whole number of tokens. "
+            f"Received: {limit!r:.60}. {WHOLE}"
+        )
+    # An encoder takes two tokens or more.
+    return tokenizer, max(2, min(limit or LONGEST, LONGEST))

@@ -1,0 +1,94 @@
+"""Static models of model2vec and sentence-transformers, as those libraries run them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+
+from keras_msd import load_encoder
+from keras_msd.checks import InputError
+
+CURRENT = Path(__file__).parent / "golden" / "current"
+TEXTS = json.loads((CURRENT / "texts.json").read_text(encoding="utf-8"))
+FOLDERS = [
+    path.relative_to(CURRENT).as_posix()
+    for kind in ("static", "model2vec")
+    for path in sorted((CURRENT / kind).iterdir())
+]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_vectors_are_those_of_the_library(name, tmp_path):
+    folder = CURRENT / name
+    encoder = load_encoder(folder)
+    known = load_file(folder / "expected.safetensors")["vectors"]
+    # model2vec computes in the table's own numbers.
+    tolerance = 2e-3 if name.endswith("half") else 1e-5
+    np.testing.assert_allclose(encoder.encode(TEXTS), known, atol=tolerance, rtol=0)
+    if name != "static/dense":  # its tanh is in the config, too
+        assert encoder.config.num_layers == 0
+    encoder.save(tmp_path / "saved")
+    again = load_encoder(tmp_path / "saved")
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_ids_are_those_of_the_library(name):
+    known = Tokenizer.from_file(str(CURRENT / name / "tokenizer.json"))
+    unknown = known.token_to_id("[UNK]")
+    rows = [row.ids for row in known.encode_batch(TEXTS, add_special_tokens=False)]
+    assert any(unknown in row for row in rows)
+    if name.startswith("model2vec"):
+        rows = [[number for number in row if number != unknown] for row in rows]
+    assert load_encoder(CURRENT / name).tokenizer.encode(TEXTS) == rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(CURRENT / "model2vec" / "quantized", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_limit_is_kept(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_length": 3}))
+    encoder = load_encoder(folder)
+    assert encoder.max_length == 3
+    ids = load_encoder(CURRENT / "model2vec" / "quantized").tokenizer.encode(TEXTS)
+    assert encoder.tokenizer.encode(TEXTS, 3) == [row[:3] for row in ids]
+
+
+def test_a_plain_folder_of_model2vec_needs_no_modules(folder):
+    known = load_encoder(folder).fingerprint
+    (folder / "modules.json").unlink()
+    assert load_encoder(folder).fingerprint == known
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda t: t | {"other": t["weights"]}, "`other`"),
+        (lambda t: t | {"mapping": t["mapping"] + 5}, "rows of `embeddings`"),
+        (lambda t: t | {"mapping": t["mapping"][:-1]}, "row for every token|shape"),
+        (lambda t: t | {"weights": t["weights"][:-1]}, "shape"),
+        (lambda t: t | {"embeddings": t["embeddings"][0]}, "must be a table"),
+        (lambda t: t | {"embeddings": t["embeddings"] * np.nan}, "finite"),
+    ],
+)
+def test_a_damaged_table_is_refused(change, match, folder):
+    file = folder / "model.safetensors"
+    save_file(change(load_file(file)), file)
+    with pytest.raises(InputError, match=match):
+        load_encoder(folder)
+
+
+def test_a_pooling_or_a_missing_tokenizer_is_refused(folder):
+    with pytest.raises(InputError, match="pooling mean.*'cls'"):
+        load_encoder(folder, pooling="cls")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="tokenizer.json"):
+        load_encoder(folder)

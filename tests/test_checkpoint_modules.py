@@ -194,18 +194,36 @@ def bytepair(tmp_path):
     return folder
 
 
-def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_path):
+@pytest.mark.parametrize("with_json", [True, False])
+def test_blanks_around_a_text_go_where_the_writer_took_them_away(
+    with_json, bytepair, tmp_path
+):
+    if not with_json:  # vocab.json and merges.txt stay
+        (bytepair / "tokenizer.json").unlink()
     encoder = load_encoder(bytepair)
     plain, blanks = ["The cat", "A dog"], ["\n The cat", "A dog \n"]
     ids = encoder.tokenizer.encode(plain)
     assert encoder.tokenizer.encode(blanks) == ids
     encoder.save(tmp_path / "saved")
     assert load_encoder(tmp_path / "saved").tokenizer.encode(blanks) == ids
+
+    def strips():
+        newer = load_encoder(bytepair)
+        same = newer.tokenizer.encode(blanks) == ids
+        assert newer.tokenizer.encode(plain) == ids
+        assert same == (newer.fingerprint == encoder.fingerprint)
+        return same
+
+    config = bytepair / "config_sentence_transformers.json"
+    for version, stripped in (("5.4.0", False), ("5.10.1", False), ("5.3.2", True)):
+        write(config, {"__version__": {"sentence_transformers": version}})
+        assert strips() == stripped, version
+    for settings in ({}, {"__version__": {"pytorch": "2.0"}}, {"__version__": None}):
+        write(config, settings)
+        assert strips()
     modules = read(bytepair / "modules.json")
     names = "base.modules.Transformer", "sentence_transformer.modules.Pooling"
     for module, name in zip(modules, names, strict=True):
         module["type"] = f"sentence_transformers.{name}"
     write(bytepair / "modules.json", modules)
-    newer = load_encoder(bytepair)
-    assert newer.tokenizer.encode(plain) == ids != newer.tokenizer.encode(blanks)
-    assert newer.fingerprint != encoder.fingerprint
+    assert not strips()

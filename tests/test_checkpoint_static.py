@@ -53,15 +53,6 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def test_a_limit_is_kept(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"max_length": 3}))
-    encoder = load_encoder(folder)
-    assert encoder.max_length == 3
-    ids = load_encoder(CURRENT / "model2vec" / "quantized").tokenizer.encode(TEXTS)
-    assert encoder.tokenizer.encode(TEXTS, 3) == [row[:3] for row in ids]
-
-
 def test_a_plain_folder_of_model2vec_needs_no_modules(folder):
     known = load_encoder(folder).fingerprint
     (folder / "modules.json").unlink()
@@ -92,3 +83,35 @@ def test_a_pooling_or_a_missing_tokenizer_is_refused(folder):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="tokenizer.json"):
         load_encoder(folder)
+
+
+def cut(name, **fields):
+    """Return the library's tokenizer, with truncation and one unknown token early."""
+    known = Tokenizer.from_file(str(CURRENT / name / "tokenizer.json"))
+    known.enable_truncation(3, **fields)
+    return known
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_static_embedding_is_cut_as_its_file_says(side, tmp_path):
+    shutil.copytree(CURRENT / "static" / "plain", tmp_path / "model")
+    known = cut("static/plain", direction=side)
+    place = next((tmp_path / "model").rglob("tokenizer.json"))
+    known.save(str(place))
+    encoder = load_encoder(tmp_path / "model")
+    rows = [row.ids for row in known.encode_batch(TEXTS, add_special_tokens=False)]
+    assert encoder.tokenizer.encode(TEXTS, encoder.max_length) == rows
+
+
+def test_model2vec_cuts_first_and_then_leaves_out_unknown_tokens(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_length": 3}))
+    encoder, known = load_encoder(folder), cut("model2vec/quantized")
+    assert encoder.max_length == 3
+    most = 3 * int(np.median([len(token) for token in known.get_vocab()]))
+    unknown = known.token_to_id("[UNK]")
+    texts = [*TEXTS, "鹌鹑 the cat sleeps", "the" + " " * most + "cat"]
+    rows = [known.encode(t[:most], add_special_tokens=False).ids for t in texts]
+    assert unknown in rows[-2] and len(rows[-1]) == 1
+    rows = [[number for number in row if number != unknown] for row in rows]
+    assert encoder.tokenizer.encode(texts, 3) == rows

@@ -1,6 +1,7 @@
 """The format `model2vec`: the vectors of the encoder, in three libraries' ways."""
 
 import json
+import re
 import runpy
 from importlib.util import find_spec
 
@@ -23,7 +24,11 @@ TEXTS = [
     "<s> names </s> of <pad> special <unk> tokens",
     "\ufdd0 code points \ufdd1 that are no characters",
 ]
-GIVEN = {"sts": [(1, "a cat", "a dog"), (0, "a cat", "the sea")], "sentences": TEXTS}
+LONG = "The cat sleeps on the chair. " * 20
+GIVEN = {
+    "sts": [(1, "a cat", "a dog"), (0, "a cat", "the sea")],
+    "sentences": [*TEXTS, "", LONG],
+}
 SHAPES = {
     "table": {"projection_dim": None},
     "projection": {"projection_dim": 9, "projection_bias": False},
@@ -55,14 +60,9 @@ def averaged(folder, texts):
     """Return what a static embedding library computes, written out."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     table = load_file(folder / "model.safetensors")["embeddings"]
-    unknown = json.loads((folder / "tokenizer.json").read_text())["model"]["unk_id"]
-    rows = []
-    for text in texts:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        ids = [number for number in ids if number != unknown]
-        mean = np.mean([table[number] for number in ids], axis=0)
-        rows.append(mean / np.linalg.norm(mean))
-    return np.array(rows)
+    rows = tokenizer.encode_batch(texts, add_special_tokens=False)
+    means = np.array([table[row.ids].mean(axis=0) for row in rows])
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 def test_the_mean_of_the_rows_is_the_encoders_vector(exported):
@@ -77,15 +77,31 @@ def test_it_is_read_back(exported):
     encoder, folder = exported
     again = load_encoder(folder)
     np.testing.assert_allclose(again.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
-    assert not again.encode([""]).any()
+    written = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows = [row.ids for row in written.encode_batch(TEXTS, add_special_tokens=False)]
+    assert again.tokenizer.encode(TEXTS, again.max_length) == rows
+    assert 3 not in {number for row in rows for number in row}  # the unknown token
+
+
+def test_the_card_says_which_texts_differ(exported):
+    encoder, folder = exported
+    card = json.loads((folder / "card.json").read_text())
+    most = int(re.search("cuts texts after ([0-9]+) characters", card["warning"])[1])
+    assert card["parity"]["sentences"] == len(TEXTS) and max(map(len, TEXTS)) < most
+    again = load_encoder(folder)
+    assert not again.encode([""]).any() and encoder.encode([""]).any()
+    # Blanks count: nothing of the cat is left.
+    far = ["a" + " " * most + "cat", "a"]
+    np.testing.assert_allclose(*again.encode(far), atol=1e-6)
+    assert np.abs(np.subtract(*encoder.encode(far))).max() > 0.01
+    with pytest.raises(InputError, match="empty or long ones alone"):
+        encoder.export(folder, "model2vec", **GIVEN | {"sentences": ["", LONG]})
 
 
 def test_long_texts_are_cut_where_the_encoder_cuts_them(exported):
     encoder, folder = exported
-    long = "The cat sleeps on the chair. " * 20
-    np.testing.assert_allclose(
-        averaged(folder, [long]), encoder.encode([long]), atol=1e-5
-    )
+    known = encoder.encode([LONG])
+    np.testing.assert_allclose(averaged(folder, [LONG]), known, atol=1e-5)
 
 
 @pytest.mark.skipif(not find_spec("model2vec"), reason="model2vec is not installed")
@@ -93,8 +109,10 @@ def test_model2vec_gives_the_encoders_vectors(exported):
     from model2vec import StaticModel
 
     encoder, folder = exported
-    model = StaticModel.from_pretrained(folder)
+    model, again = StaticModel.from_pretrained(folder), load_encoder(folder)
     np.testing.assert_allclose(model.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
+    texts = ["", "a cat", "the unknown 鹌鹑 " * 40, "a" + " " * 300 + "cat"]
+    np.testing.assert_allclose(model.encode(texts), again.encode(texts), atol=1e-5)
 
 
 def test_float16_halves_the_table(tokenizer, tmp_path):

@@ -13,6 +13,7 @@ from keras_msd.checkpoints.e5 import load_e5_small
 from keras_msd.checkpoints.modules import (
     MODULES,
     REPAIR,
+    SETTINGS,
     Dense,
     Modules,
     check_transformer,
@@ -177,7 +178,7 @@ def load_checkpoint(
     Pooling (mean, cls or max), or a StaticEmbedding; then any of Dense and Normalize.
     Without it the folder is a plain transformer, pooled by the mean and not normalised,
     and a log line says so; or a static model of model2vec. Blanks around a text are
-    taken away where a version before 5.4 wrote the folder, as those versions did.
+    taken away where sentence-transformers before 5.4 wrote the folder, as it did.
 
     One layer with a linear or tanh activation, and normalisation after it, are parts of
     the network. Any other layers make an `Encoder.from_model`, which can be a teacher
@@ -340,7 +341,7 @@ def _refuse_text_changes(body: Path, tokenizer: Tokenizer) -> None:
 
 def _default_prompt(folder: Path) -> str:
     """Return the text that sentence-transformers puts before every text."""
-    path = folder / "config_sentence_transformers.json"
+    path = folder / SETTINGS
     settings = _settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     known = prompts if isinstance(prompts, dict) else {}

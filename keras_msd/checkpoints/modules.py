@@ -4,6 +4,7 @@ The types of modules are compared with known names from end to end; no class pat
 file is imported.
 """
 
+import re
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tensors import WHOLE
 
 MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
 KINDS = ("Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding")
 OLD = "sentence_transformers.models"  # of versions before 5.4
 PACKAGES = (
@@ -89,7 +91,8 @@ class Modules(NamedTuple):
         static: Whether it is a static embedding, which has a pooling of its own.
         pooling: How a transformer's token vectors are pooled.
         dense: Folders of the dense layers, and None in place of each Normalize.
-        strips: Whether blanks around a text are taken away, as versions before 5.4 do.
+        strips: Whether blanks around a text are taken away, as versions before 5.4 do:
+            if the folder names such a version, or, without one, a module of those.
         whole_prompt: Whether the tokens of a prompt are pooled, too.
     """
 
@@ -151,9 +154,20 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
         static,
         pooling or "mean",
         tuple(dense),
-        strips=str(entries[0].get("type")).startswith(OLD) and not static,
+        strips=not static and _is_old(folder, entries[0]["type"]),
         whole_prompt=settings.get("include_prompt", True) is not False,
     )
+
+
+def _is_old(folder: Path, name: str) -> bool:
+    """Tell whether a version before 5.4 wrote a folder, by its name or its modules."""
+    path = folder / SETTINGS
+    versions = read_table(path).get("__version__") if path.is_file() else None
+    given = (
+        versions.get("sentence_transformers") if isinstance(versions, dict) else None
+    )
+    parts = re.match(r"(\d+)\.(\d+)", str(given))
+    return tuple(map(int, parts.groups())) < (5, 4) if parts else name.startswith(OLD)
 
 
 def check_transformer(settings: dict[str, Any], path: Path) -> None:

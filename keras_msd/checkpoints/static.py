@@ -11,11 +11,15 @@ import numpy as np
 
 from keras_msd.checkpoints.weights import SINGLE, checkpoint_tensors
 from keras_msd.checks import InputError
-from keras_msd.files import read_bytes, read_table
+from keras_msd.files import parse_json, read_bytes, read_table
 from keras_msd.limits import VOCABULARY
 from keras_msd.tensors import FLOATS, INT8, WHOLE
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.tokenizer_json import BackendTokenizer, read_backend
+from keras_msd.tokenizers.tokenizer_json import (
+    BackendTokenizer,
+    read_backend,
+    unknown_of,
+)
 
 MODEL2VEC = "model2vec"
 TABLE, TABLE_OF_MODULE = "embeddings", "embedding.weight"
@@ -42,8 +46,8 @@ def read_static(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
     """Read a table of token vectors and its tokenizer.
 
-    A folder of model2vec leaves out unknown tokens, as that library does. Texts are cut
-    at the folder's limit, at 2,048 tokens where it has none.
+    A folder of model2vec cuts texts and leaves out unknown tokens as that library does,
+    sentence-transformers does neither. A text of over 2,048 tokens is cut there.
 
     Args:
         folder: Holds tokenizer.json and model.safetensors with `embeddings` `(n, dim)`
@@ -124,31 +128,29 @@ def _tokenizer(folder: Path, settings: dict[str, Any] | None) -> tuple[Tokenizer
     """Return the tokenizer, which adds no special tokens, and the most tokens."""
     path = folder / "tokenizer.json"
     origin = f"`{path}`"
-    backend = read_backend(read_bytes(path, VOCABULARY, WHOLE), origin)
-    content = json.loads(backend.to_str())
-    cut = content["truncation"] or {}
-    content |= {"post_processor": None, "truncation": None, "padding": None}
-    model = content["model"]
-    number = model.get("unk_id")
-    unknown = model.get("unk_token") if number is None else backend.id_to_token(number)
+    raw = read_bytes(path, VOCABULARY, WHOLE)
+    backend = read_backend(raw, origin)
+    # model2vec passes over what the file says of long texts.
+    cut = parse_json(raw, origin).get("truncation") if settings is None else None
+    cut = cut or {}
     known = backend.get_vocab(with_added_tokens=True)
     pads = [name for name in ("[PAD]", "<pad>") if name in known]
     # Without either, any token may fill a row: it is masked.
-    first = str(backend.id_to_token(0))
+    unknown = unknown_of(backend) or str(backend.id_to_token(0))
+    content = json.loads(backend.to_str()) | {"post_processor": None}
     tokenizer = BackendTokenizer(
         json.dumps(content),
-        pad_token=pads[0] if pads else str(unknown or first),
+        pad_token=pads[0] if pads else unknown,
         start_token=[],
         end_token=[],
-        unknown_token=str(unknown or first),
+        unknown_token=unknown,
         truncation_side=str(cut.get("direction", "right")).lower(),
-        drop_unknown=settings is not None and unknown is not None,
+        model2vec=settings is not None,
         origin=origin,
     )
+    limit = cut.get("max_length")
     if settings is not None:
         limit = settings.get("max_length", MODEL2VEC_LONGEST)
-    else:
-        limit = cut.get("max_length")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise InputError(
             f"The longest text in `{folder}` must be a whole number of tokens. "

@@ -31,7 +31,8 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="saved_model, litert, litert_text, onnx, onnx_text or huggingface.",
+            help="saved_model, litert, litert_text, onnx, onnx_text, huggingface or "
+            "model2vec.",
             autocompletion=lambda: list(read_toml(FORMATS)),
         ),
     ] = None,

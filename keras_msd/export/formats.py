@@ -1,7 +1,7 @@
 """Export formats by name."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,10 @@ class Format(Record):
         quantize: Keys of `SCHEMES` that it offers besides None.
         tokenizers: Kinds of tokenizer that it carries.
         libraries: Distributions that write and run it; the card has their versions.
-        warning: What the card warns of.
+        warning: What the card warns of; what `write` returns under this name counts
+            before it.
+        compared: `compared(encoder, texts) -> texts`, or its dotted path: the texts
+            whose vectors must agree; None for all.
         header: From what `card.json` holds to the lines that the README begins with, a
             function or its dotted path; None for none.
 
@@ -70,6 +73,7 @@ class Format(Record):
     tokenizers: tuple[str, ...] = TOKENIZERS
     libraries: tuple[str, ...] = ()
     warning: str = ""
+    compared: str | Callable[[Any, Sequence[str]], list[str]] | None = None
     header: str | Callable[[Mapping[str, Any]], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ characters that the vocabulary does not have, whose row is that of the unknown t
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from keras_msd.export.formats import Run
 from keras_msd.export.huggingface.tokenizer import backend_of, control_pieces
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
+from keras_msd.tokenizers.tokenizer_json import median_length
 
 # Code points that are no characters: no text has them once it is normalised here.
 START, UNKNOWN = "\ufdd0", "\ufdd1"
@@ -35,8 +36,8 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     """Write a bag-of-words encoder as a folder of model2vec.
 
     `StaticModel.from_pretrained(path)` of model2vec reads it, `SentenceTransformer
-    (path)` and `load_encoder(path)`. An empty text has a vector of zeros there. Long
-    texts are cut at the encoder's limit by sentence-transformers alone.
+    (path)` and `load_encoder(path)`. All cut texts at the encoder's limit. Texts that
+    `compared` leaves out may have other vectors.
 
     Args:
         encoder: The encoder to write.
@@ -44,7 +45,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         quantize: None for float32, "fp16" for half of the bytes.
 
     Returns:
-        Facts for the card.
+        `warning`: the limits, for the card.
 
     Raises:
         InputError: The encoder is more than a table of token vectors and their mean.
@@ -53,10 +54,10 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     rows = _rows(config, encoder.weights())[: encoder.tokenizer.vocabulary_size]
     tokenizer = encoder.tokenizer
     around = [*tokenizer.start_ids, *tokenizer.end_ids]
+    tokens = _tokens(encoder)
     table = np.vstack([rows, rows[around].sum(axis=0), rows[tokenizer.unknown_id]])
     backend = _backend(tokenizer)
-    # The marker stands for the tokens around a text.
-    backend.enable_truncation(encoder.max_length - len(around) + 1)
+    backend.enable_truncation(tokens)
     path.mkdir(parents=True, exist_ok=True)
     backend.save(str(path / "tokenizer.json"))
     dtype = DTYPES[quantize]
@@ -65,8 +66,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         "model_type": "model2vec",
         "architectures": ["StaticModel"],
         "normalize": True,
-        # With a limit in tokens model2vec also cuts texts at so many characters.
-        "max_length": None,
+        "max_length": tokens,
         "embedding_dtype": np.dtype(dtype).name,
         "hidden_dim": encoder.dim,
     }
@@ -82,7 +82,31 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         for number, (place, kind) in enumerate(kinds.items())
     ]
     write_json(path / "modules.json", modules)
-    return {"tokens_of_a_text": encoder.max_length - len(around)}
+    return {
+        "warning": "An empty text has a vector of zeros. model2vec cuts texts after "
+        f"{_characters(encoder)} characters."
+    }
+
+
+def compared(encoder: Any, texts: Sequence[str]) -> list[str]:
+    """Return the texts whose vectors are the encoder's in all three libraries.
+
+    The others are empty once they are normalised, or so long that model2vec may cut
+    characters: `max_length` times the median length of a token.
+    """
+    most = _characters(encoder)
+    rows = encoder.tokenizer.encode_plain(texts)
+    return [t for t, row in zip(texts, rows, strict=True) if row and len(t) <= most]
+
+
+def _tokens(encoder: Any) -> int:
+    """Return the most tokens of a text: one marker, and what fits between its two."""
+    tokenizer = encoder.tokenizer
+    return encoder.max_length - len(tokenizer.start_ids) - len(tokenizer.end_ids) + 1
+
+
+def _characters(encoder: Any) -> int:
+    return _tokens(encoder) * median_length(_pieces(encoder.tokenizer))
 
 
 def load(path: str | Path, threads: int | None = None) -> Run:
@@ -138,15 +162,17 @@ def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:
 def _backend(tokenizer: Any) -> Backend:
     """Return the tokenizer in the `tokenizers` library, with both markers."""
     backend = backend_of(tokenizer)
-    control = {*control_pieces(tokenizer), tokenizer.pieces()[tokenizer.unknown_id]}
-    control.add(tokenizer.pieces()[tokenizer.pad_id])
-    # No text can spell the name of a special token.
-    names = [UNKNOWN + p if p in control else p for p in tokenizer.pieces()]
-    scores = [score for _, score in _vocabulary(backend)]
-    pieces = [*names, BLANK + START, UNKNOWN]
+    scores = [score for _, score in json.loads(backend.to_str())["model"]["vocab"]]
+    pieces = _pieces(tokenizer)
     vocabulary = list(zip(pieces, [*scores, 0.0, 0.0], strict=True))
     backend.model = models.Unigram(vocabulary, tokenizer.unknown_id, False)
-    known = {" ", *"".join(p for p in tokenizer.pieces() if p not in control)}
+    known = {" ", *"".join(p for p in pieces if UNKNOWN not in p)} - {START}
+    if hidden := sorted(known - {" ", *pieces}):
+        raise InputError(
+            "The format `model2vec` takes a vocabulary with a token for each of its "
+            f"characters. Received: none for {hidden[0]!r}. Use another format, such "
+            "as `onnx`."
+        )
     backend.normalizer = normalizers.Sequence(
         [
             backend.normalizer,
@@ -157,8 +183,13 @@ def _backend(tokenizer: Any) -> Backend:
     return backend
 
 
-def _vocabulary(backend: Backend) -> list[tuple[str, float]]:
-    return json.loads(backend.to_str())["model"]["vocab"]
+def _pieces(tokenizer: Any) -> list[str]:
+    """Return the tokens of the table's rows. No text can spell a special one."""
+    pieces = tokenizer.pieces()
+    special = {*control_pieces(tokenizer), pieces[tokenizer.unknown_id]}
+    special.add(pieces[tokenizer.pad_id])
+    names = [UNKNOWN + piece if piece in special else piece for piece in pieces]
+    return [*names, BLANK + START, UNKNOWN]
 
 
 def _ranges(characters: Iterable[str]) -> str:

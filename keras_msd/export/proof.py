@@ -15,7 +15,8 @@ from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
-from keras_msd.export.formats import quantizations
+from keras_msd.export.formats import FORMATS, quantizations
+from keras_msd.registry import loaded
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
@@ -160,6 +161,13 @@ class Proof:
         name = f"({format})" if quantize is None else f"({format}, {quantize})"
         limits = THRESHOLDS[quantize]._replace(**self._given)
         texts = list(dict.fromkeys(self._sentences or proof_sentences()))
+        if choose := FORMATS[format].compared:
+            texts = loaded(choose)(encoder, texts)
+        if not texts:
+            raise checks.InputError(
+                "`sentences` must hold a text that the format runs as the encoder "
+                "does. Received: empty or long ones alone."
+            )
         before, after = _Remembered(encoder, texts), _Remembered(artefact, texts)
         measured = parity(texts, before.encode(texts), after.encode(texts))
         demand(

@@ -131,7 +131,7 @@ class Tokenizer(abc.ABC):
                 return f"{len(ids)} special tokens {what} a text"
         if self.truncation_side != "right":
             return "long texts are cut at the left"
-        if getattr(self, "drop_unknown", False):
+        if getattr(self, "model2vec", False):
             return "unknown tokens are left out"
         return None
 

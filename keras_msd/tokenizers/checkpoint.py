@@ -31,6 +31,7 @@ from keras_msd.tokenizers.tokenizer_json import (
     WordPieceTokenizer,
     read_backend,
     rust_errors,
+    unknown_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -169,7 +170,9 @@ def read_checkpoint_tokenizer(
     kind = _kind_of_files(folder, f"the {family} model" if family else "the model")
     if kind in FILE_CLASSES:
         _check_fields(folder, kind, fields)
-    return TOKENIZERS[kind].from_checkpoint(folder)
+    tokenizer = TOKENIZERS[kind].from_checkpoint(folder)
+    _strip(tokenizer, strip)
+    return tokenizer
 
 
 def _kind_of_files(folder: Path, owner: str) -> str:
@@ -227,7 +230,7 @@ def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
     content = json.loads(definition)
     before, after = frame(content["post_processor"], backend, origin)
     _check_added(path, fields, before, after)
-    tokens = _roles(content, backend, fields, before, after)
+    tokens = _roles(backend, fields, before, after)
     side = fields.get(SIDE) or (cut or {}).get("direction", "right")
     tokens[SIDE] = str(side).lower()
     model = type(backend.model).__name__
@@ -237,12 +240,16 @@ def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
             return fast
     kind = JSON_KINDS.get(model, BackendTokenizer)
     tokenizer = kind(definition, origin=origin, **tokens)
-    if difference := differing(tokenizer, backend):
+    _strip(tokenizer, strip)
+    if difference := differing(tokenizer, backend, strip=strip):
         raise InputError(f"{origin} cannot be read exactly. {difference}")
-    # BERT's normalizer takes blanks away itself.
-    if strip and kind is not WordPieceTokenizer:
-        return kind(definition, origin=origin, strip=True, **tokens)
     return tokenizer
+
+
+def _strip(tokenizer: Tokenizer, strip: bool) -> None:
+    # BERT's normalizer and SentencePiece take blanks away themselves.
+    if isinstance(tokenizer, BackendTokenizer) and tokenizer.kind != "wordpiece":
+        tokenizer.strip = strip
 
 
 def _check_class(path: Path, fields: dict[str, Any]) -> None:
@@ -349,7 +356,6 @@ def _check_added(
 
 
 def _roles(
-    content: dict[str, Any],
     backend: Backend,
     fields: dict[str, Any],
     before: list[str],
@@ -357,10 +363,7 @@ def _roles(
 ) -> dict[str, Any]:
     """Return the special tokens of a tokenizer.json, by role."""
     table = backend.get_vocab(with_added_tokens=True)
-    model = content["model"]
-    unknown = model.get("unk_token")
-    if model.get("unk_id") is not None:
-        unknown = backend.id_to_token(model["unk_id"])
+    unknown = unknown_of(backend)
     if unknown in table:  # what the model does counts
         fields = fields | {CHECKPOINT_NAMES[-1]: unknown}
     pad = "<pad>" if "<pad>" in table and "[PAD]" not in table else "[PAD]"
@@ -469,7 +472,7 @@ def differing(
         tokenizer: What was read.
         backend: The checkpoint's tokenizer.json in the `tokenizers` library.
         texts: Other probes than those of every tokenizer.
-        strip: Whether probes lose the blanks around them first.
+        strip: Whether it must lose the blanks around a text first.
     """
     added = backend.get_added_tokens_decoder().items()
     special = {number for number, token in added if token.special}
@@ -480,14 +483,14 @@ def differing(
     before, after = len(tokenizer.start_ids), len(tokenizer.end_ids)
     most = before + after + CUT
     texts = list(texts or dict.fromkeys(_probes(backend)))
-    texts = [text.strip() for text in texts] if strip else texts
+    given = [text.strip() for text in texts] if strip else texts
     with rust_errors("The library `tokenizers` cannot split every text: {}."):
         steps = backend.normalizer
         # "<S>" is "<s>" where capitals are made small.
-        prepared = [steps.normalize_str(text) if steps else text for text in texts]
-        whole = backend.encode_batch(texts)
+        prepared = [steps.normalize_str(text) if steps else text for text in given]
+        whole = backend.encode_batch(given)
         backend.enable_truncation(most, direction=tokenizer.truncation_side)
-        short = backend.encode_batch(texts)
+        short = backend.encode_batch(given)
         backend.no_truncation()
     for limit, rows in ((None, whole), (most, short)):
         for text, read, ours, row in zip(

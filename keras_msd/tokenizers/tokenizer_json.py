@@ -1,11 +1,13 @@
 """Tokenizers that run on a tokenizer.json, through the `tokenizers` library."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
@@ -32,7 +34,7 @@ _LAST = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 4096
 PANIC = "PanicException"
-CHANGES = ("strip", "drop_unknown")  # settings that are absent where they are false
+CHANGES = ("strip", "model2vec")  # settings that are absent where they are false
 
 
 class BackendTokenizer(Tokenizer):
@@ -49,7 +51,8 @@ class BackendTokenizer(Tokenizer):
         unknown_token: Names the id of what the vocabulary cannot spell.
         truncation_side: Where a long text loses ids, "right" or "left".
         strip: Whether blanks around a text are taken away.
-        drop_unknown: Whether unknown tokens are left out.
+        model2vec: Whether long texts are cut and unknown tokens are left out as in
+            model2vec: see `encode`.
         origin: Where the content comes from, for messages.
 
     Raises:
@@ -82,7 +85,7 @@ class BackendTokenizer(Tokenizer):
         unknown_token: str,
         truncation_side: str = "right",
         strip: bool = False,
-        drop_unknown: bool = False,
+        model2vec: bool = False,
         origin: str = "`content`",
     ) -> None:
         raw = content.encode() if isinstance(content, str) else content
@@ -91,12 +94,14 @@ class BackendTokenizer(Tokenizer):
         given = (pad_token, start_token, end_token, unknown_token)
         one_of(("right", "left"), truncation_side=truncation_side)
         self.truncation_side = truncation_side
-        self.strip, self.drop_unknown = bool(strip), bool(drop_unknown)
+        self.strip, self.model2vec = bool(strip), bool(model2vec)
         self._roles = dict(zip(ROLES, given, strict=True))
         ids = [
             _ids_of(role, names, table, origin) for role, names in self._roles.items()
         ]
         (self.pad_id,), self._start_ids, self._end_ids, (self.unknown_id,) = ids
+        # The token 0 stands for the unknown one where the model has none.
+        self._drops = model2vec and unknown_of(self.backend) is not None
         self._check_model(origin)
         self._pieces = sorted(table, key=lambda piece: table[piece])
         self.vocabulary_size = len(table)
@@ -165,10 +170,25 @@ class BackendTokenizer(Tokenizer):
             texts = [text.strip() for text in texts]
         with rust_errors("`tokenizers` cannot split these texts: {}."):
             rows = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        ids = [self.without_control(row.ids) for row in rows]
-        if self.drop_unknown:
-            return [[i for i in row if i != self.unknown_id] for row in ids]
-        return ids
+        return [self.without_control(row.ids) for row in rows]
+
+    def encode(
+        self, texts: Iterable[str], max_length: int | None = None
+    ) -> list[list[int]]:
+        """Return the ids of each text, as every tokenizer does.
+
+        With `model2vec` a text first loses what is after `max_length` times the median
+        length of a token, in characters; and unknown tokens are left out at the end.
+        """
+        if not self.model2vec:
+            return super().encode(texts, max_length)
+        if max_length is not None:
+            most = max_length * median_length(self._pieces)
+            texts = [text[:most] for text in sentences(texts)]
+        rows = super().encode(texts, max_length)
+        if not self._drops:
+            return rows
+        return [[i for i in row if i != self.unknown_id] for row in rows]
 
     def without_control(self, ids: list[int]) -> list[int]:
         """Put the unknown token in the place of all special ones."""
@@ -219,6 +239,18 @@ class BackendTokenizer(Tokenizer):
         raise InputError(
             f"`{folder}` must be read by `read_checkpoint_tokenizer`. Call that."
         )
+
+
+def unknown_of(backend: Backend) -> str | None:
+    """Return the token of what a tokenizer cannot spell, None if it has none."""
+    model = json.loads(backend.to_str())["model"]
+    number = model.get("unk_id")
+    return model.get("unk_token") if number is None else backend.id_to_token(number)
+
+
+def median_length(pieces: Sequence[str]) -> int:
+    """Return the characters of a token that model2vec reckons with."""
+    return int(np.median([len(piece) for piece in pieces]))
 
 
 def _ids_of(

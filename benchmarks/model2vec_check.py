@@ -2,9 +2,9 @@
 
 Exports it with `keras-msd export tiny12 --format model2vec`, loads the folder with
 `StaticModel.from_pretrained`, with `SentenceTransformer` and with `load_encoder`, and
-compares ids and vectors of real sentences in 13 languages with those of tiny12. Texts
-longer than the encoder's limit are left out: model2vec does not cut them. In an
-environment with tiny12:
+compares ids and vectors of real sentences in 13 languages with those of tiny12; texts
+over the encoder's limit and names of special tokens are among them. In an environment
+with tiny12:
 
     python benchmarks/model2vec_check.py --data DATA --peer-python PYTHON
 
@@ -57,14 +57,19 @@ def main() -> int:
     from backbones import sentences
 
     from keras_msd import load_encoder
+    from keras_msd.export.model2vec import compared
     from keras_msd.files import write_json
 
     encoder = load_encoder("tiny12")
     texts = sentences(options.data, SENTENCES)
-    plain = encoder.tokenizer.encode_plain(texts)
+    texts += [" ".join(texts[i : i + 5]) for i in range(0, SENTENCES, 100)]
+    texts += [f"{name} in a {name}text" for name in encoder.tokenizer.pieces()[:4]]
+    within = compared(encoder, texts)
+    left_out, texts = len(texts) - len(within), within
     room = encoder.max_length - 2
-    fits = [number for number, row in enumerate(plain) if len(row) <= room]
-    texts, plain = [texts[i] for i in fits], [plain[i] for i in fits]
+    plain = encoder.tokenizer.encode_plain(texts)
+    long = sum(len(row) > room for row in plain)
+    plain = [row[:room] for row in plain]
     with tempfile.TemporaryDirectory() as scratch:
         folder = f"{scratch}/tiny12"
         command = ["keras-msd", "export", "tiny12", folder, "--format", "model2vec"]
@@ -81,7 +86,7 @@ def main() -> int:
             ),
             "load_encoder": again.encode(texts, progress=False),
         }
-        own = again.tokenizer.encode(texts)
+        own = again.tokenizer.encode(texts, again.max_length)
     known = encoder.encode(texts, progress=False)
     marker = encoder.tokenizer.vocabulary_size
     unknown = encoder.tokenizer.unknown_id
@@ -89,7 +94,9 @@ def main() -> int:
     result = {
         "command": "python benchmarks/model2vec_check.py --data DATA",
         "export": " ".join(command[:3] + ["FOLDER"] + command[4:]),
-        "sentences": len(texts),
+        "texts": len(texts),
+        "cut_at_the_limit": long,
+        "left_out": left_out,
         "with_unknown_characters": sum(unknown in row for row in plain),
         "other_ids_in_model2vec": sum(
             row != [marker, *wanted] for row, wanted in zip(renamed, plain, strict=True)

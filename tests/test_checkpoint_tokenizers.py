@@ -119,6 +119,11 @@ READ = {
         ("▁hello▁world", -3.25), pre_tokenizer=pre_tokenizers.Metaspace(split=False)
     ),
     "no post-processor": lambda: unigram(post_processor=None),
+    "two tokens on each side": lambda: unigram(
+        post_processor=processors.TemplateProcessing(
+            single="<s> <s> $A </s> </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+        )
+    ),
     "an end token alone, as T5": lambda: unigram(
         post_processor=processors.TemplateProcessing(
             single="$A </s>", special_tokens=[("</s>", 2)]
@@ -243,11 +248,19 @@ def test_ids_are_those_of_the_library(name, tmp_path):
         ),
         (
             lambda: unigram(
+                post_processor=processors.TemplateProcessing(
+                    single="<s> $A $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+                )
+            ),
+            "the library `tokenizers` gives",
+        ),
+        (
+            lambda: unigram(
                 post_processor=processors.Sequence(
                     [processors.BertProcessing(("</s>", 2), ("<s>", 0))] * 2
                 )
             ),
-            "once. Received: 2 times",
+            "the library `tokenizers` gives",
         ),
         (
             lambda: roberta(

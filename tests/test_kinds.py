@@ -9,7 +9,6 @@ import pytest
 from keras_msd import load_encoder, load_teacher
 from keras_msd.checks import InputError
 from keras_msd.models.trim import trim_vocabulary
-from keras_msd.registry import Record
 from keras_msd.teachers import TEACHERS, TeacherKind, teacher_encoder
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers import (
@@ -88,17 +87,9 @@ def test_what_a_kind_does_not_have_is_an_error_that_says_so(words, tmp_path):
         read_checkpoint_tokenizer(tmp_path)
 
 
-def test_records_are_checked():
-    with pytest.raises(InputError, match="Kind`. Received: Record"):
-        TEACHERS.register(Record(name="x"))
-    with pytest.raises(InputError, match="needs `open`.*`x`"):
-        TeacherKind(name="x", open="")
-    with pytest.raises(InputError, match="Each teacher has a name of its own"):
-        TEACHERS.register(TeacherKind(name="default", open=list))
-
-
 def test_kinds_are_those_of_their_classes():
     assert all(kind.kind == name for name, kind in TOKENIZERS.items())
+    assert all(kind.name == name for name, kind in TEACHERS.items())
 
 
 class Letters:
@@ -115,16 +106,15 @@ class Letters:
 
 
 @pytest.fixture
-def letters():
+def letters(monkeypatch):
     def open_letters(source, dim):
         return Letters(dim)
 
-    record = TeacherKind(name="letters", open=open_letters, options=("dim",))
-    yield TEACHERS.register(record)
-    TEACHERS.remove("letters")
+    kind = TeacherKind(name="letters", open=open_letters, options=("dim",))
+    monkeypatch.setitem(TEACHERS, "letters", kind)
 
 
-def test_one_record_makes_a_teacher_known(letters):
+def test_one_entry_makes_a_teacher_known(letters):
     teacher = load_teacher("letters", dim=5)
     assert (teacher.name, teacher.dim) == ("letters", 5)
     assert teacher.fingerprint == "letters 5"
@@ -136,18 +126,16 @@ def test_one_record_makes_a_teacher_known(letters):
         load_teacher("letters", dim=5, pooling="cls")
 
 
-def test_the_record_that_came_last_is_asked_first(tmp_path):
+def test_the_kind_that_came_last_is_asked_first(tmp_path, monkeypatch):
     (tmp_path / "letters.txt").touch()
-    record = TeacherKind(
+    kind = TeacherKind(
         name="letters_folder",
         recognises=lambda source: (source / "letters.txt").is_file(),
         open=lambda source: Letters(3),
     )
-    TEACHERS.register(record)
-    try:
+    with monkeypatch.context() as patch:
+        patch.setitem(TEACHERS, "letters_folder", kind)
         assert load_teacher(tmp_path).dim == 3
-    finally:
-        TEACHERS.remove("letters_folder")
     with pytest.raises(InputError, match="holds no encoder"):
         load_teacher(tmp_path)
 

@@ -14,7 +14,6 @@ from keras_msd.checkpoints.backbones import is_backbone
 from keras_msd.checkpoints.packaged import is_packaged
 from keras_msd.checks import InputError, sentences
 from keras_msd.files import digest
-from keras_msd.registry import Record, Registry, loaded
 from keras_msd.teachers.saved_model_folder import published_saved_model
 from keras_msd.teachers.vectors import (
     HASHED_WORDS,
@@ -76,16 +75,16 @@ class Teacher:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherKind(Record):
+class TeacherKind:
     """One kind of source that `load_teacher` takes.
 
     Attributes:
+        name: Its key in `TEACHERS`.
         open: Makes of a source, and of its options by keyword, what gives the vectors:
             a function of a list of strings, or an object with `encode`, and with `dim`,
-            `normalized` and a `fingerprint` as far as it knows them. A function or its
-            dotted path.
+            `normalized` and a `fingerprint` as far as it knows them.
         recognises: Tells whether a source is of this kind; by default the kind's name
-            is. The kind that was registered last is asked first.
+            is. The last kind in `TEACHERS` is asked first.
         form: What its sources are, for messages.
         options: Which of "dim", "pooling" and "allow_operations" `open` takes.
         encoder: Whether `open` reads weights, so that it may give an `Encoder`.
@@ -102,13 +101,14 @@ class TeacherKind(Record):
         >>> kind = msd.teachers.TeacherKind(
         ...     name="ones", open=lambda source, dim: Ones(dim), options=("dim",)
         ... )
-        >>> _ = msd.teachers.TEACHERS.register(kind)
+        >>> msd.teachers.TEACHERS["ones"] = kind
         >>> msd.load_teacher("ones", dim=2).encode(["A cat."]).tolist()
         [[1.0, 1.0]]
-        >>> _ = msd.teachers.TEACHERS.remove("ones")
+        >>> del msd.teachers.TEACHERS["ones"]
     """
 
-    open: Callable[..., Any] | str
+    name: str
+    open: Callable[..., Any]
     recognises: Callable[[Any], bool] | None = None
     form: str = ""
     options: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class TeacherKind(Record):
                 f"{self.described}. Leave it out."
             )
         given = {name: options.get(name) for name in self.options}
-        return loaded(self.open)(source, **given)
+        return self.open(source, **given)
 
     @property
     def described(self) -> str:
@@ -391,8 +391,7 @@ def _encode_after(prefix: str, encode: Callable[..., Any], texts: list[str]) -> 
 
 
 # From the widest to the narrowest: the last one is asked first.
-TEACHERS = Registry(
-    "teacher",
+_KINDS = (
     TeacherKind(
         name="function",
         form="a function of a list of strings",
@@ -486,3 +485,4 @@ TEACHERS = Registry(
         options=("dim",),
     ),
 )
+TEACHERS: dict[str, TeacherKind] = {kind.name: kind for kind in _KINDS}

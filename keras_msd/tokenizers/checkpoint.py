@@ -228,7 +228,8 @@ def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
     definition = backend.to_str()
     # What the library makes of a file is whole: older ones leave fields out.
     content = json.loads(definition)
-    before, after = frame(content["post_processor"], backend, origin)
+    with rust_errors(f"{origin} cannot be run by `tokenizers`: {{}}. Copy it anew."):
+        before, after = _frame(backend)
     _check_added(path, fields, before, after)
     tokens = _roles(backend, fields, before, after)
     side = fields.get(SIDE) or (cut or {}).get("direction", "right")
@@ -291,49 +292,20 @@ def _with_fields(content: Any, fields: dict[str, Any], raw: bytes) -> bytes:
     return json.dumps(content).encode()
 
 
-def frame(
-    part: dict[str, Any] | None, backend: Backend, origin: str
-) -> tuple[list[str], list[str]]:
-    """Return the tokens that a post-processor puts before and after a single text.
+def _frame(backend: Backend) -> tuple[list[str], list[str]]:
+    """Return the tokens that a tokenizer puts before and after a text.
 
-    Args:
-        part: `post_processor` of a tokenizer.json, as the library writes it.
-        backend: The tokenizer that has it.
-        origin: Where it comes from, for messages.
-
-    Raises:
-        InputError: It does something else.
+    They are read off a text. A post-processor that does something else is found by
+    `differing`.
     """
-    if part is None or part["type"] == "ByteLevel":
-        return [], []
-    if part["type"] == "Sequence":
-        parts = [frame(inner, backend, origin) for inner in part["processors"]]
-        parts = [inner for inner in parts if inner != ([], [])]
-        if len(parts) > 1:
-            raise InputError(
-                f"`post_processor` in {origin} must put special tokens around a text "
-                f"once. Received: {len(parts)} times. Take a checkpoint with another "
-                "tokenizer."
-            )
-        return parts[0] if parts else ([], [])
-    if part["type"] in ("BertProcessing", "RobertaProcessing"):
-        sides = [[part["cls"][1]], [part["sep"][1]]]
-    else:
-        sides = [[]]
-        for step in part["single"]:
-            if "Sequence" in step:
-                sides.append([])
-            else:
-                name = step["SpecialToken"]["id"]
-                sides[-1] += part["special_tokens"][name]["ids"]
-        used = [step["Sequence"] for step in part["single"] if "Sequence" in step]
-        if [step["id"] for step in used] != ["A"]:
-            raise InputError(
-                f"`post_processor` in {origin} must hold a single text once. Received: "
-                f"it {len(used)} times. Take a checkpoint with another tokenizer."
-            )
-    names = [[str(backend.id_to_token(number)) for number in side] for side in sides]
-    return names[0], names[1]
+    for text in PROBES:
+        row = backend.encode(text)
+        mask = row.special_tokens_mask
+        if 0 in mask:
+            first, last = mask.index(0), mask[::-1].index(0)
+            names = [str(backend.id_to_token(number)) for number in row.ids]
+            return names[:first], names[len(names) - last :]
+    return [], []
 
 
 def _check_added(

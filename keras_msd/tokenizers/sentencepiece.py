@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from google.protobuf.message import DecodeError
 
@@ -175,50 +175,6 @@ def _checked(model: bytes, origin: str) -> Any:
     return proto
 
 
-class VocabularyRow(NamedTuple):
-    """One id of the vocabulary; `control` rows stand for no text."""
-
-    piece: str
-    score: float
-    control: bool
-
-
-def vocabulary(content: dict[str, Any], origin: str) -> list[VocabularyRow]:
-    """Return the rows of a tokenizer.json, added tokens included, in order of id.
-
-    Raises:
-        InputError: The ids are not those of XLM-RoBERTa, or an added token is not
-            special, so that it would be looked for in texts.
-    """
-    model = content["model"]
-    added = {token["id"]: token for token in content.get("added_tokens", [])}
-    plain = [token["content"] for token in added.values() if not token["special"]]
-    if plain:
-        raise InputError(
-            f"{origin} must have no added tokens besides special ones. Received: "
-            f"{', '.join(plain[:5])}. Take the checkpoint before they were added."
-        )
-    rows = [
-        VocabularyRow(piece, score, number in added)
-        for number, (piece, score) in enumerate(model["vocab"])
-    ]
-    for number in range(len(rows), len(rows) + len(added)):
-        if number in added:
-            rows.append(VocabularyRow(added[number]["content"], 0.0, True))
-    first = [row.piece for row in rows[:4]]
-    gaps = max(added, default=0) >= len(rows)
-    if first != _FIRST or model.get("unk_id") != 3 or gaps:
-        raise InputError(
-            f"The ids in {origin} must be those of XLM-RoBERTa: {', '.join(_FIRST)}, "
-            f"then the pieces, without gaps. Received: {', '.join(first)}. Only such "
-            "unigram vocabularies are supported."
-        )
-    # An older file lists `<mask>` in the vocabulary and not among the added tokens.
-    if rows[-1].piece == "<mask>":
-        rows[-1] = rows[-1]._replace(control=True)
-    return rows
-
-
 def rebuild(content: dict[str, Any], origin: str) -> bytes:
     """Return the serialised SentencePiece model that a tokenizer.json was made from.
 
@@ -227,18 +183,40 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
         origin: Where it comes from, for messages.
 
     Raises:
-        InputError: The vocabulary has other ids than XLM-RoBERTa's, or the text is
-            prepared in a way that SentencePiece does not know.
+        InputError: The vocabulary has other ids than XLM-RoBERTa's, the text is
+            prepared in a way that SentencePiece does not know, or an added token is not
+            special, so that it would be looked for in texts.
     """
+    model = content["model"]
+    added = {token["id"]: token for token in content.get("added_tokens", [])}
+    if plain := [token["content"] for token in added.values() if not token["special"]]:
+        raise InputError(
+            f"{origin} must have no added tokens besides special ones. Received: "
+            f"{', '.join(plain[:5])}. Take the checkpoint before they were added."
+        )
+    rows = [(*row, number in added) for number, row in enumerate(model["vocab"])]
+    for number in range(len(rows), len(rows) + len(added)):
+        if number in added:
+            rows.append((added[number]["content"], 0.0, True))
+    first = [piece for piece, _, _ in rows[:4]]
+    gaps = max(added, default=0) >= len(rows)
+    if first != _FIRST or model.get("unk_id") != 3 or gaps:
+        raise InputError(
+            f"The ids in {origin} must be those of XLM-RoBERTa: {', '.join(_FIRST)}, "
+            f"then the pieces, without gaps. Received: {', '.join(first)}. Only such "
+            "unigram vocabularies are supported."
+        )
     schema = _schema()
     types = schema.ModelProto.SentencePiece
     proto = schema.ModelProto()
     kinds = (types.UNKNOWN, types.CONTROL, types.CONTROL)
     for name, kind in zip(_FIRST_IN_MODEL, kinds, strict=True):
         proto.pieces.add(piece=name, score=0.0, type=kind)
-    for row in vocabulary(content, origin)[4:]:
-        kind = types.CONTROL if row.control else types.NORMAL
-        proto.pieces.add(piece=row.piece, score=row.score, type=kind)
+    for number, (piece, score, control) in enumerate(rows[4:], 5):
+        # An older file lists `<mask>` in the vocabulary and not among the added tokens.
+        control = control or (piece == "<mask>" and number == len(rows))
+        kind = types.CONTROL if control else types.NORMAL
+        proto.pieces.add(piece=piece, score=score, type=kind)
     proto.trainer_spec.model_type = schema.TrainerSpec.UNIGRAM
     proto.trainer_spec.vocab_size = len(proto.pieces)
     _set_normalizer(proto.normalizer_spec, content, origin)

@@ -74,6 +74,8 @@ class BackendTokenizer(Tokenizer):
 
     kind = "tokenizer_json"
     definition_file = "tokenizer.json"
+    # Pad, start, end and unknown token of a checkpoint that does not name them.
+    default_tokens: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -231,6 +233,14 @@ class BackendTokenizer(Tokenizer):
         return cls(definition, origin=origin, **settings)
 
     @classmethod
+    def _of_files(cls, backend: Backend, fields: dict[str, Any], path: Path) -> Self:
+        """Make a tokenizer of a vocabulary at `path` and of the fields beside it."""
+        add_declared(backend, fields, f"`{path}`")
+        settings: dict[str, Any] = special_tokens(fields, cls.default_tokens)
+        settings[SIDE] = fields.get(SIDE, "right")
+        return cls(backend.to_str(), origin=f"`{path}`", **settings)
+
+    @classmethod
     def from_checkpoint(cls, folder: Path) -> Self:
         """Raise `InputError`: only `read_checkpoint_tokenizer` reads a tokenizer.json.
 
@@ -285,8 +295,7 @@ class WordPieceTokenizer(BackendTokenizer):
 
     kind = "wordpiece"
     checkpoint_files = (("vocab.txt",),)
-    # Pad, start, end and unknown token of a checkpoint that does not name them.
-    default_tokens: ClassVar = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
+    default_tokens = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 
     @classmethod
     def from_checkpoint(cls, folder: Path) -> Self:
@@ -300,13 +309,13 @@ class WordPieceTokenizer(BackendTokenizer):
 
     @classmethod
     def _read(cls, path: Path, fields: dict[str, Any]) -> Self:
-        tokens: dict[str, Any] = special_tokens(fields, cls.default_tokens)
         # Only \n and \r\n end a line: some vocabularies hold other separators as
         # tokens.
         content = read_bytes(path, VOCABULARY, "Take a whole copy of the checkpoint.")
         lines = decoded(content, f"`{path}`").rstrip("\n").split("\n")
         table = {line.rstrip("\r"): number for number, line in enumerate(lines)}
-        backend = Backend(models.WordPiece(table, unk_token=tokens["unknown_token"]))
+        unknown = special_tokens(fields, cls.default_tokens)["unknown_token"]
+        backend = Backend(models.WordPiece(table, unk_token=unknown))
         accents = fields.get("strip_accents")
         backend.normalizer = normalizers.BertNormalizer(
             lowercase=bool(fields.get("do_lower_case", True)),
@@ -314,9 +323,7 @@ class WordPieceTokenizer(BackendTokenizer):
             handle_chinese_chars=bool(fields.get("tokenize_chinese_chars", True)),
         )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        add_declared(backend, fields, f"`{path}`")
-        side = fields.get(SIDE, "right")
-        return cls(backend.to_str(), origin=f"`{path}`", truncation_side=side, **tokens)
+        return cls._of_files(backend, fields, path)
 
 
 class BytePairTokenizer(BackendTokenizer):
@@ -340,7 +347,7 @@ class BytePairTokenizer(BackendTokenizer):
 
     kind = "bytepair"
     checkpoint_files = (("vocab.json", "merges.txt"),)
-    default_tokens: ClassVar = ("<pad>", "<s>", "</s>", "<unk>")
+    default_tokens = ("<pad>", "<s>", "</s>", "<unk>")
 
     @classmethod
     def from_checkpoint(cls, folder: Path) -> Self:
@@ -354,10 +361,7 @@ class BytePairTokenizer(BackendTokenizer):
             backend = Backend(models.BPE(table, pairs))
         prefix = bool(fields.get("add_prefix_space", False))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-        add_declared(backend, fields, f"`{path}`")
-        tokens: dict[str, Any] = special_tokens(fields, cls.default_tokens)
-        side = fields.get(SIDE, "right")
-        return cls(backend.to_str(), origin=f"`{path}`", truncation_side=side, **tokens)
+        return cls._of_files(backend, fields, path)
 
 
 @contextmanager

@@ -1,10 +1,8 @@
 """Tables of records: what a room knows by name, and how a user adds to it."""
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,13 +36,6 @@ class Record:
                     f"{value!r} in the record `{self.name}`. Give it."
                 )
 
-    def modules(self) -> set[str]:
-        """Return the modules that the parts of this record are written in."""
-        parts = [getattr(self, field.name) for field in fields(self)]
-        written = {getattr(part, "__module__", None) for part in parts}
-        named = {part.rpartition(".")[0] for part in parts if isinstance(part, str)}
-        return {name for name in written | named if name in sys.modules}
-
 
 R = TypeVar("R", bound=Record)
 
@@ -76,8 +67,6 @@ class Registry(dict[str, R]):
     def __init__(self, what: str, *records: R) -> None:
         super().__init__({record.name: record for record in records})
         self._what = what
-        self._added: dict[str, R] = {}
-        _tables.append(self)
 
     def __missing__(self, name: str) -> R:
         one_of(self, **{self._what: name})
@@ -100,24 +89,12 @@ class Registry(dict[str, R]):
                 f"Each {self._what} has a name of its own. Received: `{record.name}`, "
                 "which is known. Choose another, or `remove` that one first."
             )
-        self[record.name] = self._added[record.name] = record
+        self[record.name] = record
         return record
 
     def remove(self, name: str) -> R:
         """Take a record out and return it."""
-        record = self[name]
-        self._added.pop(name, None)
-        return self.pop(record.name)
-
-
-_tables: list[Registry[Any]] = []
-
-
-def modules_of_users() -> list[str]:
-    """Return the modules, in files, of records that were registered from outside."""
-    added = chain.from_iterable(table._added.values() for table in _tables)
-    names = set().union(*(record.modules() for record in added))
-    return sorted(name for name in names if getattr(sys.modules[name], "__file__", 0))
+        return self.pop(self[name].name)
 
 
 def loaded(part: Any) -> Any:

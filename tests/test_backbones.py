@@ -144,34 +144,6 @@ def test_a_four_bit_file_is_read_as_a_bert_checkpoint_of_its_numbers(written, tm
         np.testing.assert_allclose(arrays[name], array, rtol=1e-6, err_msg=name)
 
 
-def changed(content, old, new):
-    assert content.count(old) == 1
-    return content.replace(old, new)
-
-
-DAMAGES = {
-    "magic": lambda c: b"GGUF" + c[4:],
-    "version": lambda c: c[:4] + struct.pack("<I", 2) + c[8:],
-    "hidden": lambda c: c[:8] + struct.pack("<i", 128) + c[12:],
-    "no layer": lambda c: c[:12] + struct.pack("<i", 0) + c[16:],
-    "heads": lambda c: c[:16] + struct.pack("<i", 5) + c[20:],
-    "block": lambda c: c[:40] + struct.pack("<i", 64) + c[44:],
-    "name": lambda c: changed(c, b"l1.ao.w", b"l1.xx.w"),
-    "end": lambda c: c[:-1],
-    "header alone": lambda c: c[:100],
-    "nothing": lambda c: b"",
-    "infinity": lambda c: c[:-4] + struct.pack("<f", np.inf),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_four_bit_file_is_refused_by_name(written, tmp_path, damage):
-    path = tmp_path / "model.bin"
-    path.write_bytes(DAMAGES[damage](written[0]))
-    with pytest.raises(InputError, match="model.bin"):
-        read_four_bits(path)
-
-
 @pytest.mark.parametrize("load", [msd.load_encoder, msd.load_teacher])
 def test_a_missing_package_is_named_with_the_command(load, monkeypatch):
     monkeypatch.setattr(backbones, "find_spec", lambda name: None)

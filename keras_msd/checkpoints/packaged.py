@@ -10,8 +10,7 @@ from keras_msd.checks import InputError
 from keras_msd.files import read_table
 
 # Of each: its module, how it is installed, the SHA-256 of its files, which
-# tools/package_encoder.py writes, and what cards of its artefacts say. It is no TOML:
-# that is in the keys of steps, and a new model in the box shall stop no run.
+# tools/package_encoder.py writes, and what cards of its artefacts say.
 TABLE = Path(__file__).with_name("packaged.json")
 
 

@@ -24,11 +24,11 @@ from keras_msd.export.formats import Run
 from keras_msd.export.huggingface.tokenizer import backend_of, control_pieces
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
+from keras_msd.tokenizers.sentencepiece import BLANK
 from keras_msd.tokenizers.tokenizer_json import median_length
 
 # Code points that are no characters: no text has them once it is normalised here.
 START, UNKNOWN = "\ufdd0", "\ufdd1"
-BLANK = "▁"
 DTYPES = {None: np.float32, "fp16": np.float16}
 
 

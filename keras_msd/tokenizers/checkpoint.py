@@ -16,7 +16,11 @@ from keras_msd.files import parse_json, read_bytes
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.kinds import TOKENIZERS
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
+from keras_msd.tokenizers.sentencepiece import (
+    BLANK,
+    SentencePieceTokenizer,
+    rebuild,
+)
 from keras_msd.tokenizers.settings import (
     CHECKPOINT_NAMES,
     SIDE,
@@ -67,7 +71,6 @@ FILE_FIELDS = frozenset(
     "chat_template".split()
 )
 OTHER_FILES = ("bpe.codes", "spm.model")  # of tokenizers that are none of ours
-BLANK = "▁"
 CUT = 12  # ids, start and end included, of a probe that is over the limit
 JOINED = 8  # pieces in a probe
 MOST_PIECES = 2000

@@ -19,11 +19,11 @@ from keras_msd.tokenizers.settings import checkpoint_fields
 
 _FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
-_BLANK = "▁"  # how a piece shows one
+BLANK = "▁"  # how a piece shows one
 # Steps of a tokenizer.json that SentencePiece has, too.
 _KNOWN_STEPS = ("Precompiled", "Strip", "WhitespaceSplit", "Metaspace")
 # Replacements by which runs of blanks count as one, as SentencePiece has it.
-_BLANKS = {(" {2,}", " "), (" {2,}", _BLANK), ("^ | $", "")}
+_BLANKS = {(" {2,}", " "), (" {2,}", BLANK), ("^ | $", "")}
 # What a table that makes small letters of capitals does, step by step.
 _FOLDING = {
     ("Lowercase", "", ""),
@@ -100,7 +100,7 @@ class SentencePieceTokenizer(Tokenizer):
         proto.normalizer_spec.add_dummy_prefix = False
         proto.normalizer_spec.remove_extra_whitespaces = False
         inside = SentencePieceTokenizer(proto.SerializeToString(deterministic=True))
-        return inside.encode_plain(piece.replace(_BLANK, " ") for piece in pieces)
+        return inside.encode_plain(piece.replace(BLANK, " ") for piece in pieces)
 
     def unusual_feature(self) -> str | None:
         """Return what only SentencePiece itself reads exactly, if the model has it."""

@@ -122,8 +122,10 @@ def _skip_tokenizer(reader: _Reader) -> None:
     pieces = reader.take("5i")[0]
     text = reader.take("Q")[0]
     reader.position += 4 * (pieces + 1) + 4 * pieces + text
-    for _ in range(reader.take("iI")[0]):
-        reader.position += 4 * reader.take("IB")[1]
+    rules = reader.take("iI")[0]
+    for _ in range(rules):
+        count = reader.take("IB")[1]
+        reader.position += 4 * count
 
 
 def _weight_paths(num_layers: int) -> dict[str, str]:

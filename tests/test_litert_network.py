@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_msd.checks import InputError
-from keras_msd.export.litert import network as litert_network
 from keras_msd.export.litert.network import LiteRTNetwork
-from keras_msd.layers.pooling import POOLINGS
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)
@@ -58,14 +55,6 @@ def test_every_kind_of_encoder(tokenizer, fields):
         expected = encoder.model(inputs, training=False)
         found = run(inputs["token_ids"], inputs["padding_mask"])
         np.testing.assert_allclose(found, expected, atol=3e-6, rtol=1e-5)
-
-
-def test_every_pooling_has_its_operations(tokenizer, monkeypatch):
-    assert set(litert_network.POOLS) == set(POOLINGS)
-    encoder = tiny_encoder(tokenizer, pooling="max")
-    monkeypatch.delitem(litert_network.POOLS, "max")
-    with pytest.raises(InputError, match="`pooling` must be one of 'mean', 'cls'. Rec"):
-        LiteRTNetwork(encoder.config, encoder.model)
 
 
 def test_a_zero_vector_stays_zero(tokenizer):

@@ -159,11 +159,10 @@ def _runner(path: str | Path, **session_options: Any) -> Run:
 
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":
     from keras_msd.export.onnx.graph import FLOAT, INT64, Graph
-    from keras_msd.export.onnx.network import Network
+    from keras_msd.export.onnx.network import append_network
 
     config, graph = encoder.config, Graph()
-    network = Network(graph, config, encoder.weights(), SCHEMES[quantize])
-    hidden, vector = network.states(*INPUTS[:2])
+    hidden, vector = append_network(graph, encoder, SCHEMES[quantize], *INPUTS[:2])
     if not tokens:
         length = graph.node("Shape", INPUTS[0], start=1, end=2)
         one = graph.numbers(1)

@@ -5,12 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_msd import checks
+from keras_msd.export.network import MASKED, SMALLEST_COUNT, states
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.layers.recurrent_encoder import ACTIVATIONS
-
-MASKED = 1e9  # taken from an attention score, or a value, that does not count
-SMALLEST_COUNT = 1e-9
 
 
 class LiteRTNetwork(tf.Module):
@@ -25,20 +22,14 @@ class LiteRTNetwork(tf.Module):
     Args:
         config: The encoder's `EncoderConfig`.
         model: Its Keras model, or the one with a stored word table of `export_model`.
-
-    Raises:
-        InputError: The pooling is none that is written here.
     """
 
     def __init__(self, config: Any, model: keras.Model) -> None:
         super().__init__()
-        checks.one_of(POOLS, pooling=config.pooling)
         self.settings = config
-        self.pool = POOLS[config.pooling]
         # A function: layers as attributes would have their variables kept twice.
         self.layer = model.get_layer
         self.named = {weight.path: weight.value for weight in model.weights}
-        self.activation = keras.activations.get(ACTIVATIONS[config.activation])
 
     def __call__(self, token_ids: Any, padding_mask: Any) -> Any:
         """Return the sentence's vector.
@@ -46,101 +37,84 @@ class LiteRTNetwork(tf.Module):
         Shapes: `token_ids`, `padding_mask` int32 `(batch, length)`, padding only at the
         right; returns float32 `(batch, dim)`.
         """
-        config = self.settings
+        operations = _Operations(self, token_ids, padding_mask)
+        return states(operations, self.settings)[1]
+
+
+class _Operations:
+    """See `export.network.Operations`."""
+
+    def __init__(
+        self, network: LiteRTNetwork, token_ids: Any, padding_mask: Any
+    ) -> None:
+        self.named, self.layer = network.named, network.layer
+        self.config = network.settings
+        self.ids, self.mask = token_ids, padding_mask
         batch = token_ids.shape[0]
         # A reshape infers one size, but only one.
-        sizes = tf.unstack(tf.shape(token_ids)) if batch is None else [batch, -1]
+        self.sizes = tf.unstack(tf.shape(token_ids)) if batch is None else [batch, -1]
         real = tf.cast(padding_mask, tf.float32)
-        tokens = tf.reshape(real, [*sizes, 1])
-        words = self.layer("embedding").word_rows(token_ids)
-        hidden = self._embed(words, padding_mask)
-        scores = tf.reshape((real - 1.0) * MASKED, [sizes[0], 1, 1, sizes[1]])
-        for index in list(range(config.num_layers)) * config.repeats:
-            hidden = self._block(hidden, scores, sizes, f"body/block_{index}")
-        vector = self.pool(hidden, tokens)
-        if config.projection_dim is not None:
-            vector = self.layer("projection")(vector)
-        if config.word_branch:
-            branch = _mean(words, tokens) @ self.named["word_branch/projection"]
-            weight = self.named["word_branch/body_weight"]
-            vector = _unit(branch) + weight * _unit(vector)
-        return _unit(vector) if config.normalize else vector
+        self.tokens = tf.reshape(real, [*self.sizes, 1])
+        rows, columns = self.sizes
+        self.bias = tf.reshape((real - 1.0) * MASKED, [rows, 1, 1, columns])
+        self.activate = keras.activations.get(ACTIVATIONS[self.config.activation])
+        self.tanh, self.add = tf.tanh, tf.add
 
-    def _embed(self, words: Any, padding_mask: Any) -> Any:
-        config = self.settings
-        if config.bottleneck_dim is not None:
-            words = words @ self.named["embedding/projection"]
-        table = self.named["embedding/position"][config.position_offset :]
+    def word_rows(self) -> Any:
+        return self.layer("embedding").word_rows(self.ids)
+
+    def positions(self) -> Any:
+        table = self.named["embedding/position"][self.config.position_offset :]
         # The type of every token is 0, so its row joins the table of positions.
         table = table + self.named["embedding/type"][0]
-        hidden = words + tf.gather(table, tf.cumsum(padding_mask, 1, exclusive=True))
-        if config.embedding_layer_norm:
-            hidden = self._layer_norm(hidden, "embedding/layer_norm")
-        return hidden
+        return tf.gather(table, tf.cumsum(self.mask, 1, exclusive=True))
 
-    def _block(self, hidden: Any, scores: Any, sizes: Any, path: str) -> Any:
-        attention = f"{path}/self_attention_layer"
-        first = self.settings.normalize_first
-        norm, second_norm = f"{attention}_norm", f"{path}/feedforward_layer_norm"
-
-        inner = self._layer_norm(hidden, norm) if first else hidden
-        hidden = hidden + self._attend(inner, scores, sizes, attention)
-        hidden = hidden if first else self._layer_norm(hidden, norm)
-
-        inner = self._layer_norm(hidden, second_norm) if first else hidden
-        inner = self._dense(inner, f"{path}/feedforward_intermediate_dense")
-        inner = self._dense(self.activation(inner), f"{path}/feedforward_output_dense")
-        hidden = hidden + inner
-        return hidden if first else self._layer_norm(hidden, second_norm)
-
-    def _attend(self, hidden: Any, scores: Any, sizes: Any, path: str) -> Any:
-        heads, width = self.settings.num_heads, self.settings.hidden_dim
+    def attend(self, hidden: Any, path: str) -> Any:
+        heads, width = self.config.num_heads, self.config.hidden_dim
 
         def split(name: str, scale: float = 1.0) -> Any:
-            flat = self._dense(hidden, f"{path}/{name}", scale)
-            parts = tf.reshape(flat, [*sizes, heads, width // heads])
+            flat = self.dense(hidden, f"{path}/{name}", scale)
+            parts = tf.reshape(flat, [*self.sizes, heads, width // heads])
             return tf.transpose(parts, [0, 2, 1, 3])
 
         # The scale joins the kernel, a constant.
         query = split("query", (width // heads) ** -0.5)
-        scores = tf.matmul(query, split("key"), transpose_b=True) + scores
+        scores = tf.matmul(query, split("key"), transpose_b=True) + self.bias
         mixed = tf.matmul(tf.nn.softmax(scores), split("value"))
-        mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [*sizes, width])
-        return self._dense(mixed, f"{path}/attention_output")
+        mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [*self.sizes, width])
+        return self.dense(mixed, f"{path}/attention_output")
 
-    def _dense(self, inputs: Any, path: str, scale: float = 1.0) -> Any:
-        kernel, bias = self.named[f"{path}/kernel"], self.named[f"{path}/bias"]
-        kernel = tf.reshape(kernel, [inputs.shape[-1], -1])
-        return inputs @ (kernel * scale) + tf.reshape(bias, [-1]) * scale
+    def product(self, inputs: Any, path: str) -> Any:
+        return inputs @ self.named[path]
 
-    def _layer_norm(self, hidden: Any, path: str) -> Any:
+    def dense(self, inputs: Any, path: str, scale: float = 1.0) -> Any:
+        kernel, bias = self.named[f"{path}/kernel"], self.named.get(f"{path}/bias")
+        outputs = inputs @ (tf.reshape(kernel, [inputs.shape[-1], -1]) * scale)
+        return outputs if bias is None else outputs + tf.reshape(bias, [-1]) * scale
+
+    def norm(self, hidden: Any, path: str) -> Any:
         centred = hidden - tf.reduce_mean(hidden, -1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
-        scale = tf.math.rsqrt(variance + self.settings.layer_norm_epsilon)
+        scale = tf.math.rsqrt(variance + self.config.layer_norm_epsilon)
         # Gamma first: as the last factor it would be folded into the kernels behind
         # it, and a kernel that comes behind two norms would be stored twice.
         scaled = centred * self.named[f"{path}/gamma"] * scale
         return scaled + self.named[f"{path}/beta"]
 
+    def scale(self, vector: Any, path: str) -> Any:
+        return self.named[path] * vector
 
-def _mean(rows: Any, tokens: Any) -> Any:
-    count = tf.reduce_sum(tokens, axis=1)
-    return tf.reduce_sum(rows * tokens, axis=1) / tf.maximum(count, SMALLEST_COUNT)
+    def mean(self, rows: Any) -> Any:
+        count = tf.maximum(tf.reduce_sum(self.tokens, axis=1), SMALLEST_COUNT)
+        return tf.reduce_sum(rows * self.tokens, axis=1) / count
 
+    def max(self, rows: Any) -> Any:
+        return tf.reduce_max(rows + (self.tokens - 1.0) * MASKED, axis=1)
 
-def _first(rows: Any, tokens: Any) -> Any:
-    del tokens
-    return rows[:, 0, :]
+    def first(self, rows: Any) -> Any:
+        return rows[:, 0, :]
 
-
-def _max(rows: Any, tokens: Any) -> Any:
-    return tf.reduce_max(rows + (tokens - 1.0) * MASKED, axis=1)
-
-
-POOLS = {"mean": _mean, "cls": _first, "max": _max}
-
-
-def _unit(vectors: Any) -> Any:
-    # Not `tf.square`: that becomes one operation for which XNNPACK has no kernel.
-    square = tf.reduce_sum(vectors * vectors, axis=-1, keepdims=True)
-    return vectors * tf.math.rsqrt(tf.maximum(square, SMALLEST_SQUARE))
+    def unit(self, vectors: Any) -> Any:
+        # Not `tf.square`: that becomes one operation for which XNNPACK has no kernel.
+        square = tf.reduce_sum(vectors * vectors, axis=-1, keepdims=True)
+        return vectors * tf.math.rsqrt(tf.maximum(square, SMALLEST_SQUARE))

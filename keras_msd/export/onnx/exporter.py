@@ -185,11 +185,10 @@ def _model(
 ) -> "onnx.ModelProto":
     """Append the network to a graph that has made `token_ids` and `padding_mask`."""
     from keras_msd.export.onnx.graph import FLOAT
-    from keras_msd.export.onnx.network import Network
+    from keras_msd.export.onnx.network import append_network
 
-    network = Network(graph, encoder.config, encoder.weights(), SCHEMES[quantize])
-    vectors = network.embed(*ids), FLOAT, ["batch", encoder.dim]
-    return graph.model(inputs, {OUTPUT: vectors})
+    _, vector = append_network(graph, encoder, SCHEMES[quantize], *ids)
+    return graph.model(inputs, {OUTPUT: (vector, FLOAT, ["batch", encoder.dim])})
 
 
 def _facts(

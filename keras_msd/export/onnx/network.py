@@ -1,174 +1,146 @@
 """An encoder's network as ONNX operators, its weights stored in few bits."""
 
+from typing import Any
+
 import numpy as np
 
-from keras_msd import checks
+from keras_msd.export.network import MASKED, SMALLEST_COUNT, states
 from keras_msd.export.onnx.graph import BOOL, FLOAT, Graph
 from keras_msd.export.quantization import Scheme
-from keras_msd.layers.pooling import POOLINGS, SMALLEST_SQUARE
-from keras_msd.models.config import EncoderConfig
+from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import matrix
 from keras_msd.quantization import BITS, quantize_table, to_integers
 
-MASKED = -1e9  # added to the score of a padding token, and its value in max pooling
-LEAST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
 BLOCKS = {8: (64, 32, 16), 4: (32, 16)}  # numbers of a column that share a scale
 SCALE_BYTES = 4
 INT8_ARITHMETIC = 4  # MatMulNBits' name for it: it rounds inputs, in blocks as well
 
 
-class Network:
-    """Appends a network to a graph: what `build_model` builds from Keras layers.
+def append_network(
+    graph: Graph, encoder: Any, scheme: Scheme, token_ids: str, padding_mask: str
+) -> tuple[str, str]:
+    """Append what `build_model` builds from Keras layers.
 
     Args:
         graph: Gets the nodes.
-        config: The encoder's fields.
-        weights: Its weights by path.
-        scheme: How they are stored.
+        encoder: Has the `config` and the `weights()`.
+        scheme: How weights are stored.
+        token_ids: int32 or int64 `(batch, length)`.
+        padding_mask: The same, 1 on real tokens.
+
+    Returns:
+        Vectors of tokens and of sentences, float32 `(batch, length, hidden_dim)` and
+        `(batch, dim)`.
     """
+    operations = _Operations(graph, encoder, scheme, token_ids, padding_mask)
+    return states(operations, encoder.config)
+
+
+class _Operations:
+    """See `export.network.Operations`."""
 
     def __init__(
         self,
         graph: Graph,
-        config: EncoderConfig,
-        weights: dict[str, np.ndarray],
+        encoder: Any,
         scheme: Scheme,
+        token_ids: str,
+        padding_mask: str,
     ) -> None:
-        self.graph, self.config, self.weights = graph, config, weights
+        self.graph, self.config = graph, encoder.config
+        self.weights: dict[str, np.ndarray] = encoder.weights()
         self.stored = Weights(graph, scheme)
+        self.ids = token_ids
+        self.mask = graph.node("Cast", padding_mask, to=FLOAT)
+        self._bias = ""
 
-    def embed(self, token_ids: str, padding_mask: str) -> str:
-        """Return sentence vectors; shapes as for `states`."""
-        return self.states(token_ids, padding_mask)[1]
-
-    def states(self, token_ids: str, padding_mask: str) -> tuple[str, str]:
-        """Return the vectors of tokens and of sentences.
-
-        Shapes: `token_ids`, `padding_mask` int32 or int64 `(batch, length)`; returns
-        float32 `(batch, length, hidden_dim)` and `(batch, dim)`.
-        """
-        graph, config = self.graph, self.config
-        mask = graph.node("Cast", padding_mask, to=FLOAT)
-        rows = self._word_rows(token_ids)
-        hidden = self._embedding(token_ids, rows)
-        if config.num_layers:
-            bias = self._attention_bias(mask)
-            for _ in range(config.repeats):
-                for index in range(config.num_layers):
-                    hidden = self._block(f"body/block_{index}/", hidden, bias)
-        vector = self._pooled(hidden, mask)
-        if config.projection_dim is not None:
-            vector = self._dense("projection/", vector)
-            if config.projection_activation == "tanh":
-                vector = graph.node("Tanh", vector)
-        if config.word_branch:
-            branch = self._mean(rows, mask)
-            kernel = self.weights["word_branch/projection"]
-            branch = self._unit(self.stored.product(branch, kernel))
-            weight = self.stored.small(self.weights["word_branch/body_weight"])
-            body = graph.node("Mul", self._unit(vector), weight)
-            vector = graph.node("Add", branch, body)
-        return hidden, self._unit(vector) if config.normalize else vector
-
-    def _word_rows(self, token_ids: str) -> str:
+    def word_rows(self) -> str:
         table = self.weights["embedding/word"].copy()
         table[self.config.pad_id] = 0  # as the layer does with the rows it took
-        return self.stored.rows(table, token_ids)
+        return self.stored.rows(table, self.ids)
 
-    def _embedding(self, token_ids: str, rows: str) -> str:
+    def positions(self) -> str:
         graph, weights = self.graph, self.weights
-        hidden = rows
-        if self.config.bottleneck_dim is not None:
-            hidden = self.stored.product(rows, weights["embedding/projection"])
         positions = weights["embedding/position"][self.config.position_offset :]
         table = self.stored.small(positions + weights["embedding/type"][0])
-        length = graph.node("Shape", token_ids, start=1, end=2)
-        first = graph.node("Slice", table, graph.numbers(0), length, graph.numbers(0))
-        hidden = graph.node("Add", hidden, first)
-        if self.config.embedding_layer_norm:
-            hidden = self._norm("embedding/layer_norm/", hidden)
-        return hidden
+        length = graph.node("Shape", self.ids, start=1, end=2)
+        return graph.node("Slice", table, graph.numbers(0), length, graph.numbers(0))
 
-    def _attention_bias(self, mask: str) -> str:
-        """Return `(batch, 1, length, length)`: 0 on real tokens, else `MASKED`."""
+    def bias(self) -> str:
+        """Return `(batch, 1, length, length)`: 0 on real tokens, else -`MASKED`."""
         graph = self.graph
-        padding = graph.node("Sub", graph.constant(1, np.float32), mask)
-        bias = graph.node("Mul", padding, graph.constant(MASKED, np.float32))
+        if self._bias:
+            return self._bias
+        padding = graph.node("Sub", graph.constant(1, np.float32), self.mask)
+        bias = graph.node("Mul", padding, graph.constant(-MASKED, np.float32))
         bias = graph.node("Unsqueeze", bias, graph.numbers(1, 2))
         # onnxruntime wants a row for every query, although all are the same.
-        length, single = graph.node("Shape", mask, start=1, end=2), graph.numbers(1)
+        length = graph.node("Shape", self.mask, start=1, end=2)
+        single = graph.numbers(1)
         shape = graph.node("Concat", single, single, length, single, axis=0)
-        return graph.node("Expand", bias, shape)
+        self._bias = graph.node("Expand", bias, shape)
+        return self._bias
 
-    def _block(self, path: str, hidden: str, bias: str) -> str:
-        first = self.config.normalize_first
-
-        def attend(inputs: str) -> str:
-            return self._attention(path + "self_attention_layer/", inputs, bias)
-
-        def feed(inputs: str) -> str:
-            wide = self._dense(path + "feedforward_intermediate_dense/", inputs)
-            active = self._activated(wide)
-            return self._dense(path + "feedforward_output_dense/", active)
-
-        for sublayer, norm in (
-            (attend, path + "self_attention_layer_norm/"),
-            (feed, path + "feedforward_layer_norm/"),
-        ):
-            change = sublayer(self._norm(norm, hidden) if first else hidden)
-            hidden = self.graph.node("Add", change, hidden)
-            if not first:
-                hidden = self._norm(norm, hidden)
-        return hidden
-
-    def _attention(self, path: str, inputs: str, bias: str) -> str:
+    def attend(self, hidden: str, path: str) -> str:
         count = self.config.num_heads
-        parts = [self._dense(f"{path}{n}/", inputs) for n in ("query", "key", "value")]
+        parts = [self.dense(hidden, f"{path}/{n}") for n in ("query", "key", "value")]
         mixed = self.graph.node(
-            "Attention", *parts, bias, q_num_heads=count, kv_num_heads=count
+            "Attention", *parts, self.bias(), q_num_heads=count, kv_num_heads=count
         )
-        return self._dense(path + "attention_output/", mixed)
+        return self.dense(mixed, f"{path}/attention_output")
 
-    def _activated(self, hidden: str) -> str:
+    def activate(self, hidden: str) -> str:
         if self.config.activation == "relu":
             return self.graph.node("Relu", hidden)
         exact = self.config.activation == "gelu_erf"
         return self.graph.node("Gelu", hidden, approximate="none" if exact else "tanh")
 
-    def _dense(self, path: str, inputs: str) -> str:
-        kernel, bias = self.weights[path + "kernel"], self.weights.get(path + "bias")
-        product = self.stored.product(inputs, matrix(path, kernel))
+    def tanh(self, vector: str) -> str:
+        return self.graph.node("Tanh", vector)
+
+    def add(self, first: str, second: str) -> str:
+        return self.graph.node("Add", first, second)
+
+    def scale(self, vector: str, path: str) -> str:
+        weight = self.stored.small(self.weights[path])
+        return self.graph.node("Mul", vector, weight)
+
+    def product(self, inputs: str, path: str) -> str:
+        return self.stored.product(inputs, self.weights[path])
+
+    def dense(self, inputs: str, path: str) -> str:
+        kernel, bias = self.weights[f"{path}/kernel"], self.weights.get(f"{path}/bias")
+        product = self.stored.product(inputs, matrix(f"{path}/", kernel))
         if bias is None:
             return product
         return self.graph.node("Add", product, self.stored.small(bias.reshape(-1)))
 
-    def _norm(self, path: str, hidden: str) -> str:
-        vectors = (self.stored.small(self.weights[path + n]) for n in ("gamma", "beta"))
+    def norm(self, hidden: str, path: str) -> str:
+        both = [
+            self.stored.small(self.weights[f"{path}/{n}"]) for n in ("gamma", "beta")
+        ]
         epsilon = self.config.layer_norm_epsilon
-        return self.graph.node("LayerNormalization", hidden, *vectors, epsilon=epsilon)
+        return self.graph.node("LayerNormalization", hidden, *both, epsilon=epsilon)
 
-    def _pooled(self, hidden: str, mask: str) -> str:
-        graph, pooling = self.graph, self.config.pooling
-        checks.one_of(POOLINGS, pooling=pooling)
-        if pooling == "mean":
-            return self._mean(hidden, mask)
-        if pooling == "cls":
-            return graph.node("Gather", hidden, graph.number(0), axis=1)
-        real = graph.node("Unsqueeze", mask, graph.numbers(2))
-        lowest = graph.constant(MASKED, np.float32)
-        shown = graph.node("Where", graph.node("Cast", real, to=BOOL), hidden, lowest)
+    def first(self, rows: str) -> str:
+        return self.graph.node("Gather", rows, self.graph.number(0), axis=1)
+
+    def max(self, rows: str) -> str:
+        graph = self.graph
+        real = graph.node("Unsqueeze", self.mask, graph.numbers(2))
+        lowest = graph.constant(-MASKED, np.float32)
+        shown = graph.node("Where", graph.node("Cast", real, to=BOOL), rows, lowest)
         return graph.node("ReduceMax", shown, graph.numbers(1), keepdims=0)
 
-    def _mean(self, hidden: str, mask: str) -> str:
-        graph = self.graph
-        axis = graph.numbers(1)
-        total = graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden)
+    def mean(self, rows: str) -> str:
+        graph, axis = self.graph, self.graph.numbers(1)
+        total = graph.node("MatMul", graph.node("Unsqueeze", self.mask, axis), rows)
         total = graph.node("Squeeze", total, axis)
-        count = graph.node("ReduceSum", mask, axis, keepdims=1)
-        least = graph.constant(LEAST_COUNT, np.float32)
+        count = graph.node("ReduceSum", self.mask, axis, keepdims=1)
+        least = graph.constant(SMALLEST_COUNT, np.float32)
         return graph.node("Div", total, graph.node("Max", count, least))
 
-    def _unit(self, vectors: str) -> str:
+    def unit(self, vectors: str) -> str:
         graph = self.graph
         square = graph.node("ReduceSumSquare", vectors, graph.numbers(1), keepdims=1)
         least = graph.constant(SMALLEST_SQUARE, np.float32)

@@ -9,11 +9,13 @@ one that is given once is the same in all.
 """
 
 import argparse
+import statistics
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from keras_msd import load_encoder
-from keras_msd.evaluate import read_sts_folder, sts_bias
+from keras_msd.evaluate import read_sts_folder, sts, sts_tracks
 from keras_msd.evaluate.similarity import across_tracks, aligned_part
 from keras_msd.evaluate.splits import REPORT
 from keras_msd.evaluate.vectors import SentenceEncoder
@@ -28,8 +30,18 @@ def measure(
 ) -> dict[str, Any]:
     """Score an encoder; the row says its agreement as `unbiased`, highest at zero."""
     rows = aligned_part(read_sts_folder(folder, languages), REPORT)
-    found = sts_bias(encoder, rows | across_tracks(rows))
-    return found | {"unbiased": -abs(found["bias"])}
+    tracks = rows | across_tracks(rows)
+    mean = round(statistics.mean(sts_tracks(encoder, tracks).values()), 4)
+    pooled = sts(encoder, chain.from_iterable(tracks.values()))
+    bias = round(mean - pooled["spearman"], 4)
+    return {
+        "mean": mean,
+        "pooled": pooled["spearman"],
+        "bias": bias,
+        "pairs": pooled["pairs"],
+        "primary": "pooled",
+        "unbiased": -abs(bias),
+    }
 
 
 def main() -> None:

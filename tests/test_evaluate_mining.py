@@ -12,7 +12,6 @@ from keras_msd.evaluate.bitext import (
     f1_at,
     mine,
     mine_vectors,
-    mining,
 )
 
 
@@ -176,14 +175,6 @@ def test_best_f1_by_hand():
     assert tuned["f1"] == 40
 
 
-def test_mining():
-    # The pair of far neighbours is wrong and scores lower than the right one.
-    vectors = {"a": [1, 0], "b": [0.6, 0.8], "x": [1, 0], "y": [0, 1]}
-    encoder, gold = Table(vectors), np.array([[0, 0]])
-    score = evaluate.mining(encoder, ["a", "b"], ["x", "y"], gold, "absolute")
-    assert (score["f1"], score["threshold"], score["pairs"]) == (100, 0.9, 1)
-
-
 def test_mistakes():
     encoder = Table({"a": [1, 0], "x": [0, np.nan]})
     with pytest.raises(InputError, match="`margin` must be one of.*`ratio`"):
@@ -198,10 +189,6 @@ def test_mistakes():
         mine(encoder, "a", ["a"])
     with pytest.raises(InputError, match="Vectors must be finite"):
         mine(encoder, ["a"], ["x"])
-    with pytest.raises(InputError, match=r"`gold` must hold.*\(0, 1\).*1 targets"):
-        mining(encoder, ["a"], ["a"], [(0, 1)])
-    with pytest.raises(InputError, match="`gold` must be at least 1"):
-        mining(encoder, ["a"], ["a"], [])
 
 
 def test_faiss_finds_the_same(monkeypatch):

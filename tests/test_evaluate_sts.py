@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import score_set, sts, sts_aligned, sts_bias, sts_tracks
+from keras_msd.evaluate import score_set, sts, sts_aligned
 
 
 def test_hand_made_cosines_with_ties():
@@ -177,24 +177,3 @@ def test_real_files_are_row_aligned(shared_data):
     assert scores["pairs"] == 1500 and len(scores["tracks"]) == 11 + 10
     # Random vectors rank only those pairs right whose sentences are the same.
     assert abs(scores["cross_lingual"]) < 20
-
-
-def test_pairs_of_all_tracks_in_one_list_show_a_bias():
-    # Within a language the cosines are 0.8, 0.6, 0.96; across two 0.28, 0, 0.6: each
-    # track is in the order of its gold, and all pairs together are not.
-    vectors = {"a": [1, 0], "b": [4, 3], "c": [3, 4], "d": [24, 7]}
-    vectors |= {"x": [7, 24], "y": [0, 1], "z": [3, 4]}
-    gold, encoder = (3.0, 1.0, 5.0), Table(vectors)
-    within, across = (
-        [(score, "a", other) for score, other in zip(gold, others, strict=True)]
-        for others in ("bcd", "xyz")
-    )
-    rows = {"de": within, "en-de": across}
-    assert sts_tracks(encoder, rows) == {"de": 100.0, "en-de": 100.0}
-    scores = sts_bias(encoder, rows)
-    cosines = [0.8, 0.6, 0.96, 0.28, 0.0, 0.6]
-    together = 100 * spearmanr(cosines, gold * 2).statistic
-    assert scores["mean"] == 100.0 and scores["pairs"] == 6
-    assert scores["pooled"] == pytest.approx(together, abs=1e-4)
-    assert scores["bias"] == pytest.approx(100.0 - together, abs=1e-4) and together < 99
-    assert sts_bias(encoder, {"de": within, "nl": within})["bias"] == 0.0

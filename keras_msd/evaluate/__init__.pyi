@@ -2,9 +2,9 @@ from keras_msd.evaluate import (
     callbacks as callbacks,
 )
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
+from keras_msd.evaluate.bitext import best_f1 as best_f1
 from keras_msd.evaluate.bitext import mine as mine
 from keras_msd.evaluate.bitext import mine_paraphrases as mine_paraphrases
-from keras_msd.evaluate.bitext import mining as mining
 from keras_msd.evaluate.costs import cost as cost
 from keras_msd.evaluate.costs import speed as speed
 from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
@@ -16,7 +16,6 @@ from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet
 from keras_msd.evaluate.sets import score_set as score_set
 from keras_msd.evaluate.similarity import sts as sts
 from keras_msd.evaluate.similarity import sts_aligned as sts_aligned
-from keras_msd.evaluate.similarity import sts_bias as sts_bias
 from keras_msd.evaluate.similarity import sts_tracks as sts_tracks
 from keras_msd.evaluate.similarity_sets import read_sts_folder as read_sts_folder
 from keras_msd.evaluate.threshold import calibrate_threshold as calibrate_threshold

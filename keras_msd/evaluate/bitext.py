@@ -179,62 +179,15 @@ def mine_paraphrases(
     return sorted(kept, key=lambda it: (-it.score, it.source_row, it.target_row))
 
 
-def mining(
-    encoder: SentenceEncoder,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    gold: Iterable[tuple[int, int]],
-    margin: str = "ratio",
-    k: int = NEIGHBOURS,
-    engine: str = "numpy",
-) -> dict[str, Any]:
-    """Mine pairs and score them at the threshold with the best F1.
-
-    Args:
-        encoder: As `mine` takes it, like `sources`, `targets`, `margin`, `k` and
-            `engine`.
-        sources: Sentences.
-        targets: Sentences.
-        gold: Pairs of a source row and a target row, one or more.
-        margin: Kind of score.
-        k: Nearest neighbours in each direction.
-        engine: Of the exact search.
-
-    Returns:
-        As `best_f1`. The threshold is tuned on the pairs that it is scored on, so the
-        score is an upper bound for any other set.
-
-    Raises:
-        InputError: As `mine`; `gold` is empty, or names a row that is not there.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> sources, targets = ["Radio", "Tee"], ["It rains.", "Radio"]
-        >>> gold = [(0, 1)]
-        >>> scores = msd.evaluate.mining(encoder, sources, targets, gold, "absolute")
-        >>> scores["f1"], scores["pairs"]
-        (100.0, 1)
-    """
-    sources, targets = checks.sentences(sources), checks.sentences(targets)
-    gold = list(gold)
-    for source, target in gold:
-        if not (0 <= source < len(sources) and 0 <= target < len(targets)):
-            raise InputError(
-                "`gold` must hold pairs of a source row and a target row. Received: "
-                f"{(source, target)} with {len(sources)} sources and {len(targets)} "
-                "targets. Rows count from 0."
-            )
-    checks.at_least(1, gold=len(gold))
-    return best_f1(mine(encoder, sources, targets, margin, k, None, engine), gold)
-
-
 def best_f1(
     pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]]
 ) -> dict[str, Any]:
     """Return the best F1 over all thresholds, and its threshold.
 
     Args:
-        pairs: As `mine` returns them without a threshold: best first.
+        pairs: As `mine` returns them without a threshold: best first. The threshold is
+            tuned on the pairs that it is scored on, so the score is an upper bound for
+            any other set.
         gold: Known pairs of a source row and a target row; repeated ones count once.
 
     Returns:

@@ -77,47 +77,6 @@ def sts_tracks(
     return {name: _spearman(found[name], gold[name]) for name in rows}
 
 
-def sts_bias(
-    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
-) -> dict[str, Any]:
-    """Measure how much an encoder prefers pairs of some tracks to those of others.
-
-    Where sentences of one language are nearer to each other than to their translations,
-    the pairs of all tracks in one list are ranked worse than those of each.
-
-    Args:
-        encoder: As `sts_tracks` takes it.
-        rows: The same; gold is on one scale in all tracks.
-
-    Returns:
-        `{"mean", "pooled", "bias", "pairs", "primary"}`: the mean over tracks of the
-        Spearman x100, that of all pairs together, and by how much it is lower.
-
-    Raises:
-        InputError: As `sts`.
-
-    Source: Reimers and Gurevych 2020, table 8.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> rows = [(5.0, "A cat.", "A cat."), (0.5, "A cat.", "It rains.")]
-        >>> msd.evaluate.sts_bias(encoder, {"en": rows, "en-de": rows})["bias"]
-        0.0
-    """
-    gold = {name: _gold(track, name) for name, track in rows.items()}
-    found = _cosines(encoder, rows)
-    mean = mean_score(_spearman(found[name], gold[name]) for name in rows)
-    together = (np.concatenate([of[name] for name in rows]) for of in (found, gold))
-    pooled = _spearman(*together)
-    return {
-        "mean": mean,
-        "pooled": pooled,
-        "bias": round(mean - pooled, 4),
-        "pairs": sum(map(len, rows.values())),
-        "primary": "pooled",
-    }
-
-
 def sts_aligned(
     encoder: SentenceEncoder,
     rows: Mapping[str, Sequence[Row]],

@@ -195,7 +195,6 @@ def letters_files(folder, languages, split):
 def letters():
     SETS["letters"] = EvaluationSet(
         name="letters",
-        words="Letters: the largest number",
         splits=("train", "test"),
         score=letters_score,
         files=letters_files,
@@ -219,9 +218,9 @@ def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
     with pytest.raises(InputError, match="takes `factor`. Received: engine"):
         score_set(Table(), "letters", tmp_path, None, "test", engine="faiss")
     with pytest.raises(TypeError, match="files"):
-        EvaluationSet(name="x", words="X", splits=("test",), score=letters_score)
+        EvaluationSet(name="x", splits=("test",), score=letters_score)
     with pytest.raises(InputError, match="`splits` must name a split"):
-        EvaluationSet(name="x", words="X", splits=(), score=len, files=len)
+        EvaluationSet(name="x", splits=(), score=len, files=len)
     tiny_encoder().save(tmp_path / "encoder")
     arguments = ["--data", str(tmp_path), "--set", "letters", "--split", "test"]
     with pytest.raises(SystemExit) as stop:

@@ -121,7 +121,6 @@ def load_rows(path, threads=None):
 
 SET = msd.evaluate.EvaluationSet(
     name="vector_length",
-    words="mean length of vectors",
     splits=("all",),
     score=score_length,
     files=lambda folder, languages: [],

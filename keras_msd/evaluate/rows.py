@@ -37,7 +37,7 @@ class Asked(NamedTuple):
     every: bool = False
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """Its name in a report."""
         record = self.record
         name = record.label or record.name

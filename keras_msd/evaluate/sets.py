@@ -39,7 +39,6 @@ class EvaluationSet:
 
     Attributes:
         name: What the set is called; its key in `SETS`.
-        words: What it is and what its score is, as reports say it.
         splits: Its splits, the one that is scored by default first.
         score: `score(encoder, folder, languages, **options)` gives scores: the
             name of the one that counts under `primary`, and perhaps `tracks`, scores
@@ -70,15 +69,14 @@ class EvaluationSet:
         ...     width = encoder.encode(["A text."]).shape[1]
         ...     return {"width": float(width), "primary": "width"}
         >>> msd.evaluate.SETS["width"] = msd.evaluate.EvaluationSet(
-        ...     name="width", words="width of the vectors", splits=("test",),
-        ...     score=score, files=lambda folder, languages: [])
+        ...     name="width", splits=("test",), score=score,
+        ...     files=lambda folder, languages: [])
         >>> msd.evaluate.score_set(msd.testing.tiny_encoder(), "width", ".")["width"]
         16.0
         >>> del msd.evaluate.SETS["width"]
     """
 
     name: str
-    words: str
     splits: tuple[str, ...]
     score: Callable[..., dict[str, Any]]
     files: Callable[..., list[Path]]
@@ -108,11 +106,10 @@ SIMILARITY: dict[str, Any] = {
 }
 
 
-def aligned_set(name: str, words: str, hint: str = "") -> EvaluationSet:
+def aligned_set(name: str, hint: str = "") -> EvaluationSet:
     """Return the set of the row-aligned files `<name>.<split>.<xx>.tsv.gz`."""
     return EvaluationSet(
         name=name,
-        words=words,
         splits=("dev", "test", "train"),
         score=partial(score_aligned, dataset=name, hint=hint),
         files=partial(aligned_files, dataset=name, hint=hint),
@@ -122,10 +119,9 @@ def aligned_set(name: str, words: str, hint: str = "") -> EvaluationSet:
 
 
 SETS = {
-    "stsb": aligned_set("stsb", "the STS benchmark in several languages"),
+    "stsb": aligned_set("stsb"),
     "sts2017": EvaluationSet(
         name="sts2017",
-        words="STS 2017, six tracks",
         splits=("test",),
         score=partial(score_sts2017, tracks=SEMEVAL_TRACKS),
         files=partial(sts2017_files, tracks=SEMEVAL_TRACKS),
@@ -133,19 +129,15 @@ SETS = {
     ),
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
-        words="STS 2017, ten tracks",
         splits=("test",),
         score=score_sts2017,
         files=sts2017_files,
         **SIMILARITY,
     ),
-    "sick": aligned_set("sick", "SICK"),
-    "examples": aligned_set(
-        "examples", "the example sentences: agreement with the default teacher"
-    ),
+    "sick": aligned_set("sick"),
+    "examples": aligned_set("examples"),
     "tatoeba": EvaluationSet(
         name="tatoeba",
-        words="Tatoeba: precision at 1 x100, both ways",
         splits=("test",),
         score=score_tatoeba,
         files=tatoeba_files,
@@ -157,7 +149,6 @@ SETS = {
     ),
     "held-out": EvaluationSet(
         name="held-out",
-        words="held-out pairs: precision at 1 x100, both ways",
         splits=("dev",),
         score=score_held_out,
         files=held_out_files,
@@ -168,7 +159,6 @@ SETS = {
     ),
     "un": EvaluationSet(
         name="un",
-        words="UN: precision at 1 x100 among all sentences",
         splits=("all",),
         score=score_un,
         files=un_files,
@@ -180,7 +170,6 @@ SETS = {
     ),
     "bucc2018": EvaluationSet(
         name="bucc2018",
-        words="BUCC: best F1 x100 of mined pairs on the training split",
         splits=("train", "sample", "test"),
         score=score_bucc,
         files=bucc_files,
@@ -195,7 +184,7 @@ SETS = {
 
 def evaluation_set(name: str) -> EvaluationSet:
     """Return the set of that name; one that is not in `SETS` has row-aligned files."""
-    return SETS.get(name) or aligned_set(name, name, unknown_set(name))
+    return SETS.get(name) or aligned_set(name, unknown_set(name))
 
 
 def unknown_set(name: str) -> str:

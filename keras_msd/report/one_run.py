@@ -148,7 +148,7 @@ def _published(run: RunFiles) -> Iterator[str]:
         for key, word in (("paper", ""), ("table", "table "), ("row", "row "))
         if about.get(key)
     )
-    sets = [asked.words for asked in asked_sets(run.recipe)] or ["its own set"]
+    sets = [asked.title for asked in asked_sets(run.recipe)] or ["its own set"]
     yield page.paragraph(
         f"Published: {where or 'the recipe'}. Measured: this run, scale "
         f"{run.scores['scale']}, on {', '.join(sets)}: other data and another scale "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from keras_msd.files import digest, file_digest
 
 MODEL = "saved_model.pb"
-# What decides a model's vectors; metadata and warm-up requests beside it do not.
+# What decides a model's vectors; metadata beside it does not.
 PARTS = (MODEL, "variables", "assets")
 # With one of these, a folder is an encoder or an artefact, whatever else it holds.
 KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")

@@ -12,7 +12,7 @@ from keras_msd.export.export_model import check_backend
 from keras_msd.export.formats import Run
 from keras_msd.export.proof import ExportError
 from keras_msd.export.quantization import FULL, find_scheme
-from keras_msd.export.saved_model.files import slim_graph, write_warm_up
+from keras_msd.export.saved_model.files import slim_graph
 from keras_msd.export.saved_model.network import IDS, store_network
 from keras_msd.teachers.saved_model_operations import check_operations
 from keras_msd.tokenizers.graph import GraphTokenizer, tensorflow_text
@@ -25,8 +25,8 @@ LARGEST = 1.05  # variables may take this many times the weights' bytes
 def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
     """Write an encoder as a SavedModel, which needs neither Keras nor this package.
 
-    It stands in the folder `1/` with warm-up requests, so that TensorFlow Serving
-    takes `path` as `model_base_path`. Signatures: `serving_default`: `text` string
+    It stands in the folder `1/`, so that TensorFlow Serving takes `path` as
+    `model_base_path`. Signatures: `serving_default`: `text` string
     `(n,)` -> `embedding` float32 `(n, dim)`; `token_ids`: `token_ids`, `padding_mask`
     int32 `(n, length)` -> the same. Tokenizer, network, pooling and normalisation are
     one graph; texts longer than `encoder.max_length` tokens are cut as
@@ -68,7 +68,6 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     stored = _check_size(path, full or sum(weight.bytes for weight in module.weights))
     return {
         "variable_bytes": stored,
-        "warm_up_requests": write_warm_up(path / VERSION, encoder),
         "signatures": {
             "serving_default": {"text": "string[n]"},
             "token_ids": dict.fromkeys((spec.name for spec in IDS), "int32[n, length]"),

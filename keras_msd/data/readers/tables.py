@@ -137,8 +137,8 @@ def _layout(
         raise InputError(
             f"{where}: a line must have 2 columns, `{languages[0]}` TAB "
             f"`{languages[1]}`, or two and numbers. Received: {count} columns, of "
-            f"which {len(texts)} are no numbers, {fields!r:.80}. Say which are texts: "
-            '`columns=["1", "2"]`, or `--columns 1,2`.'
+            f"which {len(texts)} are no numbers, {fields!r:.80}. Say which are the "
+            'texts: `columns=["1", "2"]`, or `--columns 1,2`.'
         )
     return Layout(count, (texts[0], texts[1]), tuple(numbers))
 

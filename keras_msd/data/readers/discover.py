@@ -284,7 +284,7 @@ def _opened(
         first = ENGLISH if first and is_english(first) else first
         _check_same("source_language", source, first, f"`{path}`")
         source = source or first
-        code = code or (second if second != source else None)
+        code = code or (second if first or second != source else None)
     source = source or ENGLISH
     if code is None and source == ENGLISH:
         code = _language_of_folder(path)

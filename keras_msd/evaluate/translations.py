@@ -1,8 +1,8 @@
 """Retrieval of translations: how often the nearest sentence is the right one."""
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.discover import read_pairs
@@ -443,22 +442,16 @@ class _DistinctPairs:
 
     def __init__(self, source: Path, language: str) -> None:
         self.source, self.language = source, language
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            finder = Deduplicator(folder / "hashes", partition_rows=1 << 20)
-            for pair in moses.read(source, language):
-                finder.add(text_hash(*(text.encode() for text in pair)))
-            finder.write_repeats(folder / "repeats")
-            self.repeats = np.fromfile(folder / "repeats", np.bool_)
+        hashes = (text_hash(*pair) for pair in moses.read(source, language))
+        keys = np.fromiter(hashes, "S16")
+        self.first = np.zeros(len(keys), np.bool_)
+        self.first[np.unique(keys, return_index=True)[1]] = True
 
     def __len__(self) -> int:
-        return int(len(self.repeats) - self.repeats.sum())
+        return int(self.first.sum())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        pairs = moses.read(self.source, self.language)
-        for pair, repeated in zip(pairs, self.repeats, strict=True):
-            if not repeated:
-                yield pair
+        return compress(moses.read(self.source, self.language), self.first)
 
 
 def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Path]:

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tempfile
 import uuid
 import warnings
 import zlib
@@ -25,6 +26,7 @@ VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
 KEY = np.dtype("S16")  # a sentence's hash
 RECORD = struct.Struct("<QQII")  # of a block: rows from, to, checksum, the record's own
+RUN = 1 << 20  # keys that are sorted in memory
 LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
@@ -56,7 +58,7 @@ class Block(NamedTuple):
 class _Keys:
     """Rows by key, in sorted runs, each at least twice as long as the next.
 
-    Memory holds 24 bytes a row.
+    Runs of `RUN` keys or more are in temporary files, 24 bytes a key.
     """
 
     def __init__(self) -> None:
@@ -64,11 +66,14 @@ class _Keys:
 
     def add(self, keys: np.ndarray, rows: np.ndarray) -> None:
         """Add keys `(n,)` of rows `(n,)`."""
-        while self._runs and len(self._runs[-1][0]) < 2 * len(keys):
+        while self._runs and len(self._runs[-1][0]) < min(2 * len(keys), RUN):
             both = zip(self._runs.pop(), (keys, rows), strict=True)
             keys, rows = map(np.concatenate, both)
         order = np.argsort(keys, kind="stable")
-        self._runs.append((keys[order], rows[order]))
+        keys, rows = keys[order], rows[order]
+        if len(keys) >= RUN:
+            keys, rows = _on_disk(keys), _on_disk(rows)
+        self._runs.append((keys, rows))
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Return the row of each key, int64 `(n,)`, -1 for one that is not known."""
@@ -83,6 +88,13 @@ class _Keys:
         result = np.empty_like(found)
         result[order] = found
         return result
+
+
+def _on_disk(values: np.ndarray) -> np.ndarray:
+    """Return an array that is in a file without a name."""
+    with tempfile.TemporaryFile() as file:
+        values.tofile(file)
+        return np.memmap(file, values.dtype, "r")
 
 
 class GuideStore:

@@ -74,9 +74,9 @@ def plain_format():
 
     from keras_msd.export import FORMATS
 
-    FORMATS.register(plain_exporter.FORMAT)
+    FORMATS["plain"] = plain_exporter.FORMAT
     yield
-    FORMATS.remove("plain")
+    del FORMATS["plain"]
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,6 @@ import numpy as np
 
 from keras_msd.export import Format
 
-FORMAT = Format(
-    name="plain",
-    write="plain_exporter.write",
-    load="plain_exporter.load",
-    model_file="model.bin",
-    how_to_load="run('FOLDER')\n",
-    quantize=("fp16", "int8"),
-    warning="Plain words.",
-)
 FILES = {"model.bin": b"weights", "assets/words.txt": b"words"}
 
 # Set by a test: what the artefact adds to the encoder's vectors, `(texts) -> array`.
@@ -42,3 +33,14 @@ def load(path, threads=None):
         return vectors if wrong is None else vectors + wrong(texts).astype(np.float32)
 
     return run
+
+
+FORMAT = Format(
+    name="plain",
+    write=write,
+    load=load,
+    model_file="model.bin",
+    how_to_load="run('FOLDER')\n",
+    quantize=("fp16", "int8"),
+    warning="Plain words.",
+)

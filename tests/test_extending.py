@@ -125,18 +125,15 @@ SET = msd.evaluate.EvaluationSet(
     score=score_length,
     files=lambda folder, languages: [],
 )
+FORMAT = msd.export.Format(
+    name="rows",
+    write=write_rows,
+    load=load_rows,
+    model_file="vectors.bin",
+    how_to_load="vectors = ...\n",
+)
 RECORDS = [
     (msd.losses.LOSSES, msd.losses.LossRecord(name="mean_cosine", make=MeanCosine)),
-    (
-        msd.export.FORMATS,
-        msd.export.Format(
-            name="rows",
-            write=write_rows,
-            load=load_rows,
-            model_file="vectors.bin",
-            how_to_load="vectors = ...\n",
-        ),
-    ),
 ]
 IDS = [record.name for _, record in RECORDS]
 
@@ -163,11 +160,13 @@ def extended():
     reader = msd.data.Reader(suffixes=(".arrows",), read=read_arrows)
     msd.data.READERS["arrows"] = reader
     msd.evaluate.SETS[SET.name] = SET
+    msd.export.FORMATS[FORMAT.name] = FORMAT
     for table, record in RECORDS:
         table.register(record)
     STAGE_KINDS["pull"] = PullKind
     yield
     del msd.data.READERS["arrows"], msd.evaluate.SETS[SET.name]
+    del msd.export.FORMATS[FORMAT.name]
     del STAGE_KINDS["pull"]
     for table, record in RECORDS:
         table.remove(record.name)

@@ -49,8 +49,9 @@ PARTS = {
 
 @pytest.fixture
 def table():
-    yield FORMATS.register(Format(**PARTS))
-    FORMATS.remove("table")
+    FORMATS["table"] = Format(**PARTS)
+    yield FORMATS["table"]
+    del FORMATS["table"]
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +105,6 @@ def test_what_it_does_not_offer(encoder, table, tmp_path):
 def test_a_missing_part_is_named(part):
     with pytest.raises(TypeError, match=part):
         Format(**{key: value for key, value in PARTS.items() if key != part})
-    with pytest.raises(InputError, match=f"needs `{part}`"):
-        Format(**PARTS | {part: ""})
 
 
 def test_the_document_has_a_row_and_a_script_for_each_format():

@@ -1,7 +1,7 @@
 """Artefacts: encoders as files that need neither Keras nor this package.
 
-A format is one record in `FORMATS`; `FORMATS.register(Format(...))` adds another, which
-`export`, `load_encoder`, the command line and the cards know from then on.
+A format is an entry of the dict `FORMATS`. `FORMATS["name"] = Format(...)` adds one,
+which `export`, `load_encoder`, the command line and the cards know from then on.
 """
 
 from keras_msd.lazy import lazy_names

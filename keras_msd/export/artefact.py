@@ -15,7 +15,6 @@ from keras_msd.export.formats import FORMATS, Run
 from keras_msd.export.quantization import check_weights
 from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
-from keras_msd.registry import loaded
 
 if TYPE_CHECKING:  # the proof needs scipy, which loading does not
     from keras_msd.export.proof import Rows
@@ -92,6 +91,7 @@ def export(
     """
     from keras_msd.export.proof import Proof
 
+    checks.one_of(FORMATS, format=format)
     record = FORMATS[format]
     proof = Proof(
         sentences,
@@ -117,9 +117,9 @@ def export(
     check_weights(encoder, quantize)
     check_destination(path)
     with atomic_path(path) as temporary:
-        facts = loaded(record.write)(encoder, temporary, quantize=quantize, **options)
+        facts = record.write(encoder, temporary, quantize=quantize, **options)
         # The card's checks come later: there is no card before the proof.
-        run = loaded(record.load)(temporary, threads=None)
+        run = record.load(temporary, threads=None)
         artefact = Artefact(temporary, {"dim": encoder.dim}, run)
         write_card(
             temporary,
@@ -287,8 +287,8 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     _check_part(Path(path), folder, card)
     checks.at_least(1, threads=threads)
     with placed(folder / CARD):
-        record = FORMATS[card["format"]]
-    run = loaded(record.load)(folder, threads=threads)
+        checks.one_of(FORMATS, format=card["format"])
+    run = FORMATS[card["format"]].load(folder, threads=threads)
     return Artefact(folder, card, run)
 
 

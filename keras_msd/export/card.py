@@ -16,7 +16,6 @@ from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.formats import FORMATS
 from keras_msd.files import atomic_path, read_table, write_json
 from keras_msd.limits import CARD as CARD_BYTES
-from keras_msd.registry import loaded
 from keras_msd.version import __version__
 
 CARD = "card.json"
@@ -107,7 +106,7 @@ def write_card(
         package, file, size = BROWSER[format]
         card["browser"] = {"package": package, "file": file, "bytes": size}
     write_json(folder / CARD, card)
-    head = loaded(record.header)(card) if record.header else ()
+    head = record.header(card) if record.header else ()
     with atomic_path(folder / TEXT) as temporary:
         temporary.write_text("\n".join([*head, *_lines(card), ""]), encoding="utf-8")
     return card

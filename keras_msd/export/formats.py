@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.export.quantization import SCHEMES
-from keras_msd.registry import Record, Registry, loaded, read_records
+from keras_msd.files import read_toml
 
 Run = Callable[[list[str]], np.ndarray]
 TOKENIZERS = ("unigram", "wordpiece")
@@ -22,18 +22,18 @@ NO_FORMAT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format(Record):
+class Format:
     """An export format.
 
     Attributes:
-        name: What `format` says.
-        write: `write(encoder, path, quantize, **options) -> facts`, or its dotted path.
-            It makes the folder `path` with the model in it and returns what the card
-            should have beside the record's parts: `operators`, `signatures` and others.
+        name: What `format` says; its key in `FORMATS`.
+        write: `write(encoder, path, quantize, **options) -> facts`. It makes the
+            folder `path` with the model in it and returns what the card should have
+            beside the record's parts: `operators`, `signatures` and others.
             What other arguments it has are options of the format.
-        load: `load(path, threads) -> run`, or its dotted path: from an artefact's
-            folder to a function from sentences to float32 `(n, dim)`; `threads` is how
-            many the runtime may use, None for its own choice. A model that the runtime
+        load: `load(path, threads) -> run`, from an artefact's folder to a function from
+            sentences to float32 `(n, dim)`; `threads` is how many the runtime may use,
+            None for its own choice. A model that the runtime
             cannot take is an `InputError`.
         model_file: The file in the folder that the runtime opens.
         how_to_load: Python code for the card that makes `vectors`, with FOLDER in the
@@ -43,41 +43,43 @@ class Format(Record):
         libraries: Distributions that write and run it; the card has their versions.
         warning: What the card warns of; what `write` returns under this name counts
             before it.
-        compared: `compared(encoder, texts) -> texts`, or its dotted path: the texts
-            whose vectors must agree; None for all.
-        header: From what `card.json` holds to the lines that the README begins with, a
-            function or its dotted path; None for none.
+        compared: `compared(encoder, texts) -> texts`: the texts whose vectors must
+            agree; None for all.
+        header: From what `card.json` holds to the lines that the README begins with;
+            None for none.
 
     Raises:
-        InputError: A part is empty, or `quantize` has a name that is none of `SCHEMES`.
+        InputError: `quantize` has a name that is none of `SCHEMES`.
         TypeError: A part is missing.
 
     Example:
-        >>> numbers = msd.export.Format(
-        ...     name="numbers", write="numbers.write", load="numbers.load",
-        ...     model_file="model.npz", how_to_load="vectors = ...", quantize=("fp16",),
+        >>> def write(encoder, path, quantize=None):
+        ...     encoder.save(path / "whole")
+        ...     return {}
+        >>> def load(path, threads=None):
+        ...     return msd.load_encoder(path / "whole").encode
+        >>> msd.export.FORMATS["folder"] = msd.export.Format(
+        ...     name="folder", write=write, load=load, model_file="whole/encoder.json",
+        ...     how_to_load="vectors = ...", quantize=("fp16",),
         ... )
-        >>> msd.export.FORMATS.register(numbers).model_file
-        'model.npz'
-        >>> msd.export.quantizations("numbers")
+        >>> msd.export.quantizations("folder")
         [None, 'fp16']
-        >>> msd.export.FORMATS.remove("numbers").name
-        'numbers'
+        >>> del msd.export.FORMATS["folder"]
     """
 
-    write: str | Callable[..., Mapping[str, Any]]
-    load: str | Callable[..., Run]
+    name: str
+    write: Callable[..., Mapping[str, Any]]
+    load: Callable[..., Run]
     model_file: str
     how_to_load: str
     quantize: tuple[str, ...] = ()
     tokenizers: tuple[str, ...] = TOKENIZERS
     libraries: tuple[str, ...] = ()
     warning: str = ""
-    compared: str | Callable[[Any, Sequence[str]], list[str]] | None = None
-    header: str | Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    compared: Callable[[Any, Sequence[str]], list[str]] | None = None
+    header: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in self.quantize:
             checks.one_of(ALL, quantize=name)
 
@@ -98,7 +100,7 @@ class Format(Record):
                 f"The format `{self.name}` does not offer quantize={quantize!r}: "
                 f"{known}. {hint or 'Leave `quantize` out for float32.'}"
             )
-        arguments = [*inspect.signature(loaded(self.write)).parameters][3:]
+        arguments = [*inspect.signature(self.write).parameters][3:]
         for name in options:
             if name not in arguments:
                 shown = f"it has {', '.join(arguments) or 'none'}"
@@ -117,9 +119,106 @@ class Format(Record):
             )
 
 
-FORMATS = Registry(
-    "format", *read_records(Format, Path(__file__).with_name("formats.toml"))
-)
+class OnUse:
+    """A function whose module is imported when it is called."""
+
+    def __init__(self, find: Callable[[], Callable[..., Any]]) -> None:
+        self.find = find
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.find())
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """Call it."""
+        return self.find()(*given, **options)
+
+
+def _saved_model() -> Any:
+    from keras_msd.export.saved_model import exporter
+
+    return exporter
+
+
+def _litert() -> Any:
+    from keras_msd.export.litert import exporter
+
+    return exporter
+
+
+def _litert_files() -> Any:
+    from keras_msd.export.litert import files
+
+    return files
+
+
+def _onnx() -> Any:
+    from keras_msd.export.onnx import exporter
+
+    return exporter
+
+
+def _huggingface() -> Any:
+    from keras_msd.export.huggingface import exporter
+
+    return exporter
+
+
+def _hub() -> Any:
+    from keras_msd.export.huggingface import hub
+
+    return hub
+
+
+def _model2vec() -> Any:
+    from keras_msd.export import model2vec
+
+    return model2vec
+
+
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "saved_model": {
+        "write": OnUse(lambda: _saved_model().write),
+        "load": OnUse(lambda: _saved_model().load),
+    },
+    "litert": {
+        "write": OnUse(lambda: _litert().write_ids),
+        "load": OnUse(lambda: _litert_files().load_ids),
+    },
+    "litert_text": {
+        "write": OnUse(lambda: _litert().write_text),
+        "load": OnUse(lambda: _litert_files().load_text),
+    },
+    "onnx": {
+        "write": OnUse(lambda: _onnx().write_ids),
+        "load": OnUse(lambda: _onnx().load_ids),
+    },
+    "onnx_text": {
+        "write": OnUse(lambda: _onnx().write_text),
+        "load": OnUse(lambda: _onnx().load_text),
+    },
+    "huggingface": {
+        "write": OnUse(lambda: _huggingface().write),
+        "load": OnUse(lambda: _huggingface().load),
+        "header": OnUse(lambda: _hub().header),
+    },
+    "model2vec": {
+        "write": OnUse(lambda: _model2vec().write),
+        "load": OnUse(lambda: _model2vec().load),
+        "compared": OnUse(lambda: _model2vec().compared),
+    },
+}
+
+
+def _format(name: str, parts: Mapping[str, Any]) -> Format:
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in parts.items()}
+    return Format(name=name, **given, **FUNCTIONS[name])
+
+
+FORMATS = {
+    name: _format(name, parts)
+    for name, parts in read_toml(Path(__file__).with_name("formats.toml")).items()
+}
 
 
 def quantizations(format: str) -> list[str | None]:
@@ -132,6 +231,7 @@ def quantizations(format: str) -> list[str | None]:
         >>> msd.export.quantizations("litert")
         [None, 'fp16', 'int8', 'int4_table', 'int4']
     """
+    checks.one_of(FORMATS, format=format)
     offered = (None, *FORMATS[format].quantize)
     return [name for name in SCHEMES if name in offered]
 

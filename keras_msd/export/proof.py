@@ -16,7 +16,6 @@ from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
 from keras_msd.export.formats import FORMATS, quantizations
-from keras_msd.registry import loaded
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
@@ -162,7 +161,7 @@ class Proof:
         limits = THRESHOLDS[quantize]._replace(**self._given)
         texts = list(dict.fromkeys(self._sentences or proof_sentences()))
         if choose := FORMATS[format].compared:
-            texts = loaded(choose)(encoder, texts)
+            texts = choose(encoder, texts)
         if not texts:
             raise checks.InputError(
                 "`sentences` must hold a text that the format runs as the encoder "

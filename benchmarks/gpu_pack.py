@@ -61,10 +61,10 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
     from keras_msd.recipes.cache import RunFolder
     from keras_msd.recipes.checks import check
     from keras_msd.recipes.data import take_pairs
-    from keras_msd.recipes.finish import SENTENCES
+    from keras_msd.recipes.outputs import SENTENCES
     from keras_msd.recipes.parallel_files import corpus_of, development_pairs
     from keras_msd.recipes.resources import Run
-    from keras_msd.recipes.steps import plan
+    from keras_msd.recipes.steps import steps_of
 
     share = dict.fromkeys(("read", "pairs", "files", "held_out", "evaluation"), 0)
     if recipe.data.kind == "examples":
@@ -84,7 +84,7 @@ def write_data(recipe: Any, data_dir: Path, folder: Path) -> dict[str, int]:
             sides = (table.texts(side, file.start, file.stop) for side in SIDES)
             share["pairs"] += write_rows(place("train", file), zip(*sides, strict=True))
         share["files"] = len(table.files)
-        steps = [it for it in plan(run) if it.files and it.name != "pairs"]
+        steps = [it for it in steps_of(run) if it.files and it.name != "pairs"]
         for path in {path for it in steps for path in it.files()}:
             copy = folder / path.relative_to(data_dir)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -51,21 +51,23 @@ def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
         update, and `utilisation`, a share of the peak.
     """
     from keras_msd.files import read_json
-    from keras_msd.recipes.stages import STAGE_KINDS
-    from keras_msd.recipes.steps import plan
+    from keras_msd.recipes.stage_data import stage_data
+    from keras_msd.recipes.stages import STAGES, Work
+    from keras_msd.recipes.steps import steps_of
     from keras_msd.recipes.train import fit
 
     stages = {}
-    for step in plan(run):
+    for step in steps_of(run):
         if step.make is not fit:
             continue
         given = {**step.settings, **step.inputs}
         spent = read_json(run.folder.step(step.name) / "profile.json")
         encoder, updates = run.encoder(step.name), spent["updates"]
         parents = (given[name] for name in ("assistant", "reduction"))
-        kind = STAGE_KINDS[given["name"]]
-        data = kind(run, given["settings"], encoder, *parents).data()
-        batches = data.batches(updates, updates)
+        name, settings = given["name"], given["settings"]
+        guides = STAGES[name].guides(Work(run, name, settings, encoder, *parents))
+        data = stage_data(run, name, settings)
+        batches = data.batches(encoder, guides, updates, updates)
         alone = given["name"] == "align_embedding"  # of all stages: no body is run
         tokens = operations = sentences = 0.0
         for x, _ in islice(batches, updates):

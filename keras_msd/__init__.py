@@ -3,7 +3,7 @@
 import os
 import sys
 
-from keras_msd.lazy import import_with, lazy_names
+from keras_msd.lazy import call_after_import, lazy_names
 from keras_msd.stderr import quiet_tensorflow
 from keras_msd.version import __version__ as __version__
 
@@ -14,13 +14,15 @@ if "tensorflow" not in sys.modules:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     quiet_tensorflow()
 
+
+def _register_layers() -> None:
+    # None of them imports another, as one may be what imports Keras.
+    import keras_msd.layers.bottleneck_embedding
+    import keras_msd.layers.pooling
+    import keras_msd.layers.recurrent_encoder  # noqa: F401
+
+
 # Keras then knows our layers by name: `keras.saving.load_model` takes files with them.
-# None of them imports another, as one may be what imports Keras.
-import_with(
-    "keras",
-    "keras_msd.layers.bottleneck_embedding",
-    "keras_msd.layers.pooling",
-    "keras_msd.layers.recurrent_encoder",
-)
+call_after_import("keras", _register_layers)
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -67,18 +67,16 @@ class AtImport:
         return spec
 
 
-def import_with(name: str, *modules: str) -> None:
-    """Import modules as soon as another one is imported; now if that is done."""
+def call_after_import(name: str, action: Callable[[], None]) -> None:
+    """Call a function as soon as a module is imported; now if that is done."""
 
     def run(execute: Callable[[Any], None], module: Any) -> None:
         execute(module)
         sys.meta_path.remove(finder)
-        for other in modules:
-            import_module(other)
+        action()
 
     if sys.modules.get(name):  # None: it must not be imported
-        for other in modules:
-            import_module(other)
+        action()
         return
     finder = AtImport(name, run)
     sys.meta_path.insert(0, finder)

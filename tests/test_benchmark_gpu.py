@@ -13,7 +13,7 @@ from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.data import take_pairs
-from keras_msd.recipes.finish import held_out
+from keras_msd.recipes.outputs import held_out
 from keras_msd.recipes.resources import Run
 from keras_msd.testing import tiny_encoder
 

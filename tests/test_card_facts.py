@@ -10,8 +10,8 @@ from keras_msd.cli.export import card_of
 from keras_msd.data.licences import LICENCES
 from keras_msd.export.card import BROWSER, write_card
 from keras_msd.export.formats import loaders_folder
-from keras_msd.recipes import finish
-from keras_msd.recipes.finish import data_licence, export, teacher_licence
+from keras_msd.recipes import outputs
+from keras_msd.recipes.outputs import data_licence, export, teacher_licence
 from keras_msd.testing import tiny_encoder
 
 TATOEBA = (
@@ -41,8 +41,8 @@ def a_run(tmp_path, kind="folder", files=(), source="hashed-words", languages=("
 
 
 def test_a_run_says_languages_and_licences(tmp_path, monkeypatch):
-    monkeypatch.setattr(finish, "calibrate_threshold", threshold)
-    monkeypatch.setattr(finish, "held_out_pairs", lambda run: [[1, 2], [3]])
+    monkeypatch.setattr(outputs, "calibrate_threshold", threshold)
+    monkeypatch.setattr(outputs, "held_out_pairs", lambda run: [[1, 2], [3]])
     readme = "---\nlanguage: en\nlicense: apache-2.0\ntags:\n- a\n---\n# Model\n"
     (tmp_path / "README.md").write_text(readme, encoding="utf-8")
     given, run = a_run(tmp_path, "examples", (), str(tmp_path), ("de", "fr"))

@@ -1,4 +1,4 @@
-"""Everything that can be added is added from outside, each with one record."""
+"""Everything that can be added is added from outside, each by an entry of a dict."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from small_recipe import RECIPE, write_place
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import STAGE_KINDS, StageKind, load_recipe, run
+from keras_msd.recipes import STAGES, StageSpec, load_recipe, run
 from keras_msd.recipes.settings import PairStageSettings
 
 
@@ -56,21 +56,6 @@ def score_length(encoder, folder, languages):
     vectors = encoder.encode(["one text", "another"])
     length = float(np.linalg.norm(vectors, axis=1).mean())
     return {"length": length, "primary": "length"}
-
-
-class PullKind(StageKind):
-    """Both sides are pulled to the teacher's vector."""
-
-    name = "pull"
-    title = "Both sides are pulled to the teacher's vector."
-    settings_class = PullSettings
-
-    @classmethod
-    def stage_class(cls):
-        return Pull
-
-    def guides(self):
-        return {"teacher": (self.run.teacher, "source")}
 
 
 class Letters(msd.tokenizers.Tokenizer):
@@ -132,10 +117,6 @@ FORMAT = msd.export.Format(
     model_file="vectors.bin",
     how_to_load="vectors = ...\n",
 )
-RECORDS = [
-    (msd.losses.LOSSES, msd.losses.LossRecord(name="mean_cosine", make=MeanCosine)),
-]
-IDS = [record.name for _, record in RECORDS]
 
 EXTENDED = (
     RECIPE.replace('corpora = ["other"]\n', "").replace("size = 40", "size = 60")
@@ -156,20 +137,21 @@ factor = 2.0
 
 @pytest.fixture(scope="module", autouse=True)
 def extended():
-    """Register every record, and take it out again."""
+    """Add everything, and remove it again."""
     reader = msd.data.Reader(suffixes=(".arrows",), read=read_arrows)
     msd.data.READERS["arrows"] = reader
     msd.evaluate.SETS[SET.name] = SET
-    msd.export.FORMATS[FORMAT.name] = FORMAT
-    for table, record in RECORDS:
-        table.register(record)
-    STAGE_KINDS["pull"] = PullKind
+    msd.losses.LOSSES["mean_cosine"] = MeanCosine
+    msd.export.FORMATS["rows"] = FORMAT
+    STAGES["pull"] = StageSpec(
+        Pull,
+        guides=lambda work: {"teacher": (work.run.teacher, "source")},
+        settings=PullSettings,
+    )
     yield
     del msd.data.READERS["arrows"], msd.evaluate.SETS[SET.name]
-    del msd.export.FORMATS[FORMAT.name]
-    del STAGE_KINDS["pull"]
-    for table, record in RECORDS:
-        table.remove(record.name)
+    del STAGES["pull"]
+    del msd.losses.LOSSES["mean_cosine"], msd.export.FORMATS["rows"]
 
 
 @pytest.fixture(scope="module")
@@ -265,39 +247,3 @@ def test_a_tokenizer_kind_is_saved_and_loaded(tmp_path, monkeypatch):
     assert again.tokenizer.encode(["abc"]) == [[1, 4, 5, 6, 2]]
     texts = ["a word", "another"]
     np.testing.assert_array_equal(again.encode(texts), encoder.encode(texts))
-
-
-@pytest.mark.parametrize(("table", "record"), RECORDS, ids=IDS)
-def test_a_missing_part_is_named(table, record):
-    kind, needed = type(record), required(type(record))
-    whole = {name: getattr(record, name) for name in needed}
-    for name in needed:
-        rest = {part: value for part, value in whole.items() if part != name}
-        with pytest.raises(TypeError, match=f"'{name}'"):
-            kind(**rest)
-        if name != "name":
-            with pytest.raises(InputError, match=f"needs `{name}`"):
-                kind(**rest | {name: None})
-    with pytest.raises(InputError, match="a name of its own|belongs to one reader"):
-        table.register(record)
-    with pytest.raises(InputError, match=kind.__name__):
-        table.register("not a record")
-
-
-def required(kind):
-    """Return the parts that a record must have."""
-    from dataclasses import MISSING, fields
-
-    return [
-        field.name
-        for field in fields(kind)
-        if field.default is MISSING and field.default_factory is MISSING
-    ]
-
-
-@pytest.mark.parametrize(("table", "record"), RECORDS, ids=IDS)
-def test_a_table_is_asked_like_a_dictionary(table, record):
-    assert table.get(record.name) is table[record.name] is record
-    assert table.get("nothing") is None and "nothing" not in table
-    with pytest.raises(InputError, match="must be one of .*'nothing'"):
-        table["nothing"]

@@ -29,7 +29,7 @@ def path_through_everything(folder):
     from keras_msd.data.readers.discover import read_pairs
     from keras_msd.data.store import GuideStore
     from keras_msd.models.student import build_student
-    from keras_msd.recipes.stages import STAGE_KINDS
+    from keras_msd.recipes.stages import STAGES
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
     from keras_msd.training.resume import stage_variables
 
@@ -57,7 +57,7 @@ def path_through_everything(folder):
         batches = PairBatches(
             pairs, encoder, guides(name), batch_size=4, folder=folder / "tokens"
         )
-        stage = STAGE_KINDS[name].stage_class()(encoder)
+        stage = STAGES[name].make(encoder)
         stage.compile(stages.make_optimizer(0.01, steps=16, warmup=0))
         done = stage.fit(batches, epochs=16, shuffle=False, verbose=0)
         histories[name] = done.history

@@ -20,7 +20,7 @@ from keras_msd.layers import (
     masked_mean,
 )
 from keras_msd.models.config import EncoderConfig
-from keras_msd.recipes.recipe import AssistantSettings
+from keras_msd.recipes.settings import AssistantSettings
 from keras_msd.testing import run_layer_test, tiny_encoder
 
 RNG = np.random.default_rng(0)

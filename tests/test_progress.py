@@ -7,7 +7,7 @@ import pytest
 
 from keras_msd import progress
 from keras_msd.progress import Progress, place, track
-from keras_msd.recipes.train import History
+from keras_msd.training.history import History
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from keras_msd import trim_vocabulary
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data.text_table import TextTable
-from keras_msd.recipes import checks, load_recipe, run, steps, updates
+from keras_msd.recipes import checks, load_recipe, run, starts
 from keras_msd.recipes import train as fit
 from keras_msd.testing import tiny_encoder
 
@@ -157,7 +157,7 @@ def test_more_layers_than_there_are(place, tmp_path):
 
 
 def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, capsys):
-    for module in (checks, steps, updates):
+    for module in (checks, starts):
         monkeypatch.setattr(module, "MOST_PIECES", 39)
     begin = {
         "assistant.start": "ridge",

@@ -82,7 +82,7 @@ def test_branches_are_tuned_and_put_back(tmp_path):
 def test_branches_have_rows_only_where_they_are_asked_for():
     lab = load_recipe("msd_lab", "lab").settings()
     assert lab["evaluate"]["branches"] is True
-    assert "branches" not in load_recipe("msd_sizes", "lab").settings()["evaluate"]
+    assert not load_recipe("msd_sizes", "lab").evaluate.branches
     words = load_recipe("msd_lab_words", "lab").settings()
     key = "contrastive_learning"
     assert words["stages"][key] == lab["stages"][key]

@@ -9,7 +9,7 @@ from small_recipe import german, sentences, write_place, write_rows
 from keras_msd.checks import InputError
 from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pairs
-from keras_msd.recipes import pair_data, run
+from keras_msd.recipes import run, stage_data
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.parallel_files import (
@@ -169,16 +169,16 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
         (
             {"stages.teach_student.token_budget": 32}
             | {"stages.teach_student.warmup_steps": 2},
-            "warmup_steps=2, 2 updates",
+            "warmup_steps=2, 2 steps",
         ),
         (
             {"stages.align_embedding.warmup_steps": 2},
-            "`stages.align_embedding.warmup_steps`.*warmup_steps=2, 2 updates",
+            "`stages.align_embedding.warmup_steps`.*warmup_steps=2, 2 steps",
         ),
         (
             {"student.stages.align_embedding.steps": 1}
             | {"stages.align_embedding.warmup_steps": 1},
-            "warmup_steps=1, 1 updates",
+            "warmup_steps=1, 1 steps",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tm
     assert "line 10: " in count["dirty_rows"][0]
 
 
-def test_weights_of_corpora_are_those_of_their_files(place, monkeypatch):
+def test_weights_of_corpora_are_those_of_their_files(place):
     class Table(list):
         files = tuple(
             SimpleNamespace(name=f"{name}.tsv.gz")
@@ -273,13 +273,11 @@ def test_weights_of_corpora_are_those_of_their_files(place, monkeypatch):
         )
 
     given = []
-    monkeypatch.setattr(pair_data, "batches_of", lambda *_, **it: given.append(it))
     for weights in (None, {"some": 0.5, "third": 2.0}):
         recipe = small(place, **{"data.weights": weights} if weights else {})
         run = SimpleNamespace(recipe=recipe, table=lambda settings: Table(range(99)))
         settings = recipe.stages["teach_student"]
-        stage = {"run": run, "name": "teach_student", "settings": settings}
-        pair_data.pair_data(SimpleNamespace(**stage, guides=dict))
+        given.append(stage_data.PairRows(run, "teach_student", settings).order)
     half = {f"some.en-{code}.tsv.gz": 0.5 for code in ("de", "fr")}
     assert [one["weights"] for one in given] == [None, half]
 

@@ -11,25 +11,11 @@ import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.evaluate import read_tatoeba, score_set, sts
 from keras_msd.evaluate.splits import halves
-from keras_msd.files import digest, read_json
+from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe
-from keras_msd.recipes.row_data import check_regression, regression_files
+from keras_msd.recipes.stage_data import ScoredRows
 
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
-
-
-def test_recipes_without_a_part_are_what_they_were():
-    for name in ("msd_ablations", "lealla_lab", "xkd_lab"):
-        recipe = load_recipe(name, "lab")
-        whole = load_recipe(name, "lab", {"evaluate.part": "all"})
-        half = load_recipe(name, "lab", {"evaluate.part": "report"})
-        hashes = [
-            digest(it.model_dump_json(exclude={"recipe"}, exclude_none=True))
-            for it in (recipe, whole, half)
-        ]
-        assert hashes[0] == hashes[1] != hashes[2]
-        assert "part" not in recipe.settings()["evaluate"]
-        assert half.settings()["evaluate"]["part"] == "report"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +103,8 @@ def test_a_dev_set_in_halves_needs_its_english_side(place, tmp_path, part):
     recipe = load_recipe(place / "small.toml", None, changes)
     settings = recipe.stages["regress_similarity"]
     run = SimpleNamespace(recipe=recipe, data_dir=place / "data")
-    names = [path.name for path in regression_files(run, settings)]
+    rows = ScoredRows(run, "regress_similarity", settings)
+    names = [path.name for path in rows.files()]
     assert names == [f"examples.{it}.tsv.gz" for it in ("train.de", "dev.en", "dev.de")]
     for path in (place / "data/sts").glob("examples.*.de.tsv.gz"):
         target = tmp_path / "sts" / path.name
@@ -125,8 +112,8 @@ def test_a_dev_set_in_halves_needs_its_english_side(place, tmp_path, part):
         target.write_bytes(path.read_bytes())
     run.data_dir = tmp_path
     with pytest.raises(InputError, match=r"which half .*examples\.dev\.en.*leave"):
-        check_regression(run, "regress_similarity", settings)
+        ScoredRows(run, "regress_similarity", settings).check_files()
     run.recipe = load_recipe(
         place / "small.toml", None, changes | {"evaluate.part": "all"}
     )
-    check_regression(run, "regress_similarity", settings)
+    ScoredRows(run, "regress_similarity", settings).check_files()

@@ -12,7 +12,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.recipe import recipe_model
-from keras_msd.recipes.row_data import check_inference, inference_files
+from keras_msd.recipes.stage_data import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {
@@ -32,7 +32,7 @@ QUICK = {
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_scale_is_as_reimers_and_gurevych(name):
     recipe = load_recipe(name, "paper")
-    ran = {stage: it for stage, it in recipe.stages.items() if not it.skip}
+    ran = {stage: it for stage, it in recipe.stages if not it.skip}
     assert list(ran) == ["classify_inference", "regress_similarity"]
     for stage, epochs in zip(ran.values(), (1, 4), strict=True):
         assert (stage.epochs, stage.steps, stage.of) == (epochs, None, "assistant")
@@ -51,8 +51,7 @@ def test_paper_scale_is_as_reimers_and_gurevych(name):
 
 def test_a_later_stage_is_said_where_it_is():
     without = load_recipe("msd_lab", "lab").settings()
-    assert "classify_inference" not in without["stages"]
-    assert without["stages"]["regress_similarity"]["skip"]
+    assert without["stages"]["classify_inference"]["skip"]
     recipe = load_recipe(NAMES[0], "paper")
     said = recipe.settings()
     assert said["stages"]["classify_inference"]["sets"] == ["snli", "multinli"]
@@ -116,8 +115,9 @@ def checked(place, **changes):
     recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
     settings = recipe.stages["classify_inference"]
     given = SimpleNamespace(recipe=recipe, data_dir=place)
-    check_inference(given, "classify_inference", settings)
-    return [path.name for path in inference_files(given, settings)]
+    rows = InferenceRows(given, "classify_inference", settings)
+    rows.check_files()
+    return [path.name for path in rows.files()]
 
 
 def test_files_are_found_and_checked_before_work(tmp_path):
@@ -132,7 +132,7 @@ def test_files_are_found_and_checked_before_work(tmp_path):
         ({"languages": ["en", "fr"]}, ["Every language", "none for fr"]),
         ({"classes": ["no", "yes"]}, ["a.train.en.tsv.gz`, line 2", "no, yes"]),
         ({"batch_size": 3}, ["classify_inference.batch_size", "2 rows in", "a.train"]),
-        ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 updates"]),
+        ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 steps"]),
         ({"classes": ["one"]}, ["classify_inference.classes", "at least 2"]),
         ({"sets": []}, ["`sets` needs a set, as in"]),
         ({"of": "assistant", "token_budget": 5}, ["token_budget"]),

@@ -10,8 +10,9 @@ from keras_msd.recipes import checks
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.steps import plan
-from keras_msd.recipes.updates import stages_in_use, student_stages
+from keras_msd.recipes.stage_data import stage_data
+from keras_msd.recipes.stages import stages_in_use, student_stages
+from keras_msd.recipes.steps import steps_of
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SQUARED = ("teach_assistant", "align_embedding", "teach_student")
@@ -26,7 +27,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         start = "svd" if "cut" in name else "standard_normal"
         assert (student.start, student.layers) == (start, "trained")
         depths[name] = student.unit_layers
-        stages = {kind.name: it for kind, it in student_stages(recipe, student)}
+        stages = student_stages(recipe, student)
         assert list(stages) == [*SQUARED[1:], "contrastive_learning"]
         last = stages["contrastive_learning"]
         assert (last.target, last.kd_weight, last.contrastive_weight) == ("soft", 1, 1)
@@ -128,10 +129,10 @@ def test_targets_of_the_curves_are_those_of_the_figure():
 def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
     recipe = load_recipe("msd_stages", "lab", {"assistant.source": "a folder"})
     run = Run(recipe, SimpleNamespace(step=tmp_path.joinpath), (), tmp_path)
-    run.__dict__["teacher"] = SimpleNamespace(dim=384)
-    tokenizer = SimpleNamespace(vocabulary_size=40_000)
-    run.__dict__["named_assistant"] = SimpleNamespace(tokenizer=tokenizer)
-    steps = {it.name: it.inputs for it in plan(run)}
+    run.__dict__["teacher"] = SimpleNamespace(dim=384, fingerprint="teacher")
+    named = {"tokenizer": SimpleNamespace(vocabulary_size=40_000)}
+    run.__dict__["named_assistant"] = SimpleNamespace(**named, fingerprint="it")
+    steps = {it.name: it.inputs for it in steps_of(run)}
     begun = {
         name: inputs["assistant"]
         for name, inputs in steps.items()
@@ -152,7 +153,7 @@ def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     shared = recipe.stages.contrastive_learning
     found = {}
     for name, student in recipe.student.each().items():
-        ((_, stage),) = student_stages(recipe, student)
+        (stage,) = student_stages(recipe, student).values()
         found[name] = stage.pairs_per_language or recipe.data.pairs_per_language
         assert stage.model_copy(update={"pairs_per_language": None}) == shared
         assert (student.layers, student.unit_layers) == ("untrained", 12)
@@ -179,7 +180,7 @@ def test_what_is_scored_trains_nothing_but_the_regression(name, scale, tmp_path)
         (data / file).touch()
     run = Run(recipe, SimpleNamespace(step=lambda name: tmp_path), (data,), tmp_path)
     files = run.training_files()
-    for kind, settings in stages_in_use(recipe):
-        if kind.files and kind.name != "regress_similarity":
-            files += kind.files(run, settings)
+    for stage, settings in stages_in_use(recipe):
+        if stage != "regress_similarity":
+            files += stage_data(run, stage, settings).files()
     assert {file.relative_to(data).parts[0] for file in files} <= {"parallel", "nli"}

@@ -227,7 +227,7 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.row_data import check_regression
+    from keras_msd.recipes.stage_data import ScoredRows
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}
@@ -235,7 +235,8 @@ def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
     with pytest.raises(InputError) as error:
         run = SimpleNamespace(recipe=recipe, data_dir=data)
-        check_regression(run, "regress_similarity", recipe.stages["regress_similarity"])
+        name = "regress_similarity"
+        ScoredRows(run, name, recipe.stages[name]).check_files()
     for part in parts:
         assert part in str(error.value)
 
@@ -282,5 +283,5 @@ def test_a_teacher_without_a_tokenizer(tmp_path):
 
 def test_warm_up_must_end_before_the_stage_does(tmp_path):
     changes = QUICK | {"stages.teach_thin_deep.warmup_steps": 3}
-    with pytest.raises(InputError, match="warmup_steps=3, 3 updates"):
+    with pytest.raises(InputError, match="warmup_steps=3, 3 steps"):
         smoke("lealla_small_fd", tmp_path, changes)

@@ -7,14 +7,14 @@ from keras_msd.recipes.demo import broken_rules
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.starts import Goals
-from keras_msd.recipes.steps import plan
+from keras_msd.recipes.steps import steps_of
 from keras_msd.teachers.vectors import HashedWords
 
 
 def test_every_student_has_its_steps(tmp_path):
     recipe = load_recipe("msd_lab", "smoke")
     folder = SimpleNamespace(step=tmp_path.joinpath)
-    names = [step.name for step in plan(Run(recipe, folder, (), tmp_path))]
+    names = [step.name for step in steps_of(Run(recipe, folder, (), tmp_path))]
     assert len(set(names)) == len(names)
     for stage in ("untrained", "align_embedding", "contrastive_learning"):
         assert {stage, f"{stage}_small", f"score_{stage}_small"} <= set(names)
@@ -68,7 +68,7 @@ def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
     changes = {"stages.pretrain_assistant": {"skip": False, "steps": 2}}
     recipe = load_recipe("msd_stages", "smoke", changes)
     folder = SimpleNamespace(step=tmp_path.joinpath)
-    steps = {step.name: step for step in plan(Run(recipe, folder, (), tmp_path))}
+    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
 
     def of(name, key="assistant"):
         return steps[name].inputs[key]

@@ -16,7 +16,7 @@ from keras_msd.data import read_pairs
 from keras_msd.data.batches import PairBatches
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.files import read_json
-from keras_msd.recipes import finish as end_steps
+from keras_msd.recipes import outputs as end_steps
 from keras_msd.recipes import run, runner
 from keras_msd.recipes import starts as start_steps
 from keras_msd.recipes.cache import locked
@@ -316,12 +316,12 @@ def test_ridge_start_is_the_closed_form(place, finished):
     begin = {"assistant.start": "ridge"} | AS_THE_IDENTITY
     shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
     ours = other_run(place, begin | shape)
-    narrow = start_steps._ridge(ours)
+    narrow = start_steps.make_assistant(ours)
     assert narrow.config.num_layers == 2
     closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
     np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
     ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
-    wide = start_steps._ridge(ours)
+    wide = start_steps.make_assistant(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
 
 
@@ -335,12 +335,12 @@ def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
     texts = sentences(5, 9)
     wanted = load_encoder(table).encode(texts)
     ours = other_run(place, begin)
-    whole = start_steps._with_body(ours)
+    whole = start_steps.make_assistant(ours)
     assert whole.config.num_layers == 2
     rows = whole.encode(texts)
     np.testing.assert_allclose(rows @ rows.T, wanted @ wanted.T, atol=1e-5)
     shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
-    narrow = start_steps._with_body(other_run(place, begin | shape)).encode(texts)
+    narrow = start_steps.make_assistant(other_run(place, begin | shape)).encode(texts)
     closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
     expected = closed.encode(texts)
     np.testing.assert_allclose(narrow @ narrow.T, expected @ expected.T, atol=1e-5)
@@ -353,7 +353,7 @@ def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
     other.save(tmp_path / "turned")
     assert np.abs(other.encode(texts) - wanted).max() > 0.1
     again = other_run(place, begin | {"assistant.source": str(tmp_path / "turned")})
-    found = start_steps._with_body(again).encode(texts)
+    found = start_steps.make_assistant(again).encode(texts)
     np.testing.assert_allclose(found, rows, atol=1e-4)
     goals = ours.teacher.encode(texts)
     apart = [np.square(it - goals).mean() for it in (found, other.encode(texts))]
@@ -361,7 +361,7 @@ def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
     bent = begin | {"assistant.source": str(place / "finished/assistant")}
     with pytest.raises(InputError, match="a word table without layers"):
         start(place, tmp_path / "run", overrides=bent)
-    with pytest.raises(InputError, match="needs a `source`"):
+    with pytest.raises(InputError, match="takes the table of an encoder"):
         other_run(place, begin | {"assistant.source": "new"})
 
 

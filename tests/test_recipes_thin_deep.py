@@ -78,7 +78,7 @@ def test_a_closed_form_start_has_the_cosines_of_the_closed_form(place, feature):
 
 def test_a_closed_form_is_no_wider_than_the_teacher(place):
     changes = {"student.start": "ridge", "student.hidden_dim": 64}
-    with pytest.raises(InputError, match="at most 32 numbers.*student of width 64"):
+    with pytest.raises(InputError, match="dimension, 32.*student of width 64"):
         run("lealla_lab", place / "wide", "smoke", None, place / "store", changes)
 
 

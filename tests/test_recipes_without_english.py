@@ -10,7 +10,7 @@ from keras_msd.evaluate.similarity import read_sts
 from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
-from keras_msd.recipes.finish import held_out
+from keras_msd.recipes.outputs import held_out
 from keras_msd.recipes.parallel_files import corpus_of, training_pairs
 from keras_msd.recipes.resources import Run
 

@@ -8,11 +8,11 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
 from keras_msd.recipes import cache, run_all
-from keras_msd.recipes.cache import Cache, RunFolder, key_of, made_from
+from keras_msd.recipes.cache import RunFolder, key_of, made_from, perform
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import run
-from keras_msd.recipes.steps import plan
+from keras_msd.recipes.steps import steps_of
 
 TINY = {
     "assistant.num_layers": 2,
@@ -105,7 +105,7 @@ def keys_of(place, changes=(), run_folder="alone", name=NAMES[1]):
     stages = place / run_folder / "stages"
     folder = SimpleNamespace(step=stages.joinpath, path=place / run_folder)
     ours, keys = Run(recipe, folder, (), place / "store"), {}
-    steps = plan(ours)
+    steps = steps_of(ours)
     for step in steps:
         keys[step.name] = key_of(made_from(ours, step, keys))
     return {step.name: keys[step.name] for step in steps if step.shared}
@@ -215,24 +215,24 @@ def test_files_and_code_change_the_keys(place, tmp_path, monkeypatch):
     assert changed(before, keys_of(place)) == before.keys()
 
 
-def shared(place, tmp_path, record=None):
-    """Return the sharing of a run in a new folder, and the steps of that run."""
+def first_step(place, tmp_path, shared=None):
+    """Do the first step of a run in a new folder; return its record and its keys."""
     recipe = load_recipe(NAMES[1], "smoke", TINY)
     ours = Run(recipe, RunFolder(tmp_path / "run", recipe), (), place / "store")
-    return Cache(ours, place / "store" / "steps"), plan(ours)
+    step, keys = steps_of(ours)[0], {}
+    shared = shared or place / "store" / "steps"
+    return perform(ours, step, keys, shared), keys
 
 
 def test_a_damaged_file_is_not_taken(place, tmp_path):
-    sharing, steps = shared(place, tmp_path)
     key = keys_of(place)["example_data"]
     (file, *_) = (place / "store/steps" / key / "files").rglob("*.en-de.tsv.gz")
     whole = file.read_bytes()
     file.unlink()  # other runs have links to the old bytes
     file.write_bytes(whole[:-1] + b"?")
-    assert "reused" not in sharing.perform(steps[0])
+    assert "reused" not in first_step(place, tmp_path)[0]
     assert (place / "store/steps" / key / "files" / "data").is_dir()  # stored anew
-    again, steps = shared(place, tmp_path / "again")
-    assert "reused" in again.perform(steps[0])
+    assert "reused" in first_step(place, tmp_path / "again")[0]
 
 
 def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
@@ -240,24 +240,20 @@ def test_copies_where_links_are_impossible(place, tmp_path, monkeypatch):
         raise OSError("no links here")
 
     monkeypatch.setattr("os.link", refuse)
-    sharing, steps = shared(place, tmp_path)
-    record = sharing.perform(steps[0])
-    assert sharing.keys == {"example_data": keys_of(place)["example_data"]}
+    record, keys = first_step(place, tmp_path)
+    assert keys == {"example_data": keys_of(place)["example_data"]}
     assert "reused" in record
     (file, *_) = (tmp_path / "run/stages/example_data/data/sts").glob("*")
     assert file.stat().st_nlink == 1
 
 
 def test_a_full_disk_fails_no_step_that_is_done(place, tmp_path, monkeypatch):
-    sharing, steps = shared(place, tmp_path)
-    sharing._shared = tmp_path / "store"
-
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copytree", full)
     with pytest.warns(UserWarning, match="`example_data` is done, but .*No space left"):
-        sharing.perform(steps[0])
+        first_step(place, tmp_path, tmp_path / "store")
     assert (tmp_path / "run/stages/example_data/done.json").is_file()
     assert not any((tmp_path / "store").iterdir())
 

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import distil, evaluate, export, mine, output, search, serve, trim
-from keras_msd.cli.given import (
-    Data,
-    Scale,
-    Set,
-    overrides,
-    recipe_names,
-    use_backend,
-    use_devices,
+from keras_msd.cli import (
+    distil,
+    evaluate,
+    export,
+    mine,
+    output,
+    run,
+    search,
+    serve,
+    trim,
 )
 from keras_msd.cli.output import Json, Source, open_source
-from keras_msd.cli.stop import goes_on
 from keras_msd.version import __version__
 
 app = typer.Typer(
@@ -32,11 +32,6 @@ app = typer.Typer(
 )
 # What typer raises for wrong options and arguments, by a name that it gives away.
 UsageError: Any = typer.BadParameter.__base__
-
-Store = Annotated[
-    Path | None,
-    typer.Option("--store", help="Folder of guide vectors, reused by runs."),
-]
 
 
 def _print_version(asked: bool) -> None:
@@ -104,153 +99,11 @@ def _fail(message: str, as_json: bool) -> None:
     sys.exit(2)
 
 
-@app.command(epilog="Example: keras-msd demo --out runs/demo")
-def demo(
-    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Teach a student on example sentences, score it and search with it."""
-    from keras_msd.recipes import run_demo
-
-    with goes_on():
-        result = run_demo(out, store_dir=store)
-    output.show(result, json, output.demo_text)
-    if result["broken"]:
-        raise typer.Exit(1)
-
-
-@app.command("list", epilog="Example: keras-msd list msd_lab")
-def list_(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            help="A recipe's name or file: all about it. Or a part of names: those.",
-            autocompletion=recipe_names,
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """List the recipes with the paper's row and scores, or say what one is."""
-    names = recipe_names()
-    found = [name for name in names if (recipe or "") in name]
-    if recipe and (recipe in names or not found):
-        from keras_msd.recipes.loading import about_recipe
-
-        output.show(about_recipe(recipe), json, output.recipe_text)
-        return
-    from keras_msd.recipes import list_recipes
-
-    shown = [about for about in list_recipes() if about["name"] in found]
-    output.show(shown, json, output.recipes_table)
-
-
-@app.command(
-    epilog="Example: keras-msd run msd_minilm_b128_ru3 --scale smoke "
-    "--set stages.teach_student.batch_size=16"
+EMBED_EXAMPLE = (
+    "Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz"
 )
-def run(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="A recipe's name or a .toml file.", autocompletion=recipe_names
-        ),
-    ],
-    scale: Scale = None,
-    data: Data = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
-    store: Store = None,
-    set_: Set = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(help="float32, bfloat16 or auto: what stages compute in."),
-    ] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="tensorflow or jax: what Keras computes with.")
-    ] = None,
-    devices: Annotated[
-        str | None, typer.Option(help="cpu, or a GPU's number; else what there is.")
-    ] = None,
-    distribute: Annotated[
-        str | None,
-        typer.Option(help="none or data_parallel: every device of every process."),
-    ] = None,
-    share: Annotated[
-        bool, typer.Option("--share", help="Share steps with other runs.")
-    ] = False,
-    checkpoint_minutes: Annotated[
-        float, typer.Option(help="Time between two checkpoints of a stage.")
-    ] = 5.0,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Say what the time of stages went into.")
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write events for TensorBoard, too.")
-    ] = False,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Do steps with damaged files again.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Run a recipe, or go on with a run that was stopped."""
-    use_devices(devices)
-    use_backend(backend)
-    from keras_msd.recipes import run as run_recipe
-
-    with goes_on():
-        result = run_recipe(
-            recipe,
-            out_dir=out,
-            scale=scale,
-            data_dir=data,
-            store_dir=store,
-            overrides=overrides(set_) | _given(precision, distribute),
-            share_steps=share,
-            checkpoint_minutes=checkpoint_minutes,
-            profile=profile,
-            tensorboard=tensorboard,
-            repair=repair,
-        )
-    output.show(result, json, output.run_text)
 
 
-@app.command("run-all", epilog="Example: keras-msd run-all --scale smoke")
-def run_all(
-    recipes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Names; without any, all recipes.", autocompletion=recipe_names
-        ),
-    ] = None,
-    scale: Scale = "smoke",
-    data: Data = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Parent of the runs; else runs/all/SCALE.")
-    ] = None,
-    store: Store = None,
-    set_: Set = None,
-    json: Json = False,
-) -> None:
-    """Run several recipes, and write one report of all; a failed one stops no other."""
-    from keras_msd.recipes import run_all as run_recipes
-
-    with goes_on():
-        results = run_recipes(
-            recipes or None,
-            scale,
-            out,
-            data_dir=data,
-            store_dir=store,
-            overrides=overrides(set_),
-        )
-    output.show(results, json, output.runs_text)
-    if any("error" in result for result in results):
-        raise typer.Exit(1)
-
-
-@app.command(
-    epilog="Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz"
-)
 def embed(
     encoder: Source,
     texts: Annotated[list[str] | None, typer.Argument(help="Sentences.")] = None,
@@ -286,28 +139,13 @@ def embed(
     output.show(result, json, output.vectors_text)
 
 
-@app.command(epilog="Example: keras-msd report runs/demo")
-def report(
-    folder: Annotated[
-        Path, typer.Argument(help="The folder of a run, or of the runs of run-all.")
-    ],
-    json: Json = False,
-) -> None:
-    """Write a report anew from the files of one run or of several."""
-    from keras_msd.report import write_report, write_report_of_all
-
-    several = any(folder.glob("*/scores.json"))
-    page = write_report_of_all(folder) if several else write_report(folder)
-    output.show({"report": str(page)}, json, output.lines_text)
-
-
-def _given(precision: str | None, distribute: str | None) -> dict[str, Any]:
-    """Return what options of their own say of a recipe, by dotted key."""
-    options = {"precision": precision, "distribute.strategy": distribute}
-    return output.given(**options)
-
-
 for command, example in (
+    (run.demo, run.DEMO_EXAMPLE),
+    (run.list_recipes, run.LIST_EXAMPLE),
+    (run.run, run.RUN_EXAMPLE),
+    (run.run_all, run.RUN_ALL_EXAMPLE),
+    (embed, EMBED_EXAMPLE),
+    (run.report, run.REPORT_EXAMPLE),
     (distil.distil, distil.EXAMPLE),
     (evaluate.evaluate, evaluate.EXAMPLE),
     (export.export, export.EXAMPLE),
@@ -318,4 +156,5 @@ for command, example in (
     (serve.serve, serve.EXAMPLE),
     (trim.trim, trim.EXAMPLE),
 ):
-    app.command(command.__name__, epilog=example)(command)
+    name = {"list_recipes": "list", "run_all": "run-all"}.get(command.__name__)
+    app.command(name or command.__name__, epilog=example)(command)

@@ -7,8 +7,7 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli import output
-from keras_msd.cli.given import codes
-from keras_msd.cli.output import Json, Source, open_source
+from keras_msd.cli.output import Json, Source, codes, open_source
 from keras_msd.evaluate.sets import SETS
 from keras_msd.evaluate.splits import WHOLE
 

@@ -7,8 +7,7 @@ import typer
 
 from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.cli import output
-from keras_msd.cli.given import codes
-from keras_msd.cli.output import Json
+from keras_msd.cli.output import Json, codes
 from keras_msd.cli.search import PAIRS_HELP, calibrated
 from keras_msd.files import read_table, read_toml
 

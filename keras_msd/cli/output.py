@@ -81,6 +81,11 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def codes(text: str) -> list[str]:
+    """Split language codes at commas."""
+    return [code.strip() for code in text.split(",") if code.strip()]
+
+
 def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """Yield a table of recipes for each paper; under one of several rows, those."""
     from rich.console import Group

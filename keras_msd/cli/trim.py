@@ -8,8 +8,7 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli import output
-from keras_msd.cli.given import codes
-from keras_msd.cli.output import Json
+from keras_msd.cli.output import Json, codes
 
 EXAMPLE = "Example: keras-msd trim runs/lab/student small --languages de,en --data DATA"
 

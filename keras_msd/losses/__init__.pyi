@@ -20,5 +20,4 @@ from keras_msd.losses.similarities import (
     SimilarityDistribution as SimilarityDistribution,
 )
 from keras_msd.losses.table import LOSSES as LOSSES
-from keras_msd.losses.table import LossRecord as LossRecord
 from keras_msd.losses.table import loss_class as loss_class

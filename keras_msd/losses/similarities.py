@@ -9,7 +9,6 @@ from keras import ops
 from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.losses.base import Float32Loss, cosine_matrix, pair_of
-from keras_msd.losses.table import loss_class
 
 EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
 TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
@@ -376,7 +375,11 @@ class Matryoshka(Float32Loss):
         name: str = "matryoshka",
     ) -> None:
         super().__init__(reduction, name, dims=tuple(dims))
-        self.loss = loss_class(loss)() if isinstance(loss, str) else loss
+        if isinstance(loss, str):
+            from keras_msd.losses.table import loss_class
+
+            loss = loss_class(loss)()
+        self.loss = loss
         if not self.dims or len(set(self.dims)) < len(self.dims):
             raise InputError(
                 "`dims` must name the width of every prefix once, such as (64, 128). "

@@ -1,37 +1,35 @@
-"""Losses by the names that recipes use."""
+"""Losses by the names that recipes and `LossTerm` use."""
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from keras_msd.registry import Record, Registry, loaded, read_records
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossRecord(Record):
-    """A loss that is known by name.
-
-    Attributes:
-        name: What recipes call it.
-        make: A subclass of `keras.losses.Loss`, or its dotted path.
-        by_row: Whether what it says of a row depends on that row alone.
-
-    Example:
-        >>> msd.losses.LOSSES["embedding_mse"].make
-        'keras_msd.losses.distances.EmbeddingMSE'
-    """
-
-    make: str | type
-    by_row: bool = False
-
-
-LOSSES = Registry(
-    "loss", *read_records(LossRecord, Path(__file__).with_name("table.toml"))
+from keras_msd.checks import one_of
+from keras_msd.losses.distances import (
+    CosineSimilarityMSE,
+    EmbeddingMSE,
+    FeatureDistillation,
 )
+from keras_msd.losses.similarities import (
+    AdditiveMarginSoftmax,
+    LogitDistillation,
+    MultilingualContrastive,
+    SimilarityDistribution,
+)
+
+# Add your own under its name. A class whose `by_row` is true may be used with a
+# `token_budget`: its value for a row depends on that row alone.
+LOSSES: dict[str, type] = {
+    "additive_margin_softmax": AdditiveMarginSoftmax,
+    "cosine_similarity_mse": CosineSimilarityMSE,
+    "embedding_mse": EmbeddingMSE,
+    "feature_distillation": FeatureDistillation,
+    "logit_distillation": LogitDistillation,
+    "multilingual_contrastive": MultilingualContrastive,
+    "similarity_distribution": SimilarityDistribution,
+}
 
 
 def loss_class(name: str) -> Any:
-    """Return the class of the loss that `LOSSES` knows under `name`.
+    """Return the class of the loss that `LOSSES` has under `name`.
 
     Raises:
         InputError: No loss has that name.
@@ -40,4 +38,5 @@ def loss_class(name: str) -> Any:
         >>> msd.losses.loss_class("embedding_mse")(dims="sum").dims
         'sum'
     """
-    return loaded(LOSSES[name].make)
+    one_of(LOSSES, loss=name)
+    return LOSSES[name]

@@ -1,15 +1,7 @@
 from keras_msd.recipes.demo import run_demo as run_demo
-from keras_msd.recipes.loading import (
-    list_recipes as list_recipes,
-)
-from keras_msd.recipes.loading import (
-    load_recipe as load_recipe,
-)
+from keras_msd.recipes.loading import list_recipes as list_recipes
+from keras_msd.recipes.loading import load_recipe as load_recipe
+from keras_msd.recipes.many_runs import run_all as run_all
 from keras_msd.recipes.runner import run as run
-from keras_msd.recipes.runner import run_all as run_all
-from keras_msd.recipes.stages import (
-    STAGE_KINDS as STAGE_KINDS,
-)
-from keras_msd.recipes.stages import (
-    StageKind as StageKind,
-)
+from keras_msd.recipes.stages import STAGES as STAGES
+from keras_msd.recipes.stages import StageSpec as StageSpec

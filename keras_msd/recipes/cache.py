@@ -1,8 +1,8 @@
 """The folder of a run: which steps are done, what each was made from, and their files.
 
-A step is taken as done where its `done.json` says that it was made from the same
-settings, inputs and versions, and its files are as they were written. Other runs leave
-their steps in a shared folder, under a hash of what they were made from.
+A step is skipped where its `done.json` says that it was made from the same settings,
+inputs and versions, and its files have the same checksums. Other runs leave their steps
+in a shared folder, under a hash of what they were made from.
 """
 
 import json
@@ -41,7 +41,7 @@ UNFINISHED, BEGUN = "unfinished", "begun.txt"
 # In a step's result: seconds spent before the last stop, and what it wrote outside its
 # folder, as paths in the run's.
 BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
-ENTRY, FILES = "entry.json", "files"
+ENTRY, FILES = "entry.json", "files"  # of a shared step
 
 
 class Step(NamedTuple):
@@ -49,23 +49,21 @@ class Step(NamedTuple):
 
     Attributes:
         name: Folder under `stages/`.
-        part: Part of the budget.
+        part: Part of the time budget.
         make: Called with the run, the empty folder, `settings` and `inputs`; returns
             what later steps and the scores need, as JSON.
-        settings: Its settings, by argument. `step` is only what a step is called.
-        inputs: Names of steps that it reads, by argument.
+        settings: Its settings, by argument.
+        inputs: Names of the steps that it reads, by argument.
         reads: Names of further steps that it reads, as far as the run has them.
-        uses: Sections of the recipe that it reads.
-        files: Gives the files that it reads.
-        encoder: Gives an encoder that it reads, which has a `fingerprint`.
+        depends: What else its result depends on: sections of the recipe, fingerprints.
+        files: Returns the files that it reads.
         seed: Name that decides the seed; the stages of several students share it, so
             that all see the same pairs in the same order. Empty: nothing is drawn.
         row: What the step's result is a score row of, if it is one: `name`, `kind`
             ("teacher", "assistant", "closed_form", "untrained", "branch", "stage" or
             "trimmed"), `student` and `stage`.
-        shared: Whether its folder is all that it writes, and holds no times, so that
-            other runs may take it.
-        wanted: Whether the recipe asks for it; no other step reads one that is not.
+        shared: Whether other runs may take it: its folder is all that it writes, and
+            holds no times.
     """
 
     name: str
@@ -74,16 +72,14 @@ class Step(NamedTuple):
     settings: Mapping[str, Any] = {}
     inputs: Mapping[str, str | None] = {}
     reads: tuple[str, ...] = ()
-    uses: tuple[str, ...] = ()
+    depends: Mapping[str, Any] = {}
     files: Callable[[], list[Path]] | None = None
-    encoder: Callable[[], Any] | None = None
     seed: str = ""
     row: Mapping[str, str] | None = None
     shared: bool = True
-    wanted: bool = True
 
     def run(self, run: Any, folder: Path) -> Mapping[str, Any] | None:
-        """Do it, from its own seed."""
+        """Call its function, with its own random seed."""
         keras.utils.set_random_seed(run.seed(self.seed or self.name))
         return self.make(run, folder, **self.settings, **self.inputs)
 
@@ -107,20 +103,18 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         step: The step.
         keys: Keys of the steps before, see `key_of`.
     """
-    recipe = run.recipe.settings()
     inputs = {name: it for name, it in step.inputs.items() if it is not None}
     inputs |= {name: name for name in step.reads if name in keys}
     found = {
         "function": step.make.__name__,
-        "settings": {k: _plain(v) for k, v in step.settings.items() if k != "step"},
-        "recipe": {name: recipe.get(name) for name in step.uses},
-        "inputs": {name: keys[input_] for name, input_ in inputs.items()},
+        "settings": {name: _plain(it) for name, it in step.settings.items()},
+        "recipe": {name: _plain(it) for name, it in step.depends.items()},
+        "inputs": {name: keys[it] for name, it in inputs.items()},
         "files": {
             f"{path.parent.name}/{path.name}": _digest(path)
             for path in (step.files() if step.files else ())
             if path.is_file()
         },
-        "encoder": step.encoder().fingerprint if step.encoder else None,
         "seed": [run.recipe.recipe.seed, step.seed] if step.seed else None,
         "versions": versions(),
     }
@@ -311,76 +305,60 @@ class RunFolder:
             raise
 
 
-class Cache:
-    """Does the steps of one run, or takes them from its folder or that of other runs.
+def perform(
+    run: Any, step: Step, keys: dict[str, str], shared: Path | None = None
+) -> dict[str, Any]:
+    """Do a step, unless this run or another one has done it; return its record.
 
-    Files of other runs are hard links, copies where links are impossible, and are
-    compared with the hashes that they were stored with.
+    Files of other runs are hard links, or copies where links are impossible, and are
+    compared with their checksums.
 
     Args:
         run: The run.
+        step: The step.
+        keys: Keys of the steps before; gets that of this step.
         shared: The folder where runs leave steps for each other; None shares none.
+
+    Raises:
+        InputError: As `RunFolder.perform`.
     """
-
-    def __init__(self, run: Any, shared: Path | None = None) -> None:
-        self._run, self._shared = run, shared
-        self.keys: dict[str, str] = {}
-
-    def perform(self, step: Step) -> dict[str, Any]:
-        """Do a step unless it is done, here or elsewhere; return its record.
-
-        Raises:
-            InputError: As `RunFolder.perform`.
-        """
-        folder, parts = self._run.folder, made_from(self._run, step, self.keys)
-        key = self.keys[step.name] = key_of(parts)
-        shares = self._shared is not None and step.shared
-        if shares and folder.done(step.name, parts) is None:
-            if taken := self._taken(step, key, parts):
-                return taken
-        record = folder.perform(step.name, partial(step.run, self._run), parts)
-        if shares and "reused" not in record:
-            self._leave(step, key, record)
-        return record
-
-    def _taken(
-        self, step: Step, key: str, parts: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        stored = self._shared / key  # type: ignore[operator]
-        if not (stored / ENTRY).is_file():
-            return None
+    folder, parts = run.folder, made_from(run, step, keys)
+    key = keys[step.name] = key_of(parts)
+    stored = shared / key if shared and step.shared else None
+    if stored and folder.done(step.name, parts) is None:
         entry = read_sealed(stored / ENTRY, key)
-        if entry is None or _digests(stored / FILES) != entry["files"]:
-            remove(stored)
-            return None
+        if entry and not damaged(stored / FILES, entry["files"]):
 
-        def link(folder: Path) -> dict[str, Any]:
-            _link_files(stored / FILES, folder, dirs_exist_ok=True)
-            return entry["result"]
+            def link(target: Path) -> Any:
+                _link_files(stored / FILES, target, dirs_exist_ok=True)
+                return entry["result"]
 
-        marks = {"reused": entry["seconds"]}
-        return self._run.folder.perform(step.name, link, parts, marks)
+            marks = {"reused": entry["seconds"]}
+            return folder.perform(step.name, link, parts, marks)
+        remove(stored)
+    record = folder.perform(step.name, partial(step.run, run), parts)
+    if stored and not (stored / ENTRY).is_file():
+        _leave(stored, step.name, folder.step(step.name), record)
+    return record
 
-    def _leave(self, step: Step, key: str, record: Mapping[str, Any]) -> None:
-        stored: Path = self._shared / key  # type: ignore[operator]
-        if (stored / ENTRY).is_file():
-            return
-        try:
-            with atomic_path(stored) as temporary:
-                files = temporary / FILES
-                ignore = shutil.ignore_patterns(DONE)
-                _link_files(self._run.folder.step(step.name), files, ignore=ignore)
-                entry = {name: record[name] for name in ("result", "seconds")}
-                entry |= {"step": step.name, "files": _digests(files)}
-                write_json(temporary / ENTRY, sealed(entry, key))
-        except (OSError, InputError) as error:  # such as a full disk
-            # Another process may have stored the same step in this moment.
-            if not (stored / ENTRY).is_file():
-                warnings.warn(
-                    f"The step `{step.name}` is done, but cannot be shared with other "
-                    f"runs: {error}",
-                    stacklevel=3,
-                )
+
+def _leave(stored: Path, name: str, folder: Path, record: Mapping[str, Any]) -> None:
+    """Link the files of a step into the shared folder `stored`."""
+    try:
+        with atomic_path(stored) as temporary:
+            files, ignore = temporary / FILES, shutil.ignore_patterns(DONE)
+            _link_files(folder, files, ignore=ignore)
+            entry = {it: record[it] for it in ("result", "seconds")}
+            entry |= {"step": name, "files": checksums(files)}
+            write_json(temporary / ENTRY, sealed(entry, stored.name))
+    except (OSError, InputError) as error:  # such as a full disk
+        # Another process may have stored the same step in this moment.
+        if not (stored / ENTRY).is_file():
+            warnings.warn(
+                f"The step `{name}` is done, but cannot be shared with other runs: "
+                f"{error}",
+                stacklevel=3,
+            )
 
 
 def _link(source: str, target: str) -> None:
@@ -391,11 +369,6 @@ def _link(source: str, target: str) -> None:
 
 
 _link_files = partial(shutil.copytree, copy_function=_link)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): file_digest(path) for path in paths}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

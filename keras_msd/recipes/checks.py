@@ -6,58 +6,56 @@ from keras_msd.checks import InputError, divides
 from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.parallel_files import development_pairs
-from keras_msd.recipes.recipe import Recipe, StudentSettings
+from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.starts import thin_deep_shape
-from keras_msd.recipes.updates import (
-    MOST_PIECES,
-    begins_at_table,
-    full_batches,
-    reduces_teacher,
-    stages_in_use,
-)
+from keras_msd.recipes.settings import StudentSettings
+from keras_msd.recipes.stage_data import full_batches, stage_data
+from keras_msd.recipes.stages import reduces_teacher, stages_in_use
+from keras_msd.recipes.starts import MOST_PIECES, begins_at_table, thin_deep_shape
 from keras_msd.starts.closed_form import table_of
 
 
 def check(run: Run) -> None:
-    """Check files and widths.
+    """Check files, vocabulary and dimensions.
 
     Raises:
-        InputError: A file is missing, the teacher does not read a language, or widths
-            differ.
+        InputError: A file is missing, the teacher does not read a language, or
+            dimensions differ.
     """
-    recipe = run.recipe
+    recipe, source = run.recipe, run.recipe.teacher.source
     if recipe.data.kind == "folder":
-        run.training_pairs()  # each language and corpus is there
-        if recipe.evaluate.artefacts:  # they are timed on held-out sentences
-            development_pairs(recipe, run.data_dir)
-        check_evaluation_files(recipe.settings(), run.data_dir)
-        for kind, settings in stages_in_use(recipe):
-            kind.check_files(run, settings)
+        _check_data(run)
     else:
         check_registered(recipe.settings())
-    new = recipe.assistant.source == "new"
-    body = run.teacher_encoder if new and recipe.assistant.start == "grow" else None
+    grows = recipe.assistant.source == "new" and recipe.assistant.start == "grow"
+    body = run.teacher_encoder if grows else None
     _check_widths(recipe, run.teacher, body, run.named_assistant)
     if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
         raise InputError(
             '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
             'read: "default", the folder of an encoder or hf://; a published '
-            "SavedModel keeps its own in its graph. Received: teacher.source="
-            f'"{recipe.teacher.source}". Take such a teacher, or `source = "train"`.'
+            f'SavedModel keeps its own in its graph. Received: teacher.source="{source}'
+            '". Take such a teacher, or `source = "train"`.'
         )
-    pieces = run.fitted_pieces
-    if pieces > MOST_PIECES and begins_at_table(recipe):
+    if run.pieces > MOST_PIECES and begins_at_table(recipe):
         raise InputError(
             f"A start that is fitted by ridge regression needs at most {MOST_PIECES:,} "
-            f"pieces, as memory grows with their square. Received: {pieces:,}. Give "
-            "`assistant.trim.pieces`, a smaller `tokenizer.vocabulary_size`, or "
+            f"pieces, as memory grows with their square. Received: {run.pieces:,}. Give"
+            " `assistant.trim.pieces`, a smaller `tokenizer.vocabulary_size`, or "
             "another `start`."
         )
-    if recipe.data.kind == "folder":
-        for file in run.training_pairs():
-            for side in ("source", run.target_side):
-                check_reads(run.teacher, side, file)
+
+
+def _check_data(run: Run) -> None:
+    files = run.training_pairs()  # each language and corpus is there
+    if run.recipe.evaluate.artefacts:  # they are timed on held-out sentences
+        development_pairs(run.recipe, run.data_dir)
+    check_evaluation_files(run.recipe.settings(), run.data_dir)
+    for name, settings in stages_in_use(run.recipe):
+        stage_data(run, name, settings).check_files()
+    for file in files:
+        for side in ("source", run.target_side):
+            check_reads(run.teacher, side, file)
 
 
 def check_stages(run: Run) -> None:
@@ -68,8 +66,8 @@ def check_stages(run: Run) -> None:
             for a batch or for its warm-up.
     """
     recipe = run.recipe
-    for kind, settings in stages_in_use(recipe):
-        kind.check_rows(run, settings)
+    for name, settings in stages_in_use(recipe):
+        stage_data(run, name, settings).check_rows()
     if reduces_teacher(recipe):
         size = recipe.stages["reduce_teacher"].batch_size
         pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
@@ -79,7 +77,7 @@ def check_stages(run: Run) -> None:
 def _check_widths(
     recipe: Recipe, teacher: Any, body: Any | None, assistant: Any | None
 ) -> None:
-    """Check teacher against assistant, and every student against the assistant.
+    """Check the teacher against the assistant, and the students against both.
 
     Args:
         recipe: The recipe.
@@ -88,43 +86,42 @@ def _check_widths(
         assistant: The loaded encoder, or None where the recipe makes a new one.
 
     Raises:
-        InputError: Two widths differ, a unit does not fit the assistant's depth, a
-            closed-form start is wider than the teacher, or a start or stage asks for
-            a word branch that is not there, or for none.
+        InputError: Two dimensions differ, a unit does not fit the assistant's depth, a
+            closed-form start is wider than the teacher, or a start or stage needs a
+            word branch that is not there, or excludes one.
     """
-    settings = recipe.assistant
+    settings, students = recipe.assistant, recipe.student.each().items()
     if recipe.student.kind == "thin_deep":
-        for name, student in recipe.student.each().items():
+        for name, student in students:
             _check_thin_deep(name, student, teacher.dim)
     if settings.source == "none":
         return
     if assistant is None and settings.start == "grow":
         assistant = _grown_from(recipe, body)
-    if assistant is not None and settings.start == "body":
+    if settings.start == "body":
         _check_table(settings.source, assistant, teacher.dim)
         assistant = None
-    config = assistant.config if assistant else None
-    taken = config if settings.source != "new" else None
-    branch = bool((taken or settings).word_branch)
+    shape: Any = assistant.config if assistant else settings
+    # What grows from the teacher has a branch only where the recipe says so.
+    branch = (settings if settings.source == "new" else shape).word_branch
     if recipe.stages["contrastive_learning"].branch_alone and not branch:
         raise InputError(
             "A word branch is trained alone only where there is one. Received: "
             "`stages.contrastive_learning.branch_alone`, and an assistant without a "
             "branch. Set `assistant.word_branch = true`, or leave it out."
         )
-    hidden = (config or settings).hidden_dim or teacher.dim
-    dim = config.dim if config else settings.projection_dim or hidden
+    hidden = shape.hidden_dim or teacher.dim
+    dim = shape.dim if assistant else settings.projection_dim or hidden
     if teacher.dim != dim:
         raise InputError(
-            "Teacher and assistant must be of the same width, as one imitates the "
-            f"other's vectors. Received: teacher `{recipe.teacher.source}` "
+            "Teacher and assistant must have the same dimension, as one imitates the "
+            f"other's embeddings. Received: teacher `{recipe.teacher.source}` "
             f"{teacher.dim}, assistant `{settings.source}` {dim}. Set "
-            f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of width "
-            f"{dim}."
+            f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of "
+            f"dimension {dim}."
         )
-    depth = (config or settings).num_layers
-    for name, student in recipe.student.each().items():
-        _check_student(name, student, hidden, depth)
+    for name, student in students:
+        _check_student(name, student, hidden, shape.num_layers)
         if branch and student.start == "ordered":
             raise InputError(
                 "A table is put in order for a body alone, and a word branch shares "
@@ -138,20 +135,18 @@ def _check_student(
 ) -> None:
     if student.hidden_dim not in (None, hidden):
         raise InputError(
-            "Assistant and student must be of the same width, as the student's layers "
-            f"are the assistant's. Received: assistant {hidden}, {name} "
-            f"{student.hidden_dim}. Set `student.hidden_dim = {hidden}` (or leave it "
-            f"out), or take an assistant of width {student.hidden_dim}; a student gets "
-            "smaller by `bottleneck_dim` and `unit_layers`."
+            "A student has the assistant's `hidden_dim`, as its layers are copied. "
+            f"Received: assistant {hidden}, {name} {student.hidden_dim}. Set "
+            f"`student.hidden_dim = {hidden}` (or leave it out), or take an assistant "
+            f"of width {student.hidden_dim}; a student gets smaller by "
+            "`bottleneck_dim` and `unit_layers`."
         )
-    if depth is None:
-        return
-    if student.unit_layers > depth:
+    if depth is not None and student.unit_layers > depth:
         raise InputError(
             f"`unit_layers` of {name} must be at most the assistant's layers. Received:"
             f" unit_layers={student.unit_layers}, num_layers={depth}. Lower it."
         )
-    if student.repeats is None:
+    if depth is not None and student.repeats is None:
         divides({f"unit_layers of {name}": student.unit_layers}, {"num_layers": depth})
 
 
@@ -159,9 +154,9 @@ def _check_thin_deep(name: str, student: StudentSettings, dim: int) -> None:
     hidden = thin_deep_shape(student).get("hidden_dim")
     if student.start == "ridge" and not (hidden and hidden <= dim):
         raise InputError(
-            'A closed-form start, `start = "ridge"`, is a part of the teacher\'s '
-            f"vectors, of at most {dim} numbers. Received: {name} of width {hidden}. "
-            'Set `student.hidden_dim`, or `start = "random"`.'
+            'A closed-form start, `start = "ridge"`, has at most the teacher\'s '
+            f"dimension, {dim}. Received: {name} of width {hidden}. Set "
+            '`student.hidden_dim`, or `start = "random"`.'
         )
 
 
@@ -169,7 +164,7 @@ def _check_table(source: str, encoder: Any, dim: int) -> None:
     width = table_of(encoder).shape[1]
     if width != dim:
         raise InputError(
-            "A body stands on a word table of the teacher's width. Received: "
+            "A body needs a word table of the teacher's dimension. Received: "
             f"`{source}` {width}, teacher {dim}. Take one that learnt from this "
             "teacher."
         )

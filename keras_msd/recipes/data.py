@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd.data.examples import write_examples
+from keras_msd.data.pair import Pairs
+from keras_msd.data.text_table import TextTable
 from keras_msd.models.trim import trim_vocabulary
-from keras_msd.recipes.resources import TRAINED, Run
+from keras_msd.recipes.resources import Run
+from keras_msd.starts.tables import token_frequencies
+from keras_msd.tokenizers.sentencepiece import train_unigram
 
 
 def write_example_data(run: Run, folder: Path) -> None:
@@ -16,8 +21,6 @@ def write_example_data(run: Run, folder: Path) -> None:
 
     What is held out is no larger than what is trained on.
     """
-    from keras_msd.data.examples import write_examples
-
     settings = run.recipe.data
     write_examples(
         folder / "data",
@@ -31,9 +34,6 @@ def write_example_data(run: Run, folder: Path) -> None:
 
 def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
     """Filter, deduplicate and limit the pairs that the run trains on."""
-    from keras_msd.data.pair import Pairs
-    from keras_msd.data.text_table import TextTable
-
     settings = run.recipe.data
     table = TextTable.build(
         Pairs(run.training_pairs()),
@@ -73,23 +73,16 @@ def trim_assistant(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
-    """Train a vocabulary on both sides of the pairs, take one that exists, or both."""
-    from keras_msd.starts.tables import token_frequencies
-
+    """Train a vocabulary on both sides of the pairs, or take one that exists."""
     settings = run.recipe.tokenizer
-    of_teacher = settings.source == "teacher"
-    owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
-    if settings.vocabulary_size is None:
-        tokenizer = owner.tokenizer
+    if settings.vocabulary_size is not None:
+        texts = chain.from_iterable(both_sides(run))
+        size, fold = settings.vocabulary_size, settings.case_fold
+        tokenizer: Any = train_unigram(texts, size, case_fold=fold)
     else:
-        from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
-
-        texts = (text for chunk in both_sides(run) for text in chunk)
-        options = settings.model_dump(include={"at_most", "case_fold"})
-        tokenizer = train_unigram(texts, settings.vocabulary_size, **options)
-        if owner is not None:
-            tokenizer.save(folder / TRAINED)
-            tokenizer = extend_unigram(owner.tokenizer, tokenizer)
+        of_teacher = settings.source == "teacher"
+        owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
+        tokenizer = owner.tokenizer
     tokenizer.save(folder / "tokenizer")
     counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
     np.save(folder / "frequencies.npy", counts)

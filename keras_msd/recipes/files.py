@@ -79,7 +79,7 @@ def shared_file(recipe: Path, name: str, key: str) -> Path:
     Args:
         recipe: The recipe's file.
         name: The file's name without .toml.
-        key: Where the recipe says it.
+        key: The key that names it.
 
     Raises:
         InputError: There is no such file.
@@ -128,36 +128,40 @@ def read_layers(place: Place) -> list[Layer]:
             way.
     """
     layers: list[Layer] = []
-    way = [place]
-    packaged = place.path.parent == recipe_folder()
-    values = (read_unchanged if packaged else read_toml)(place.path)
-    while True:
-        own = {k: v for k, v in values.items() if k not in ("extends", ROWS)}
-        if row := way[-1].row:
-            header = {"name": row} | values[ROWS][row].get("recipe", {})
-            layers.insert(
-                0, Layer(str(way[-1]), values[ROWS][row] | {"recipe": header})
-            )
-        layers.insert(0, Layer(str(way[-1].path), own))
-        base = values.get("extends")
-        if base is None:
-            return layers
-        if not isinstance(base, str):
-            raise InputError(
-                f"`extends` in `{way[-1].path}` must be the name of a recipe, or of a "
-                f'file without .toml. Received: {base!r}. Write: extends = "{SHARED}"'
-            )
-        below = recipe_places().get(base)
-        if below is None or (way[-1].path.parent / f"{base}.toml").is_file():
-            below = Place(shared_file(way[-1].path, base, "extends"))
-        if below in way:
-            names = " -> ".join(f"`{it}`" for it in (*way, below))
+    seen: list[Place] = []
+    below: Place | None = place
+    while below is not None:
+        if below in seen:
+            names = " -> ".join(f"`{it}`" for it in (*seen, below))
             raise InputError(
                 f"A recipe must not extend itself. Received: {names}. Take `extends` "
                 "out of one of them."
             )
-        way.append(below)
-        values = read_unchanged(below.path)
+        seen.append(below)
+        packaged = below.path.parent == recipe_folder()
+        values = (read_unchanged if packaged else read_toml)(below.path)
+        if row := below.row:
+            own = values[ROWS][row]
+            header = {"name": row} | own.get("recipe", {})
+            layers.append(Layer(str(below), own | {"recipe": header}))
+        own = {k: v for k, v in values.items() if k not in ("extends", ROWS)}
+        layers.append(Layer(str(below.path), own))
+        below = _extended(below.path, values.get("extends"))
+    return layers[::-1]
+
+
+def _extended(path: Path, base: Any) -> Place | None:
+    """Return the recipe, or the file of shared values, that a file extends."""
+    if base is None:
+        return None
+    if not isinstance(base, str):
+        raise InputError(
+            f"`extends` in `{path}` must be the name of a recipe, or of a file without "
+            f'.toml. Received: {base!r}. Write: extends = "{SHARED}"'
+        )
+    if (path.parent / f"{base}.toml").is_file():
+        return Place(path.parent / f"{base}.toml")
+    return recipe_places().get(base) or Place(shared_file(path, base, "extends"))
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

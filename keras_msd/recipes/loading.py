@@ -1,4 +1,4 @@
-"""Read a recipe: its files, a scale, `--set`, each laid over the last, and check it."""
+"""Read a recipe: files, scale and `--set`, each laid over the last, then checked."""
 
 import tomllib
 from collections.abc import Mapping
@@ -16,10 +16,11 @@ from keras_msd.recipes.files import (
     read_layers,
     recipe_names,
 )
-from keras_msd.recipes.messages import validated
-from keras_msd.recipes.papers import About, read_paper
+from keras_msd.recipes.messages import unknown_key, validated
 from keras_msd.recipes.published import with_published
-from keras_msd.recipes.recipe import Recipe, recipe_model
+from keras_msd.recipes.recipe import Recipe, check_budgets, recipe_model
+from keras_msd.recipes.settings import About, StudentSettings
+from keras_msd.recipes.stages import STAGES
 
 SCALES = ("smoke", "demo", "lab", "backbone", "paper")
 
@@ -36,10 +37,10 @@ def load_recipe(
         scale: "smoke", "demo", "lab", "backbone" or "paper"; `None` takes the recipe's
             default.
         overrides: Values by dotted key, such as
-            `{"stages.teach_student.batch_size": 16}`.
+            `{"stages.teach_student.batch_size": 16}`; None removes what the recipe has.
 
     Raises:
-        InputError: a file is missing or is not TOML; a key is unknown, missing or has a
+        InputError: A file is missing or is not TOML; a key is unknown, missing or has a
             value that is not allowed; the recipe has no such scale.
 
     Example:
@@ -51,38 +52,51 @@ def load_recipe(
         20
     """
     place = find_recipe(name_or_path)
-    _, merged, parts = _laid_over(place, scale, overrides)
-    recipe = validated(recipe_model(), merged, parts)
-    return recipe.model_copy(update={"recipe": _filled(recipe.recipe, place.path)})
+    _, merged, layers = _laid_over(place, scale, overrides)
+    recipe = validated(recipe_model(), merged, layers)
+    _check_students(recipe, layers)
+    check_budgets(recipe)
+    about = with_published(recipe.recipe, place.path)
+    return recipe.model_copy(update={"recipe": about})
 
 
 def _laid_over(
     place: Place, scale: str | None = None, overrides: Mapping[str, Any] | None = None
-) -> tuple[About, Mapping[str, Any], list[Layer]]:
-    """Return the header of a recipe, its values at a scale, and where they are from."""
-    layers = read_layers(place)
-    about = _about(layers)
+) -> tuple[About, dict[str, Any], list[Layer]]:
+    """Return the header of a recipe, its values at a scale, and their origins."""
+    files = read_layers(place)
+    about = _about(files)
     chosen = scale or about.default_scale
     one_of(about.scales, scale=chosen)
-    parts = [
-        *(Layer(label, _without_scales(values)) for label, values in layers),
-        *(Layer(f"{it.label}, [{chosen}]", it.values.get(chosen, {})) for it in layers),
+    layers = [
+        *(
+            Layer(label, {k: v for k, v in values.items() if k not in SCALES})
+            for label, values in files
+        ),
+        *(Layer(f"{it.label}, [{chosen}]", it.values.get(chosen, {})) for it in files),
         Layer("--set", nested(overrides or {})),
     ]
-    merged: Mapping[str, Any] = {"scale": chosen}
-    for part in parts:
-        merged = merge(_without_other_assistant(merged, part.values), part.values)
-    return about, merged, parts
+    merged: dict[str, Any] = {"scale": chosen}
+    for layer in layers:
+        merged = merge(_without_other_assistant(merged, layer.values), layer.values)
+    return about, _without_none(merged), layers
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def _without_other_assistant(
-    below: Mapping[str, Any], above: Mapping[str, Any]
-) -> Mapping[str, Any]:
+    below: dict[str, Any], above: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return `below` without what describes an assistant that `above` replaces.
 
-    The shape of a new assistant says nothing of one that exists, nor the other way
-    round: naming a `source` of the other kind begins `[assistant]` anew, and
-    `[tokenizer]`, which follows it.
+    The shape of a new assistant does not apply to one that exists, nor the reverse: a
+    `source` of the other kind resets `[assistant]`, and `[tokenizer]` with it.
     """
     old, new = below.get("assistant", {}), above.get("assistant", {})
     if not isinstance(new, Mapping) or not isinstance(new.get("source"), str):
@@ -98,10 +112,35 @@ def _exists(assistant: Mapping[str, Any]) -> bool:
     return assistant.get("source", "new") not in ("new", "none")
 
 
+def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
+    """Check what variants and students' stages change, where it can be named."""
+    names = [name for name, spec in STAGES.items() if spec.trains != "assistant"]
+    shared = recipe.student.model_copy(update={"variants": {}}).model_dump()
+    students = {"student": recipe.student}
+    for name, changes in recipe.student.variants.items():
+        key = f"student.variants.{name}"
+        keys = [it for it in StudentSettings.model_fields if it not in ONE_FOR_ALL]
+        for changed in changes:
+            if changed not in keys:
+                raise unknown_key(key, changed, changes[changed], keys, layers)
+        students[key] = validated(StudentSettings, shared | changes, layers, key)
+    for place, student in students.items():
+        for name, changes in student.stages.items():
+            if name not in names:
+                key = f"{place}.stages"
+                raise unknown_key(key, name, changes, names, layers)
+            settings = recipe.stages[name]
+            values, key = settings.model_dump() | changes, f"{place}.stages.{name}"
+            validated(type(settings), values, layers, key)
+
+
+ONE_FOR_ALL = ("kind", "variants")  # what no student has for itself
+
+
 def describe(name_or_path: str | Path) -> About:
     """Return the `[recipe]` section of a recipe file, checked."""
     place = find_recipe(name_or_path)
-    return _filled(_about(read_layers(place)), place.path)
+    return with_published(_about(read_layers(place)), place.path)
 
 
 def list_recipes() -> list[dict[str, Any]]:
@@ -143,15 +182,14 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
     about, values, _ = _laid_over(place)
     data = " --data DATA" if values["data"].get("kind") == "folder" else ""
     command = "demo" if name_or_path == "demo" else f"run {name_or_path}{data}"
-    filled = _filled(about, place.path).model_dump(mode="json")
+    filled = with_published(about, place.path).model_dump(mode="json")
     return filled | {"command": f"keras-msd {command}"}
 
 
 def parse_override(text: str) -> tuple[str, Any]:
     """Split "key=value" of `--set`; the value is TOML, or else a bare word.
 
-    An empty table takes out what recipes have there: laid over it, it would change
-    nothing.
+    An empty table removes what recipes have there.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -167,20 +205,9 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _about(layers: list[Layer]) -> About:
-    headers = [Layer(label, values.get("recipe", {})) for label, values in layers]
-    merged = reduce(merge, ({"recipe": header.values} for header in headers))
-    return validated(About, merged["recipe"], headers, "recipe")
-
-
-def _filled(about: About, path: Path) -> About:
-    header = with_published(
-        about.model_dump(), path, lambda paper: read_paper(paper).model_dump()
-    )
-    return About.model_validate(header)
-
-
-def _without_scales(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key not in SCALES}
+    headers: list[Mapping[str, Any]] = [it.values.get("recipe", {}) for it in layers]
+    merged = reduce(lambda one, two: merge({"": one}, {"": two})[""], headers)
+    return validated(About, merged, layers, "recipe")
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:

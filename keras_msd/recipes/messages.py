@@ -1,10 +1,8 @@
-"""Turn pydantic's findings into one message that names key, file and repair."""
+"""Turn pydantic's findings into messages that name key, file and repair."""
 
 import re
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +19,7 @@ def validated(
 
     Args:
         model: What they must be.
-        values: The merged values of `layers`.
+        values: The merged values of `layers`, those at `prefix`.
         layers: Where the values came from, the lowest first.
         prefix: Dotted key in front of every key of `model`.
 
@@ -36,29 +34,38 @@ def validated(
         raise InputError("\n".join(lines)) from error
 
 
+def unknown_key(
+    table: str, key: str, value: Any, known: Iterable[str], layers: Sequence[Layer]
+) -> InputError:
+    """Return the error for a key that a table cannot have."""
+    path, keys = [*filter(None, table.split(".")), key], sorted(known)
+    text = (
+        f"Unknown key `{'.'.join(path)}` in {_origin(path, layers)}. Received: "
+        f"{value!r:.200}. {nearest(key, keys)} Allowed here: {', '.join(keys)}."
+    )
+    return InputError(" ".join(text.split()))
+
+
 def _line(
     finding: dict[str, Any],
     model: type[BaseModel],
     layers: Sequence[Layer],
     prefix: str,
 ) -> str:
-    path = tuple(str(part) for part in finding["loc"] if part != "[key]")
-    key = ".".join(filter(None, (prefix, *path)))
-    origin = _origin(path, layers)
+    inner = [str(part) for part in finding["loc"] if part != "[key]"]
+    path = [*filter(None, prefix.split(".")), *inner]
+    key, origin = ".".join(path), _origin(path, layers)
+    received = finding["input"]
     if finding["type"] == "extra_forbidden":
-        siblings = _keys(model, path[:-1])
-        hint = nearest(path[-1], siblings)
-        return " ".join(
-            f"Unknown key `{key}` in {origin}. Received: {finding['input']!r:.200}. "
-            f"{hint} Allowed here: {', '.join(sorted(siblings))}.".split()
-        )
+        siblings = _keys(model, inner[:-1])
+        error = unknown_key(".".join(path[:-1]), path[-1], received, siblings, layers)
+        return str(error)
     if finding["type"] == "missing":
-        if origin != (whole := _file(layers)):
-            origin = f"{whole}, and in {origin}"
-        return f"Key `{key}` is missing in {origin}. Add it."
+        whole = _file(layers)
+        places = whole if origin == whole else f"{whole}, and in {origin}"
+        return f"Key `{key}` is missing in {places}. Add it."
     rule = finding["msg"].removeprefix("Value error, ").removesuffix(".")
     text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
-    received = finding["input"]
     if not isinstance(received, BaseModel | Mapping):
         text += f" Received: {received!r:.200}."
     elif ". " not in rule:  # it names several keys, and does not say which to change
@@ -67,13 +74,11 @@ def _line(
     return f"{text} {nearest(str(received), allowed)}".rstrip()
 
 
-def _origin(path: tuple[str, ...], layers: Sequence[Layer]) -> str:
+def _origin(path: Sequence[str], layers: Sequence[Layer]) -> str:
     # The value that counts is the topmost; for a missing key the deepest table given.
     depths = [(_depth(layer.values, path), place) for place, layer in enumerate(layers)]
     depth, place = max(depths, default=(0, 0))
-    if depth:
-        return f"`{layers[place].label}`"
-    return _file(layers)
+    return f"`{layers[place].label}`" if depth else _file(layers)
 
 
 def _file(layers: Sequence[Layer]) -> str:
@@ -83,7 +88,7 @@ def _file(layers: Sequence[Layer]) -> str:
     return f"`{files[-1]}`" if files else "the recipe"
 
 
-def _depth(values: Any, path: tuple[str, ...]) -> int:
+def _depth(values: Any, path: Sequence[str]) -> int:
     """Return how many parts of a path lead into nested values."""
     for depth, part in enumerate(path):
         if not isinstance(values, Mapping) or part not in values:
@@ -92,15 +97,13 @@ def _depth(values: Any, path: tuple[str, ...]) -> int:
     return len(path)
 
 
-def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+def _keys(model: Any, path: Sequence[str]) -> list[str]:
     """Return the keys that are allowed in the table at `path` under `model`."""
-    current: Any = model
+    current = model
     for part in path:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            current = current.model_fields[part].annotation
-            if typing.get_origin(current) is types.UnionType:  # an optional table
-                current = typing.get_args(current)[0]
-        else:  # a table whose keys are names, or an array of tables
-            by_name = typing.get_origin(current) is dict
-            current = typing.get_args(current)[by_name]
+        fields = getattr(current, "model_fields", None)
+        # A table whose keys are names, or an array of tables, has its type at the end.
+        current = fields[part].annotation if fields else get_args(current)[-1]
+        if type(None) in get_args(current):
+            current = get_args(current)[0]
     return [key for key in current.model_fields if path or key != "scale"]

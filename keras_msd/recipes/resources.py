@@ -3,20 +3,25 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs
+from keras_msd.data.pair_table import PairTable
+from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.distribute.strategy import Distribution
 from keras_msd.distribute.workers import Workers
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
-from keras_msd.models.encoder import Encoder
+from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.parallel_files import (
     corpus_of,
@@ -24,12 +29,12 @@ from keras_msd.recipes.parallel_files import (
     training_pairs,
 )
 from keras_msd.recipes.recipe import Recipe
-from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.settings import OF_EXISTING, PairStageSettings
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
+from keras_msd.tokenizers.kinds import load_tokenizer
 from keras_msd.training.precision import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
-TRAINED = "trained"  # of the step `tokenizer`: the vocabulary that another one is given
 PRECISION = "precision.json"  # what "auto" was measured to be when the run began
 LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes
 
@@ -42,39 +47,32 @@ def default_store_dir() -> Path:
     return Path(cache).expanduser() / "keras_msd"
 
 
+@dataclass
 class Run:
     """A recipe at work in a folder.
 
-    Args:
+    Attributes:
         recipe: What to do.
         folder: Where its steps leave their files.
-        data_dirs: The data folders, for recipes that read any; evaluation sets and
+        given_data: The data folders, for recipes that read any; evaluation sets and
             held-out pairs are in the first.
-        store_dir: Parent of the guide stores.
+        store_dir: Parent of the embedding caches.
         checkpoint_minutes: Time between two checkpoints of a stage.
-        profile: Whether stages say what their time went into.
+        profile: Whether stages report what their time went into.
         tensorboard: Whether stages write events for TensorBoard.
-        distribution: What stages are spread over.
+        distribution: Which devices train a stage.
         workers: The processes that take part.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        folder: RunFolder,
-        data_dirs: Sequence[Path],
-        store_dir: Path,
-        checkpoint_minutes: float = 5.0,
-        profile: bool = False,
-        tensorboard: bool = False,
-        distribution: Distribution = Distribution(),  # noqa: B008
-        workers: Workers | None = None,
-    ) -> None:
-        self.recipe, self.folder, self.store_dir = recipe, folder, store_dir
-        self.checkpoint_minutes = checkpoint_minutes
-        self.profile, self.tensorboard = profile, tensorboard
-        self.distribution, self.workers = distribution, workers or Workers(".")
-        self._given_data = tuple(data_dirs)
+    recipe: Recipe
+    folder: RunFolder
+    given_data: Sequence[Path]
+    store_dir: Path
+    checkpoint_minutes: float = 5.0
+    profile: bool = False
+    tensorboard: bool = False
+    distribution: Distribution = Distribution()  # noqa: RUF009
+    workers: Workers = field(default_factory=lambda: Workers("."))
 
     @cached_property
     def precision(self) -> str:
@@ -96,14 +94,14 @@ class Run:
         """That folder, and others with `parallel/train/`, perhaps `lexicon/`."""
         if self.recipe.data.kind == "examples":
             return (self.folder.step("example_data") / "data",)
-        if not self._given_data:
+        if not self.given_data:
             raise InputError(
                 f"The recipe `{self.recipe.recipe.name}` at scale {self.recipe.scale} "
                 "reads a data folder. Received: none. Give `data_dir` (`--data`): a "
                 "folder with parallel/train/<corpus>.en-<xx>.tsv.gz (or another "
                 "format), parallel/dev/, sts/ and tatoeba/."
             )
-        return self._given_data
+        return tuple(self.given_data)
 
     def training_pairs(self) -> list[PairFile]:
         """Return the parallel files of the data folders that the recipe names."""
@@ -154,8 +152,6 @@ class Run:
         settings = self.recipe.assistant
         if not settings.named:
             return None
-        from keras_msd.checkpoints.loading import load_encoder
-
         source = settings.source
         body = settings.start == "body"  # the settings are the new body's
         encoder = load_encoder(source, None if body else settings.pooling)
@@ -164,16 +160,16 @@ class Run:
                 "An assistant must have weights that can be trained and copied. "
                 f"Received: `{source}`, an artefact. Give the encoder's folder."
             )
-        changes = {} if body else settings.changes()
+        changes = settings.model_dump(include={*OF_EXISTING}, exclude_none=True)
         layers = changes.get("num_layers", 0)
+        if body or not changes:
+            return encoder
         if layers > encoder.config.num_layers:
             raise InputError(
                 "`assistant.num_layers` keeps the first layers of an encoder that "
                 f"exists. Received: {layers}, and `{source}` has "
                 f"{encoder.config.num_layers}. Lower it, or leave it out."
             )
-        if not changes:
-            return encoder
         changed = encoder.with_config(origin="[assistant]", **changes)
         weights = encoder.weights()
         changed.set_weights({path: weights[path] for path in changed.weights()})
@@ -186,8 +182,8 @@ class Run:
         return self.encoder(TRIMMED) if trim else self.named_assistant
 
     @property
-    def fitted_pieces(self) -> int:
-        """Rows that a closed form's word table would have, known before any work."""
+    def pieces(self) -> int:
+        """Rows of a closed form's word table, known before any work."""
         settings, trim = self.recipe.tokenizer, self.recipe.assistant.trim
         if settings.vocabulary_size is not None:
             return settings.vocabulary_size
@@ -199,18 +195,7 @@ class Run:
     @cached_property
     def tokenizer(self) -> Any:
         """The tokenizer of the assistant and of all students."""
-        from keras_msd.tokenizers.kinds import load_tokenizer
-
         return load_tokenizer(self.folder.step("tokenizer") / "tokenizer")
-
-    @cached_property
-    def fitted_tokenizer(self) -> Any:
-        """The tokenizer of closed forms: of an extended one what the pairs gave."""
-        from keras_msd.tokenizers.kinds import load_tokenizer
-
-        if self.recipe.tokenizer.source != "extended":
-            return self.tokenizer
-        return load_tokenizer(self.folder.step("tokenizer") / TRAINED)
 
     @cached_property
     def texts(self) -> Any:
@@ -247,10 +232,8 @@ class Run:
             temperature=self.recipe.data.temperature,
         )
 
-    def table(self, stage: PairStageSettings) -> Any:
-        """Return the token ids of a stage's pairs: a `PairTable`."""
-        from keras_msd.data.pair_table import PairTable
-
+    def table(self, stage: PairStageSettings) -> PairTable:
+        """Return the token ids of a stage's pairs."""
         texts = self.texts_of(stage)
         return PairTable.build(
             texts,
@@ -259,26 +242,24 @@ class Run:
             max_length=self.recipe.data.max_length,
         )
 
-    @cached_property
-    def cleaning(self) -> Any:
+    @property
+    def cleaning(self) -> Cleaning:
         """The filters that pairs pass."""
-        from keras_msd.data.cleaning import Cleaning
-
         return Cleaning(max_chars=self.recipe.data.max_characters)
 
-    def store(self, guide: Any) -> Any:
-        """Return the store of a guide's vectors."""
-        from keras_msd.data.store import GuideStore
-
+    def store(self, guide: Any) -> GuideStore:
+        """Return the cache of a guide's embeddings."""
         return GuideStore(guide, self.store_dir / guide.fingerprint)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
         """How often each piece occurs in the pairs: int64 `(vocabulary_size,)`."""
-        return np.load(self.folder.step("tokenizer") / "frequencies.npy")
+        return self.array("tokenizer", "frequencies")
 
-    def encoder(self, step: str) -> Any:
+    def array(self, step: str, name: str) -> np.ndarray:
+        """Load an array that a step left."""
+        return np.load(self.folder.step(step) / f"{name}.npy")
+
+    def encoder(self, step: str | None) -> Encoder:
         """Load the encoder that a step left."""
-        from keras_msd.models.encoder import load_saved
-
-        return load_saved(self.folder.step(step) / "encoder")
+        return load_saved(self.folder.step(str(step)) / "encoder")

@@ -13,14 +13,16 @@ from keras_msd.data.batches import guide_rows
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.data import token_lists
-from keras_msd.recipes.recipe import StudentSettings
+from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.settings import PairStageSettings
-from keras_msd.recipes.stages import ReductionSettings
+from keras_msd.recipes.settings import (
+    PairStageSettings,
+    ReductionSettings,
+    StudentSettings,
+)
 from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
-from keras_msd.starts.extend import extend_vocabulary
 from keras_msd.starts.tables import (
     bottleneck,
     fit_ridge,
@@ -29,8 +31,27 @@ from keras_msd.starts.tables import (
     word_rows,
 )
 
-TURNED = 12_000  # pairs of each two languages that decide a rotation
+ROTATED = 12_000  # pairs of each two languages that decide a rotation
 FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
+
+
+# Rows of a closed form's word table: the matrix that is solved has as many rows and
+# columns, in float32 6.4 GB at this size.
+MOST_PIECES = 40_000
+
+
+def fits_table(recipe: Recipe) -> bool:
+    """Tell whether a recipe asks for the step `ridge`, a closed-form word table."""
+    return recipe.starts.closed_form or begins_at_table(recipe)
+
+
+def begins_at_table(recipe: Recipe) -> bool:
+    """Tell whether the assistant or a student begins with a closed-form word table."""
+    assistant = recipe.assistant
+    begun = {str(student.start) for student in recipe.student.each().values()}
+    if assistant.source == "new":
+        begun.add("ridge" if assistant.word_branch else str(assistant.start))
+    return not begun.isdisjoint(("ridge", "grow"))
 
 
 class Goals:
@@ -76,9 +97,9 @@ def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
 
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(
-        token_lists(run, run.fitted_tokenizer),
+        token_lists(run, run.tokenizer),
         Goals(rows, len(run.texts), width),
-        run.fitted_tokenizer.vocabulary_size,
+        run.tokenizer.vocabulary_size,
         ridge,
     )
     np.save(folder / "table.npy", table[:, :dim])
@@ -88,21 +109,29 @@ def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
 
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
-    tokenizer, max_length = run.fitted_tokenizer, run.recipe.data.max_length
+    tokenizer, max_length = run.tokenizer, run.recipe.data.max_length
     parts = narrowed_table(run, width)
     encoder = forms.closed_form_encoder(tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
 def start_assistant(run: Run, folder: Path) -> None:
-    """Make the assistant that stage 1 trains, or take the one the recipe names.
+    """Write the assistant before any training."""
+    make_assistant(run).save(folder / "encoder")
 
-    That one gets more pieces where the recipe extends its vocabulary.
-    """
+
+def make_assistant(run: Run) -> Any:
+    """Return the encoder that the recipe names, or a new one with its start."""
     settings = run.recipe.assistant
-    makers = {"ridge": _ridge, "grow": _grown, "body": _with_body}
-    make = _given if settings.exists else makers.get(settings.start or "", _random)
-    make(run).save(folder / "encoder")
+    if settings.exists:
+        return run.given_assistant
+    if settings.start == "ridge":
+        return _over_table(run, run.array("ridge", "table"))
+    if settings.start == "grow":
+        return _grown(run)
+    if settings.start == "body":
+        return _with_body(run)
+    return new_encoder(run.tokenizer, **_fields(run))
 
 
 def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
@@ -139,7 +168,7 @@ def _ordering(
     texts: Any, vectors: Any, dims: Sequence[int], draw: np.random.Generator
 ) -> tuple[np.ndarray, int]:
     """Return `order_dimensions` of vectors of pairs, and how many pairs it saw."""
-    rows = pairs_of_languages(texts, TURNED, draw)
+    rows = pairs_of_languages(texts, ROTATED, draw)
     lines = read_rows(texts, "source", rows)
     matrix = reduction.order_dimensions(
         vectors(lines),
@@ -193,7 +222,8 @@ def start_student(
     directions = None
     if start == "ordered":
         draw = np.random.default_rng(run.seed("student_start"))
-        table, width = word_rows(larger.weights()), encoder.config.bottleneck_dim
+        table = word_rows(larger.weights())
+        width: Any = encoder.config.bottleneck_dim
 
         def vectors(lines: list[str]) -> np.ndarray:
             return mean_rows(table, run.tokenizer.encode(lines))
@@ -217,20 +247,42 @@ def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
 
 
 def thin_deep_student(
-    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
+    run: Run,
+    folder: Path,
+    shape: dict[str, Any],
+    output_dim: int | None = None,
+    ridge: bool = False,
 ) -> None:
-    """Make a thin, deep student with random weights.
+    """Make a thin, deep student with random weights, or one that begins as closed form.
+
+    In the closed form word rows are the SVD of the ridge table, and the body begins as
+    the identity. The start token would then hold no word of its sentence: the embedding
+    is the mean of all tokens through a dense layer that is linear and at first keeps
+    cosines as they are.
 
     Args:
         run: The run.
         folder: The step's folder.
-        shape: As `thin_deep_shape` gives it.
-        output_dim: Makes its dense layer linear, with so many numbers.
+        shape: As `thin_deep_shape` returns it.
+        output_dim: Makes its dense layer linear, with this output dimension.
+        ridge: Whether it begins as the closed form.
     """
-    fields = shape | {"max_length": run.recipe.data.max_length}
-    if output_dim is not None:
-        fields |= {"projection_dim": output_dim, "projection_activation": "linear"}
-    thin_deep(run.tokenizer, row=None, **fields).save(folder / "encoder")
+    fields = {"max_length": run.recipe.data.max_length, **shape}
+    if ridge:
+        hidden = shape["hidden_dim"]
+        fields = {"pooling": "mean", **forms.IDENTITY, **fields}
+        fields["projection_dim"] = output_dim or hidden
+    elif output_dim is not None:
+        fields["projection_dim"] = output_dim
+    if "projection_dim" in fields:
+        fields["projection_activation"] = "linear"
+    encoder = thin_deep(run.tokenizer, row=None, **fields)
+    if ridge:
+        word, projection = narrowed_table(run, hidden)
+        kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
+        values = {"embedding/word": word, "projection/kernel": kernel}
+        forms.set_closed_form(encoder, values)
+    encoder.save(folder / "encoder")
 
 
 def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
@@ -243,39 +295,6 @@ def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
     return shape | settings.model_dump(include={*names}, exclude_none=True)
 
 
-def ridge_student(
-    run: Run, folder: Path, shape: dict[str, Any], output_dim: int | None = None
-) -> None:
-    """Make a thin, deep student that begins as the closed form.
-
-    Word rows are the SVD of the ridge table, and the body begins as the identity. The
-    start token would then hold no word of its sentence: the vector is the mean of all
-    tokens through a dense layer that is linear and at first keeps cosines as they are.
-
-    Args:
-        run: The run.
-        folder: The step's folder.
-        shape: As `thin_deep_shape` gives it.
-        output_dim: The teacher's width, where the dense layer has as many numbers.
-    """
-    hidden = shape["hidden_dim"]
-    encoder = thin_deep(
-        run.tokenizer,
-        row=None,
-        max_length=run.recipe.data.max_length,
-        pooling="mean",
-        projection_dim=output_dim or hidden,
-        projection_activation="linear",
-        **forms.IDENTITY | shape,
-    )
-    word, projection = narrowed_table(run, hidden)
-    kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
-    forms.set_closed_form(
-        encoder, {"embedding/word": word, "projection/kernel": kernel}
-    )
-    encoder.save(folder / "encoder")
-
-
 def reduce_teacher(
     run: Run,
     folder: Path,
@@ -284,25 +303,24 @@ def reduce_teacher(
     width: int | None = None,
     like: str | None = None,
 ) -> dict[str, Any]:
-    """Fit a dense layer after the teacher and keep it as `reduction.npy`.
+    """Fit a dense layer after the teacher; write `reduction.npy`.
 
     Args:
         run: The run.
         folder: The step's folder.
         settings: The stage's.
         pairs: Those of the stage whose pairs it sees.
-        width: Numbers that are left.
-        like: Instead of `width`: the step whose encoder has as many.
+        width: Its output dimension.
+        like: Instead of `width`: the step whose encoder has that dimension.
     """
-    table = run.table(pairs)
-    store = run.store(run.teacher)
-    dim = width or run.encoder(like or "").dim
+    table, store = run.table(pairs), run.store(run.teacher)
+    dim = width or run.encoder(like).dim
     matrix = reduction.reduce_dimensions(
         StoredVectors(table, store, "source"),
         StoredVectors(table, store, run.target_side),
         dim,
         table.groups(np.arange(len(table))),
-        **settings.model_dump(exclude={"skip", "widths"}),
+        **settings.model_dump(exclude={"skip", "widths"}, exclude_none=True),
         seed=run.seed("reduce_teacher"),
     )
     np.save(folder / "reduction.npy", matrix)
@@ -320,14 +338,9 @@ class StoredVectors:
         return self._store.vectors(self._where[rows])
 
 
-def fitted_table(run: Run, name: str = "table") -> np.ndarray:
-    """Return a word table of the step `ridge`."""
-    return np.load(run.folder.step("ridge") / f"{name}.npy")
-
-
 def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
-    """Return the closed form's word table; of a width also what projects it back."""
-    return _narrowed(run, fitted_table(run), width)
+    """Return the closed form's word table; with a width also what projects it back."""
+    return _narrowed(run, run.array("ridge", "table"), width)
 
 
 def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
@@ -341,49 +354,30 @@ def _fields(run: Run) -> dict[str, Any]:
     return fields | {"max_length": run.recipe.data.max_length}
 
 
-def _random(run: Run) -> Any:
-    return new_encoder(run.tokenizer, **_fields(run))
-
-
-def _ridge(run: Run) -> Any:
-    return _over_table(run, fitted_table(run))
-
-
 def _with_body(run: Run) -> Any:
-    """Return a body that begins as the identity over the given encoder's table."""
-    given = _given(run)
-    return _over_table(run, forms.table_of(given) @ _rotation(run, given))
+    """Return a body that begins as the identity over the given encoder's table.
 
-
-def _rotation(run: Run, given: Any) -> np.ndarray:
-    """Return the orthogonal matrix that brings vectors nearest to the teacher's.
-
-    No cosine changes. A table that was trained on similarities alone, or turned for its
-    prefixes, has left the space of the teacher, whose vectors stages imitate.
+    The table is rotated to the teacher's embeddings, which the stages imitate: no
+    cosine changes. A table that was trained on similarities alone, or rotated for its
+    prefixes, is elsewhere.
     """
     from scipy.linalg import orthogonal_procrustes
 
+    given: Any = run.given_assistant
     draw = np.random.default_rng(run.seed("rotation"))
-    rows = pairs_of_languages(run.texts, TURNED, draw)
+    rows = pairs_of_languages(run.texts, ROTATED, draw)
     lines = read_rows(run.texts, "source", rows)
     goals = unit_rows(run.store(run.teacher).targets(lines))
     matrix, _ = orthogonal_procrustes(given.encode(lines, normalize=True), goals)
-    return np.asarray(matrix, np.float32)
-
-
-def _given(run: Run) -> Any:
-    """Return the encoder that the recipe names, with the vocabulary of the run."""
-    given: Any = run.given_assistant  # the schema asks for one
-    if run.recipe.tokenizer.source != "extended":
-        return given
-    return extend_vocabulary(given, run.tokenizer)
+    table = forms.table_of(given) @ np.asarray(matrix, np.float32)
+    return _over_table(run, table)
 
 
 def _over_table(run: Run, table: np.ndarray) -> Any:
     """Return a word table under a body that begins as the identity.
 
-    A body narrower than the vectors takes the table's SVD: its rows under the body, the
-    projection after it.
+    A body narrower than the embeddings takes the table's SVD: its rows under the body,
+    the projection after it.
     """
     fields, dim = _fields(run), run.teacher.dim
     hidden = fields.pop("hidden_dim", dim)
@@ -413,9 +407,9 @@ def _grown(run: Run) -> Any:
     return grow.grow_assistant(
         teacher,
         run.tokenizer,
-        fitted_table(run, "input_table"),
+        run.array("ridge", "input_table"),
         run.recipe.data.max_length,
-        branch_table=fitted_table(run) if settings.word_branch else None,
+        branch_table=run.array("ridge", "table") if settings.word_branch else None,
         bottleneck_dim=settings.bottleneck_dim,
         frequencies=run.frequencies,
         body_weight=run.recipe.starts.body_weight,

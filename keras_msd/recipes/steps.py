@@ -1,50 +1,37 @@
-"""The steps of a run in order, each with what it reads and its part of the budget."""
+"""The list of a run's steps, in order, with their settings and what they read."""
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import keras
-
-from keras_msd.recipes import data, finish, starts
+from keras_msd.recipes import data, outputs, starts
 from keras_msd.recipes.cache import Step
-from keras_msd.recipes.recipe import StudentSettings
 from keras_msd.recipes.resources import TRIMMED, Run
-from keras_msd.recipes.runner import EXPORT, SPEED
-from keras_msd.recipes.stages import STAGE_KINDS, StageKind
+from keras_msd.recipes.settings import StudentSettings
+from keras_msd.recipes.stage_data import stage_data
+from keras_msd.recipes.stages import STAGES, assistant_stages, student_stages
+from keras_msd.recipes.summary import EXPORT, SPEED
 from keras_msd.recipes.train import fit
-from keras_msd.recipes.updates import MOST_PIECES, fits_table, student_stages
 
-SCORE, REDUCED = "score_", "reduced"
-TOKENS, CLOSED, STAGES, SCORES = "tokens", "closed_forms", "stages", "evaluation"
+SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
 GUIDED = (*TEXTS, TEACHER)
 
 
-def plan(run: Run) -> list[Step]:
+def steps_of(run: Run) -> list[Step]:
     """Return every step of a run; those that are done are skipped when it runs."""
-    steps = [*_data(run), *_closed_forms(run)]
-    assistants = {"trained": "", "untrained": ""}
-    if run.recipe.assistant.source != "none":
-        assistants, of_assistant = _assistant(run)
-        steps += of_assistant
-    steps += _reductions(run)
+    steps = Steps(run)
+    steps.add_data()
+    steps.add_closed_forms()
+    left = steps.add_assistant() if run.recipe.assistant.source != "none" else {}
+    steps.add_reductions()
     for name, settings in run.recipe.student.each().items():
-        steps += _student(run, name, settings, assistants)
-    return [step for step in steps if step.wanted]
-
-
-def make_deterministic() -> None:
-    """Have TensorFlow choose kernels whose sums do not depend on timing."""
-    if keras.backend.backend() == "tensorflow":
-        from keras_msd.training.tensorflow_step import make_deterministic as switch_on
-
-        switch_on()
+        steps.add_student(name, settings, left)
+    return steps.found
 
 
 def table_widths(run: Run) -> list[int]:
-    """Return the widths of closed forms' word tables below the teacher's width."""
+    """Return the dimensions of closed forms' word tables below the teacher's."""
     hidden = run.recipe.assistant.hidden_dim or run.teacher.dim
     students = run.recipe.student.each().values()
     widths = {it.bottleneck_dim or it.hidden_dim or hidden for it in students}
@@ -52,263 +39,276 @@ def table_widths(run: Run) -> list[int]:
     return sorted((w for w in widths if w < run.teacher.dim), reverse=True)
 
 
-def _data(run: Run) -> Iterator[Step]:
-    recipe, pairs = run.recipe, ("pairs",)
-    trims = recipe.assistant.trim
-    named = (lambda: run.named_assistant) if recipe.assistant.named else None
-    of_data = partial(Step, uses=("data",))
-    if recipe.data.kind == "examples":
-        yield of_data("example_data", TOKENS, data.write_example_data)
-    yield of_data("pairs", TOKENS, data.take_pairs, files=run.training_files)
-    make = partial(Step, make=data.take_teacher_vectors, reads=pairs, uses=("teacher",))
-    yield make(TEACHER, "teacher", encoder=lambda: run.teacher, shared=False)
-    row = {"name": "teacher", "kind": "teacher"}
-    yield _scores(run, f"{SCORE}teacher", finish.score_teacher, row, reads=(TEACHER,))
-    if trims:
-        make = partial(Step, reads=pairs, uses=("assistant",), encoder=named)
-        yield make(TRIMMED, TOKENS, data.trim_assistant)
-    reads = (TRIMMED, TEACHER) if recipe.tokenizer.source == "teacher" else (TRIMMED,)
-    yield Step(
-        "tokenizer",
-        TOKENS,
-        data.take_tokenizer,
-        reads=(*pairs, *reads),
-        uses=("tokenizer",),
-        encoder=None if trims else named,
-    )
+class Steps:
+    """Collects the steps of a run in `found`."""
 
+    def __init__(self, run: Run) -> None:
+        self.run, self.recipe = run, run.recipe
+        self.found: list[Step] = []
 
-def _closed_forms(run: Run) -> Iterator[Step]:
-    # `check` refuses starts with more pieces.
-    recipe = run.recipe
-    if not fits_table(recipe) or run.fitted_pieces > MOST_PIECES:
-        return
-    grows = recipe.assistant.start == "grow"
-    settings = {"ridge": recipe.starts.ridge, "grows": grows}
-    yield Step("ridge", CLOSED, starts.fit_table, settings, reads=GUIDED)
-    for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
-        name = "closed_form" if width is None else f"closed_form_b{width}"
-        make = partial(Step, reads=("tokenizer", "ridge"), seed=name)
-        yield make(name, CLOSED, starts.closed_form, {"width": width})
-        row = "closed form" if width is None else f"closed form, B {width}"
-        yield _score(run, name, {"name": row, "kind": "closed_form"})
+    def add(self, name: str, part: str, make: Any, **more: Any) -> str:
+        """Add a step and return its name."""
+        self.found.append(Step(name, part, make, **more))
+        return name
 
+    def add_start(self, name: str, make: Any, seed: str = "", **more: Any) -> str:
+        """Add a step that makes an encoder without training it."""
+        given = {"reads": TEXTS, "seed": seed or name, **more}
+        return self.add(name, "closed_forms", make, **given)
 
-def _assistant(run: Run) -> tuple[dict[str, str], list[Step]]:
-    """Return the steps that leave it before and after stage 1, and all of its steps."""
-    recipe = run.recipe
-    last = untrained = "assistant_start"
-    start = Step(
-        last,
-        CLOSED,
-        starts.start_assistant,
-        reads=(*GUIDED, TRIMMED, "ridge"),
-        uses=("assistant", "starts"),
-        encoder=(lambda: run.named_assistant) if recipe.assistant.named else None,
-        seed=last,
-    )
-    steps = [start]
-    for kind in STAGE_KINDS.values():
-        if kind.name == "teach_assistant":
-            untrained = last
-        settings = recipe.stages[kind.name]
-        if kind.trained(settings) == "assistant" and not settings.skip:
-            before = f"assistant before {kind.short or kind.name}"
-            row = {"name": before, "kind": "assistant"}
-            steps.append(_score(run, last, row, full=not kind.reads_pairs()))
-            steps.append(_stage(run, kind, "", last, None, settings))
-            last = kind.name
-    then = partial(Step, part=CLOSED, reads=TEXTS)
-    given: dict[str, Any]
-    if (smoothing := recipe.inverse_frequency) is not None:
-        row = {"name": "assistant before weights by frequency", "kind": "assistant"}
-        given = {"settings": {"smoothing": smoothing}, "inputs": {"step": last}}
-        steps.append(_score(run, last, row))
-        steps.append(then("weigh_rows", make=starts.weigh_rows, **given))
-        last = "weigh_rows"
-    if dims := recipe.matryoshka_dims:
-        given = {"settings": {"dims": dims}, "inputs": {"step": last}}
-        last = "order_dimensions"
-        steps.append(then(last, make=starts.order_dimensions, seed=last, **given))
-    steps.append(_score(run, last, {"name": "assistant", "kind": "assistant"}))
-    steps.append(_keep(last, "assistant"))
-    if recipe.student.kind == "none":
-        steps += _trims(run, last, "assistant")
-        steps += _use(run, last, "assistant")
-    return {"trained": last, "untrained": untrained}, steps
+    def add_scores(
+        self, name: str, make: Any, row: Mapping[str, str], **more: Any
+    ) -> None:
+        """Add a step that scores something on the run's evaluation sets."""
+        depends = {"data": self.recipe.data, "evaluate": self.recipe.evaluate}
+        given = {"depends": depends, "files": self.run.evaluation_files, **more}
+        self.add(SCORE + name, "evaluation", make, row=dict(row), **given)
 
+    def add_score(self, step: str, row: Mapping[str, str], full: bool = True) -> None:
+        """Add a score row of the encoder that a step left, if the recipe wants it.
 
-def _reductions(run: Run) -> Iterator[Step]:
-    settings = run.recipe.stages["reduce_teacher"]
-    for width in () if settings.skip else settings.widths:
-        step = f"{REDUCED}_{width}"
-        yield _reduction(run, step, width=width)
-        row = {"name": f"teacher, {width} dimensions", "kind": step}
-        given: dict[str, Any] = {"inputs": {"step": step}, "reads": (TEACHER,)}
-        yield _scores(run, SCORE + step, finish.score_reduction, row, **given)
+        Args:
+            step: The step.
+            row: As for `Step`.
+            full: Whether it gets all scores, whatever `evaluate.intermediate` says.
+        """
+        rule = self.recipe.evaluate.intermediate
+        if full or rule != "none":
+            settings = {"full": full or rule == "full", "others": full}
+            given = {"settings": settings, "inputs": {"step": step}}
+            self.add_scores(step, outputs.score, row, **given)
 
+    def add_data(self) -> None:
+        """Add pairs, teacher's embeddings, tokenizer."""
+        run, recipe = self.run, self.recipe
+        of_data = {"data": recipe.data}
+        if recipe.data.kind == "examples":
+            make: Any = data.write_example_data
+            self.add("example_data", "tokens", make, depends=of_data)
+        files = run.training_files
+        self.add("pairs", "tokens", data.take_pairs, depends=of_data, files=files)
+        depends = {"teacher": recipe.teacher, "encoder": run.teacher.fingerprint}
+        make = data.take_teacher_vectors
+        given: dict[str, Any] = {"reads": ("pairs",), "depends": depends}
+        self.add(TEACHER, "teacher", make, shared=False, **given)
+        row = {"name": "teacher", "kind": "teacher"}
+        self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
+        if recipe.assistant.trim:
+            given["depends"] = self._assistant()
+            self.add(TRIMMED, "tokens", data.trim_assistant, **given)
+        depends = {"tokenizer": recipe.tokenizer}
+        if not recipe.assistant.trim:
+            depends["encoder"] = self._assistant()["encoder"]
+        reads: tuple[str, ...] = ("pairs", TRIMMED)
+        if recipe.tokenizer.source == "teacher":
+            reads = (*reads, TEACHER)
+        make = data.take_tokenizer
+        self.add("tokenizer", "tokens", make, depends=depends, reads=reads)
 
-def _reduction(
-    run: Run, step: str, width: int | None = None, like: str | None = None
-) -> Step:
-    stages = run.recipe.stages
-    settings = {"settings": stages["reduce_teacher"], "width": width}
-    settings["pairs"] = stages["teach_thin_deep"]
-    make = partial(Step, reads=GUIDED, seed="reduce_teacher")
-    return make(step, STAGES, starts.reduce_teacher, settings, {"like": like})
+    def _assistant(self) -> dict[str, Any]:
+        """Return what a step depends on that reads the assistant that exists."""
+        named = self.run.named_assistant
+        found = named.fingerprint if named else None
+        return {"assistant": self.recipe.assistant, "encoder": found}
 
+    def add_closed_forms(self) -> None:
+        """Add the ridge regression and the closed forms that are scored."""
+        # `check` refuses starts with more pieces.
+        run, recipe = self.run, self.recipe
+        if not starts.fits_table(recipe) or run.pieces > starts.MOST_PIECES:
+            return
+        grows = recipe.assistant.start == "grow"
+        settings: dict[str, Any] = {"ridge": recipe.starts.ridge, "grows": grows}
+        given: dict[str, Any] = {"settings": settings, "reads": GUIDED}
+        self.add("ridge", "closed_forms", starts.fit_table, **given)
+        for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
+            name = "closed_form" if width is None else f"closed_form_b{width}"
+            reads, settings = ("tokenizer", "ridge"), {"width": width}
+            self.add_start(name, starts.closed_form, settings=settings, reads=reads)
+            row = "closed form" if width is None else f"closed form, B {width}"
+            self.add_score(name, {"name": row, "kind": "closed_form"})
 
-def _student(
-    run: Run, name: str, settings: StudentSettings, assistants: Mapping[str, str]
-) -> Iterator[Step]:
-    suffix = name.removeprefix("student")
-    origin, guide = assistants[settings.layers], assistants[settings.guide]
-    stages = dict(student_stages(run.recipe, settings))
-    last = f"untrained{suffix}"
-    make = partial(Step, last, CLOSED, reads=TEXTS, seed="untrained")
-    if settings.kind == "thin_deep":
-        feature = stages[STAGE_KINDS["teach_thin_deep"]].feature
-        dim = run.teacher.dim if feature == "distillation_first" else None
-        given = {"shape": starts.thin_deep_shape(settings), "output_dim": dim}
-        if settings.start == "ridge":
-            reads = (*TEXTS, "ridge")
-            yield make(make=starts.ridge_student, settings=given, reads=reads)
+    def add_assistant(self) -> dict[str, str]:
+        """Add what makes the assistant; return the steps after and before stage 1."""
+        recipe, kind = self.recipe, {"kind": "assistant"}
+        last = untrained = self.add_start(
+            "assistant_start",
+            starts.start_assistant,
+            reads=(*GUIDED, TRIMMED, "ridge"),
+            depends={**self._assistant(), "starts": recipe.starts},
+        )
+        order = list(STAGES)
+        for name, settings in assistant_stages(recipe).items():
+            label = f"assistant before {STAGES[name].label or name}"
+            full = STAGES[name].rows != "pairs"
+            self.add_score(last, {"name": label, **kind}, full)
+            last = self.add_stage(name, settings, last)
+            if order.index(name) < order.index("teach_assistant"):
+                untrained = last
+        given: dict[str, Any]
+        if smoothing := recipe.inverse_frequency:
+            row = {"name": "assistant before weights by frequency", **kind}
+            self.add_score(last, row)
+            given = {"settings": {"smoothing": smoothing}, "inputs": {"step": last}}
+            last = self.add_start("weigh_rows", starts.weigh_rows, **given)
+        if dims := recipe.matryoshka_dims:
+            given = {"settings": {"dims": dims}, "inputs": {"step": last}}
+            last = self.add_start("order_dimensions", starts.order_dimensions, **given)
+        self.add_score(last, {"name": "assistant", **kind})
+        self.add_keep(last, "assistant")
+        if recipe.student.kind == "none":
+            self.add_trims(last, "assistant")
+            self.add_uses(last, "assistant")
+        return {"trained": last, "untrained": untrained}
+
+    def add_reductions(self) -> None:
+        """Add the dense layers after the teacher that are scored."""
+        settings = self.recipe.stages["reduce_teacher"]
+        for width in () if settings.skip else settings.widths:
+            step = self.add_reduction(f"reduced_{width}", width=width)
+            row = {"name": f"teacher, {width} dimensions", "kind": step}
+            given = {"inputs": {"step": step}, "reads": (TEACHER,)}
+            self.add_scores(step, outputs.score_reduction, row, **given)
+
+    def add_reduction(
+        self, step: str, width: int | None = None, like: str | None = None
+    ) -> str:
+        """Add a dense layer after the teacher."""
+        stages = self.recipe.stages
+        settings = {"settings": stages["reduce_teacher"], "width": width}
+        settings["pairs"] = stages["teach_thin_deep"]
+        given = {"settings": settings, "inputs": {"like": like}, "reads": GUIDED}
+        make = starts.reduce_teacher
+        return self.add(step, "stages", make, seed="reduce_teacher", **given)
+
+    def add_student(
+        self, name: str, settings: StudentSettings, left: Mapping[str, str]
+    ) -> None:
+        """Add what makes one student.
+
+        Args:
+            name: Its folder.
+            settings: The student's.
+            left: Steps that left the assistant, as `add_assistant` returns them.
+        """
+        suffix = name.removeprefix("student")
+        origin, guide = left.get(settings.layers), left.get(settings.guide)
+        stages = student_stages(self.recipe, settings)
+        row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
+        last, table = f"untrained{suffix}", settings.start in starts.FROM_ASSISTANT
+        if settings.kind == "thin_deep":
+            first = stages["teach_thin_deep"].feature == "distillation_first"
+            ridge = settings.start == "ridge"
+            given: dict[str, Any] = {"shape": starts.thin_deep_shape(settings)}
+            given["output_dim"] = self.run.teacher.dim if first else None
+            given = {"settings": given | {"ridge": ridge}}
+            given["reads"] = (*TEXTS, "ridge") if ridge else TEXTS
+            self.add_start(last, starts.thin_deep_student, "untrained", **given)
         else:
-            yield make(make=starts.thin_deep_student, settings=given)
-    else:
-        fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-        given, inputs = settings.model_dump(include=fields), {"assistant": origin}
-        yield make(make=starts.untrained_student, settings=given, inputs=inputs)
-    row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
-    yield _score(run, last, row, full=False)
-    begun = settings.start
-    if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
-        given = {"start": begun, "branch_scale": run.recipe.starts.branch_scale}
-        inputs = {"student": last, "assistant": origin}
-        last = f"student_start{suffix}"
-        make = partial(Step, reads=TEXTS, seed="student_start")
-        yield make(last, CLOSED, starts.start_student, given, inputs)
-        row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
-        row["stage"] = f"{begun}_start"
-        yield _score(run, last, row, full=False)
-    rest = list(stages)
-    for kind, of_stage in stages.items():
-        rest.remove(kind)
-        if getattr(of_stage, "feature", "") == "synchronized":
-            yield _reduction(run, REDUCED + suffix, like=last)
-        if getattr(of_stage, "branch_alone", False):
-            steps = _branch_alone(run, kind, suffix, last, of_stage)
-        else:
-            steps = [_stage(run, kind, suffix, last, guide, of_stage)]
-        yield from steps
-        last = steps[-1].name
-        row |= {"name": f"{name}, {kind.name}", "kind": "stage", "stage": kind.name}
-        full = not any(later.reads_pairs() for later in rest)
-        yield _score(run, last, row, full)
-    yield _keep(last, name)
-    yield from _trims(run, last, name)
-    compared = None if settings.kind == "thin_deep" else guide
-    yield from _use(run, last, name, first=not suffix, assistant=compared)
+            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            given = {"settings": settings.model_dump(include=fields)}
+            given["inputs"] = {"assistant": origin}
+            self.add_start(last, starts.untrained_student, "untrained", **given)
+        self.add_score(last, row, full=False)
+        if table and settings.bottleneck_dim is not None:
+            scale = self.recipe.starts.branch_scale
+            given = {"settings": {"start": settings.start, "branch_scale": scale}}
+            given["inputs"] = {"student": last, "assistant": origin}
+            last, begun = f"student_start{suffix}", settings.start
+            self.add_start(last, starts.start_student, "student_start", **given)
+            row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
+            row["stage"] = f"{begun}_start"
+            self.add_score(last, row, full=False)
+        for place, (stage, of_stage) in enumerate(stages.items(), 1):
+            if getattr(of_stage, "branch_alone", False):
+                last = self.add_branch_alone(stage, suffix, last, of_stage)
+            else:
+                last = self.add_stage(stage, of_stage, last, suffix, guide)
+            row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
+            later = [STAGES[it].rows for it in list(stages)[place:]]
+            self.add_score(last, row, full="pairs" not in later)
+        self.add_keep(last, name)
+        self.add_trims(last, name)
+        compared = None if settings.kind == "thin_deep" else guide
+        self.add_uses(last, name, first=not suffix, assistant=compared)
 
+    def add_stage(
+        self,
+        name: str,
+        settings: Any,
+        start: str,
+        suffix: str = "",
+        assistant: str | None = None,
+    ) -> str:
+        """Add a stage that trains the encoder that the step `start` left."""
+        spec, reduction = STAGES[name], None
+        depends: dict[str, Any] = {"distribute": self.recipe.distribute}
+        if getattr(settings, "feature", "") == "synchronized":
+            reduction = self.add_reduction(f"reduced{suffix}", like=start)
+        curve = bool(getattr(settings, "scored", None))
+        if curve or spec.rows != "pairs":  # `[evaluate]` decides what is scored
+            depends["evaluate"] = self.recipe.evaluate
 
-def _trims(run: Run, last: str, name: str) -> Iterator[Step]:
-    """Yield what makes, scores and keeps a finished encoder's smaller vocabularies."""
-    for trim, settings in (run.recipe.trim or {}).items():
-        step, given = f"trim_{name}_{trim}", ({"settings": settings}, {"step": last})
-        yield Step(step, CLOSED, finish.trim, *given, reads=("pairs",))
-        yield _score(run, step, {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"})
-        yield _keep(step, f"{name}_trimmed_{trim}")
+        def files() -> list[Path]:
+            scored = self.run.evaluation_files() if curve else []
+            return [*stage_data(self.run, name, settings).files(), *scored]
 
+        guide = assistant if spec.needs_assistant else None
+        inputs = {"start": start, "assistant": guide, "reduction": reduction}
+        given = {"name": name, "settings": settings, "precision": self.run.precision}
+        more: dict[str, Any] = {"settings": given, "inputs": inputs, "reads": GUIDED}
+        more |= {"depends": depends, "files": files, "seed": name}
+        return self.add(name + suffix, "stages", fit, **more)
 
-def _use(
-    run: Run, last: str, name: str, first: bool = True, assistant: str | None = None
-) -> Iterator[Step]:
-    """Yield what is done with an encoder that is finished.
+    def add_branch_alone(
+        self, name: str, suffix: str, student: str, settings: Any
+    ) -> str:
+        """Add what takes a student's word branch out, trains it and puts it back."""
+        inputs = {"step": student}
+        branch = f"branch{suffix}"
+        self.add_start(branch, starts.take_branch, "branch", inputs=inputs)
+        trained = self.add_stage(name, settings, branch, suffix)
+        if self.recipe.evaluate.branches:
+            of = f"student{suffix}"
+            row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
+            self.add_score(trained, row)
+        inputs = {"step": student, "branch": trained}
+        back = f"branch_back{suffix}"
+        return self.add_start(back, starts.give_branch, "branch_back", inputs=inputs)
 
-    The first student's translations are compared with those of its assistant.
-    """
-    if not run.recipe.evaluate.artefacts:
-        return
-    alone = partial(Step, part=SCORES, inputs={"step": last}, shared=False)
-    yield alone(f"{SPEED}{name}", make=finish.speed)
-    if first:
-        top = {"top": run.recipe.evaluate.neighbours}
-        yield alone("neighbours", make=finish.neighbours, settings=top)
-        if assistant:
-            inputs = {"step": last, "assistant": assistant}
-            yield alone("worse", make=finish.worse, settings=top, inputs=inputs)
-    if finish.can_export():
-        yield alone(EXPORT + name, make=finish.export, settings={"name": name})
+    def add_keep(self, step: str, name: str) -> None:
+        """Add the copy of a finished encoder in the run's folder."""
+        given = {"settings": {"name": name}, "inputs": {"step": step}}
+        self.add(f"keep_{name}", "stages", outputs.keep, shared=False, **given)
 
+    def add_trims(self, last: str, name: str) -> None:
+        """Add a finished encoder's smaller vocabularies."""
+        for trim, settings in self.recipe.trim.items():
+            given = {"settings": {"settings": settings}, "inputs": {"step": last}}
+            step, reads = f"trim_{name}_{trim}", ("pairs",)
+            self.add(step, "closed_forms", outputs.trim, reads=reads, **given)
+            row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
+            self.add_score(step, row)
+            self.add_keep(step, f"{name}_trimmed_{trim}")
 
-def _branch_alone(
-    run: Run, kind: type[StageKind], suffix: str, student: str, settings: Any
-) -> list[Step]:
-    """Return the steps that take a student's word branch out, train and put it back."""
-    branch, back, name = f"branch{suffix}", f"branch_back{suffix}", f"student{suffix}"
-    make = partial(Step, part=CLOSED, reads=TEXTS)
-    inputs = {"step": student}
-    take = make(branch, make=starts.take_branch, inputs=inputs, seed="branch")
-    stage = _stage(run, kind, suffix, branch, None, settings)
-    inputs = {"step": student, "branch": stage.name}
-    give = make(back, make=starts.give_branch, inputs=inputs, seed="branch_back")
-    row = {"name": f"{name}, branch alone", "kind": "branch", "student": name}
-    scored = [_score(run, stage.name, row)] if run.recipe.evaluate.branches else []
-    return [take, stage, *scored, give]
+    def add_uses(
+        self, last: str, name: str, first: bool = True, assistant: str | None = None
+    ) -> None:
+        """Add what is done with a finished encoder.
 
-
-def _stage(
-    run: Run,
-    kind: type[StageKind],
-    suffix: str,
-    start: str,
-    assistant: str | None,
-    settings: Any,
-) -> Step:
-    step = kind.name + suffix
-    synchronized = getattr(settings, "feature", "") == "synchronized"
-    # Which half they are chosen on, and what a curve is of, is said in `[evaluate]`.
-    curve, chosen = getattr(settings, "scored", None), not kind.reads_pairs()
-
-    def files() -> list[Path]:
-        scored = run.evaluation_files() if curve else []
-        return [*kind.files(run, settings), *scored]
-
-    given = {"step": step, "name": kind.name, "settings": settings}
-    inputs = {
-        "start": start,
-        "assistant": assistant if kind.needs_assistant else None,
-        "reduction": REDUCED + suffix if synchronized else None,
-    }
-    return Step(
-        step,
-        STAGES,
-        fit,
-        given | {"precision": run.precision},
-        inputs,
-        reads=GUIDED,
-        uses=("distribute", "evaluate") if chosen or curve else ("distribute",),
-        files=files,
-        seed=kind.name,
-    )
-
-
-def _score(run: Run, step: str, row: Mapping[str, str], full: bool = True) -> Step:
-    rule = run.recipe.evaluate.intermediate
-    settings = {"full": full or rule == "full", "others": full}
-    wanted, inputs = full or rule != "none", {"step": step}
-    given: dict[str, Any] = {"settings": settings, "inputs": inputs, "wanted": wanted}
-    return _scores(run, SCORE + step, finish.score, row, **given)
-
-
-def _scores(
-    run: Run, name: str, make: Any, row: Mapping[str, str], **more: Any
-) -> Step:
-    """Return a step that scores something on the run's evaluation sets."""
-    uses, files = ("data", "evaluate"), run.evaluation_files
-    return Step(name, SCORES, make, uses=uses, files=files, row=dict(row), **more)
-
-
-def _keep(step: str, name: str) -> Step:
-    settings, inputs = {"name": name}, {"step": step}
-    return Step(f"keep_{name}", STAGES, finish.keep, settings, inputs, shared=False)
+        The first student's translations are compared with those of its assistant.
+        """
+        if not self.recipe.evaluate.artefacts:
+            return
+        of_last: dict[str, Any] = {"inputs": {"step": last}, "shared": False}
+        self.add(SPEED + name, "evaluation", outputs.speed, **of_last)
+        if first:
+            top = {"settings": {"top": self.recipe.evaluate.neighbours}}
+            self.add("neighbours", "evaluation", outputs.neighbours, **of_last, **top)
+            if assistant:
+                both = {"inputs": {"step": last, "assistant": assistant}}
+                given = {**of_last, **both, **top}
+                self.add("worse", "evaluation", outputs.worse, **given)
+        if outputs.can_export():
+            given = {**of_last, "settings": {"name": name}}
+            self.add(EXPORT + name, "evaluation", outputs.export, **given)

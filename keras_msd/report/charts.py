@@ -1,8 +1,7 @@
 """Charts as SVG text that takes the page's own text colour and font.
 
-A model has one colour in all charts of a page, and its name stands at its point or at
-the end of its line. Axes of scores span at least 20 points, so that small differences
-look small.
+A model has one colour in all charts of a page. Axes of scores span at least 20 points,
+so that small differences look small.
 """
 
 import warnings
@@ -39,8 +38,10 @@ def as_svg(draw: Callable[Concatenate[Axes, P], None]) -> Callable[P, str]:
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
         with mpl.rc_context(STYLE):
-            figure = Figure(figsize=(4.8, 3.4), layout="constrained")
-            draw(figure.subplots(), *args, **kwargs)
+            figure = Figure(figsize=(5.6, 3.4), layout="constrained")
+            axes = figure.subplots()
+            draw(axes, *args, **kwargs)
+            figure.legend(loc="outside right upper", fontsize=8, frameon=False)
             return _svg_text(figure)
 
     return drawn
@@ -61,17 +62,12 @@ def colours_of(rows: Sequence[ScoreRow]) -> dict[str, str]:
 @as_svg
 def sizes(axes: Axes, rows: Sequence[ScoreRow], key: str, colours: Colours) -> None:
     """Draw the scores of finished models over their megabytes."""
-    points = [
-        (row["bytes"] / 1e6, row[key], plain(row["name"]), colours[model_of(row)])
-        for row in rows
-    ]
-    for size, score, _, colour in points:
-        axes.plot(size, score, "o", color=colour)
+    for row in rows:
+        style: Any = {"color": colours[model_of(row)], "label": plain(row["name"])}
+        axes.plot(row["bytes"] / 1e6, row[key], "o", **style)
     axes.set(xlabel="weights, MB", ylabel=f"{plain(key)}, x100", xscale="log")
     _plain_ticks(axes.xaxis)
-    axes.margins(x=0.45)
     _span(axes)
-    _names(axes, points)
 
 
 @as_svg
@@ -82,78 +78,32 @@ def stage_scores(
     students = by_student(rows)
     steps = dict.fromkeys(step_of(row) for it in students.values() for row in it)
     places = {step: place for place, step in enumerate(steps)}
-    ends = []
     for name, of_student in students.items():
         points = [(places[step_of(row)], row[key]) for row in having(of_student, key)]
-        axes.plot(*zip(*points, strict=True), marker="o", color=colours[name])
-        ends.append((*points[-1], plain(name), colours[name]))
+        style: Any = {"color": colours[name], "label": plain(name), "marker": "o"}
+        axes.plot(*zip(*points, strict=True), **style)
     for row in having(rows, key):
         if row.get("kind") in LEVELS:
-            colour = colours[model_of(row)]
-            level = [row[key]] * 2
-            axes.plot([-0.3, len(places) - 1], level, color=colour, linestyle="--")
-            ends.append((len(places) - 1, row[key], plain(row["name"]), colour))
+            style = {"color": colours[model_of(row)], "label": plain(row["name"])}
+            axes.axhline(row[key], linestyle="--", **style)
     steps_shown = [step.replace(" ", "\n") for step in places]
     axes.set_xticks(range(len(places)), steps_shown, fontsize=7)
-    axes.set(ylabel=f"{plain(key)}, x100", xlim=(-0.3, 1.5 * len(places) - 0.3))
+    axes.set(ylabel=f"{plain(key)}, x100")
     _span(axes)
-    _names(axes, ends)
 
 
 @as_svg
 def loss_curves(axes: Axes, history: dict[str, Any]) -> None:
     """Draw the loss terms of a stage, one line a term."""
-    terms, ends = history["terms"], []
+    terms = history["terms"]
     for (term, values), colour in zip(terms.items(), PALETTE, strict=False):
         marker = "o" if len(values) == 1 else ""
-        axes.plot(history["steps"], values, color=colour, marker=marker)
-        ends.append((history["steps"][-1], values[-1], plain(term), colour))
+        style: Any = {"color": colour, "label": plain(term), "marker": marker}
+        axes.plot(history["steps"], values, **style)
     axes.set(xlabel="step", ylabel="loss term")
-    axes.margins(x=0.3)
     if all(value > 0 for values in terms.values() for value in values):
         axes.set_yscale("log")
         _plain_ticks(axes.yaxis)
-    _names(axes, ends)
-
-
-def spread(values: Sequence[float], gap: float) -> list[float]:
-    """Return values moved apart so that neighbours are at least a gap from each other.
-
-    Example:
-        >>> from keras_msd.report.charts import spread
-        >>> spread([5.0, 1.0, 5.2], 1.0)
-        [4.6, 1.0, 5.6]
-    """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    groups: list[list[int]] = []
-    places: list[list[float]] = []
-    for place in order:
-        groups.append([place])
-        places.append([values[place]])
-        while len(groups) > 1 and places[-1][0] - places[-2][-1] < gap:
-            group = groups.pop(-2) + groups.pop()
-            places[-2:] = [[]]
-            middle = sum(values[it] for it in group) / len(group)
-            first = middle - gap * (len(group) - 1) / 2
-            groups.append(group)
-            places[-1] = [first + gap * number for number in range(len(group))]
-    found = [0.0] * len(values)
-    for group, of_group in zip(groups, places, strict=True):
-        for place, value in zip(group, of_group, strict=True):
-            found[place] = round(value, 10)
-    return found
-
-
-def _names(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write the name of each point at its right, none over another one."""
-    heights = [axes.transData.transform((x, y))[1] for x, y, _, _ in points]
-    for (x, y, name, colour), height, free in zip(
-        points, heights, spread(heights, 14.0), strict=True
-    ):
-        axes.annotate(
-            name, (x, y), (7, (free - height) * 72 / axes.figure.dpi),
-            textcoords="offset points", color=colour, va="center", fontsize=8,
-        )  # fmt: skip
 
 
 def _span(axes: Axes) -> None:

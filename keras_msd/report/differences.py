@@ -1,14 +1,14 @@
-"""What a recipe has that its paper has not."""
+"""How a recipe differs from its paper."""
 
 from typing import Any, NamedTuple
 
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
-from keras_msd.recipes.stages import STAGE_KINDS
+from keras_msd.recipes.recipe import Recipe
+from keras_msd.recipes.stages import STAGES, reduces_teacher, stages_in_use
 
-Section = dict[str, Any]
 Line = tuple[str, str, str]
-ABOUT = ("recipe", "scale", "budget")  # say nothing of what is done
+ABOUT = ("recipe", "scale", "budget")  # sections that change no result
 
 
 class Differences(NamedTuple):
@@ -16,17 +16,18 @@ class Differences(NamedTuple):
 
     Attributes:
         changed: Dotted key, value in this recipe, value in the recipe of that name at
-            the `paper` scale, for each setting that is not the same.
-        ours: Dotted key, value, reason: what is not the paper's at that scale either,
-            or what the paper does not print. Settings that no stage reads are left out.
+            the `paper` scale, for each setting that differs.
+        ours: Dotted key, value, reason: settings that differ from the paper at that
+            scale too, or that the paper does not print. Settings that no stage reads
+            are left out.
     """
 
     changed: list[Line]
     ours: list[Line]
 
 
-def differences(recipe: Section) -> Differences | None:
-    """Return what a recipe has that its paper has not.
+def differences(recipe: dict[str, Any]) -> Differences | None:
+    """Return how a recipe differs from its paper.
 
     Args:
         recipe: The content of a run's recipe.toml.
@@ -41,20 +42,24 @@ def differences(recipe: Section) -> Differences | None:
         >>> differences(recipe).ours[0][:2]
         ('evaluate.sets', 'sts2017-extended, tatoeba')
     """
-    published = _paper_scale(recipe)
-    if published is None:
+    name = recipe.get("recipe", {}).get("name", "")
+    if name not in recipe_names() or "paper" not in describe(name).scales:
         return None
-    here, there = _flat(recipe), _flat(published)
+    paper = load_recipe(name, "paper")
+    here, there = _flat(recipe), _flat(paper.settings())
     changed = [
         (key, here.get(key, "-"), there.get(key, "-"))
         for key in dict.fromkeys([*here, *there])
         if here.get(key) != there.get(key)
     ]
     ours = []
-    for key, why in published["recipe"]["ours"].items():
-        if _counts(published, key):
-            value = in_words(_value(published, key))
-            ours.append((key, value, why.replace("{value}", value)))
+    for key, why in paper.recipe.ours.items():
+        value: Any = paper.settings()
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None and _is_read(paper, key):
+            shown = in_words(value)
+            ours.append((key, shown, why.replace("{value}", shown)))
     return Differences(changed, ours)
 
 
@@ -69,79 +74,29 @@ def in_words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _flat(settings: Section, place: str = "") -> dict[str, str]:
+def _flat(settings: dict[str, Any], place: str = "") -> dict[str, str]:
     """Return the values of settings in words by dotted key."""
     found: dict[str, str] = {}
     for key, value in settings.items():
-        if not place and key in ABOUT:
-            continue
-        dotted = f"{place}{key}"
         if isinstance(value, dict):
-            found |= _flat(value, f"{dotted}.")
-        else:
-            found[dotted] = in_words(value)
+            found |= {} if place + key in ABOUT else _flat(value, f"{place}{key}.")
+        elif place + key not in ABOUT:
+            found[place + key] = in_words(value)
     return found
 
 
-def _paper_scale(recipe: Section) -> Section | None:
-    """Return the settings of the packaged recipe of that name, if it has the scale."""
-    name = recipe.get("recipe", {}).get("name", "")
-    if name not in recipe_names() or "paper" not in describe(name).scales:
-        return None
-    return load_recipe(name, "paper").settings()
-
-
-def _counts(recipe: Section, key: str) -> bool:
-    """Return whether a recipe has a setting, and something of it depends on it."""
-    value, ran = _value(recipe, key), _stages_that_run(recipe)
+def _is_read(recipe: Recipe, key: str) -> bool:
+    """Tell whether something that a recipe does depends on a setting."""
     section, *parts = key.split(".")
-    pairs = any(it not in STAGE_KINDS or STAGE_KINDS[it].reads_pairs() for it in ran)
-    if value is None or section == "evaluate":
-        return value is not None
-    if parts[-1:] == ["skip"]:
-        return bool(value and pairs)
+    ran = {name for name, _ in stages_in_use(recipe)}
+    ran |= {"reduce_teacher"} if reduces_teacher(recipe) else set()
+    pairs = any(STAGES[name].rows == "pairs" for name in ran)
+    if section == "stages" and parts[-1] == "skip":
+        return pairs and recipe.stages[parts[0]].skip
     if section == "stages":
         return parts[0] in ran
-    if section == "data":
-        return pairs or bool(ran and parts == ["max_length"])
-    return bool(ran and (section != "student" or _students(recipe)))
-
-
-def _stages_that_run(recipe: Section) -> list[str]:
-    """Return the stages that some model of a recipe goes through."""
-    students, stages = _students(recipe), recipe.get("stages", {})
-    return [key for key in stages if _runs(key, stages, students)]
-
-
-def _students(recipe: Section) -> list[Section]:
-    student = recipe.get("student", {})
-    if student.get("kind") == "none":
-        return []
-    shared = {key: value for key, value in student.items() if key != "variants"}
-    return [shared, *(shared | it for it in student.get("variants", {}).values())]
-
-
-def _runs(name: str, stages: Section, students: list[Section]) -> bool:
-    if name == "reduce_teacher" and not stages[name].get("widths"):
-        thin_deep = _each("teach_thin_deep", stages, students)
-        if "synchronized" not in [stage.get("feature") for stage in thin_deep]:
-            return False
-    return not all(stage.get("skip") for stage in _each(name, stages, students))
-
-
-def _each(name: str, stages: Section, students: list[Section]) -> list[Section]:
-    """Return the settings of a stage for every student."""
-    shared = stages.get(name, {})
-    # Of a stage that was registered when the run was made, nothing may be known now.
-    kind = STAGE_KINDS[name] if name in STAGE_KINDS else None
-    imitates = kind and kind.needs_assistant and kind.trains == "student"
-    if not students and not imitates:
-        return [shared]
-    changes = [student.get("stages", {}) for student in students]
-    return [shared | change.get(name, {}) for change in changes]
-
-
-def _value(settings: Any, dotted: str) -> Any:
-    for part in dotted.split("."):
-        settings = settings.get(part) if isinstance(settings, dict) else None
-    return settings
+    if section == "data" and parts != ["max_length"]:
+        return pairs
+    if section == "student":
+        return bool(ran and recipe.student.each())
+    return bool(ran) or section == "evaluate"

@@ -21,8 +21,8 @@ from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE, UNFINISHED
 from keras_msd.recipes.data import both_sides
 from keras_msd.recipes.parallel_files import corpus_of, development_pairs
-from keras_msd.recipes.recipe import TrimSettings
 from keras_msd.recipes.resources import Run
+from keras_msd.recipes.settings import TrimSettings
 from keras_msd.teachers.teacher import default_folder
 
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold

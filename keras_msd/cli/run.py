@@ -1,0 +1,252 @@
+"""The commands on recipes: `demo`, `list`, `run`, `run-all`, `report`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keras_msd.checks import InputError, one_of
+from keras_msd.cli import output
+from keras_msd.cli.output import Json
+from keras_msd.cli.stop import goes_on
+from keras_msd.recipes import files
+
+DEMO_EXAMPLE = "Example: keras-msd demo --out runs/demo"
+LIST_EXAMPLE = "Example: keras-msd list msd_lab"
+RUN_EXAMPLE = (
+    "Example: keras-msd run msd_minilm_b128_ru3 --scale smoke "
+    "--set stages.teach_student.batch_size=16"
+)
+RUN_ALL_EXAMPLE = "Example: keras-msd run-all --scale smoke"
+REPORT_EXAMPLE = "Example: keras-msd report runs/demo"
+BACKENDS = "tensorflow", "jax"
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data",
+        help="Folder with parallel/, sts/, tatoeba/; again for more parallel/train/.",
+    ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", help="Folder of embedding caches, reused by runs."),
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(help="smoke, demo, lab, backbone or paper; else the recipe's own."),
+]
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the recipes, for the shell to complete."""
+    return files.recipe_names()
+
+
+def use_devices(devices: str | None) -> None:
+    """Have the backend see one GPU or none; None leaves it what there is.
+
+    Raises:
+        InputError: It is neither, or a backend has looked for devices already.
+    """
+    if devices is None:
+        return
+    if devices != "cpu" and not devices.isdecimal():
+        raise InputError(
+            "`--devices` must be cpu or the number of one GPU, such as 0: a run takes "
+            f"one. Received: {devices!r:.60}."
+        )
+    if started := {"jax", "tensorflow"} & sys.modules.keys():
+        raise InputError(
+            f"Devices are chosen before a backend starts. Received: --devices {devices}"
+            f" after {min(started)}. Start a new process."
+        )
+    if devices == "cpu":
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    else:  # numbered as nvidia-smi does
+        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        os.environ |= {"CUDA_VISIBLE_DEVICES": devices, **order}
+
+
+def use_backend(backend: str | None) -> None:
+    """Have Keras take a backend, for this process; None leaves it what it is.
+
+    Raises:
+        InputError: It is none of ours, or Keras has another already.
+    """
+    if backend is None:
+        return
+    one_of(BACKENDS, backend=backend)
+    os.environ["KERAS_BACKEND"] = backend
+    import keras
+
+    if keras.backend.backend() != backend:
+        raise InputError(
+            "Keras takes one backend a process, the first that it is given. Received: "
+            f"--backend {backend}, after {keras.backend.backend()}. Start a new "
+            "process."
+        )
+
+
+def overrides(texts: list[str] | None) -> dict[str, Any]:
+    """Return what `--set` gives, by dotted key."""
+    from keras_msd.recipes.loading import parse_override
+
+    return dict(map(parse_override, texts or []))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Teach a student on example sentences, score it and search with it."""
+    from keras_msd.recipes import run_demo
+
+    with goes_on():
+        result = run_demo(out, store_dir=store)
+    output.show(result, json, output.demo_text)
+    if result["broken"]:
+        raise typer.Exit(1)
+
+
+def list_recipes(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="A recipe's name or file: all about it. Or a part of names: those.",
+            autocompletion=recipe_names,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the recipes with the paper's row and scores, or say what one is."""
+    names = recipe_names()
+    found = [name for name in names if (recipe or "") in name]
+    if recipe and (recipe in names or not found):
+        from keras_msd.recipes.loading import about_recipe
+
+        output.show(about_recipe(recipe), json, output.recipe_text)
+        return
+    from keras_msd.recipes import loading
+
+    shown = [about for about in loading.list_recipes() if about["name"] in found]
+    output.show(shown, json, output.recipes_table)
+
+
+def run(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe's name or a .toml file.", autocompletion=recipe_names
+        ),
+    ],
+    scale: Scale = None,
+    data: Data = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
+    store: Store = None,
+    set_: Set = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="float32, bfloat16 or auto: what stages compute in."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="tensorflow or jax: what Keras computes with.")
+    ] = None,
+    devices: Annotated[
+        str | None, typer.Option(help="cpu, or a GPU's number; else what there is.")
+    ] = None,
+    distribute: Annotated[
+        str | None,
+        typer.Option(help="none or data_parallel: every device of every process."),
+    ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Share steps with other runs.")
+    ] = False,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(help="Time between two checkpoints of a stage.")
+    ] = 5.0,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say what the time of stages went into.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write events for TensorBoard, too.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Do steps with damaged files again.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run a recipe, or go on with a run that was stopped."""
+    use_devices(devices)
+    use_backend(backend)
+    own = {"precision": precision, "distribute.strategy": distribute}
+    from keras_msd.recipes import run as run_recipe
+
+    with goes_on():
+        result = run_recipe(
+            recipe,
+            out_dir=out,
+            scale=scale,
+            data_dir=data,
+            store_dir=store,
+            overrides=overrides(set_) | output.given(**own),
+            share_steps=share,
+            checkpoint_minutes=checkpoint_minutes,
+            profile=profile,
+            tensorboard=tensorboard,
+            repair=repair,
+        )
+    output.show(result, json, output.run_text)
+
+
+def run_all(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Names; without any, all recipes.", autocompletion=recipe_names
+        ),
+    ] = None,
+    scale: Scale = "smoke",
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Parent of the runs; else runs/all/SCALE.")
+    ] = None,
+    store: Store = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Run several recipes, and write one report of all; a failed one stops no other."""
+    from keras_msd.recipes import run_all as run_recipes
+
+    with goes_on():
+        results = run_recipes(
+            recipes or None,
+            scale,
+            out,
+            data_dir=data,
+            store_dir=store,
+            overrides=overrides(set_),
+        )
+    output.show(results, json, output.runs_text)
+    if any("error" in result for result in results):
+        raise typer.Exit(1)
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a run, or of the runs of run-all.")
+    ],
+    json: Json = False,
+) -> None:
+    """Write a report anew from the files of one run or of several."""
+    from keras_msd.report import write_report, write_report_of_all
+
+    several = any(folder.glob("*/scores.json"))
+    page = write_report_of_all(folder) if several else write_report(folder)
+    output.show({"report": str(page)}, json, output.lines_text)

@@ -1,0 +1,94 @@
+"""A stage's loss terms over its training steps: on disk as they come, and on stderr."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_msd.files import atomic_path
+from keras_msd.progress import Progress
+
+POINTS = 100  # values of each term
+KEPT = "steps", "terms"
+
+
+class History(keras.callbacks.Callback):
+    """Mean of each term over every few batches.
+
+    Args:
+        steps: Training steps of the stage.
+        path: A CSV file with a row for each entry of the record, for people who watch.
+        what: What the stage is called on stderr.
+        drawn: Returns the pairs of so many steps, for the sentences a second.
+        events: An `EventFile` that gets the same entries, and scores on the way.
+
+    Attributes:
+        record: `{"steps": [...], "terms": {name: [...]}}`.
+        done: Training steps so far.
+        watch: The callback that scores the encoder during the stage, or None.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        path: Path,
+        what: str,
+        drawn: Callable[[int], int],
+        events: Any = None,
+    ) -> None:
+        super().__init__()
+        self.watch: Any = None
+        self._path, self._what, self._drawn = path, what, drawn
+        self._events = events
+        self.record: dict[str, Any] = {"steps": [], "terms": {}}
+        self.done = 0
+        self._steps, self._every = steps, math.ceil(steps / POINTS)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done} | {key: self.record[key] for key in KEPT}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Resume from a state."""
+        self.done = state["done"]
+        self.record.update((key, state[key]) for key in KEPT)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin to count."""
+        self._began, self._before = self.done, self._drawn(self.done)
+        self._progress = Progress(self._what, self._steps, "sentences", done=self.done)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keep the means where it is time."""
+        self.done += 1
+        if self.done % self._every == 0 or self.done == self._steps:
+            self.record["steps"].append(self.done)
+            for name, value in (logs or {}).items():
+                self.record["terms"].setdefault(name, []).append(float(value))
+            self.model.reset_metrics()
+            self._write()
+            if self._events:
+                self._events.add(self.done, self._last())
+        pairs = self._drawn(self.done) - self._before
+        self._progress.rate = 2 * pairs / (self.done - self._began)
+        self._progress.advance(notes=self._last())
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Stop counting."""
+        self._progress.close()
+
+    def _last(self) -> dict[str, float]:
+        last = {name: values[-1] for name, values in self.record["terms"].items()}
+        return last | (self.watch.last() if self.watch else {})
+
+    def _write(self) -> None:
+        terms = self.record["terms"]
+        lines = [
+            ("step", *terms),
+            *zip(self.record["steps"], *terms.values(), strict=True),
+        ]
+        text = "".join(",".join(map(str, line)) + "\n" for line in lines)
+        with atomic_path(self._path) as temporary:
+            temporary.write_text(text, encoding="utf-8")

@@ -211,7 +211,10 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 
 
 def _format(name: str, parts: Mapping[str, Any]) -> Format:
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in parts.items()}
+    given: dict[str, Any] = {
+        key: tuple(part) if isinstance(part, list) else part
+        for key, part in parts.items()
+    }
     return Format(name=name, **given, **FUNCTIONS[name])
 
 

@@ -39,12 +39,14 @@ PRECISION = "precision.json"  # what "auto" was measured to be when the run bega
 LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes
 
 
+LAYOUT = "2"  # of what the cache holds: older versions have folders of their own
+
+
 def default_store_dir() -> Path:
-    """Return `$KERAS_MSD_CACHE`, else a folder in the user's cache."""
-    if folder := os.environ.get("KERAS_MSD_CACHE"):
-        return Path(folder)
+    """Return a folder in `$KERAS_MSD_CACHE`, else in the user's cache."""
+    folder = os.environ.get("KERAS_MSD_CACHE")
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "keras_msd"
+    return Path(folder or f"{cache}/keras_msd").expanduser() / LAYOUT
 
 
 @dataclass

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.schemes import SCHEMES
 from keras_msd.quantization import quantize_table
 
 onnx = pytest.importorskip("onnx")

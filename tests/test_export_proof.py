@@ -21,7 +21,7 @@ from keras_msd.export.proof import (
     proof_sentences,
     row_cosines,
 )
-from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.schemes import SCHEMES
 from keras_msd.files import read_toml
 
 Run = Callable[[list[str]], np.ndarray]

@@ -24,7 +24,7 @@ from keras_msd.export.onnx.files import (
     save,
 )
 from keras_msd.export.proof import THRESHOLDS, ExportError, parity, proof_sentences
-from keras_msd.export.quantization import SCHEMES
+from keras_msd.export.schemes import SCHEMES
 from keras_msd.files import read_table
 from keras_msd.tokenizers.base import CONFIG
 from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer

@@ -26,7 +26,7 @@ from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
 from keras_msd.export.litert.network import LiteRTNetwork
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.export.proof import ExportError
-from keras_msd.export.quantization import find_scheme
+from keras_msd.export.schemes import find_scheme
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer, inexact_feature
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer

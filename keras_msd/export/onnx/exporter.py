@@ -24,7 +24,7 @@ from keras_msd.export.onnx.files import (
     save,
 )
 from keras_msd.export.portable import TokenRun, copy_reader, describe, load_portable
-from keras_msd.export.quantization import SCHEMES, find_scheme
+from keras_msd.export.schemes import SCHEMES, find_scheme
 
 if TYPE_CHECKING:
     import onnx

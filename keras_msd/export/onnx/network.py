@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, states
 from keras_msd.export.onnx.graph import BOOL, FLOAT, Graph
-from keras_msd.export.quantization import Scheme
+from keras_msd.export.schemes import Scheme
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import matrix
 from keras_msd.quantization import BITS, quantize_table, to_integers

@@ -11,9 +11,9 @@ from keras_msd.evaluate.costs import cost
 from keras_msd.export.export_model import check_backend
 from keras_msd.export.formats import Run
 from keras_msd.export.proof import ExportError
-from keras_msd.export.quantization import FULL, find_scheme
 from keras_msd.export.saved_model.files import slim_graph
 from keras_msd.export.saved_model.network import IDS, store_network
+from keras_msd.export.schemes import FULL, find_scheme
 from keras_msd.teachers.saved_model_operations import check_operations
 from keras_msd.tokenizers.graph import GraphTokenizer, tensorflow_text
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_msd.export.export_model import export_model
-from keras_msd.export.quantization import Scheme
+from keras_msd.export.schemes import Scheme
 from keras_msd.models.network import KERNELS
 from keras_msd.quantization import BITS, quantize_table
 

@@ -1,1 +1,1 @@
-"""Readers of parallel files: one format a module; `formats.READERS` lists them."""
+"""Readers of parallel files; `discover.READERS` lists the formats."""

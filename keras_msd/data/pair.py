@@ -58,12 +58,12 @@ class PairFile:
     Attributes:
         name: What messages and reports call it, such as `news.en-de.tsv.gz`.
         language: Code of the translations' language.
-        iterate: Gives a fresh iterator over `(source, target)` at each call.
+        iterate: Gives a fresh iterator over `(source, target)` at each call. If it has
+            a parameter `dirty`, it is given how many rows that cannot be read it may
+            skip (`readers.lines.DirtyRows`).
         paths: The files read, none for a corpus in memory.
         fingerprint: Hash of a corpus in memory; None where `paths` have the content.
         source_language: Code of the language that the translations are of.
-        skipping: As `iterate`, and takes `dirty`, which says how many rows that cannot
-            be read it may skip; None where it skips none.
 
     Example:
         >>> rows = [("A house.", "Ein Haus.")]
@@ -75,13 +75,10 @@ class PairFile:
 
     name: str
     language: str
-    iterate: Callable[[], Iterator[tuple[str, str]]] = field(repr=False)
+    iterate: Callable[..., Iterator[tuple[str, str]]] = field(repr=False)
     paths: tuple[Path, ...] = ()
     fingerprint: str | None = None
     source_language: str = ENGLISH
-    skipping: Callable[..., Iterator[tuple[str, str]]] | None = field(
-        default=None, repr=False
-    )
 
     @property
     def languages(self) -> tuple[str, str]:

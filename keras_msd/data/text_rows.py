@@ -1,5 +1,6 @@
 """Select the rows of a corpus: filters, duplicates and limits."""
 
+import inspect
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -97,7 +98,8 @@ def passed_rows(
 def _filtered(
     file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
 ) -> Iterator[Row]:
-    rows = file.skipping(dirty=dirty) if file.skipping else file.iterate()
+    skips = "dirty" in inspect.signature(file.iterate).parameters
+    rows = file.iterate(dirty=dirty) if skips else file.iterate()
     for source, target in rows:
         count["read"] += 1
         source, target = normalize(source), normalize(target)

@@ -299,8 +299,7 @@ def _opened(
     if columns:
         read = partial(read, columns=columns)
     fingerprint = digest("columns", *columns) if columns else None
-    skipping = read if reader.takes("dirty") else None
-    return [PairFile(path.name, code, read, (path,), fingerprint, source, skipping)]
+    return [PairFile(path.name, code, read, (path,), fingerprint, source)]
 
 
 def _language_of_folder(path: Path) -> str | None:

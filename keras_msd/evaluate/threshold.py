@@ -38,7 +38,6 @@ def calibrate_threshold(
     pairs: Iterable[Sequence[str]],
     precision: float = PRECISION,
     name: str | None = None,
-    engine: str = "numpy",
 ) -> dict[str, Any]:
     """Find the cosine above which two sentences of different languages mean the same.
 
@@ -53,7 +52,6 @@ def calibrate_threshold(
             more; a pair that occurs again counts once.
         precision: Share of true answers, above 0 and at most 1.
         name: What the set is called, for cards.
-        engine: Of the exact search: "numpy" or "faiss".
 
     Returns:
         `{"cosine", "precision", "recall", "pairs", "asked", "set"}`: the cosine, None
@@ -90,8 +88,8 @@ def calibrate_threshold(
     column = {text: row for row, text in enumerate(targets)}
     gold = np.array([(row[source], column[target]) for source, target in known])
     true = cosines(left[gold[:, 0]], right[gold[:, 1]])
-    wrong = _wrong(left, right, gold, engine)
-    wrong_back = _wrong(right, left, gold[:, ::-1], engine)
+    wrong = _wrong(left, right, gold)
+    wrong_back = _wrong(right, left, gold[:, ::-1])
     scores = np.concatenate([true, true, wrong, wrong_back])
     is_true = np.arange(len(scores)) < 2 * len(true)
     order = np.argsort(-scores, kind="stable")
@@ -121,12 +119,10 @@ def checked(threshold: Mapping[str, Any] | None) -> dict[str, Any] | None:
         ) from error
 
 
-def _wrong(
-    queries: np.ndarray, candidates: np.ndarray, gold: np.ndarray, engine: str
-) -> np.ndarray:
+def _wrong(queries: np.ndarray, candidates: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """Return the cosine of each query's nearest candidate that is no translation."""
     most = int(np.bincount(gold[:, 0]).max())
-    near, rows = top_k(queries, candidates, most + 1, engine)
+    near, rows = top_k(queries, candidates, most + 1)
     known = set(map(tuple, gold.tolist()))
     wrong = [
         next((c for c, row in zip(*of, strict=True) if (query, row) not in known), None)

@@ -1,4 +1,4 @@
-"""Distils a teacher into a small encoder with pairs of one's own."""
+"""Distil a teacher into a small encoder, using your own sentence pairs."""
 
 import shutil
 import sys
@@ -29,20 +29,21 @@ from keras_msd.evaluate.vectors import mean_score
 from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
 from keras_msd.teachers.vectors import HASHED_WORDS
 
-PAIRS, TEACHER, KNOWN = "pairs", "teacher", "tiny12"  # what training starts from
+PAIRS, KNOWN = "pairs", "tiny12"  # what training starts from
 START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # what may be kept
-SHARE = 1 / 8  # of the source sentences, by their hash, is held out
-MOST = 2000  # held-out pairs of each language that are scored
-LEAST = 100  # pairs to train on
-SHIFTS = 5  # sentences that each one is compared with, for the teacher's similarities
-RIDGE, MAX_LENGTH = 0.3, 128  # of the closed form
+HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
+MAX_HELD_OUT = 2000  # held-out pairs per language
+MIN_TRAIN_PAIRS = 100
+SHIFTS = 5  # number of other sentences that each sentence is compared with
+RIDGE, MAX_LENGTH = 0.3, 128  # ridge baseline
 # Chosen in trials with German, Turkish and Korean pairs: docs/design.md.
-TEMPERATURE, EVERY, PATIENCE = 0.1, 20, 10
-SAVED = 1.0  # minutes between two checkpoints
-HASHED_DIM = 64  # of the teacher "hashed-words", which is for trying things out
-GENERAL_SHARE = 0.25  # of what is trained on, where the start knows other text
-GENERAL_PAIRS = 1000  # of each language, to train on
-GENERAL_ROWS = 600  # graded pairs of each language, to score
+TEMPERATURE, PATIENCE = 0.1, 10
+SCORE_EVERY = 20  # training steps
+CHECKPOINT_MINUTES = 1.0
+HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
+GENERAL_SHARE = 0.25  # of the training pairs, if training starts from an encoder
+GENERAL_PAIRS = 1000  # training pairs per language
+GENERAL_ROWS = 600  # graded pairs per language, for evaluation
 
 
 def distil(
@@ -67,69 +68,88 @@ def distil(
 ) -> dict[str, Any]:
     """Distil a teacher into a small encoder with pairs of your own.
 
-    One source sentence in eight is held out with its translations, by a hash of its
-    text: half of these pairs choose the weights, the other half is reported. Training
-    continues from tiny12, which gets the word pieces of your pairs that it lacks, or
-    from the closed form: a word table by ridge regression on your pairs and the
-    teacher's vectors. It teaches the encoder to find translations, and ends when the
-    held-out score stops rising or the time is over.
+    One source sentence in eight is held out with its translations, chosen by a hash of
+    the text. The tuning half of these pairs selects the checkpoint and the encoder that
+    is kept; the reporting half gives the scores of the report.
 
-    A general set that comes with the library, sentences of Tatoeba in eight languages,
-    guards what the start already knows: a quarter of the training pairs are general
-    ones, and weights whose general scores fall by more than `guard` points are not
-    kept. The result is kept only if it finds more held-out pairs than the start, in
-    both halves; otherwise the start itself is.
+    Training continues from tiny12, which gets the tokens of your pairs that are
+    missing, or from the ridge baseline ("closed form"): a token embedding table, by
+    ridge regression from your pairs to the teacher's vectors. Training teaches the
+    encoder to retrieve translations. It stops when the score of the tuning half stops
+    improving, or after `minutes`.
 
-    `out_dir` gets `encoder/`, which `load_encoder` reads; `report.json`; `data/`, your
-    pairs as they were split; `start/` and `closed_form/`, the encoders it is compared
-    with. The same call continues where it was stopped.
+    If training starts from an encoder, a general set guards what that encoder knows:
+    sentences of Tatoeba in eight languages, which ship with the library. A quarter of
+    the training pairs are general ones, and a checkpoint is rejected if a general score
+    falls by more than `guard` points.
+
+    The trained encoder is kept if it retrieves more pairs of the tuning half than the
+    start. Otherwise the start is kept. If `guard` is None and the ridge baseline is
+    better than both, the baseline is kept.
+
+    `out_dir` gets `encoder/`, which `load_encoder` reads; `report.json`; `data/`, the
+    pairs after the split; `start/` and `closed_form/`, the encoders it is compared
+    with. Repeat the same call to resume an interrupted one.
 
     Args:
-        pairs: Paths of files that `read_pairs` takes, or rows in memory: a pandas
+        pairs: Paths of files that `read_pairs` accepts, or rows in memory: a pandas
             `DataFrame`, rows of Hugging Face datasets, `(source, target)` tuples,
             `Pair`s.
-        out_dir: The folder.
-        language: As for `read_pairs`; so are the next three.
-        source_language: Code of the sources' language, where it is not English.
-        format: Name of the files' format, where the suffix does not say it.
-        columns: Which two columns of a table are source and translation.
-        teacher: As for `load_teacher`: "default", a folder, `hf://org/name`, ...; or a
-            `Teacher`.
-        multilingual: Whether it reads more than English; pairs without English need
-            such a teacher.
-        start: "pairs" for the closed form; "tiny12", the folder of an encoder or
-            whatever `load_encoder` takes, of the teacher's width, without a body and
-            with a unigram vocabulary. By default tiny12 if its package is installed and
-            the teacher is the default one, otherwise "pairs".
-        guard: Most points that either general score may lose. None trains on your pairs
-            alone and keeps what finds most of them.
-        minutes: Most time of the training; the other steps take a minute or so with a
-            few thousand pairs.
-        updates: Most training steps. Give the number that a report names to repeat it.
-        batch_size: Pairs in a batch; at most half of the pairs to train on.
-        learning_rate: Of AdamW, constant.
-        vocabulary_size: Most rows of the closed form's word table; by default 8,000 for
-            one language and 2,000 for each further one, at most 16,000.
-        store_dir: Folder of the teacher's vectors, which other runs can share; by
-            default inside `out_dir`.
-        seed: Chooses the order of the pairs.
-        progress: Say on stderr what is done.
+        out_dir: Folder for the encoder and the report.
+        language: Code of the translations' language, see `read_pairs`.
+        source_language: Code of the sources' language, if it is not English.
+        format: Name of the files' format, if the suffix does not show it.
+        columns: Names or numbers of the columns of source and translation.
+        teacher: A `Teacher`, or the `source` of `load_teacher`: "default", a folder,
+            `hf://org/name`, ...
+        multilingual: Whether the teacher reads more than English. Required if a pair
+            has no English side.
+        start: Where training starts: "pairs" (the ridge baseline), "tiny12", or
+            anything that `load_encoder` accepts. That encoder must have the teacher's
+            dimension, no transformer layers, and a unigram tokenizer. Default: tiny12
+            if its package is installed and the teacher is the default one, else
+            "pairs".
+        guard: Maximum drop, in points, of either general score. None turns the guard
+            off: training uses only your pairs, and the encoder with the best retrieval
+            is kept.
+        minutes: Maximum training time. The other steps add about a minute for a few
+            thousand pairs.
+        updates: Maximum number of training steps. To reproduce a run, use the number in
+            its report.
+        batch_size: Pairs in a batch; at most half of the training pairs.
+        learning_rate: Constant learning rate of AdamW.
+        vocabulary_size: Maximum vocabulary of the ridge baseline; default 8,000 for one
+            language and 2,000 for each further one, at most 16,000.
+        store_dir: Folder of the teacher's vectors, which other runs can share; default
+            `store` inside `out_dir`.
+        seed: Seed of the order of the pairs.
+        progress: Print progress to stderr.
 
     Returns:
-        What report.json holds, and the path of `encoder`. `pairs` counts by language;
-        `start`, `kept` and `verdict` in words; `scores` of the "start", the
-        "closed_form" and the "end", each with `precision` at 1 x100 among held-out
-        pairs, `tracks` by language, `similarities`: Spearman x100 between the teacher's
-        cosines of source sentences and its own, `within` their language and `across`;
-        and `general`: `translations`, precision at 1 x100, and `similarity`, Spearman
-        x100. `updates`, `best_update`, `ended` by what, `parameters`, `seconds`,
-        `settings`.
+        The content of report.json plus `encoder`, the path of the result:
+
+        - `pairs`: number of pairs per language: "train", "choose" (tuning half) and
+          "report" (reporting half).
+        - `start`: the argument. `kept`: "start", "trained" or "closed_form".
+          `verdict`: the same in words.
+        - `scores`: of "start", "closed_form" and "end" (the result), on the reporting
+          half. Each has `precision`, precision at 1 x 100, `tracks`, the same by
+          language, `similarities`, Spearman x 100 between the encoder's and the
+          teacher's cosines, `within` the source language and `across` languages, and
+          `general`, see `general_scores`.
+        - `updates`, `best_update`: number of training steps, and the selected one.
+          `ended`: "updates", "minutes" or "patience".
+        - `weights_refused`: number of checkpoints that the guard rejected.
+          `scores_on_the_way`: scores of the tuning halves during training.
+        - `parameters`, `seconds`, `settings`.
 
     Raises:
-        InputError: The teacher is not there; the pairs cannot be read, or are too few;
-            the folder holds other pairs or settings; or `start` is no such encoder.
+        InputError: The teacher is not installed, the pairs cannot be read or are too
+            few, `out_dir` belongs to a run with other pairs or settings, or `start` is
+            not a suitable encoder.
 
-    Source: training as Feng et al. 2022 (translation ranking); the guard is ours.
+    Source: in-batch ranking as in Feng et al. 2022, but with the teacher's similarities
+    as soft targets (ours). The guard is ours.
 
     Example:
         >>> pairs = msd.testing.tiny_pairs()
@@ -137,7 +157,7 @@ def distil(
         >>> msd.distil(pairs, "model", teacher=teacher, progress=False)
         Traceback (most recent call last):
             ...
-        keras_msd.checks.InputError: `pairs` must have at least 100 pairs to train ...
+        keras_msd.checks.InputError: `pairs` needs at least 100 training pairs after ...
     """
     checks.above(0, minutes=minutes, learning_rate=learning_rate)
     checks.at_least(16, vocabulary_size=vocabulary_size)
@@ -166,11 +186,11 @@ def distil(
     held = read_held_out(out / "data" / "parallel" / "dev")
     store = _store(guide, store_dir or out / "store")
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
-    say("Fitting the closed form: the teacher's vectors, then ridge regression")
+    say("Fitting the ridge baseline: the teacher's vectors, then the regression")
     closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size), seed)
     say(f"Scoring the start: {_named(start)}")
     first = closed
-    if start not in (PAIRS, TEACHER):
+    if start != PAIRS:
         extended = partial(_extended, start, closed.tokenizer, guide.dim)
         first = _made(out / START, extended, seed)
     mixed = guard is not None and first is not closed
@@ -199,7 +219,7 @@ def distil(
 
 
 class _Lines:
-    """Lines on stderr, each with the time since the call."""
+    """Print timestamped progress lines to stderr."""
 
     def __init__(self, shown: bool) -> None:
         self.shown, self._began, self._over = shown, time.monotonic(), ""
@@ -214,7 +234,7 @@ class _Lines:
             print(line, file=sys.stderr, flush=True)
 
     def training(self, spent: float, most: float, words: str) -> None:
-        """Show how much of the time is over: a bar, or a line a minute."""
+        """Show the elapsed share of the time: a bar, or one line per minute."""
         if self.terminal:
             done = min(20, int(20 * spent / most))
             bar = "#" * done + "-" * (20 - done)
@@ -237,7 +257,7 @@ def _clock(seconds: float) -> str:
 
 
 def _named(start: Any) -> str:
-    return "the closed form" if start in (PAIRS, TEACHER) else str(start)
+    return "the closed form" if start == PAIRS else str(start)
 
 
 def _teacher(source: Any, multilingual: bool) -> Any:
@@ -287,10 +307,11 @@ def _opened(
 def _split(
     corpus: Pairs, settings: Mapping[str, Any], folder: Path
 ) -> dict[str, dict[str, int]]:
-    """Write the pairs, those held out apart; return their counts by language.
+    """Split into training and held-out files; return the counts per language.
 
     Raises:
-        InputError: The folder has other pairs or settings, or there are too few pairs.
+        InputError: The folder belongs to other pairs or settings, or there are too few
+            pairs.
     """
     began = {"content": corpus.digest(), "settings": dict(settings)}
     facts = folder / "pairs.json"
@@ -299,9 +320,8 @@ def _split(
         for key, what in (("content", "pairs"), ("settings", "settings")):
             if known.get(key) != began[key]:
                 raise InputError(
-                    f"`{folder.parent}` must be new, or continue with its pairs and "
-                    f"settings. Received: other {what} than it began with. Give "
-                    "another folder."
+                    f"`{folder.parent}` belongs to a run with other {what}. Use "
+                    f"another folder, or the original {what}."
                 )
         return dict(known["pairs"])
     by_code: dict[str, list[PairFile]] = {}
@@ -319,35 +339,35 @@ def _split(
 
 def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
     total = sum(count["train"] for count in counts.values())
-    if total < LEAST:
+    if total < MIN_TRAIN_PAIRS:
         raise InputError(
-            f"`pairs` must have at least {LEAST} pairs to train on, beside the one in "
-            f"eight that is held out. Received: {total}. Give more."
+            f"`pairs` needs at least {MIN_TRAIN_PAIRS} training pairs after one in "
+            f"eight is held out. Received: {total}. Give more."
         )
     for code, count in counts.items():
         if not min(count.values()):
             said = ", ".join(f"{number} to {use}" for use, number in count.items())
             raise InputError(
-                f"`pairs` in `{code}` must give some to train on, to choose the "
-                f"weights on and to report. Received: {said}. Give more, or leave "
-                "that language out."
+                f"`pairs` in `{code}` has too few pairs for training, selection and "
+                f"reporting. Received: {said}. Add more, or leave that language out."
             )
 
 
 def _split_one(files: Iterable[PairFile], folder: Path) -> dict[str, int]:
-    """Write the pairs of one pair of languages; return how many each part has."""
+    """Split the pairs of one language pair; return the number in each part."""
     files = list(files)
     name = f"own.{'-'.join(files[0].languages)}.tsv.gz"
     held: dict[str, tuple[float, str]] = {}
-    seen: set[str] = set()  # translations that no pair to train on may have
+    # Held-out translations; training pairs with one of them are dropped.
+    seen: set[str] = set()
     for source, target in _clean(files):
-        if (place := _place(source)) < SHARE:
+        if (place := _place(source)) < HELD_OUT_SHARE:
             if source not in held and target not in seen:
                 held[source] = place, target
             seen.add(target)
-    chosen = sorted(held, key=lambda source: held[source])[:MOST]
+    chosen = sorted(held, key=lambda source: held[source])[:MAX_HELD_OUT]
     write_rows(folder / "dev" / name, ((it, held[it][1]) for it in chosen))
-    rows = (row for row in _clean(files) if _place(row[0]) >= SHARE)
+    rows = (row for row in _clean(files) if _place(row[0]) >= HELD_OUT_SHARE)
     rows = (row for row in rows if row[1] not in seen)
     trained = write_rows(folder / "train" / name, rows)
     of = [half_of(source) for source in chosen]
@@ -364,27 +384,25 @@ def _clean(files: Iterable[PairFile]) -> Iterator[tuple[str, str]]:
 
 
 def _place(source: str) -> float:
-    """Return a number in [0, 1) that follows from a text."""
+    """Map a text to a number in [0, 1) by its hash."""
     return int.from_bytes(text_hash(source)[:6]) / 2**48
 
 
 def _made(folder: Path, make: Any, seed: int) -> Any:
-    """Return the encoder of a folder; make and save it if it is not there.
-
-    Keras draws the seeds of dropout as it makes the layers.
-    """
+    """Return the encoder of a folder; make and save it if it is not there."""
     import keras
 
     from keras_msd.models.encoder import load_saved
 
     if not folder.is_dir():
         make().save(folder)
+    # Before loading: Keras draws the dropout seeds when it creates layers.
     keras.utils.set_random_seed(seed)
     return load_saved(folder)
 
 
 class _Twice:
-    """Vectors of the sources as goals for both sides of the pairs, without a copy."""
+    """View of the source vectors, repeated for the translations, without copying."""
 
     def __init__(self, vectors: np.ndarray) -> None:
         self._vectors = vectors
@@ -399,7 +417,7 @@ class _Twice:
 
 
 def _closed_form(train: Pairs, store: Any, size: int) -> Any:
-    """Return the word table that the pairs and the teacher give without training."""
+    """Fit the ridge baseline ("closed form") and return it as an encoder."""
     from keras_msd.starts.closed_form import closed_form_encoder
     from keras_msd.starts.tables import fit_ridge
     from keras_msd.tokenizers.sentencepiece import train_unigram
@@ -414,7 +432,7 @@ def _closed_form(train: Pairs, store: Any, size: int) -> Any:
 
 
 def _extended(start: str | Path, own: Any, dim: int) -> Any:
-    """Return the encoder to start from, with the pieces of the pairs that it lacks."""
+    """Load the encoder to start from and add the missing tokens of your pairs."""
     from keras_msd.checkpoints.loading import load_encoder
     from keras_msd.starts.extend import extend_vocabulary
     from keras_msd.tokenizers.sentencepiece import extend_unigram
@@ -422,15 +440,15 @@ def _extended(start: str | Path, own: Any, dim: int) -> Any:
     known = load_encoder(start)
     if not hasattr(known, "tokenizer") or known.dim != dim:
         raise InputError(
-            f"`start` must be an encoder of the teacher's width, {dim}. Received: "
-            f"{type(known).__name__} `{start}`, {known.dim}. Give another, or another "
-            "teacher."
+            f"`start` must be an encoder with the teacher's dimension, {dim}. "
+            f"Received: {type(known).__name__} `{start}`, {known.dim}. Give another "
+            "one, or another teacher."
         )
     return extend_vocabulary(known, extend_unigram(known.tokenizer, own))
 
 
 def _write_general(folder: Path) -> None:
-    """Write the general pairs to train on, a file for each language."""
+    """Write the general training pairs, one file per language."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for pair in example_pairs(count=GENERAL_PAIRS):
         rows.setdefault(pair.language, []).append((pair.source, pair.target))
@@ -441,7 +459,7 @@ def _write_general(folder: Path) -> None:
 
 
 class _General(NamedTuple):
-    """The general set: pairs and graded pairs that no training sees."""
+    """General evaluation set, never used for training."""
 
     pairs: dict[str, list[tuple[str, str]]]
     rows: dict[str, dict[str, list[Any]]]  # by half and language
@@ -453,7 +471,7 @@ def _general() -> _General:
     for pair in example_pairs(split="dev"):
         pairs.setdefault(pair.language, []).append((pair.source, pair.target))
     rows = example_similarity(count=GENERAL_ROWS)
-    # Rows with a sentence of each half are of neither.
+    # Drop rows whose two sentences are in different halves.
     of = [{half_of(first), half_of(second)} for _, first, second in rows["en"]]
     parts = {
         part: {
@@ -472,12 +490,12 @@ def general_scores(encoder: Any, part: str = REPORT) -> dict[str, float]:
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        part: The half, "choose" or "report".
+        part: "choose" for the tuning half, "report" for the reporting half.
 
     Returns:
-        `translations`, precision at 1 x100 in both directions, and `similarity`,
-        Spearman x100 with the default teacher's English cosines, within each language:
-        means over the languages.
+        Means over languages. `translations`: precision at 1 x 100, both directions.
+        `similarity`: Spearman x 100 between the cosines within each language and the
+        default teacher's cosines of the English sentences.
     """
     pairs, rows = _general()
     found = retrieval_languages(encoder, pairs, part, TEXT)["precision"]
@@ -486,13 +504,17 @@ def general_scores(encoder: Any, part: str = REPORT) -> dict[str, float]:
 
 
 class _Watch(ScoreCallback):
-    """Chooses the weights, guards the general scores and ends the training in time."""
+    """Select the best checkpoint, apply the guard, and stop when the time is up."""
 
     def __init__(
         self, encoder: Any, held: Any, guard: float | None, minutes: float, say: _Lines
     ) -> None:
         super().__init__(
-            encoder, self._scores, every=EVERY, best_weights=True, patience=PATIENCE
+            encoder,
+            self._scores,
+            every=SCORE_EVERY,
+            best_weights=True,
+            patience=PATIENCE,
         )
         self._held, self._guard, self._say = held, guard, say
         self._most, self._spent_before = 60 * minutes, 0.0
@@ -502,7 +524,7 @@ class _Watch(ScoreCallback):
 
     def _scores(self, encoder: Any) -> dict[str, Any]:
         own = retrieval_languages(encoder, self._held, CHOOSE, TEXT)["precision"]
-        kept, words = own, f"P@1 {own:.1f}"
+        selection_score, words = own, f"P@1 {own:.1f}"
         general: dict[str, float] = {}
         if self._guard is not None:
             general = general_scores(encoder, CHOOSE)
@@ -511,24 +533,25 @@ class _Watch(ScoreCallback):
             words += f", general {general['translations']:.1f}"
             words += f" {general['similarity']:.1f}"
             if max(losses.values()) > self._guard:
-                kept = -1.0  # never the best
+                selection_score = -1.0  # never the best
                 self.refused += 1
                 if self.refused == 1:
                     worst = max(losses, key=lambda key: losses[key])
                     self._say(
-                        f"Guard: after {self.step} updates general {worst} fell by "
+                        f"Guard: after {self.step} steps general {worst} fell by "
                         f"{losses[worst]:.2f}"
                     )
                     self._say(
-                        f"       (limit {self._guard}): these weights are not kept"
+                        f"       (limit {self._guard}): this checkpoint is rejected"
                     )
         if not self._words:
             self._say(f"Training from {words}")
         self._words = words
-        return {"precision": own, **general, "kept": kept, "primary": "kept"}
+        scores = {"precision": own, **general, "selection_score": selection_score}
+        return scores | {"primary": "selection_score"}
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         own = {"first": self._first, "refused": self.refused, "spent": self._spent()}
         return super().get_state() | own
 
@@ -539,13 +562,13 @@ class _Watch(ScoreCallback):
         self._spent_before, self._words = state["spent"], "resumed"
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Start the clock and take the scores before training."""
+        """Score the start, then start the clock."""
         self._began = time.monotonic()
         super().on_train_begin(logs)
-        self._began = time.monotonic()
+        self._began = time.monotonic()  # that score does not count as training time
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Score where it is time; end the training when its time is over."""
+        """Score every `SCORE_EVERY` steps; stop when the time is up."""
         super().on_train_batch_end(batch, logs)
         if self.model.stop_training:
             self.ended = "patience"
@@ -570,7 +593,7 @@ def _trained(
     seed: int,
     own: int,
 ) -> dict[str, Any]:
-    """Train the start to find translations; leave `trained/` and return the facts."""
+    """Train on translation retrieval, save `trained/`, and return the statistics."""
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
     import keras
@@ -583,12 +606,13 @@ def _trained(
         from keras_msd.data.pipeline import pair_dataset as make_batches
         from keras_msd.training.tensorflow_step import make_deterministic
 
-        make_deterministic()  # so that a stopped training ends with the same bytes
+        make_deterministic()  # a resumed run is byte-identical
     else:
         from keras_msd.data.batches import PairBatches as make_batches
 
     general = [file.name for file in train.files][own:]
-    # Files are drawn equally often but for these factors.
+    # Files are sampled equally often; this factor scales the general ones to
+    # `GENERAL_SHARE`.
     factor = own / max(len(general), 1) * GENERAL_SHARE / (1 - GENERAL_SHARE)
     batches = make_batches(
         train,
@@ -596,7 +620,7 @@ def _trained(
         guides={"teacher": (store, "source")},
         batch_size=batch_size,
         max_length=encoder.max_length,
-        epochs=updates,  # enough, however few pairs there are
+        epochs=updates,  # an upper bound: each epoch has at least one step
         steps=updates,
         seed=seed,
         weights=dict.fromkeys(general, factor) or None,
@@ -615,8 +639,15 @@ def _trained(
             schedule="constant",
         )
     )
-    folder = out / "unfinished"
-    fit(stage, batches, folder, SAVED, updates, callbacks=[watch], verbose=0)
+    fit(
+        stage,
+        batches,
+        out / "unfinished",
+        CHECKPOINT_MINUTES,
+        updates,
+        callbacks=[watch],
+        verbose=0,
+    )
     facts = {
         "updates": watch.step,
         "best_update": watch.best_step,
@@ -638,10 +669,10 @@ def _reported(
     guarded: bool,
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Decide what is kept as `encoder/`, and return what was gained and lost."""
+    """Choose the final encoder, copy it to `encoder/`, and return the report."""
     from keras_msd.models.encoder import load_saved
 
-    from_pairs = start in (PAIRS, TEACHER)
+    from_pairs = start == PAIRS
     places = {
         START: out / (CLOSED_FORM if from_pairs else START),
         CLOSED_FORM: out / CLOSED_FORM,
@@ -654,22 +685,23 @@ def _reported(
     }
     graded = _graded(guide, held)
     scores = {name: _scored(it, held, graded) for name, it in encoders.items()}
-    before, after = (scores[name]["precision"] for name in (START, TRAINED))
-    better = chosen[TRAINED] > chosen[START] and after > before
-    kept = TRAINED if better else START
+    kept = TRAINED if chosen[TRAINED] > chosen[START] else START
     if not guarded and chosen[CLOSED_FORM] > chosen[kept]:
         kept = CLOSED_FORM
-    name, gain = _named(start), scores[kept]["precision"] - before
+    name = _named(start)
+    gain = scores[kept]["precision"] - scores[START]["precision"]
     verdict = f"no better than {name}: kept {name}"
     if kept != START:
         what = "the trained encoder" if kept == TRAINED else "the closed form"
         verdict = f"{gain:+.1f} points of P@1 over {name}: kept {what}"
+        if gain <= 0:
+            verdict += ", which is better on the tuning half only"
     original = None if from_pairs or kept != START else start
     with atomic_path(out / "encoder") as folder:
         if original is None:
             shutil.copytree(places[kept], folder)
             (folder / "training.json").unlink(missing_ok=True)
-        else:  # without the pieces that were added for training
+        else:  # save the original, without the added tokens
             from keras_msd.checkpoints.loading import load_encoder
 
             load_encoder(original).save(folder)
@@ -690,7 +722,7 @@ def _reported(
 def _scored(
     encoder: Any, held: Mapping[str, list[tuple[str, str]]], graded: Any
 ) -> dict[str, Any]:
-    """Return the scores of an encoder on the halves to report."""
+    """Return the scores of an encoder on the reporting halves."""
     own = retrieval_languages(encoder, held, REPORT, TEXT)
     similar = {name: sts(encoder, rows)["spearman"] for name, rows in graded.items()}
     return {
@@ -702,7 +734,7 @@ def _scored(
 
 
 def _graded(guide: Any, held: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
-    """Return sentences to report on, paired, with the teacher's cosines.
+    """Build sentence pairs from the reporting half, graded with the teacher's cosines.
 
     Returns:
         Rows as for `sts`: `within` the sources' language, and `across`: the second

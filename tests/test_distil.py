@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ OPTIONS = QUICK | {"teacher": TEACHER, "progress": False}
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Look every other update, at a quarter of the general set."""
-    monkeypatch.setattr(distillation, "EVERY", 2)
+    monkeypatch.setattr(distillation, "SCORE_EVERY", 2)
     monkeypatch.setattr(distillation, "GENERAL_ROWS", 60)
     monkeypatch.setattr(distillation, "GENERAL_PAIRS", 20)
 
@@ -64,7 +65,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distil")
     store = {"store_dir": folder / "store"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distillation, "EVERY", 2)
+        patch.setattr(distillation, "SCORE_EVERY", 2)
         result = msd.distil(pairs_of(), folder / "model", "sv", **OPTIONS, **store)
     return SimpleNamespace(folder=folder / "model", result=result, store=store)
 
@@ -121,6 +122,26 @@ def test_training_starts_from_an_encoder_that_knows_other_text(made, tmp_path):
     assert "general.en-fr.tsv.gz" in names
 
 
+def test_the_reporting_half_decides_nothing(made, tmp_path, monkeypatch):
+    scores = {}
+    for name, choose, report in (("closed_form", 50.0, 60.0), ("trained", 55.0, 50.0)):
+        shutil.copytree(made.folder / name, tmp_path / name)
+        known = msd.load_encoder(tmp_path / name).fingerprint
+        scores[known] = {"choose": choose, "report": report}
+
+    def found(encoder, pairs, part, match):
+        return {"precision": scores[encoder.fingerprint][part], "tracks": {}}
+
+    monkeypatch.setattr(distillation, "retrieval_languages", found)
+    held = read_held_out(made.folder / "data/parallel/dev")
+    said = distillation._reported(tmp_path, held, TEACHER, "pairs", False, {})
+    assert said["kept"] == "trained" and said["scores"]["end"]["precision"] == 50.0
+    assert said["verdict"] == (
+        "-10.0 points of P@1 over the closed form: kept the trained encoder, which is "
+        "better on the tuning half only"
+    )
+
+
 def test_no_better_than_the_start_keeps_the_start(made, tmp_path):
     start, out = made.folder / "encoder", tmp_path / "model"
     options = OPTIONS | made.store | {"start": start, "learning_rate": 1e-12}
@@ -150,7 +171,7 @@ def test_the_guard_refuses_what_forgets(made, tmp_path, monkeypatch):
     assert result["kept"] == "start" and result["best_update"] == 0
     looks = result["scores_on_the_way"]
     assert result["weights_refused"] == len(looks) - 1 > 1
-    assert {look["dev_kept"] for look in looks[1:]} == {-1.0}
+    assert {look["dev_selection_score"] for look in looks[1:]} == {-1.0}
     seen.clear()
     result = msd.distil(pairs, tmp_path / "b", "sv", **OPTIONS | start, guard=0.7)
     assert result["kept"] == "trained" and result["weights_refused"] == 0
@@ -200,7 +221,7 @@ def test_tiny12_is_the_start_where_it_is_there(
 ):
     monkeypatch.setattr(distillation, "_teacher", lambda *given: TEACHER)
     monkeypatch.setattr(distillation, "is_installed", lambda name: installed)
-    with pytest.raises(InputError, match="at least 100 pairs"):
+    with pytest.raises(InputError, match="at least 100 training pairs"):
         msd.distil(pairs_of(9), tmp_path, progress=False, **options)
     caught = []
     monkeypatch.setattr(
@@ -226,9 +247,9 @@ def test_the_same_call_continues_and_another_is_refused(made):
     again = msd.distil(pairs_of(), made.folder, "sv", **OPTIONS, **made.store)
     assert mark.stat().st_mtime_ns == before
     assert again == made.result
-    with pytest.raises(InputError, match="other pairs than it began with"):
+    with pytest.raises(InputError, match="belongs to a run with other pairs"):
         msd.distil(pairs_of(seed=1), made.folder, "sv", **OPTIONS)
-    with pytest.raises(InputError, match="other settings than it began with"):
+    with pytest.raises(InputError, match="belongs to a run with other settings"):
         msd.distil(pairs_of(), made.folder, "sv", **OPTIONS | {"seed": 1})
 
 
@@ -240,7 +261,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(
     made, tmp_path, monkeypatch
 ):
     out, scores = tmp_path / "model", distillation._Watch._scores
-    monkeypatch.setattr(distillation, "SAVED", 0.0)  # after every update
+    monkeypatch.setattr(distillation, "CHECKPOINT_MINUTES", 0.0)  # after every update
 
     def stop(self, encoder):
         if self.step == 4:
@@ -298,11 +319,11 @@ def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (pairs_of(60), "at least 100 pairs to train on.*Received: [45]"),
+        (pairs_of(60), "at least 100 training pairs after.*Received: [45]"),
         ([], "must hold a pair"),
         (
             [*pairs_of(), {"en": "One.", "fi": "Yksi."}],
-            "`pairs` in `fi` must give some.*Received: 0 to train, 1 to choose",
+            "`pairs` in `fi` has too few.*Received: 0 to train, 1 to choose",
         ),
     ],
 )

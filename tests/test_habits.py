@@ -302,7 +302,7 @@ def test_a_pickle_names_nothing_but_one_function_of_ours(encoder):
 def test_a_damaged_pickle_is_refused(encoder):
     make, (fields, tokenizer, weights, fingerprint) = encoder.__reduce__()
     flipped = weights[:-1] + bytes([weights[-1] ^ 1])
-    with pytest.raises(InputError, match="must have the fingerprint that it had"):
+    with pytest.raises(InputError, match="pickled encoder does not match its content"):
         make(fields, tokenizer, flipped, fingerprint)
     with pytest.raises(InputError, match="a pickled encoder has weights that are cut"):
         make(fields, tokenizer, weights[:-1], fingerprint)
@@ -376,7 +376,7 @@ def test_a_model_of_ones_own_is_exported(own, tmp_path, format, options):
     ],
 )
 def test_what_needs_a_config_says_so(own, tmp_path, ask):
-    with pytest.raises(InputError, match="an `EncoderConfig`, whose network is ours"):
+    with pytest.raises(InputError, match="needs an encoder built by keras-msd"):
         ask(own, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
@@ -394,7 +394,7 @@ def without_mask(tokenizer):
         (without_mask, r"Received: token_ids int32 \(None, None\)"),
         (lambda t: own_model(t, output=lambda w: w), r"float32 \(None, None, 8\)\. Po"),
         (lambda t: own_model(t, output=lambda w: [w[:, 0], w[:, 1]]), "one tensor of"),
-        (lambda t: own_model(t, rows=9), "must take every id below"),
+        (lambda t: own_model(t, rows=9), "must accept every id below"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused(tokenizer, make, message):

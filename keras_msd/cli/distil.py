@@ -1,4 +1,4 @@
-"""The command `keras-msd distil`: one's own pairs in, an encoder out."""
+"""The command `keras-msd distil`: train an encoder on your own sentence pairs."""
 
 import sys
 from collections.abc import Iterator
@@ -18,70 +18,70 @@ def distil(
     pairs: Annotated[
         list[str],
         typer.Argument(
-            help="Pairs: .tsv, .csv (first row: source,target or language codes), "
+            help="Pairs: .tsv, .csv (header: source,target or language codes), "
             ".jsonl, .json, .tmx, .xlf, .parquet, .po, Moses; compressed or zipped too."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the encoder and the report.")],
     language: Annotated[
         str | None,
-        typer.Option(help="Code of the translations' language, if no name says it."),
+        typer.Option(help="Code of the translations' language, if no name gives it."),
     ] = None,
     source_language: Annotated[
-        str | None, typer.Option(help="Code of the sources', if it is not English.")
+        str | None, typer.Option(help="Code of the sources' language, if not English.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="Format of the files, if no suffix says it.")
+        str | None, typer.Option(help="Format of the files, if no suffix shows it.")
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B", help="Names or numbers of the columns of both texts."
-        ),
+        typer.Option(metavar="A,B", help="Names or numbers (from 1) of both columns."),
     ] = None,
     teacher: Annotated[
         str, typer.Option(help="default, a folder, hf://org/name, ...")
     ] = "default",
     multilingual: Annotated[
-        bool, typer.Option("--multilingual", help="The teacher reads all languages.")
+        bool,
+        typer.Option("--multilingual", help="The teacher reads other languages too."),
     ] = False,
     start: Annotated[
         str | None,
         typer.Option(
-            help="What is trained: pairs (the closed form of your pairs), tiny12, or "
-            "the folder of an encoder without a body. Default: tiny12, if installed."
+            help="Where training starts: pairs (ridge baseline), tiny12, or the folder "
+            "of an encoder without transformer layers. Default: tiny12, if installed."
         ),
     ] = None,
     guard: Annotated[
         float,
-        typer.Option(help="Most points that a score on general text may lose."),
+        typer.Option(help="Maximum drop, in points, of a score on general text."),
     ] = 0.5,
     no_guard: Annotated[
         bool,
-        typer.Option("--no-guard", help="Train on your pairs alone, whatever is lost."),
+        typer.Option("--no-guard", help="Train only on your pairs."),
     ] = False,
-    minutes: Annotated[float, typer.Option(help="Most time of the training.")] = 5.0,
-    updates: Annotated[int, typer.Option(help="Most training steps.")] = 20_000,
+    minutes: Annotated[float, typer.Option(help="Maximum training time.")] = 5.0,
+    updates: Annotated[int, typer.Option(help="Maximum training steps.")] = 20_000,
     batch_size: Annotated[int, typer.Option(help="Pairs in a batch.")] = 1024,
-    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = 7e-4,
+    learning_rate: Annotated[float, typer.Option(help="Of AdamW, constant.")] = 7e-4,
     vocabulary_size: Annotated[
-        int | None, typer.Option(help="Most rows of the closed form's word table.")
+        int | None, typer.Option(help="Maximum vocabulary of the ridge baseline.")
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option("--store", help="Folder of teacher vectors, shared by runs."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Chooses the order of the pairs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order of the pairs.")] = 0,
     json: Json = False,
 ) -> None:
     """Train an encoder on your sentence pairs, in any languages.
 
-    One source sentence in eight is held out: half of these pairs select the weights,
-    half are reported. Training starts from tiny12 if it is installed, and runs until
-    the score stops rising or --minutes is up. A guard keeps what the start knows of
-    other text. If the result is no better than the start, the start is kept.
+    One source sentence in eight is held out: half of these pairs select the checkpoint,
+    the other half is for the report. Training starts from tiny12 if it is installed,
+    and runs until the score stops rising or --minutes is up. A checkpoint is rejected
+    if its scores on general text fall (--guard). If no checkpoint is better than the
+    start, the start is kept.
     """
-    # TensorFlow takes seconds to load; until then this is what is seen.
+    # TensorFlow takes seconds to load.
     print(
         f"Distilling into {out} (at most {minutes:g} min of training)",
         file=sys.stderr,
@@ -113,7 +113,7 @@ def distil(
 
 
 def distil_text(result: dict[str, Any]) -> Iterator[str]:
-    """Yield what was distilled, gained and lost."""
+    """Yield the lines of the printed report."""
     for code, counts in result["pairs"].items():
         parts = ", ".join(f"{number} to {use}" for use, number in counts.items())
         yield f"Pairs in {code}: {parts}"
@@ -129,9 +129,10 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
         values = (_at(scores[it], keys) for it in ("start", "end", "closed_form"))
         before, after, closed = values
         yield f"{name:<40}{before:8.1f}{after:8.1f}{closed:14.1f}"
-    yield f"Start: {start}; {result['updates']} updates, best {result['best_update']}"
+    steps, best = result["updates"], result["best_update"]
+    yield f"Start: {start}; {steps} training steps, best {best}"
     if result["weights_refused"]:
-        yield f"Guard: refused the weights of {result['weights_refused']} looks"
+        yield f"Guard: rejected {result['weights_refused']} checkpoints"
     yield f"Result: {result['verdict']}"
     yield f"Encoder: {result['encoder']}, {result['parameters']:,} parameters"
     yield f"Report: {result['report']}"

@@ -1,4 +1,4 @@
-"""An encoder: a tokenizer and a network that turn sentences into vectors."""
+"""The class `Encoder`: a tokenizer and a Keras model."""
 
 import re
 from collections.abc import Callable
@@ -35,17 +35,17 @@ CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memo
 class Encoder(TextEncoder):
     """A sentence encoder: a tokenizer and a Keras model.
 
-    Pickled or copied it takes its weights, tokenizer and settings along, as `save`
-    does, and is compared with its fingerprint when it is made anew.
+    Pickling and copying include the weights, the tokenizer and the settings, as `save`
+    does. Unpickling checks the fingerprint.
 
     Args:
         model: Functional model with inputs `token_ids`, `padding_mask`.
-        tokenizer: Gives the ids that `model` was made for.
-        config: The fields that `model` was built from.
+        tokenizer: The tokenizer that `model` was built with.
+        config: The `EncoderConfig` that `model` was built from.
 
     Raises:
-        InputError: The parts do not belong together, or `model` was built in a name
-            scope.
+        InputError: The tokenizer has more tokens than the embedding table has rows, or
+            `model` was built in a `keras.name_scope`.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -61,10 +61,10 @@ class Encoder(TextEncoder):
     def __init__(
         self, model: keras.Model, tokenizer: Tokenizer, config: EncoderConfig
     ) -> None:
-        # Published word tables may have spare rows at the end, tokenizers may not.
+        # Published tables may have unused rows at the end, so only check for too few.
         if tokenizer.vocabulary_size > config.vocabulary_size:
             raise InputError(
-                "The word table must have a row for every token. Received: "
+                "The embedding table must have a row for every token. Received: "
                 f"tokenizer {tokenizer.vocabulary_size}, `vocabulary_size` "
                 f"{config.vocabulary_size}. Take both from the same encoder."
             )
@@ -72,8 +72,9 @@ class Encoder(TextEncoder):
         for weight in model.weights:
             if weight.path.split("/")[0] not in layers:
                 raise InputError(
-                    "The path of a weight must begin with its layer. Received: "
-                    f"`{weight.path}`. Build encoders outside `keras.name_scope`."
+                    "The path of a weight must begin with the name of its layer. "
+                    f"Received: `{weight.path}`. Build encoders outside "
+                    "`keras.name_scope`."
                 )
         self._config = config
         self._take(model, tokenizer)
@@ -98,12 +99,12 @@ class Encoder(TextEncoder):
         """Make an encoder with random weights.
 
         Args:
-            tokenizer: Gives the ids.
-            fields: All fields of `EncoderConfig` that have no default, and others.
-            origin: Where the fields come from, named in errors.
+            tokenizer: The encoder's tokenizer.
+            fields: Fields of `EncoderConfig`. Those without a default are required.
+            origin: Source of the fields, for error messages.
 
         Raises:
-            InputError: A field is unknown, missing or does not fit the others.
+            InputError: A field is unknown, missing or contradicts another one.
         """
         config = EncoderConfig.from_dict(fields, origin)
         return cls(build_model(config), tokenizer, config)
@@ -114,16 +115,16 @@ class Encoder(TextEncoder):
         origin: str = "with_config",
         **fields: Any,
     ) -> Self:
-        """Return an encoder with random weights that differs in some fields.
+        """Return a new encoder with random weights and a changed configuration.
 
         Args:
-            tokenizer: Takes the place of the encoder's own, with its pad id and as many
-                rows in the word table as it has pieces.
-            origin: Who asks, named in errors.
+            tokenizer: Replaces the encoder's tokenizer. The pad id and the size of the
+                embedding table follow the new tokenizer.
+            origin: Name of the caller, for error messages.
             **fields: Fields of `EncoderConfig` and their new values.
 
         Raises:
-            InputError: A field is unknown or does not fit the others.
+            InputError: A field is unknown or contradicts another one.
         """
         if tokenizer is not None:
             fields = _vocabulary(tokenizer) | fields
@@ -132,14 +133,14 @@ class Encoder(TextEncoder):
 
     @staticmethod
     def from_preset(preset: str | Path, pooling: str | None = None) -> Any:
-        """Load an encoder: another name of `load_encoder`, as keras-hub has it.
+        """Load an encoder. Alias of `load_encoder`, named as in keras-hub.
 
         Args:
             preset: The `source` of `load_encoder`.
-            pooling: As for `load_encoder`.
+            pooling: The `pooling` of `load_encoder`.
 
         Raises:
-            InputError: As `load_encoder`.
+            InputError: `load_encoder` raises it.
         """
         from keras_msd.checkpoints import load_encoder
 
@@ -151,21 +152,22 @@ class Encoder(TextEncoder):
     ) -> "Encoder":
         """Make an encoder from your own functional Keras model.
 
-        It is a teacher, a guide, what a stage trains and what is scored, like any
-        other, and is exported as `saved_model`, or as `onnx` with an `opset` below 23.
-        It has no `config`, so that it is not saved, pickled, shrunk or grown: save
-        `model` as Keras does and the tokenizer beside it.
+        You can use it as a teacher, train it in a stage, and evaluate it, like any
+        other encoder. You can export it as `saved_model`, or as `onnx` with `opset`
+        below 23. It has no `config`, so you cannot save, pickle, shrink or grow it.
+        Save `model` with Keras and the tokenizer separately.
 
         Args:
             model: Inputs `token_ids` and `padding_mask`, int32 `(n, length)` with any
-                length; output float `(n, dim)`. It is not copied.
-            tokenizer: Gives the ids that `model` was made for.
-            max_length: Longest sentence in tokens, start and end included.
+                length; output float `(n, dim)`. The model is not copied.
+            tokenizer: The tokenizer that `model` was built with.
+            max_length: Maximum number of tokens per sentence, including the start and
+                end tokens.
 
         Raises:
-            InputError: `model` is not functional, has other inputs or outputs, two
-                weights of one path, or fails for the tokenizer's last id; or
-                `max_length` is below 2.
+            InputError: `model` is not functional, has the wrong inputs or outputs, has
+                two weights with the same path, or fails on the tokenizer's largest id;
+                or `max_length` is below 2.
 
         Example:
             >>> import keras
@@ -188,12 +190,12 @@ class Encoder(TextEncoder):
 
     @property
     def has_body(self) -> bool:
-        """Whether the model has the layer `body` of `build_model`."""
+        """Whether the model has transformer layers, not just an embedding table."""
         return self.config.num_layers > 0
 
     @property
     def normalized(self) -> bool | None:
-        """Whether vectors have length one; None where that is not known."""
+        """Whether the output vectors have length 1; None if unknown."""
         return self.config.normalize
 
     @property
@@ -203,17 +205,17 @@ class Encoder(TextEncoder):
 
     @property
     def dim(self) -> int:
-        """Dimension of an embedding."""
+        """Dimension of the sentence embeddings."""
         return self.config.dim
 
     @property
     def max_length(self) -> int:
-        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        """Maximum number of tokens; longer sentences are truncated."""
         return self.config.max_length
 
     @property
     def num_parameters(self) -> int:
-        """Parameters, each shared one counted once."""
+        """Number of parameters; shared parameters count once."""
         return sum(int(np.prod(weight.shape)) for weight in self.model.weights)
 
     @property
@@ -274,23 +276,24 @@ class Encoder(TextEncoder):
                 raise InputError(
                     "Vectors must be finite. Received: NaN or infinity for "
                     f"{texts[rows[np.argmin(finite)]]!r:.100}. The encoder's weights "
-                    "are damaged, or its training diverged: take it from before."
+                    "are damaged, or training diverged. Load an earlier checkpoint."
                 )
         return vectors
 
     def _check_values(self) -> None:
         try:
             _ = [weight.value for weight in self.model.weights[:1]]
-        except TypeError as error:  # `fit` under JAX took it
+        except TypeError as error:  # during `fit`, JAX has donated the weights
             raise InputError(
-                "The network is in training, and JAX has its values. In a callback "
-                "read `self.model` first, or use `evaluate.ScoreCallback`."
+                "An encoder cannot be used while `fit` runs under JAX. In a callback, "
+                "access `self.model` first (this copies the weights back), or use "
+                "`evaluate.ScoreCallback`."
             ) from error
 
     def _bag_of_words(self) -> Callable[[list[list[int]]], np.ndarray] | None:
-        """Return what computes in NumPy what a linear bag of words gives, if it is one.
+        """Return a NumPy version of the encoder if it is a linear bag of words.
 
-        It takes a third of the processor's time of the network on padded batches.
+        It needs a third of the CPU time of the Keras model on padded batches.
         """
         config = getattr(self, "_config", None)
         if config is None or config.num_layers or config.pooling != "mean":
@@ -307,7 +310,7 @@ class Encoder(TextEncoder):
         matrices = [small[name] for name in names if name in small]
 
         def vectors(ids: list[list[int]]) -> np.ndarray:
-            # Only the rows that these sentences take leave the backend, and at once.
+            # Copy only the rows that these sentences use, in one call.
             used = np.unique(np.fromiter(chain.from_iterable(ids), np.int32))
             rows = keras.ops.convert_to_numpy(keras.ops.take(table, used, axis=0))
             places = np.zeros(table.shape[0], np.int32)
@@ -324,7 +327,7 @@ class Encoder(TextEncoder):
         return vectors
 
     def _id_lists(self, texts: list[str]) -> Any:
-        """Yield (rows, ids of their texts)."""
+        """Yield (row indices, token ids of those texts)."""
         for start in range(0, len(texts), light.CHUNK):
             chunk = texts[start : start + light.CHUNK]
             rows = np.arange(start, start + len(chunk))
@@ -347,21 +350,23 @@ class Encoder(TextEncoder):
                 yield start + rows, batch
 
     def embedding_guide(self, per_token: bool = False) -> EmbeddingGuide:
-        """Return stage 2's guide: the embedding block alone, pooled (or per token)."""
+        """Return the teacher of stage 2, `AlignEmbedding`.
+
+        Its vectors are the output of the embedding block, pooled or per token.
+        """
         return EmbeddingGuide(self, per_token=per_token)
 
     def save(self, folder: str | Path, quantize: str | None = None) -> None:
-        """Write the encoder's folder; it appears complete or not at all.
+        """Save the encoder to a folder. The write is atomic.
 
         Args:
-            folder: Where it goes.
-            quantize: None for float32; or "int8" for about a quarter of the bytes: the
-                word table in whole numbers with a scale for each row, matrices with
-                one for each output, all else float32. `load_encoder` makes float32
-                of it, with which computing is as fast as ever.
+            folder: Path of the new folder.
+            quantize: None for float32. "int8" quantises the embedding table per row and
+                matrices per output channel, about a quarter of the size. `load_encoder`
+                converts back to float32, so speed does not change.
 
         Raises:
-            InputError: A weight is not finite, or `quantize` is something else.
+            InputError: A weight is not finite, or `quantize` is unknown.
         """
         write_folder(folder, self.config, self._tensors(), self.tokenizer, quantize)
 
@@ -370,7 +375,7 @@ class Encoder(TextEncoder):
         return {path: np.ascontiguousarray(value) for path, value in weights}
 
     def __reduce__(self) -> tuple[Callable[..., "Encoder"], tuple[Any, ...]]:
-        """Return what a pickle holds: one function of ours, and texts and bytes."""
+        """Support pickling with one keras-msd function and plain strings and bytes."""
         tokenizer = self.tokenizer
         parts = tokenizer.kind, tokenizer.definition, tokenizer.settings
         fields, content = self.config.model_dump(), save(self._tensors())
@@ -389,18 +394,18 @@ class Encoder(TextEncoder):
             path: Folder of the artefact.
             format: "saved_model", "litert", "litert_text", "onnx", "onnx_text",
                 "huggingface" or "model2vec".
-            quantize: How weights are stored, None for float32: "fp16", "int8",
-                "int4_table" or "int4", as far as the format offers it.
-            **options: Languages, licences, sentences, thresholds, options of one
-                format such as `opset`: the other arguments of
-                `keras_msd.export.export`.
+            quantize: None (float32), "fp16", "int8", "int4_table" or "int4". Not every
+                format supports each.
+            **options: Other arguments of `keras_msd.export.export`, such as `languages`
+                or `opset`.
 
         Returns:
             `path`.
 
         Raises:
-            InputError: An argument does not fit, or a package is not installed.
-            ExportError: The artefact differs more from the encoder than it may.
+            InputError: The format does not support the encoder or an argument, or a
+                package is not installed.
+            ExportError: The vectors of the artefact differ too much from the encoder's.
         """
         from keras_msd.export import export
 
@@ -411,12 +416,12 @@ def new_encoder(tokenizer: Tokenizer, **fields: Any) -> Encoder:
     """Make an encoder with random weights for a tokenizer.
 
     Args:
-        tokenizer: Gives the vocabulary size and the pad id.
+        tokenizer: Determines the vocabulary size and the pad id.
         **fields: Fields of `EncoderConfig`: `num_layers`, `hidden_dim`, `num_heads`,
             `intermediate_dim` and the optional ones.
 
     Raises:
-        InputError: A field is unknown, missing or does not fit the others.
+        InputError: A field is unknown, missing or contradicts another one.
 
     Example:
         >>> encoder = msd.new_encoder(
@@ -439,11 +444,11 @@ def load_saved(folder: str | Path, **fields: Any) -> Encoder:
     """Read an encoder's folder.
 
     Args:
-        folder: Where `Encoder.save` wrote it.
-        **fields: Fields of `EncoderConfig` in place of the encoder's own.
+        folder: Path that was passed to `Encoder.save`.
+        **fields: Fields of `EncoderConfig` that replace the saved ones.
 
     Raises:
-        InputError: A file is missing, damaged or does not fit the others.
+        InputError: A file is missing, damaged or contradicts another one.
     """
     config, weights, tokenizer = read_folder(folder, fields)
     encoder = Encoder(build_model(config), tokenizer, config)
@@ -457,28 +462,30 @@ def _from_pickle(
     content: bytes,
     fingerprint: str,
 ) -> Encoder:
-    """Make the encoder that `Encoder.__reduce__` took apart; follows no class or path.
+    """Rebuild a pickled encoder.
+
+    For safety, it loads no classes and opens no files named in the pickle.
 
     Raises:
-        InputError: A part is damaged, or does not fit the others.
+        InputError: A part is damaged or contradicts another one.
     """
     origin = "a pickled encoder"
     encoder = Encoder.from_config(make_tokenizer(*tokenizer, origin), fields, origin)
     damaged = (
-        origin + " has weights that are cut short or damaged ({}). Pickle it anew."
+        origin + " has weights that are cut short or damaged ({}). Pickle it again."
     )
     with checks.explained(damaged.format, SafetensorError):
         encoder.set_weights(load(content), origin)
     if encoder.fingerprint != fingerprint:
         raise InputError(
-            "A pickled encoder must have the fingerprint that it had. Received: "
-            f"{encoder.fingerprint}, not {fingerprint}. Pickle it anew."
+            "The fingerprint of a pickled encoder does not match its content. "
+            f"Received: {encoder.fingerprint}, not {fingerprint}. Pickle it again."
         )
     return encoder
 
 
 class _OwnModelEncoder(Encoder):
-    """An encoder of a model that no `EncoderConfig` describes; see `from_model`."""
+    """An encoder with a user's own model, without `EncoderConfig`."""
 
     def __init__(
         self, model: keras.Model, tokenizer: Tokenizer, max_length: int
@@ -488,49 +495,49 @@ class _OwnModelEncoder(Encoder):
         self._take(check_own_model(model), tokenizer)
         last = np.array([[tokenizer.vocabulary_size - 1]], np.int32)
         rows = (
-            f"The model must take every id below {tokenizer.vocabulary_size}, the "
-            "tokenizer's vocabulary, at any length. Received: {}."
+            f"The model must accept every id below {tokenizer.vocabulary_size}, the "
+            "tokenizer's vocabulary size, at any length. Received: {}."
         )
-        # No backend promises a kind of error for an id without a row.
+        # Backends raise different errors for an out-of-range id, so catch all.
         with checks.explained(lambda error: rows.format(f"{error}"[:200]), Exception):
             self._forward({"token_ids": last, "padding_mask": np.ones_like(last)})
 
     @property
     def config(self) -> EncoderConfig:
-        """Raise `InputError`: there is none."""
+        """Raise `InputError`: an encoder from `from_model` has no config."""
         raise InputError(
-            "This needs an encoder with an `EncoderConfig`, whose network is ours. "
-            f"Received: one of your own model `{self.model.name}`. Keep it with "
-            '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`, and '
-            'make it anew by `Encoder.from_model`; export it as "saved_model", or as '
+            "This operation needs an encoder built by keras-msd. Received: an encoder "
+            f"with your own model `{self.model.name}`. To save it, call "
+            '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`; later '
+            'pass both to `Encoder.from_model`. To export it, use "saved_model", or '
             '"onnx" with opset=18, both without `quantize`.'
         )
 
     @property
     def has_body(self) -> bool:
-        """False: layers of that name are none of ours."""
+        """Always False: the layers of your own model are unknown."""
         return False
 
     @property
     def prefix(self) -> str:
-        """Empty: put it before the texts yourself."""
+        """Always empty: put a prefix into the texts."""
         return ""
 
     @property
     def normalized(self) -> None:
-        """None: that is not known."""
+        """Always None: unknown."""
 
     @property
     def dim(self) -> int:
-        """Dimension of an embedding."""
+        """Dimension of the sentence embeddings."""
         return self.model.output.shape[-1]
 
     @property
     def max_length(self) -> int:
-        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        """Maximum number of tokens; longer sentences are truncated."""
         return self._max_length
 
     def _settings(self) -> str:
-        # What Keras calls a shared object by is its place in memory.
+        # Keras writes memory addresses as shared object ids: not stable, so not hashed.
         network = re.sub(r', "shared_object_id": \d+', "", self.model.to_json())
         return f"{self.max_length} {network}"

@@ -48,7 +48,7 @@ def write_folder(
         if not np.isfinite(value).all():
             raise InputError(
                 f"The weights of an encoder must be finite. Received: `{path}` "
-                "with NaN or infinity. Its training diverged: take it from before."
+                "with NaN or infinity. Training diverged: load an earlier checkpoint."
             )
     with atomic_path(folder) as temporary:
         temporary.mkdir()

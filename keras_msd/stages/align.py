@@ -17,7 +17,8 @@ class AlignEmbedding(Stage):
     The stage runs, trains and saves only the layer `embedding`, no transformer layer.
     As in the authors' code it compares masked means over the tokens, `mse(mean(source),
     goal) + mse(mean(target), goal)`. With `per_token`, our extension, it compares the
-    vectors of all real tokens; student and assistant must then share the tokenizer.
+    vectors of all tokens but padding; student and assistant must then share the
+    tokenizer.
 
     Targets: `embedding_source` and `embedding_target`, from
         `assistant.embedding_guide()`: `(n, hidden_dim)`; with `per_token`, from
@@ -26,7 +27,7 @@ class AlignEmbedding(Stage):
 
     Args:
         encoder: The student.
-        per_token: Whether token vectors are compared one by one.
+        per_token: Whether to compare token vectors one by one.
         dims: "mean" or "sum", see `EmbeddingMSE`.
         **options: As for `Stage`.
 
@@ -66,7 +67,7 @@ class AlignEmbedding(Stage):
         return hidden if self.per_token else masked_mean(hidden, padding_mask)
 
     def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
-        """Return the squared distance of means, or of token vectors."""
+        """Return the MSE between means, or between token vectors."""
         if not self.per_token:
             return self.mse(goal, embedding)
         width = embedding.shape[-1]
@@ -77,7 +78,7 @@ class AlignEmbedding(Stage):
         )
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless a target fits the embedding."""
+        """Raise `InputError` unless a target has the dimension that is compared."""
         if not self.per_token:
             return super().check_width(name, target, embedding)
         _, length, width = embedding.shape
@@ -85,6 +86,6 @@ class AlignEmbedding(Stage):
             raise InputError(
                 f"The target `{name}` must hold {width} numbers for each of at least "
                 f"{length or 'all'} tokens. Received: {target.shape[-1]} numbers. Use "
-                "`embedding_guide(per_token=True)` of an assistant with this hidden "
-                "width and maximal length."
+                "`embedding_guide(per_token=True)` of an assistant with the same "
+                "`hidden_dim` and `max_length`."
             )

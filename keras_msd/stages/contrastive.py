@@ -13,33 +13,33 @@ CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 
 
 class ContrastiveLearning(Stage):
-    """The student imitates the teacher's vectors and its similarities in a batch.
+    """The student imitates the teacher's vectors and similarities in a batch.
 
     `kd_weight * (mse(source, teacher) + mse(target, teacher)) + contrastive_weight *
-    contrastive`. In-batch terms need batches of a sentence count, not of a token
-    budget.
+    contrastive`; `target` is the translation. The contrastive term needs batches with a
+    fixed number of pairs, not a token budget.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.
 
     Args:
         encoder: The student.
-        target: What similarities imitate: "soft", "bool", "ce_soft", "ce_hard" or
+        target: Target of the similarities: "soft", "bool", "ce_soft", "ce_hard" or
             "softmax", see `MultilingualContrastive`.
-        temperature: Divides the cosines of both cross-entropies.
+        temperature: Divides the student's cosines, except for "soft" and "bool".
         goal_temperature: Divides the teacher's cosines in "softmax"; by default
             `temperature`.
         contrastive: A loss of your own in place of `MultilingualContrastive`, called
-            with `((teacher, group), (source, target))`; None leaves the term out (the
+            with `((teacher, group), (source, target))`; None removes the term (the
             paper's "w/o CL").
-        kd_weight: Factor of both mean squared errors. For unit vectors `dim / 2` makes
+        kd_weight: Weight of both mean squared errors. For unit vectors `dim / 2` makes
             each the batch mean of `1 - cos`, of the size of the contrastive term.
-        contrastive_weight: Factor of the contrastive term; by default 1, and 0.01 for
+        contrastive_weight: Weight of the contrastive term; default 1, and 0.01 for
             "ce_hard".
-        losses: `LossTerm`s beside these.
-        matryoshka_dims: Lengths of prefixes of the embeddings on which the contrastive
-            term and `losses` are computed, too, see `Matryoshka`. The squared errors
-            compare whole embeddings.
+        losses: `LossTerm`s in addition to these.
+        matryoshka_dims: Numbers of leading dimensions. The contrastive term and
+            `losses` are also computed on embeddings shortened to each, see
+            `Matryoshka`. The squared errors compare whole embeddings.
         **options: As for `Stage`.
 
     Raises:

@@ -14,7 +14,7 @@ class RegressSimilarity(Stage):
     """Fit the cosine of two sentences to their gold similarity.
 
     `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is a row's first
-    sentence and `target` its second. It needs no guide. Batches come from
+    sentence and `target` its second. It needs no teacher. Batches come from
     `data.scored_dataset` or `data.ScoredBatches`, which scale the gold scores.
 
     Targets: `gold` `(n,)`, similarities in [0, 1].
@@ -48,7 +48,7 @@ class ClassifyInference(Stage):
 
     Cross-entropy of `softmax([u; v; |u - v|] W)`, where u is the embedding of a row's
     premise (`source`) and v that of its hypothesis (`target`). W, `(3 dim, classes)`,
-    is trained with the encoder and left out of `trained_encoder`. It needs no guide.
+    is trained with the encoder and left out of `trained_encoder`. It needs no teacher.
     Batches come from `data.inference_dataset` or `data.InferenceBatches`.
 
     Targets: `label` `(n,)`, ids of classes from 0, int32.
@@ -101,10 +101,10 @@ def _check_one_each(
 
     Args:
         name: Name of the target.
-        target: What must be `(n,)`.
+        target: A tensor, checked to be `(n,)`.
         embedding: Embeddings of the n rows.
-        what: What the value is, in a word.
-        makers: What makes such batches.
+        what: Name of the value, for the error message.
+        makers: Functions that make such batches, for the error message.
     """
     shape, rows = tuple(target.shape), embedding.shape[0]
     if len(shape) != 1 or (None not in (*shape, rows) and shape[0] != rows):

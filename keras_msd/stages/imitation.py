@@ -1,4 +1,4 @@
-"""Stages 1 and 3: an encoder imitates a guide's vectors in both languages."""
+"""Stages 1 and 3: an encoder imitates a teacher in both languages."""
 
 from keras_msd.stages.stage import Stage
 
@@ -6,8 +6,8 @@ from keras_msd.stages.stage import Stage
 class TeachAssistant(Stage):
     """Both sides imitate the teacher's vector of the source side, usually English.
 
-    `mse(source, teacher) + mse(target, teacher)`. The teacher may read English only, so
-    its vector of the source side is the goal of both terms.
+    `mse(source, teacher) + mse(target, teacher)`; `target` is the translation. The
+    teacher may read only English, so both terms use its vector of the source side.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse`, means over batch and dims.
@@ -27,7 +27,8 @@ class TeachAssistant(Stage):
 class TeachStudent(Stage):
     """Each side imitates the assistant's vector of the same sentence.
 
-    `mse(source, assistant(source)) + mse(target, assistant(target))`.
+    `mse(source, assistant(source)) + mse(target, assistant(target))`; `target` is the
+    translation.
 
     Targets: `assistant_source` and `assistant_target` `(n, dim)`, the assistant's
         vectors of the source side and of the translation.

@@ -1,4 +1,4 @@
-"""What all stages share: one encoder, stored targets, named loss terms."""
+"""Base class of all training stages."""
 
 import inspect
 import math
@@ -16,7 +16,8 @@ from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
 from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
 
-OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")  # not for `compile`
+# Arguments of `compile` that a stage rejects.
+OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")
 
 
 def _step() -> Any:
@@ -32,16 +33,17 @@ def _step() -> Any:
 class LossTerm(NamedTuple):
     """One term of a stage's loss, over both sides of a batch.
 
-    The loss is called with `(goals, (source, target))`, where the latter are the
-    embeddings of both sides.
+    The loss is called as `loss(goals, (source, target))`. `goals` are the target
+    vectors from `y`; `source` and `target` are the embeddings of the two sides of each
+    pair, `target` those of the translations.
 
     Attributes:
-        name: Its name in the logs and among the weights.
+        name: Name of the term in the logs and in the stage's weights.
         loss: A `keras.losses.Loss`, or a name in `LOSSES`.
-        goals: Name of the target in y that the loss gets as its goals, or several.
-        grouped: Whether it gets `(goals, group)` instead; `group` has, for every row of
-            the batch, the first row with the same source line.
-        weight: Factor in the sum.
+        goals: Key, or keys, of `y` whose vectors are passed to the loss.
+        grouped: Whether to pass `(goals, group)` instead of `goals`. `group[i]` is the
+            index of the first row in the batch with the same source sentence as row i.
+        weight: Weight of this term in the total loss.
 
     Example:
         >>> msd.stages.LossTerm("rank", "additive_margin_softmax", "teacher").weight
@@ -56,38 +58,43 @@ class LossTerm(NamedTuple):
 
 
 class Stage(_step(), keras.Model):  # type: ignore[misc]
-    """Fits one encoder to guide vectors; plain `compile`, `fit`, `evaluate`.
+    """Train an encoder to match the vectors of a teacher.
 
-    The loss is a weighted sum of terms. `goals` names the target that each side's
-    embeddings are compared with, by squared distance, in the terms `source_mse` and
-    `target_mse`. `losses` adds terms over both sides. A subclass sets `goals`, or names
-    further `targets` and `terms` and overrides `loss_terms`. A stage holds no guide:
-    the batch brings the targets. The logs hold every term by name, unweighted, and
-    `loss`, the weighted sum.
+    Use `compile`, `fit` and `evaluate` as for any Keras model.
+
+    A pair has two sides: `source`, and its translation, which names call `target`. All
+    other targets are the vectors in `y` that the encoder learns to reproduce.
+
+    The loss is a weighted sum of terms. `goals` maps a side to a key of `y`. The MSE
+    between that side's embeddings and those vectors is the term `source_mse` or
+    `target_mse`. `losses` adds terms that see both sides. A subclass sets `goals`. For
+    other losses it lists the `targets` and `terms` it needs and overrides `loss_terms`.
+    A stage does not hold the teacher; each batch contains the target vectors. The logs
+    hold every term by name, unweighted, and `loss`, the weighted sum.
 
     Batches: `(x, y)`; x holds `source_token_ids`, `source_padding_mask`,
     `target_token_ids`, `target_padding_mask`, int32 `(n, length)`, and `group`, int32
-    `(n,)`; y holds a float32 `(n, dim)` for every name in `targets`. Sample weights are
-    refused.
+    `(n,)`; y holds a float32 `(n, dim)` for every name in `targets`. Sample weights
+    raise an `InputError`.
 
     Args:
         encoder: A keras_msd encoder, or a functional Keras model with the inputs
             `token_ids` and `padding_mask`. It is trained in place.
         dims: "mean" or "sum", see `EmbeddingMSE`.
         name: Name of the stage.
-        chunk_size: Rows that pass through the network at a time, for batches that do
-            not fit in memory, see `CachedGradients`; None for the whole batch. The
-            network must then have no activity regulariser, no `add_loss` and no layer
-            with statistics of the batch.
+        chunk_size: Number of rows to run through the network at once. Set it if a batch
+            does not fit in memory; see `CachedGradients`. None runs the whole batch.
+            With it, the network must not use activity regularisers, `add_loss` or batch
+            statistics (such as BatchNormalization).
         losses: `LossTerm`s in addition to the stage's own.
-        goals: Target of the squared distance of each side, such as `{"source":
-            "teacher"}`; by default those of the class.
-        **weights: Factor of a term in the loss, by the term's name; by default 1.
+        goals: For each side, the key of `y` to compare it with, for example `{"source":
+            "teacher"}`. Default: the class attribute.
+        **weights: Weight of a term in the total loss, by the term's name; default 1.
 
     Raises:
-        InputError: The encoder is something else, a weight is below 0 or no term has
-            its name, a loss is unknown; `chunk_size` is below 1, or a layer does not go
-            with it.
+        InputError: `encoder` is not an encoder, a weight is negative or names no term,
+            a loss is unknown, `chunk_size` is below 1, or the network does not support
+            chunks.
 
     Example:
         >>> stage = msd.stages.Stage(
@@ -105,7 +112,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     goals: Mapping[str, str] = {}
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
-    bad_batches: Any = None  # how many were skipped, a weight; None skips none
+    bad_batches: Any = None  # counter of skipped batches; None: no skipping
     most_bad_batches = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -138,11 +145,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         weights = {name: term.weight for name, term in self.added.items()} | weights
         self._check_weights(weights)
         self.network, self.chunk_size = network, chunk_size
-        # A function: the weights of a model would be taken for the stage's own.
+        # In a function: Keras would track an attribute that is a model as a sublayer.
         self._encoder = lambda: encoder
         if chunk_size is not None:
             check_chunks(network)
-        self.built = network.built  # so that weights load before the first batch
+        self.built = network.built  # lets `load_weights` work before the first batch
         self.mse = EmbeddingMSE(dims)
         self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
         self.trackers = {term: keras.metrics.Mean(name=term) for term in self.terms}
@@ -163,16 +170,17 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     def skip_bad_batches(self, at_most: int) -> None:
         """Skip a few batches whose loss or gradients are not finite.
 
-        Call it before `compile`. A skipped batch changes no weight, no mean and no
-        state of the optimizer. The logs count them as `bad_batches`; one more than
-        `at_most` ends the training. By default the first one does.
+        Call it before `compile`. A skipped batch changes neither the weights, nor the
+        metrics, nor the optimizer. The logs count skipped batches as `bad_batches`.
+        Training stops when there are more than `at_most`. If you do not call this
+        method, the first bad batch stops training.
 
         Args:
-            at_most: Most batches that are skipped.
+            at_most: Maximum number of batches to skip.
 
         Raises:
-            InputError: `at_most` is below 1. Within `fit`, there are several replicas,
-                or the backend is neither TensorFlow nor JAX.
+            InputError: `at_most` is below 1. `fit` raises it if there are several
+                replicas under TensorFlow, or the backend is not TensorFlow or JAX.
 
         Example:
             >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
@@ -187,7 +195,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         )
 
     def trained_encoder(self) -> Any:
-        """Return the encoder without what only training needs."""
+        """Return the encoder without training-only parts."""
         return self._encoder()
 
     def trained_part(self, model: keras.Model) -> Any:
@@ -200,14 +208,16 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return self.network(inputs, training=training)
 
     def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
-        """Return a scalar for every name in `terms`, each from a `keras.losses.Loss`.
+        """Return a dict with one scalar loss per name in `terms`.
 
-        Here those of `goals` and `losses`; a subclass adds its own.
+        The base class returns the terms of `goals` and `losses`. Subclasses add more.
+        Compute each with a `keras.losses.Loss`: Keras divides its mean by the number of
+        replicas, as the training step expects.
 
         Args:
             x: Inputs of the batch.
             y: Targets of the batch.
-            embeddings: `source` and `target`, as `embed` gives them.
+            embeddings: Embeddings of the sides `source` and `target`, from `embed`.
         """
         if not self.terms:
             raise NotImplementedError(
@@ -228,7 +238,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return terms
 
     def distance(self, goal: Any, embedding: Any, side: str, x: Any) -> Any:
-        """Return the squared distance of one side's embeddings from their goals."""
+        """Return the MSE between one side's embeddings and their target vectors."""
         return self.mse(goal, embedding)
 
     def group(self, x: Any, what: str, instead: str = "") -> Any:
@@ -236,16 +246,16 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
         Args:
             x: Inputs of the batch.
-            what: What needs it.
-            instead: What can be done without it.
+            what: Name of the caller's feature, for the error message.
+            instead: Alternative to suggest in the error message.
 
         Raises:
-            InputError: The batch has none.
+            InputError: The batch has no `group`.
         """
         if "group" not in x:
             raise InputError(
-                f"`{type(self).__name__}` needs `group` in the batch for {what}: for "
-                "every row, the first with the same source line. Received: "
+                f"`{type(self).__name__}` needs `group`, the index of the first row "
+                f"with the same source sentence, for {what}. Received: "
                 f"{', '.join(sorted(x))}. Make batches with `pair_dataset`{instead}."
             )
         return x["group"]
@@ -263,7 +273,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return self.embed_in_chunks(x, training)
 
     def both_sides(self, x: Any, training: bool | None) -> dict[str, Any]:
-        """Return the embeddings of both sides of some rows, as `embed` gives them."""
+        """Return the embeddings of both sides, from `embed`."""
         return {
             side: self.embed(
                 x[f"{side}_token_ids"], x[f"{side}_padding_mask"], training
@@ -279,13 +289,12 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         jit_compile: bool | str | None = None,
         **options: Any,
     ) -> None:
-        """Set the optimizer; the loss is the stage's own.
+        """Configure the optimizer. The stage defines its own loss.
 
         Args:
             optimizer: As for every Keras model.
             loss: Must be None; the stage defines its own loss.
-            jit_compile: As for every Keras model; by default True under JAX and on a
-                GPU.
+            jit_compile: As for every Keras model; default True under JAX and on a GPU.
             **options: As for every Keras model, except loss weights and metrics.
 
         Raises:
@@ -303,7 +312,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
 
     def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
-        """Train as every Keras model; `msd.training.fit` can resume, too.
+        """Train like any Keras model. To be able to resume, use `msd.training.fit`.
 
         Args:
             x: Batches.
@@ -315,7 +324,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         given = inspect.signature(super().fit).bind_partial(x, *arguments, **options)
         own = given.arguments["x"] = self.local_batches(x)
-        if updates := getattr(own, "updates", None):  # not the parts of replicas
+        if updates := getattr(own, "updates", None):  # distributed datasets have none
             given.arguments.setdefault("steps_per_epoch", updates)
         others = given.arguments.get("callbacks")
         first = FiniteLoss(x)
@@ -327,7 +336,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return super().fit(*given.args, **given.kwargs)
 
     def make_train_function(self, force: bool = False) -> None:
-        """Make the function that `fit` calls.
+        """Build the function that `fit` calls.
 
         Raises:
             InputError: The stage was compiled without an optimizer.
@@ -335,19 +344,19 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if self.optimizer is None:
             raise InputError(
                 "A stage that is fitted needs an optimizer. Received: "
-                "`compile(optimizer=None)`, which is for `evaluate` alone. Give one, "
+                "`compile(optimizer=None)`, which is only for `evaluate`. Give one, "
                 "for example `make_optimizer(learning_rate=2e-4, steps=1000)`."
             )
         backend = keras.backend.backend()
         if self.bad_batches is not None and backend not in ("tensorflow", "jax"):
             raise InputError(
-                "Bad batches are skipped under TensorFlow and JAX. Received: "
-                f"{backend}. Leave `skip_bad_batches` out."
+                "`skip_bad_batches` works with TensorFlow and JAX only. Received: "
+                f"{backend}. Do not call it."
             )
         super().make_train_function(force)
 
     def save(self, filepath: Any, *arguments: Any, **options: Any) -> None:
-        """Refuse: what is kept of a stage is its encoder.
+        """Raise an error: save the encoder, not the stage.
 
         Raises:
             InputError: Always.
@@ -369,7 +378,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """Return the weighted sum of the terms and update the mean of each.
 
         Raises:
-            InputError: A target is missing or has the wrong width, or the batch has
+            InputError: A target is missing or has the wrong dimension, or the batch has
                 sample weights.
         """
         if sample_weight is not None:
@@ -385,7 +394,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             value = self.unscaled(terms[name])
             self.trackers[name].update_state(value, sample_weight=self.rows(x))
             total = total + self.term_weights[name] * terms[name]
-        if self.losses:  # a user's own model may have penalties
+        if self.losses:  # the user's network may add regularisation losses
             total = total + super().compute_loss(x, y, y_pred, training=training)
         return total
 
@@ -394,14 +403,14 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return ops.shape(x["source_token_ids"])[0]
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless a target is as wide as the embedding."""
+        """Raise `InputError` unless a target has the dimension of the embedding."""
         width = embedding.shape[-1]
         if tuple(target.shape)[1:] != (width,):
             raise InputError(
-                f"The target `{name}` must be as wide as the encoder's output. "
+                f"The target `{name}` must have the encoder's output dimension. "
                 f"Received: `{name}` {_shape(target)}, encoder (n, {width}). Use a "
-                f"guide of {width} numbers, or an encoder of the guide's width "
-                "(`projection_dim`)."
+                f"teacher with {width} dimensions, or set `projection_dim` of the "
+                "encoder to the teacher's dimension."
             )
 
     def _check_targets(self, y: Any, embeddings: Any) -> None:
@@ -427,7 +436,7 @@ def _mse_name(side: str) -> str:
 
 
 def complete(term: LossTerm) -> LossTerm:
-    """Return a term with its loss made, and with a tuple of goals."""
+    """Return the term with its loss instantiated and its goals as a tuple."""
     goals = (term.goals,) if isinstance(term.goals, str) else tuple(term.goals)
     loss = loss_class(term.loss)() if isinstance(term.loss, str) else term.loss
     return term._replace(loss=loss, goals=goals)

@@ -17,53 +17,54 @@ FEATURES = ("fd", "distillation_first", "synchronized")
 
 
 class TeachThinDeep(Stage):
-    """A thin student ranks translations and imitates a wider, multilingual teacher.
+    """A student ranks translations and imitates a multilingual, wider teacher.
 
     `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A term of
     weight 0 is neither computed nor logged. `ams` and `logit` compare cosines, for
-    which widths may differ. `feature` maps a student of width d to the teacher's width:
+    which dimensions may differ. `feature` compares a student of dimension d with the
+    teacher:
 
     - "fd": a dense layer d -> teacher_dim on the encoder's output, dropped afterwards;
-    - "distillation_first": the encoder's output has width teacher_dim and is what is
-      compared; a dense layer teacher_dim -> d after it makes the final vectors, those
-      of `ams` and `logit`. It has no bias, and the encoder's `projection` must be
-      linear: `trained_encoder` merges both into one;
-    - "synchronized": the encoder's output; the teacher's vectors go through a fixed
-      matrix teacher_dim -> d first.
+    - "distillation_first": compares the encoder's output, of dimension teacher_dim. A
+      dense layer teacher_dim -> d after it makes the final vectors, for `ams` and
+      `logit`. This layer has no bias, and the encoder's `projection` must be linear:
+      `trained_encoder` merges both into one matrix;
+    - "synchronized": compares the encoder's output with the teacher's vectors times a
+      fixed matrix teacher_dim -> d.
 
-    The encoder is trained in place; `trained_encoder` returns it, for
-    "distillation_first" the merged one. In-batch terms need batches of a sentence
-    count, not of a token budget.
+    The encoder is trained in place; `trained_encoder` returns it, merged for
+    "distillation_first". `ams` and `logit` need batches with a fixed number of pairs,
+    not a token budget.
 
     Targets: `teacher_source` and `teacher_target` `(n, teacher_dim)`, vectors of the
-        source side and of the translation; none where only `ams` has a weight.
+        source side and of the translation; none if only `ams` has a weight.
     Terms: `ams`, `feature`, `logit`.
 
     Args:
         encoder: The student.
-        ams_weight: Factor of `AdditiveMarginSoftmax` (alpha).
-        feature_weight: Factor of `FeatureDistillation` (beta); the paper's large model
+        ams_weight: Weight of `AdditiveMarginSoftmax` (alpha).
+        feature_weight: Weight of `FeatureDistillation` (beta); the paper's large model
             has 1e4.
-        logit_weight: Factor of `LogitDistillation` (gamma).
+        logit_weight: Weight of `LogitDistillation` (gamma).
         feature: "fd", "distillation_first" or "synchronized", as above.
-        teacher_dim: Width of the teacher's vectors.
-        final_dim: Width d for "distillation_first", None for the encoder's
-            `hidden_dim`; the others take it from the encoder.
+        teacher_dim: Dimension of the teacher's vectors.
+        final_dim: Dimension d for "distillation_first", None for the encoder's
+            `hidden_dim`. For the other features d is the encoder's dimension.
         reduction: For "synchronized", `(teacher_dim, d)`, as `reduce_dimensions`
-            returns it. The teacher's vectors are scaled to length one after it, since
-            only their directions were fitted.
+            returns it. The products are scaled to length 1, because only their
+            directions were fitted.
         margin: See `AdditiveMarginSoftmax`.
         scale: Factor of the cosines in `ams` and `logit`.
         temperature: See `LogitDistillation`.
-        mask_duplicates: Do not use rows with the same source line, by `group`, as
-            negatives of each other; False for the equation as printed.
+        mask_duplicates: Whether rows with the same source sentence (`group`) are
+            excluded as negatives of each other; False for the published equation.
         dims: "mean" or "sum", see `FeatureDistillation`.
         name: Name of the stage.
-        **options: As for `Stage`; with `chunk_size` batches of thousands fit in the
-            memory of one chunk.
+        **options: Other arguments of `Stage`, such as `chunk_size` for large batches.
 
     Raises:
-        InputError: An argument is out of its range or does not fit the encoder.
+        InputError: An argument is out of its range, `reduction` has the wrong shape, or
+            the encoder's projection cannot be merged.
 
     Source: Mao & Nakagawa 2023, eq. 1 to 5 and section 4.2.
 
@@ -134,7 +135,7 @@ class TeachThinDeep(Stage):
         self.dense = self._dense(final_dim)
 
     def trained_encoder(self) -> Any:
-        """Return the encoder without what only training needs."""
+        """Return the encoder without training-only parts."""
         if self.feature != "distillation_first":
             return self.encoder
         return merge_projection(self.encoder, ops.convert_to_numpy(self.dense.kernel))
@@ -143,7 +144,7 @@ class TeachThinDeep(Stage):
         """Return every term that has a weight.
 
         Raises:
-            InputError: The batch has no `group` where one is needed.
+            InputError: `mask_duplicates` is set and the batch has no `group`.
         """
         embedded = final = embeddings["source"], embeddings["target"]
         if self.feature == "distillation_first":
@@ -165,12 +166,12 @@ class TeachThinDeep(Stage):
         return terms
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless a target has the teacher's width."""
+        """Raise `InputError` unless a target has the teacher's dimension."""
         if tuple(target.shape)[1:] != (self.teacher_dim,):
             raise InputError(
-                f"The target `{name}` must have the width `teacher_dim`. Received: "
-                f"{tuple(target.shape)}, teacher_dim={self.teacher_dim}. Give the "
-                "stage the width of the teacher."
+                f"The target `{name}` must have the dimension `teacher_dim`. Received: "
+                f"{tuple(target.shape)}, teacher_dim={self.teacher_dim}. Set "
+                "`teacher_dim` to the teacher's dimension."
             )
 
     def _groups(self, x: Any, final: Any) -> Any:

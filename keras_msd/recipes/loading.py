@@ -114,7 +114,7 @@ def _exists(assistant: Mapping[str, Any]) -> bool:
 
 def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
     """Check what variants and students' stages change, where it can be named."""
-    names = [name for name, spec in STAGES.items() if spec.trains != "assistant"]
+    names = [name for name, spec in STAGES.items() if spec.trains == "student"]
     shared = recipe.student.model_copy(update={"variants": {}}).model_dump()
     students = {"student": recipe.student}
     for name, changes in recipe.student.variants.items():

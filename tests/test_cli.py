@@ -288,7 +288,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, capsys, number, co
     ended, out, error = run(capsys, "run", "msd_lab")
     assert (ended, out) == (code, "")
     assert error == (
-        "Stopped. What is done is kept: the same command goes on from there.\n"
+        "Stopped. Finished work is kept: give the same command again to resume.\n"
     )
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -30,7 +30,7 @@ Data = Annotated[
     list[Path] | None,
     typer.Option(
         "--data",
-        help="Folder with parallel/, sts/, tatoeba/; again for more parallel/train/.",
+        help="Data folder; repeat it to add training pairs from more folders.",
     ),
 ]
 Store = Annotated[
@@ -39,7 +39,7 @@ Store = Annotated[
 ]
 Scale = Annotated[
     str | None,
-    typer.Option(help="smoke, demo, lab, backbone or paper; else the recipe's own."),
+    typer.Option(help="smoke, demo, lab, backbone or paper; by default the recipe's."),
 ]
 
 
@@ -49,7 +49,7 @@ def recipe_names() -> list[str]:
 
 
 def use_devices(devices: str | None) -> None:
-    """Have the backend see one GPU or none; None leaves it what there is.
+    """Make one GPU visible to the backend, or none; None changes nothing.
 
     Raises:
         InputError: It is neither, or a backend has looked for devices already.
@@ -74,7 +74,7 @@ def use_devices(devices: str | None) -> None:
 
 
 def use_backend(backend: str | None) -> None:
-    """Have Keras take a backend, for this process; None leaves it what it is.
+    """Set the backend of Keras for this process; None changes nothing.
 
     Raises:
         InputError: It is none of ours, or Keras has another already.
@@ -119,13 +119,13 @@ def list_recipes(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            help="A recipe's name or file: all about it. Or a part of names: those.",
+            help="A recipe's name or file, to describe it; or a part of a name.",
             autocompletion=recipe_names,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the recipes with the paper's row and scores, or say what one is."""
+    """List the recipes with the paper's row and scores, or describe one."""
     names = recipe_names()
     found = [name for name in names if (recipe or "") in name]
     if recipe and (recipe in names or not found):
@@ -153,36 +153,37 @@ def run(
     set_: Set = None,
     precision: Annotated[
         str | None,
-        typer.Option(help="float32, bfloat16 or auto: what stages compute in."),
+        typer.Option(help="Number format of the stages: float32, bfloat16 or auto."),
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(help="tensorflow or jax: what Keras computes with.")
+        str | None, typer.Option(help="Backend of Keras: tensorflow or jax.")
     ] = None,
     devices: Annotated[
-        str | None, typer.Option(help="cpu, or a GPU's number; else what there is.")
+        str | None,
+        typer.Option(help="cpu, or the number of a GPU; by default all devices."),
     ] = None,
     distribute: Annotated[
         str | None,
-        typer.Option(help="none or data_parallel: every device of every process."),
+        typer.Option(help="none, or data_parallel: all devices of all processes."),
     ] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Share steps with other runs.")
     ] = False,
     checkpoint_minutes: Annotated[
-        float, typer.Option(help="Time between two checkpoints of a stage.")
+        float, typer.Option(help="Minutes between two checkpoints of a stage.")
     ] = 5.0,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Say what the time of stages went into.")
+        bool, typer.Option("--profile", help="Report where the time of stages goes.")
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write events for TensorBoard, too.")
+        bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")
     ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Do steps with damaged files again.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run a recipe, or go on with a run that was stopped."""
+    """Run a recipe, or resume a run that was stopped."""
     use_devices(devices)
     use_backend(backend)
     own = {"precision": precision, "distribute.strategy": distribute}
@@ -209,19 +210,19 @@ def run_all(
     recipes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Names; without any, all recipes.", autocompletion=recipe_names
+            help="Names; by default all recipes.", autocompletion=recipe_names
         ),
     ] = None,
     scale: Scale = "smoke",
     data: Data = None,
     out: Annotated[
-        Path | None, typer.Option(help="Parent of the runs; else runs/all/SCALE.")
+        Path | None, typer.Option(help="Parent of the runs; by default runs/all/SCALE.")
     ] = None,
     store: Store = None,
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Run several recipes, and write one report of all; a failed one stops no other."""
+    """Run several recipes and write one report; if one fails, the others still run."""
     from keras_msd.recipes import run_all as run_recipes
 
     with goes_on():
@@ -240,11 +241,11 @@ def run_all(
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="The folder of a run, or of the runs of run-all.")
+        Path, typer.Argument(help="The folder of a run, or the parent of several.")
     ],
     json: Json = False,
 ) -> None:
-    """Write a report anew from the files of one run or of several."""
+    """Write the report of one run, or of several, from their files."""
     from keras_msd.report import write_report, write_report_of_all
 
     several = any(folder.glob("*/scores.json"))

@@ -19,7 +19,7 @@ def goes_on() -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
         print(
-            "Stopped. What is done is kept: the same command goes on from there.",
+            "Stopped. Finished work is kept: give the same command again to resume.",
             file=sys.stderr,
         )
         if isinstance(stop, SystemExit):

@@ -73,7 +73,7 @@ class Run:
     checkpoint_minutes: float = 5.0
     profile: bool = False
     tensorboard: bool = False
-    distribution: Distribution = Distribution()  # noqa: RUF009
+    distribution: Distribution = Distribution()
     workers: Workers = field(default_factory=lambda: Workers("."))
 
     @cached_property

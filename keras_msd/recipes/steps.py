@@ -46,23 +46,25 @@ class Steps:
         self.run, self.recipe = run, run.recipe
         self.found: list[Step] = []
 
-    def add(self, name: str, part: str, make: Any, **more: Any) -> str:
-        """Add a step and return its name."""
-        self.found.append(Step(name, part, make, **more))
+    def add(self, name: str, part: str, make: Any, *given: Any, **more: Any) -> str:
+        """Add a step, with the arguments of `Step`, and return its name."""
+        self.found.append(Step(name, part, make, *given, **more))
         return name
 
-    def add_start(self, name: str, make: Any, seed: str = "", **more: Any) -> str:
+    def add_start(
+        self, name: str, make: Any, *given: Any, seed: str = "", **more: Any
+    ) -> str:
         """Add a step that makes an encoder without training it."""
-        given = {"reads": TEXTS, "seed": seed or name, **more}
-        return self.add(name, "closed_forms", make, **given)
+        more = {"reads": TEXTS, "seed": seed or name, **more}
+        return self.add(name, "closed_forms", make, *given, **more)
 
     def add_scores(
-        self, name: str, make: Any, row: Mapping[str, str], **more: Any
+        self, name: str, make: Any, row: Mapping[str, str], *given: Any, **more: Any
     ) -> None:
         """Add a step that scores something on the run's evaluation sets."""
-        depends = {"data": self.recipe.data, "evaluate": self.recipe.evaluate}
-        given = {"depends": depends, "files": self.run.evaluation_files, **more}
-        self.add(SCORE + name, "evaluation", make, row=dict(row), **given)
+        more["depends"] = {"data": self.recipe.data, "evaluate": self.recipe.evaluate}
+        more |= {"files": self.run.evaluation_files, "row": dict(row)}
+        self.add(SCORE + name, "evaluation", make, *given, **more)
 
     def add_score(self, step: str, row: Mapping[str, str], full: bool = True) -> None:
         """Add a score row of the encoder that a step left, if the recipe wants it.
@@ -74,36 +76,56 @@ class Steps:
         """
         rule = self.recipe.evaluate.intermediate
         if full or rule != "none":
-            settings = {"full": full or rule == "full", "others": full}
-            given = {"settings": settings, "inputs": {"step": step}}
-            self.add_scores(step, outputs.score, row, **given)
+            self.add_scores(
+                step,
+                outputs.score,
+                row,
+                {"full": full or rule == "full", "others": full},
+                {"step": step},
+            )
 
     def add_data(self) -> None:
         """Add pairs, teacher's embeddings, tokenizer."""
         run, recipe = self.run, self.recipe
         of_data = {"data": recipe.data}
         if recipe.data.kind == "examples":
-            make: Any = data.write_example_data
-            self.add("example_data", "tokens", make, depends=of_data)
-        files = run.training_files
-        self.add("pairs", "tokens", data.take_pairs, depends=of_data, files=files)
-        depends = {"teacher": recipe.teacher, "encoder": run.teacher.fingerprint}
-        make = data.take_teacher_vectors
-        given: dict[str, Any] = {"reads": ("pairs",), "depends": depends}
-        self.add(TEACHER, "teacher", make, shared=False, **given)
+            self.add("example_data", "tokens", data.write_example_data, depends=of_data)
+        self.add(
+            "pairs",
+            "tokens",
+            data.take_pairs,
+            depends=of_data,
+            files=run.training_files,
+        )
+        self.add(
+            TEACHER,
+            "teacher",
+            data.take_teacher_vectors,
+            reads=("pairs",),
+            depends={"teacher": recipe.teacher, "encoder": run.teacher.fingerprint},
+            shared=False,
+        )
         row = {"name": "teacher", "kind": "teacher"}
         self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
-        if recipe.assistant.trim:
-            given["depends"] = self._assistant()
-            self.add(TRIMMED, "tokens", data.trim_assistant, **given)
         depends = {"tokenizer": recipe.tokenizer}
-        if not recipe.assistant.trim:
+        if recipe.assistant.trim:
+            self.add(
+                TRIMMED,
+                "tokens",
+                data.trim_assistant,
+                reads=("pairs",),
+                depends=self._assistant(),
+            )
+        else:
             depends["encoder"] = self._assistant()["encoder"]
-        reads: tuple[str, ...] = ("pairs", TRIMMED)
-        if recipe.tokenizer.source == "teacher":
-            reads = (*reads, TEACHER)
-        make = data.take_tokenizer
-        self.add("tokenizer", "tokens", make, depends=depends, reads=reads)
+        of_teacher = recipe.tokenizer.source == "teacher"
+        self.add(
+            "tokenizer",
+            "tokens",
+            data.take_tokenizer,
+            depends=depends,
+            reads=("pairs", TRIMMED, *([TEACHER] if of_teacher else [])),
+        )
 
     def _assistant(self) -> dict[str, Any]:
         """Return what a step depends on that reads the assistant that exists."""
@@ -118,13 +140,21 @@ class Steps:
         if not starts.fits_table(recipe) or run.pieces > starts.MOST_PIECES:
             return
         grows = recipe.assistant.start == "grow"
-        settings: dict[str, Any] = {"ridge": recipe.starts.ridge, "grows": grows}
-        given: dict[str, Any] = {"settings": settings, "reads": GUIDED}
-        self.add("ridge", "closed_forms", starts.fit_table, **given)
+        self.add(
+            "ridge",
+            "closed_forms",
+            starts.fit_table,
+            settings={"ridge": recipe.starts.ridge, "grows": grows},
+            reads=GUIDED,
+        )
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
-            reads, settings = ("tokenizer", "ridge"), {"width": width}
-            self.add_start(name, starts.closed_form, settings=settings, reads=reads)
+            self.add_start(
+                name,
+                starts.closed_form,
+                settings={"width": width},
+                reads=("tokenizer", "ridge"),
+            )
             row = "closed form" if width is None else f"closed form, B {width}"
             self.add_score(name, {"name": row, "kind": "closed_form"})
 
@@ -145,15 +175,22 @@ class Steps:
             last = self.add_stage(name, settings, last)
             if order.index(name) < order.index("teach_assistant"):
                 untrained = last
-        given: dict[str, Any]
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)
-            given = {"settings": {"smoothing": smoothing}, "inputs": {"step": last}}
-            last = self.add_start("weigh_rows", starts.weigh_rows, **given)
+            last = self.add_start(
+                "weigh_rows",
+                starts.weigh_rows,
+                {"smoothing": smoothing},
+                {"step": last},
+            )
         if dims := recipe.matryoshka_dims:
-            given = {"settings": {"dims": dims}, "inputs": {"step": last}}
-            last = self.add_start("order_dimensions", starts.order_dimensions, **given)
+            last = self.add_start(
+                "order_dimensions",
+                starts.order_dimensions,
+                {"dims": dims},
+                {"step": last},
+            )
         self.add_score(last, {"name": "assistant", **kind})
         self.add_keep(last, "assistant")
         if recipe.student.kind == "none":
@@ -167,19 +204,32 @@ class Steps:
         for width in () if settings.skip else settings.widths:
             step = self.add_reduction(f"reduced_{width}", width=width)
             row = {"name": f"teacher, {width} dimensions", "kind": step}
-            given = {"inputs": {"step": step}, "reads": (TEACHER,)}
-            self.add_scores(step, outputs.score_reduction, row, **given)
+            self.add_scores(
+                step,
+                outputs.score_reduction,
+                row,
+                inputs={"step": step},
+                reads=(TEACHER,),
+            )
 
     def add_reduction(
         self, step: str, width: int | None = None, like: str | None = None
     ) -> str:
         """Add a dense layer after the teacher."""
         stages = self.recipe.stages
-        settings = {"settings": stages["reduce_teacher"], "width": width}
-        settings["pairs"] = stages["teach_thin_deep"]
-        given = {"settings": settings, "inputs": {"like": like}, "reads": GUIDED}
-        make = starts.reduce_teacher
-        return self.add(step, "stages", make, seed="reduce_teacher", **given)
+        return self.add(
+            step,
+            "stages",
+            starts.reduce_teacher,
+            {
+                "settings": stages["reduce_teacher"],
+                "pairs": stages["teach_thin_deep"],
+                "width": width,
+            },
+            {"like": like},
+            reads=GUIDED,
+            seed="reduce_teacher",
+        )
 
     def add_student(
         self, name: str, settings: StudentSettings, left: Mapping[str, str]
@@ -199,23 +249,37 @@ class Steps:
         if settings.kind == "thin_deep":
             first = stages["teach_thin_deep"].feature == "distillation_first"
             ridge = settings.start == "ridge"
-            given: dict[str, Any] = {"shape": starts.thin_deep_shape(settings)}
-            given["output_dim"] = self.run.teacher.dim if first else None
-            given = {"settings": given | {"ridge": ridge}}
-            given["reads"] = (*TEXTS, "ridge") if ridge else TEXTS
-            self.add_start(last, starts.thin_deep_student, "untrained", **given)
+            self.add_start(
+                last,
+                starts.thin_deep_student,
+                seed="untrained",
+                settings={
+                    "shape": starts.thin_deep_shape(settings),
+                    "output_dim": self.run.teacher.dim if first else None,
+                    "ridge": ridge,
+                },
+                reads=(*TEXTS, "ridge") if ridge else TEXTS,
+            )
         else:
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            given = {"settings": settings.model_dump(include=fields)}
-            given["inputs"] = {"assistant": origin}
-            self.add_start(last, starts.untrained_student, "untrained", **given)
+            self.add_start(
+                last,
+                starts.untrained_student,
+                settings.model_dump(include=fields),
+                {"assistant": origin},
+                seed="untrained",
+            )
         self.add_score(last, row, full=False)
         if table and settings.bottleneck_dim is not None:
+            begun = settings.start
             scale = self.recipe.starts.branch_scale
-            given = {"settings": {"start": settings.start, "branch_scale": scale}}
-            given["inputs"] = {"student": last, "assistant": origin}
-            last, begun = f"student_start{suffix}", settings.start
-            self.add_start(last, starts.start_student, "student_start", **given)
+            last = self.add_start(
+                f"student_start{suffix}",
+                starts.start_student,
+                {"start": begun, "branch_scale": scale},
+                {"student": last, "assistant": origin},
+                seed="student_start",
+            )
             row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
             self.add_score(last, row, full=False)
@@ -253,40 +317,66 @@ class Steps:
             scored = self.run.evaluation_files() if curve else []
             return [*stage_data(self.run, name, settings).files(), *scored]
 
-        guide = assistant if spec.needs_assistant else None
-        inputs = {"start": start, "assistant": guide, "reduction": reduction}
-        given = {"name": name, "settings": settings, "precision": self.run.precision}
-        more: dict[str, Any] = {"settings": given, "inputs": inputs, "reads": GUIDED}
-        more |= {"depends": depends, "files": files, "seed": name}
-        return self.add(name + suffix, "stages", fit, **more)
+        return self.add(
+            name + suffix,
+            "stages",
+            fit,
+            {"name": name, "settings": settings, "precision": self.run.precision},
+            {
+                "start": start,
+                "assistant": assistant if spec.needs_assistant else None,
+                "reduction": reduction,
+            },
+            reads=GUIDED,
+            depends=depends,
+            files=files,
+            seed=name,
+        )
 
     def add_branch_alone(
         self, name: str, suffix: str, student: str, settings: Any
     ) -> str:
         """Add what takes a student's word branch out, trains it and puts it back."""
-        inputs = {"step": student}
-        branch = f"branch{suffix}"
-        self.add_start(branch, starts.take_branch, "branch", inputs=inputs)
+        branch = self.add_start(
+            f"branch{suffix}",
+            starts.take_branch,
+            seed="branch",
+            inputs={"step": student},
+        )
         trained = self.add_stage(name, settings, branch, suffix)
         if self.recipe.evaluate.branches:
             of = f"student{suffix}"
             row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
             self.add_score(trained, row)
-        inputs = {"step": student, "branch": trained}
-        back = f"branch_back{suffix}"
-        return self.add_start(back, starts.give_branch, "branch_back", inputs=inputs)
+        return self.add_start(
+            f"branch_back{suffix}",
+            starts.give_branch,
+            seed="branch_back",
+            inputs={"step": student, "branch": trained},
+        )
 
     def add_keep(self, step: str, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
-        given = {"settings": {"name": name}, "inputs": {"step": step}}
-        self.add(f"keep_{name}", "stages", outputs.keep, shared=False, **given)
+        self.add(
+            f"keep_{name}",
+            "stages",
+            outputs.keep,
+            {"name": name},
+            {"step": step},
+            shared=False,
+        )
 
     def add_trims(self, last: str, name: str) -> None:
         """Add a finished encoder's smaller vocabularies."""
         for trim, settings in self.recipe.trim.items():
-            given = {"settings": {"settings": settings}, "inputs": {"step": last}}
-            step, reads = f"trim_{name}_{trim}", ("pairs",)
-            self.add(step, "closed_forms", outputs.trim, reads=reads, **given)
+            step = self.add(
+                f"trim_{name}_{trim}",
+                "closed_forms",
+                outputs.trim,
+                {"settings": settings},
+                {"step": last},
+                reads=("pairs",),
+            )
             row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")

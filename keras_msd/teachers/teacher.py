@@ -24,6 +24,11 @@ from keras_msd.teachers.vectors import (
     unit_length,
 )
 
+# Of options of `load_teacher`: what they are for.
+PLACES = {
+    "pooling": 'what has weights: a folder, "hf://organisation/model" and "default"',
+    "allow_operations": "published SavedModels",
+}
 PROBES = ["A dog runs over the grass.", "Prices rose again in March."]
 
 
@@ -128,18 +133,12 @@ class TeacherKind:
         Raises:
             InputError: The source is damaged, or has no pooling to choose.
         """
-        if options.get("pooling") is not None and "pooling" not in self.options:
-            raise InputError(
-                "`pooling` can be chosen where weights are read: for a folder, "
-                '"hf://organisation/model" and "default". Received: pooling='
-                f"{options['pooling']!r} for {self.described}. Leave it out, or give "
-                "`load_encoder(folder, pooling=...)`."
-            )
-        if options.get("allow_operations") and "allow_operations" not in self.options:
-            raise InputError(
-                "`allow_operations` is for published SavedModels. Received it for "
-                f"{self.described}. Leave it out."
-            )
+        for name, place in PLACES.items():
+            if options.get(name) and name not in self.options:
+                raise InputError(
+                    f"`{name}` is for {place}. Received: {name}={options[name]!r:.80} "
+                    f"for {self.described}. Leave it out."
+                )
         given = {name: options.get(name) for name in self.options}
         return self.open(source, **given)
 

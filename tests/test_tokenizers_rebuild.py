@@ -106,14 +106,6 @@ def test_model_file_beside_any_body_gets_the_mask_row(unigram, tmp_path):
     assert read_checkpoint_tokenizer(tmp_path).pieces() == unigram.pieces()
 
 
-def test_tokenizer_json_counts_beside_a_model_file(unigram, tmp_path):
-    (tmp_path / "sentencepiece.bpe.model").write_bytes(unigram.definition)
-    other = train_unigram(CORPUS, 450)
-    published(other, mask=None).save(str(tmp_path / "tokenizer.json"))
-    read = read_checkpoint_tokenizer(tmp_path)
-    assert (read.kind, read.pieces()) == ("unigram", other.pieces())
-
-
 @pytest.mark.parametrize(
     "change",
     [

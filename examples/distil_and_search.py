@@ -3,9 +3,9 @@
     python examples/distil_and_search.py out                       # example sentences
     python examples/distil_and_search.py out --pairs news.en-de.tsv help.en-fr.tmx
 
-The teacher may read English alone: the encoder learns its vector of the English side
-for both sides. A tenth of the pairs is held out and says how often a translation is
-found.
+The teacher may read only English: the encoder learns its vector of the English side
+for both sides. A tenth of the sentences is held out, to measure how often the nearest
+sentence is the translation.
 """
 
 import argparse
@@ -21,10 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> float:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder for the encoder")
     parser.add_argument("--pairs", nargs="+", help="parallel files; else examples")
-    parser.add_argument("--teacher", default="default", help="as for load_teacher")
-    parser.add_argument("--limit", type=int, default=6000, help="most pairs")
-    parser.add_argument("--pieces", type=int, default=2000, help="of the vocabulary")
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--teacher", default="default", help="see load_teacher")
+    parser.add_argument("--limit", type=int, default=6000, help="maximum number")
+    parser.add_argument("--pieces", type=int, default=2000, help="vocabulary size")
+    parser.add_argument("--updates", type=int, default=600, help="training steps")
     options = parser.parse_args(arguments)
 
     given = options.pairs

@@ -1,9 +1,9 @@
-"""Export an encoder as a small LiteRT file, and search an index with that file alone.
+"""Export an encoder as a small LiteRT file, and search an index with only that file.
 
     python examples/export_and_use.py out/encoder artefact notes.md --query "Wo?"
 
-Needs the extra `litert`. The artefact is compared with the encoder before it is kept;
-the index is made with the encoder and searched with the artefact, as a phone would.
+Needs the extra `litert`. The export compares the artefact with the encoder. The index
+is built with the encoder and searched with the artefact, as on a phone.
 """
 
 import argparse

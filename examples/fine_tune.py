@@ -3,8 +3,8 @@
     python examples/fine_tune.py out/encoder tuned                  # example sentences
     python examples/fine_tune.py out/encoder tuned --rows graded.tsv --scale over_5
 
-A stage is a Keras model: `compile`, `fit`, callbacks and history are Keras' own. Rows
-are a score, a sentence and another one, with tabs between them.
+A stage is a Keras model: `compile`, `fit`, callbacks and history work as in Keras. Each
+row has a score and two sentences, separated by tabs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
     parser.add_argument("encoder", help="a saved encoder, or a checkpoint's folder")
     parser.add_argument("out", type=Path, help="folder for the tuned encoder")
     parser.add_argument("--rows", type=Path, help="graded pairs; else examples")
-    parser.add_argument("--scale", default="over_5", help="what its scores are out of")
+    parser.add_argument("--scale", default="over_5", help="see read_scored")
     parser.add_argument("--epochs", type=int, default=3)
     options = parser.parse_args(arguments)
 

@@ -1,6 +1,6 @@
-"""Tuning half and held-out half of an evaluation set.
+"""Tuning half and reporting half of an evaluation set.
 
-A pair's half follows from its English text alone: it is the same in every language.
+Only the English text decides the half of a pair, so it is the same in every language.
 """
 
 import hashlib

@@ -576,9 +576,9 @@ class EvaluateSettings(Settings):
     score. `languages` and `splits` change the usual ones of a set; the usual languages
     are those of the pairs, or the few that a set has. For Tatoeba "all" takes every
     language in the folder.
-    `part` is "all", "choose" (the tuning half) or "report" (the held-out half), for all
-    scores and curves. With either half `regress_similarity` chooses its weights on the
-    tuning half of its dev set.
+    `part` is "all", "choose" (the tuning half) or "report" (the reporting half),
+    for all scores and curves. With either half `regress_similarity` selects its
+    checkpoint on the tuning half of its dev set.
     `intermediate` says which scores a model gets before its last stage: all, only the
     cross-lingual one, or none. That score and curves read at most `intermediate_rows`
     rows of each track. With `branches` a word branch that is trained alone has a row of

@@ -387,7 +387,7 @@ class ScoredRows(InferenceRows):
         return files
 
     def dev_rows(self) -> dict[str, list[Any]]:
-        """Return the rows that choose the weights: never the held-out half."""
+        """Return the rows that select the checkpoint: never the reporting half."""
         rows = {code: read_sts(path) for code, path in self.dev_files().items()}
         if self.run.recipe.evaluate.part == WHOLE:
             return rows

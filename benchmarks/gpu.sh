@@ -1,19 +1,18 @@
 #!/bin/sh
-# A recipe on a machine with JAX and a GPU, without TensorFlow and without a network.
+# The training step of every stage on a machine with JAX and a GPU or TPU, without
+# TensorFlow and without a network. Not run on a card so far.
 #
-#   benchmarks/gpu.sh pack OUT --python PYTHON --data DATA --recipe msd_lab
-#   tar -xJf OUT gpu.sh            # there, or carry gpu.sh beside OUT
+#   benchmarks/gpu.sh pack OUT --python PYTHON   # here
+#   tar -xJf OUT gpu.sh                          # there
 #   ./gpu.sh run OUT --python PYTHON
 #
-# `pack` writes one file of at most 60 MiB: this library and the packages that the run
-# imports, unpacked for Linux x86-64 and one version of Python, the default teacher in
-# float16, and of DATA the rows that the recipe reads, no others. It prints which. What the
-# machine must have is JAX with what it brings: jaxlib, ml_dtypes, numpy, opt_einsum, scipy.
+# `pack` writes one file: this library and the packages that it imports, unpacked for
+# Linux x86-64 and one version of Python. What the machine must have is JAX with what it
+# brings: jaxlib, ml_dtypes, numpy, opt_einsum, scipy.
 #
-# `run` unpacks (into the folder `gpu`; another with --into), runs the recipe, and ends with
-# one JSON object, also in result.json: scores, sentences a second of each stage, and model
-# FLOP utilisation against --peak-tflops or the best measured product of matrices.
-# All other options go to gpu_pack.py and gpu_run.py, which say what they are with --help.
+# `run` unpacks (into the folder `gpu`; another with --into) and prints seconds to compile,
+# sentences a second and model FLOP utilisation, beside torch if torch is there; also in
+# gpu.json. Other options go to gpu_pack.py and gpu_run.py, which have --help.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -40,10 +39,7 @@ while [ "$left" -gt 0 ]; do
 done
 
 case $what in
-pack)
-    export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-3}"
-    exec "$python" "$here/gpu_pack.py" "$pack" "$@"
-    ;;
+pack) exec "$python" "$here/gpu_pack.py" "$pack" "$@" ;;
 run)
     mkdir -p "$folder"
     "$python" -m tarfile -e "$pack" "$folder" # needs no program that unpacks xz

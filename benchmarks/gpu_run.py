@@ -1,158 +1,204 @@
-"""Runs the recipe of a pack under JAX and says how much of the device it uses.
+"""Times the training step of every stage under JAX, and how much of the device it uses.
 
-Called by gpu.sh in the folder of a pack. Sentences a second are those of the updates
-that `--profile` measures after a stage, with the wait for data and without compiling;
-it waits for the end of each, which `fit` does not. The operations of an update, three
-times those of the forward pass without padding, are held against the device's peak.
+Called by gpu.sh in the folder of a pack; here, with no pack:
+
+    KERAS_BACKEND=jax python benchmarks/gpu_run.py --pairs 64 --updates 5
+
+A batch is random and has no padding. Utilisation is the formula's operations (products
+of matrices, three times those of the forward pass) against the best measured product;
+beside them stand the operations and bytes that XLA counts in its program. Where torch
+and transformers are installed, the same step of stage 1 runs there, as
+sentence-transformers would do it: BertModel, mean pooling, squared error, AdamW.
 """
 
 import argparse
 import json
 import os
-import sys
+import time
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from operations import best, jax_product, step_operations
+from operations import best, jax_product, random_batch, step_operations
 
-HERE = Path(__file__).resolve().parent
-SIDES = (2048, 4096, 8192)
+PEAK_SIDES = (2048, 4096, 8192)
 LONGEST_S = 2.0  # of a product of matrices that is still tried
-TEXTS = "source", "target"
-PARTS = "data_wait", "update", "forward_and_backward", "optimizer"
-SCORES = ("cross_lingual", "monolingual", "retrieval", "parameters")
+SHAPE = {"hidden_dim": 384, "num_heads": 12, "intermediate_dim": 1536, "pad_id": 0}
+# The students of msd_lab, and one as deep as MiniLM with 64,000 pieces.
+ENCODERS: dict[str, dict[str, int]] = {
+    "lab student": {
+        "vocabulary_size": 20_000, "bottleneck_dim": 128, "num_layers": 3,
+        "repeats": 2, "projection_dim": 384,
+    },
+    "12 x 384": {"vocabulary_size": 64_000, "num_layers": 12},
+}  # fmt: skip
 
 
-def measured_peak(precision: str) -> tuple[float, str]:
-    """Return the TFLOP/s of the best product of matrices, and which it is."""
-    found: dict[int, float] = {}
-    for side in SIDES:
-        if found and 2 * side**3 / max(found.values()) / 1e9 > LONGEST_S:
+def measured_peak(precision: str) -> float:
+    """Return the TFLOP/s of the best product of matrices."""
+    found: list[float] = []
+    for side in PEAK_SIDES:
+        if found and 2 * side**3 / max(found) / 1e9 > LONGEST_S:
             break
-        found[side] = best(jax_product(side, precision), side, 5)
-    side = max(found, key=lambda side: found[side])
-    return found[side] / 1000, f"measured, {side} x {side} in {precision}"
+        found.append(best(jax_product(side, precision), side, 5))
+    return max(found) / 1000
 
 
-def measured_stages(run: Any, peak: float) -> dict[str, dict[str, float]]:
-    """Return what each stage of a finished, profiled run made of the device.
+def stages(dim: int) -> dict[str, Any]:
+    """Return what makes each stage of an encoder of that width."""
+    from keras_msd import stages as made
 
-    Args:
-        run: The `Run`.
-        peak: TFLOP/s of the device.
+    return {
+        "teach_assistant": made.TeachAssistant,
+        "align_embedding": made.AlignEmbedding,
+        "teach_student": made.TeachStudent,
+        "contrastive_learning": made.ContrastiveLearning,
+        "teach_thin_deep": lambda model: made.TeachThinDeep(model, teacher_dim=dim),
+        "classify_inference": made.ClassifyInference,
+        "regress_similarity": made.RegressSimilarity,
+    }
 
-    Returns:
-        By step: `seconds` of the whole step; of the measured updates
-        `sentences_per_second`, `milliseconds`, `tokens` and `tflops`, each of an
-        update, and `utilisation`, a share of the peak.
-    """
-    from keras_msd.files import read_json
-    from keras_msd.recipes.stage_data import stage_data
-    from keras_msd.recipes.stages import STAGES, Work
-    from keras_msd.recipes.steps import steps_of
-    from keras_msd.recipes.train import fit
 
-    stages = {}
-    for step in steps_of(run):
-        if step.make is not fit:
-            continue
-        given = {**step.settings, **step.inputs}
-        spent = read_json(run.folder.step(step.name) / "profile.json")
-        encoder, updates = run.encoder(step.name), spent["updates"]
-        parents = (given[name] for name in ("assistant", "reduction"))
-        name, settings = given["name"], given["settings"]
-        guides = STAGES[name].guides(Work(run, name, settings, encoder, *parents))
-        data = stage_data(run, name, settings)
-        batches = data.batches(encoder, guides, updates, updates)
-        alone = given["name"] == "align_embedding"  # of all stages: no body is run
-        tokens = operations = sentences = 0.0
-        for x, _ in islice(batches, updates):
-            sides = (np.asarray(x[f"{side}_padding_mask"]) for side in TEXTS)
-            lengths = np.concatenate([mask.sum(1) for mask in sides])
-            tokens += lengths.sum()
-            operations += step_operations(encoder.config, lengths, not alone)
-            sentences += len(lengths)
-        seconds = sum(spent.get(part, 0.0) for part in PARTS)
-        stages[step.name] = {
-            "seconds": round(run.folder.record(step.name)["seconds"], 1),
-            "sentences_per_second": round(sentences / seconds, 1),
-            "milliseconds": round(1000 * seconds / updates, 2),
-            "tokens": round(tokens / updates, 1),
-            "tflops": float(f"{operations / seconds / 1e12:.4g}"),
-            "utilisation": float(f"{operations / seconds / 1e12 / peak:.4g}"),
+def timed(stage: Any, x: Any, y: Any, updates: int) -> tuple[float, float]:
+    """Return the seconds of the first update, with compiling, and of a later one."""
+    import keras
+
+    class Repeated(keras.utils.PyDataset):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return updates
+
+        def __getitem__(self, index: int) -> Any:
+            return x, y
+
+    began = time.perf_counter()
+    stage.train_on_batch(x, y)
+    first = time.perf_counter() - began
+    stage.fit(Repeated(), shuffle=False, verbose=0)
+    began = time.perf_counter()
+    stage.fit(Repeated(), shuffle=False, verbose=0)
+    return first, (time.perf_counter() - began) / updates
+
+
+def program_cost(stage: Any, x: Any, y: Any) -> dict[str, float]:
+    """Return the operations and bytes of the step, as XLA counts them."""
+    import jax
+
+    fixed, means = stage.non_trainable_variables, stage.metrics_variables
+    parts = stage.trainable_variables, fixed, stage.optimizer.variables, means
+    state = tuple([variable.value for variable in part] for part in parts)
+    cost = jax.jit(stage.train_step).lower(state, (x, y)).cost_analysis()
+    counted = {"gflop": cost["flops"], "gigabytes": cost["bytes accessed"]}
+    return {name: round(value / 1e9, 3) for name, value in counted.items()}
+
+
+def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
+    """Return a row for each stage of one encoder."""
+    from keras_msd.models import EncoderConfig, build_model
+    from keras_msd.training import make_optimizer
+    from keras_msd.training.precision import computing_in
+
+    config = EncoderConfig(**SHAPE | fields, max_length=given.tokens, dropout=0.0)
+    lengths = np.full(2 * given.pairs, given.tokens)
+    rows = {}
+    for name, make in stages(config.dim).items():
+        with computing_in(given.precision):
+            stage = make(build_model(config))
+        stage.compile(make_optimizer(1e-4, steps=10_000), steps_per_execution=32)
+        x, y = random_batch(stage, config, given.pairs, given.tokens)
+        first, each = timed(stage, x, y, given.updates)
+        count = step_operations(config, lengths, name != "align_embedding")
+        rows[name] = {
+            "compile_seconds": round(first - each, 1),
+            "milliseconds": round(1000 * each, 2),
+            "sentences_per_second": round(len(lengths) / each),
+            "utilisation": round(count / each / peak / 1e12, 3),
+            "formula_gflop": round(count / 1e9, 3),
+            "program": program_cost(stage, x, y),
         }
-    return stages
+    return rows
+
+
+def in_torch(fields: dict[str, int], given: Any) -> dict[str, float]:
+    """Return the time of the same step of stage 1 in torch, on a GPU if it has one."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = BertModel(
+        BertConfig(
+            vocab_size=fields["vocabulary_size"],
+            hidden_size=SHAPE["hidden_dim"],
+            num_attention_heads=SHAPE["num_heads"],
+            intermediate_size=SHAPE["intermediate_dim"],
+            num_hidden_layers=fields["num_layers"] * fields.get("repeats", 1),
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        ),
+        add_pooling_layer=False,
+    ).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    shape = 2 * given.pairs, given.tokens
+    ids = torch.randint(1, fields["vocabulary_size"], shape, device=device)
+    goals = torch.randn(shape[0], SHAPE["hidden_dim"], device=device)
+
+    def update() -> None:
+        with torch.autocast(device, torch.bfloat16, given.precision == "bfloat16"):
+            vectors = model(ids).last_hidden_state.float().mean(1)
+        torch.nn.functional.mse_loss(vectors, goals).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def spent(updates: int) -> float:
+        began = time.perf_counter()
+        for _ in range(updates):
+            update()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    spent(2)
+    each = spent(given.updates) / given.updates
+    rate = round(shape[0] / each)
+    return {"milliseconds": round(1000 * each, 2), "sentences_per_second": rate}
 
 
 def main() -> None:
-    """Run, measure, write the result, print it."""
-    about = json.loads((HERE / "pack.json").read_text(encoding="utf-8"))
-    running = "{}.{}".format(*sys.version_info)
-    if running != about["python"]:
-        raise SystemExit(
-            f"The pack is for Python {about['python']}. Received: {running}. Give "
-            f"--python, or pack with --python-version {running}."
-        )
+    """Measure, print a table, write and print one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipe", default=about["recipe"])
-    parser.add_argument("--scale")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path, default=HERE / "run")
+    parser.add_argument("--pairs", type=int, default=1024)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--precision", default="bfloat16", help="or float32")
     parser.add_argument("--peak-tflops", type=float, help="else measured")
+    parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     given = parser.parse_args()
-    scale = given.scale
-    if given.recipe == about["recipe"] and scale in (None, about["scale"]):
-        scale, given.set = about["scale"], about["set"] + given.set
-
     os.environ["KERAS_BACKEND"] = "jax"
-    if find_spec("matplotlib") is None:  # 10 MiB; the report is then without pictures
-        names = "colours_of", "loss_curves", "sizes", "stage_scores"
-        empty = SimpleNamespace(**dict.fromkeys(names, lambda *_: ""))
-        sys.modules["keras_msd.report.charts"] = empty  # type: ignore[assignment]
     import jax
 
-    from keras_msd.checks import InputError
-    from keras_msd.files import write_json
-    from keras_msd.recipes import load_recipe, run
-    from keras_msd.recipes.cache import RunFolder
-    from keras_msd.recipes.loading import parse_override
-    from keras_msd.recipes.resources import Run
-
-    changes = dict(map(parse_override, given.set))
-    data, store = HERE / "data", HERE / "store"
-    try:
-        options: dict[str, Any] = {"overrides": changes, "profile": True}
-        done = run(given.recipe, given.out, scale, data, store, **options)
-    except InputError as error:
-        raise SystemExit(f"Error: {error}") from error
-    recipe = load_recipe(given.recipe, scale, changes)
-    work = Run(recipe, RunFolder(given.out, recipe), [data], store)
-    peak, origin = given.peak_tflops, "given"
-    if peak is None:
-        peak, origin = measured_peak(work.precision)
-    result = {
-        "recipe": given.recipe,
-        "scale": recipe.scale,
-        "set": given.set,
-        "share": about["share"],
+    peak = given.peak_tflops or measured_peak(given.precision)
+    torch = find_spec("torch") is not None and find_spec("transformers") is not None
+    result: dict[str, Any] = {
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
-        "precision": work.precision,
         "peak_tflops": round(peak, 4),
-        "peak": origin,
-        "seconds": done["timings"]["seconds"],
-        "stages": measured_stages(work, peak),
-        "scores": {
-            row["name"]: {key: row[key] for key in SCORES if key in row}
-            for row in done["rows"]
-        },
+        **{key: getattr(given, key) for key in ("pairs", "tokens", "precision")},
+        "encoders": {},
     }
-    write_json(given.out / "result.json", result)
-    print(json.dumps(result, sort_keys=True))
+    head = "compile s", "ms", "sentences/s", "MFU"
+    print(f"{'':36}" + "".join(f"{name:>13}" for name in head))
+    for encoder, fields in ENCODERS.items():
+        rows = measured(fields, given, peak)
+        if torch:
+            rows["torch, stage 1"] = in_torch(fields, given)
+        result["encoders"][encoder] = rows
+        for name, row in rows.items():
+            columns = "compile_seconds", "milliseconds", "sentences_per_second"
+            cells = [str(row.get(key, "")) for key in (*columns, "utilisation")]
+            print(f"{f'{encoder}, {name}':36}" + "".join(f"{it:>13}" for it in cells))
+    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

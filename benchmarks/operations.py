@@ -55,16 +55,43 @@ def median_seconds(work: Callable[[], Any], times: int) -> float:
     return statistics.median(spent[WARM:])
 
 
+def random_batch(
+    stage: Any, config: Any, pairs: int, tokens: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return a random batch of a stage.
+
+    Args:
+        stage: Names its targets.
+        config: The encoder's `EncoderConfig`.
+        pairs: Number of pairs in the batch.
+        tokens: Tokens in each sentence; all have the same, so nothing is padded.
+    """
+    random = np.random.default_rng(0)
+    x: dict[str, np.ndarray] = {"group": np.arange(pairs, dtype=np.int32)}
+    for side in ("source", "target"):
+        ids = random.integers(1, config.vocabulary_size, (pairs, tokens))
+        x[f"{side}_token_ids"] = ids.astype(np.int32)
+        x[f"{side}_padding_mask"] = np.ones((pairs, tokens), np.int32)
+    y: dict[str, np.ndarray] = {}
+    for name in stage.targets:
+        dim = config.hidden_dim if name.startswith("embedding") else config.dim
+        y[name] = random.normal(size=(pairs, dim)).astype(np.float32)
+        if name in ("gold", "label"):
+            y[name] = np.arange(pairs).astype("int32" if name == "label" else "float32")
+            y[name] %= 2
+    return x, y
+
+
 def update_call(
     config: Any, precision: str, pairs: int, tokens: int
 ) -> Callable[[], Any]:
-    """Return a call that does an update of stage 1 with a random batch.
+    """Return a call that does an update of stage 1 with a batch of `random_batch`.
 
     Args:
         config: The encoder's `EncoderConfig`.
         precision: The precision of the computation, such as "float32".
         pairs: Number of pairs in the batch.
-        tokens: Tokens in each sentence; all have the same, so nothing is padded.
+        tokens: Tokens in each sentence.
     """
     from keras_msd.models.network import build_model
     from keras_msd.stages.imitation import TeachAssistant
@@ -74,14 +101,8 @@ def update_call(
     with computing_in(precision):
         stage = TeachAssistant(build_model(config))
     stage.compile(make_optimizer(learning_rate=2e-4, steps=1000))
-    random = np.random.default_rng(0)
-    x: dict[str, np.ndarray] = {"group": np.arange(pairs, dtype=np.int32)}
-    for side in ("source", "target"):
-        ids = random.integers(1, config.vocabulary_size, (pairs, tokens))
-        x[f"{side}_token_ids"] = ids.astype(np.int32)
-        x[f"{side}_padding_mask"] = np.ones((pairs, tokens), np.int32)
-    goals = random.normal(size=(pairs, config.dim)).astype(np.float32)
-    return lambda: stage.train_on_batch(x, {"teacher": goals})
+    x, y = random_batch(stage, config, pairs, tokens)
+    return lambda: stage.train_on_batch(x, y)
 
 
 def jax_product(side: int, precision: str) -> Callable[[], Any]:

@@ -23,7 +23,9 @@ from pathlib import Path
 from keras_msd import load_encoder
 from keras_msd.checkpoints.packaged import packaged_folder
 from keras_msd.export.huggingface.tokenizer import write_tokenizer
+from keras_msd.files import write_json
 
+RESULT = Path(__file__).parent / "results" / "static_models.json"
 ONE_THREAD = (
     "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS TF_NUM_INTRAOP_THREADS "
     "TF_NUM_INTEROP_THREADS RAYON_NUM_THREADS".split()
@@ -111,6 +113,13 @@ def main() -> None:
                 )
                 rates[name].append(float(out.split()[-1]))
     medians = {name: statistics.median(values) for name, values in rates.items()}
+    result = {
+        "sentences": len(texts),
+        "rounds": options.rounds,
+        "load_average": round(os.getloadavg()[1], 1),
+        "per_second_of_processor_time": {n: round(r) for n, r in medians.items()},
+    }
+    write_json(RESULT, result)
     for name, rate in medians.items():
         ratio = rate / medians["model2vec"]
         print(f"{name:10} {rate:>10,.0f} sentences a second {ratio:>6.2f}")

@@ -21,6 +21,7 @@ from keras_msd.data.pair import PairFile, Pairs, pair_code
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.records import pairs_of_rows
 from keras_msd.data.write import write_rows
+from keras_msd.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.similarity import sts, sts_tracks
 from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
@@ -606,7 +607,8 @@ def _trained(
         from keras_msd.data.pipeline import pair_dataset as make_batches
         from keras_msd.training.tensorflow_step import make_deterministic
 
-        make_deterministic()  # a resumed run is byte-identical
+        if device_settings().deterministic:
+            make_deterministic()  # a resumed run is byte-identical
     else:
         from keras_msd.data.batches import PairBatches as make_batches
 

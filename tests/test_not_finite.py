@@ -72,11 +72,18 @@ def test_arguments_by_position_and_callbacks_of_ones_own():
             stage.fit(Some(4, [1]), None, None, 1, 0, callbacks)
 
 
-def test_bad_batches_are_skipped_without_a_trace(caplog):
+def test_of_several_updates_at_once_the_bad_batch_is_named():
+    stage = stage_of(steps_per_execution=4)
+    with pytest.raises(InputError, match="update 8 of.*batch 5 of.*`teacher` is not"):
+        stage.fit(Some(9, [5]), shuffle=False, verbose=0)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_bad_batches_are_skipped_without_a_trace(caplog, at_once):
     """Weights, moments and means are those of the good batches alone."""
     whole = stage_of(skip=2)
     whole.fit(Some(3), shuffle=False, verbose=0)
-    stage = stage_of(skip=2)
+    stage = stage_of(skip=2, steps_per_execution=at_once)
     logs = stage.fit(Some(5, [0, 3]), shuffle=False, verbose=0).history
     assert logs["bad_batches"] == [2.0] and np.isfinite(logs["loss"]).all()
     assert sum("skipped a batch" in it.getMessage() for it in caplog.records) == 2

@@ -22,6 +22,7 @@ from keras_msd.models.network import (
     build_model,
     check_own_model,
     forward_pass,
+    power_of_two,
     use_xla,
 )
 from keras_msd.progress import track
@@ -342,10 +343,12 @@ class Encoder(TextEncoder):
             order = np.argsort(-lengths, kind="stable")
             for first in range(0, len(order), batch_size):
                 rows = order[first : first + batch_size]
+                multiple = power_of_two(int(lengths[rows[0]])) if use_xla() else 8
                 batch = pad_batch(
                     [ids[row] for row in rows],
                     self.tokenizer.pad_id,
-                    longest=self.max_length,
+                    self.max_length,
+                    multiple,
                 )
                 yield start + rows, batch
 

@@ -29,11 +29,23 @@ def forward_pass(
     model: keras.Model,
 ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
     """Return a function from a batch of `token_ids`, `padding_mask` to the output."""
-    if keras.backend.backend() != "tensorflow":
-        return model.predict_on_batch
-    from keras_msd.models._tensorflow import traced_once
+    if keras.backend.backend() == "tensorflow":
+        from keras_msd.models._tensorflow import traced_once
 
-    return traced_once(model)
+        return traced_once(model)
+
+    def forward(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        count = len(batch["token_ids"])
+        more = ((0, power_of_two(count) - count), (0, 0))
+        filled = {name: np.pad(rows, more) for name, rows in batch.items()}
+        return np.asarray(model.predict_on_batch(filled))[:count]
+
+    return forward
+
+
+def power_of_two(count: int) -> int:
+    """Return the next power of two, so that few shapes are compiled."""
+    return 1 << max(count - 1, 0).bit_length()
 
 
 def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:

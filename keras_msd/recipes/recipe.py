@@ -34,15 +34,18 @@ class Recipe(Settings):
     """One experiment at one scale, as `load_recipe` returns it.
 
     `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
-    measures which is faster when the run begins. Weights, losses and the optimizer's
-    state are always float32. `inverse_frequency` is the smoothing by which the rows of
-    a trained word table are weighted, see `starts.weigh_rows`; `matryoshka_dims` are
-    the prefixes that a rotation of its embeddings makes good, see
+    measures which is faster when the run begins; by default float32 on a CPU and
+    "auto" on a GPU or TPU. Weights, losses and the optimizer's state are always
+    float32. `deterministic` asks for kernels that always add in the same order; by
+    default they are used on a CPU. `inverse_frequency` is the smoothing by which the
+    rows of a trained word table are weighted, see `starts.weigh_rows`;
+    `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
     `starts.order_dimensions`. `budget` is the expected time of each part in minutes.
     """
 
     recipe: About
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    deterministic: bool | None = None
     distribute: DistributeSettings = DistributeSettings()
     teacher: TeacherSettings
     data: DataSettings

@@ -1,6 +1,7 @@
 """Run a recipe: every step that is not done yet, then the report."""
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from keras_msd.recipes.cache import Step
     from keras_msd.recipes.resources import Run
 
+XLA_FLAG = "--xla_gpu_deterministic_ops"
 WORKERS = ".workers"
 ENDED = "the run has ended"  # no step has such a name
 RESULT = "result.json"  # in the folder of the workers
@@ -42,8 +44,9 @@ def run(
 
     The report of a run that takes longer is written anew after each score, to look on.
     The same recipe on the same machine leaves the same bytes, however often the run was
-    stopped. For that, TensorFlow's kernels are deterministic from here on, and every
-    step sets Keras' random state.
+    stopped. For that, every step sets Keras' random state, and on a processor
+    TensorFlow's kernels are deterministic from here on. On a GPU the recipe's setting
+    `deterministic` asks for it.
 
     With `distribute.strategy` "data_parallel" stages are spread over all devices. Where
     there are several processes, all call this with the same arguments and folders on a
@@ -96,18 +99,20 @@ def run(
             "tensorboard=True, and it is not installed. Install it, or look at "
             "history.csv in the folders of the stages."
         )
-    import keras
-
+    from keras_msd.devices import device_settings
     from keras_msd.distribute.strategy import distribution
     from keras_msd.distribute.workers import Workers
     from keras_msd.recipes.cache import RunFolder
     from keras_msd.recipes.resources import Run, default_store_dir
 
     where = Path(out_dir or Path("runs") / recipe.recipe.name)
+    spread = distribution(recipe.distribute.strategy)
+    if "precision" not in recipe.model_fields_set:
+        usual = {"precision": device_settings().precision}
+        recipe = recipe.model_copy(update=usual)
     folder = RunFolder(where, recipe, repair)
     data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
     store = Path(store_dir or default_store_dir())
-    spread = distribution(recipe.distribute.strategy)
     if profile and spread.replicas > 1:
         raise InputError(
             "The parts of an update are measured on one device. Received: "
@@ -125,12 +130,37 @@ def run(
         spread,
         workers,
     )
-    if keras.backend.backend() == "tensorflow":
-        from keras_msd.training.tensorflow_step import make_deterministic
-
-        make_deterministic()  # kernels whose sums do not depend on timing
+    make_deterministic(recipe.deterministic)
     with workers:
         return _led(work, share_steps) if workers.first else _follow(work)
+
+
+def make_deterministic(wanted: bool | None) -> None:
+    """Have the backend choose kernels whose sums do not depend on timing.
+
+    Args:
+        wanted: None for where it is the default, see `default_settings`.
+
+    Raises:
+        InputError: JAX is asked for it on a GPU, where an environment variable must say
+            so before JAX starts.
+    """
+    import keras
+
+    from keras_msd.devices import device_settings
+
+    usual = device_settings().deterministic
+    if not (usual if wanted is None else wanted):
+        return
+    if keras.backend.backend() == "tensorflow":
+        from keras_msd.training import tensorflow_step
+
+        tensorflow_step.make_deterministic()
+    elif not usual and XLA_FLAG not in os.environ.get("XLA_FLAGS", ""):
+        raise InputError(
+            f"`deterministic` needs XLA_FLAGS={XLA_FLAG}=true in the environment. "
+            "Received: none. Set it, or leave `deterministic` out."
+        )
 
 
 def _led(work: "Run", share_steps: bool) -> dict[str, Any]:

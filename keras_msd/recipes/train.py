@@ -76,9 +76,6 @@ def fit(
             work = work._replace(encoder=run.encoder(start))
     for layer in settings.frozen:
         work.encoder.model.get_layer(layer).trainable = False
-    with spread.scope():
-        stage = _stage(work)
-        stage.compile(optimizer=stage_optimizer(settings, steps))
     events = None
     if run.tensorboard:
         from keras_msd.training._tensorflow import EventFile
@@ -86,6 +83,13 @@ def fit(
         events = EventFile(run.folder.path / EVENTS / step)
     history = History(steps, folder / "history.csv", step, data.cut.drawn, events)
     watch = history.watch = data.watch(work.encoder, steps, history.record)
+    alone = watch is None and spread.replicas == 1
+    with spread.scope():
+        stage = _stage(work)
+        stage.compile(
+            optimizer=stage_optimizer(settings, steps),
+            steps_per_execution=history.updates_at_once() if alone else 1,
+        )
     monitor = _monitor(batches, settings)
     repair = (
         f"The step `{step}` is not done; its last checkpoint stays. The same command "

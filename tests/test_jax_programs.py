@@ -17,6 +17,7 @@ from test_stages import ROWS, batch, network
 
 import keras_msd
 
+pytestmark = pytest.mark.slow
 PLATFORMS = ("cuda", "tpu")
 # Of random numbers and of the rows' layout; anything else may be a call to Python.
 CALLS = {"Sharding", "cu_threefry2x32_ffi"}
@@ -68,7 +69,7 @@ def programs(folder):
     from keras_msd.stages import TeachAssistant
     from keras_msd.testing import tiny_encoder
 
-    encoder = tiny_encoder(max_length=64)
+    encoder = tiny_encoder(max_length=64, num_layers=0)
     words = np.random.default_rng(0).permutation(np.arange(96) % 24 + 1)
     texts = [f"{row} " + "cat " * int(count) for row, count in enumerate(words)]
     pairs = [Pair(text, text[::-1], "de", "some") for text in texts]

@@ -101,7 +101,8 @@ def test_a_rate_that_is_far_too_high(place):
     changes = {"stages.teach_assistant.learning_rate": 1e38}
     with pytest.raises(InputError) as error:
         start(place, "diverged", changes)
-    for part in ("`teach_assistant`", "1e+38", "is not done", "begins this stage anew"):
+    parts = "`teach_assistant`", "1e+38", "is not done", "begins this stage again"
+    for part in parts:
         assert part in str(error.value)
     left = [*(place / "diverged").rglob("*")]
     assert not [

@@ -258,7 +258,7 @@ def _clock(seconds: float) -> str:
 
 
 def _named(start: Any) -> str:
-    return "the closed form" if start == PAIRS else str(start)
+    return "the ridge baseline" if start == PAIRS else str(start)
 
 
 def _teacher(source: Any, multilingual: bool) -> Any:
@@ -694,7 +694,7 @@ def _reported(
     gain = scores[kept]["precision"] - scores[START]["precision"]
     verdict = f"no better than {name}: kept {name}"
     if kept != START:
-        what = "the trained encoder" if kept == TRAINED else "the closed form"
+        what = "the trained encoder" if kept == TRAINED else "the ridge baseline"
         verdict = f"{gain:+.1f} points of P@1 over {name}: kept {what}"
         if gain <= 0:
             verdict += ", which is better on the tuning half only"

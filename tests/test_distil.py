@@ -86,7 +86,7 @@ def test_an_encoder_and_a_report_are_left(made):
     gain = scores["end"] - scores["start"]
     assert gain > 0
     assert said["verdict"] == (
-        f"{gain:+.1f} points of P@1 over the closed form: kept the trained encoder"
+        f"{gain:+.1f} points of P@1 over the ridge baseline: kept the trained encoder"
     )
     general = distillation.general_scores(encoder)
     assert said["scores"]["end"]["general"] == general
@@ -137,8 +137,8 @@ def test_the_reporting_half_decides_nothing(made, tmp_path, monkeypatch):
     said = distillation._reported(tmp_path, held, TEACHER, "pairs", False, {})
     assert said["kept"] == "trained" and said["scores"]["end"]["precision"] == 50.0
     assert said["verdict"] == (
-        "-10.0 points of P@1 over the closed form: kept the trained encoder, which is "
-        "better on the tuning half only"
+        "-10.0 points of P@1 over the ridge baseline: kept the trained encoder, which "
+        "is better on the tuning half only"
     )
 
 

@@ -118,7 +118,7 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
         parts = ", ".join(f"{number} to {use}" for use, number in counts.items())
         yield f"Pairs in {code}: {parts}"
     scores, start = result["scores"], result["start"]
-    yield f"{'On held-out text':<40}{'start':>8}{'end':>8}   closed form"
+    yield f"{'On held-out text':<40}{'start':>8}{'end':>8}{'baseline':>14}"
     for name, keys in {
         "your pairs, P@1": ("precision",),
         "agreement with the teacher, within": ("similarities", "within"),

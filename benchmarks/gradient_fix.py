@@ -1,18 +1,23 @@
-"""Scores with the optimizer step before and after repeated words' gradients are summed.
+r"""Scores of a recipe with the optimizer step before and after a repair.
 
-Two trainings from a closed form, with the settings of the lab recipes: its word table
-alone by contrastive learning (as stage 4 of `msd_lab`), and a body of two layers above
-it by imitation (stage 1). The guide is tiny12. "Old" leaves the rows of the table's
-gradient as they were.
+Before, each occurrence of a word in a batch had a gradient of its own under TensorFlow;
+now they are summed before clipping and the optimizer. "Old" leaves them as they were.
+The last scores of each model of both runs go into results/gradient_fix.json:
 
-python benchmarks/gradient_fix.py --data DATA --clip-norm 1
-python benchmarks/gradient_fix.py --data DATA
+    python benchmarks/gradient_fix.py demo
+    python benchmarks/gradient_fix.py lealla_lab --data DATA --set student.variants={}
+
+`--old` and `--new` take the scores.json of a run that has been made:
+
+    python benchmarks/gradient_fix.py msd_lab --new runs/lab/scores.json \
+        --old experiments/results/msd_lab/scores.json
 """
 
 import argparse
-import itertools
+import json
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,96 +25,59 @@ from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import keras
-
-import keras_msd as msd
 from keras_msd.distribute import _tensorflow as replicas
-from keras_msd.evaluate.similarity import read_sts
+from keras_msd.recipes import run
 
-LANGUAGES = ("de", "fr", "es")
-PAIRS_PER_LANGUAGE, PIECES = 8_000, 8_000
-CASES: dict[str, dict[str, Any]] = {
-    "table": {"batch_size": 256, "updates": 200, "rate": 1e-3, "num_layers": 0},
-    "body": {"batch_size": 64, "updates": 150, "rate": 2e-4, "num_layers": 2},
-}
+RESULT = Path(__file__).parent / "results" / "gradient_fix.json"
+SIDES = ("old", "new")
+SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
 
 
-def stage_of(case: str, encoder: Any) -> Any:
-    """Return the stage of a case."""
-    if case == "table":
-        softmax = {"target": "softmax", "temperature": 0.1, "kd_weight": 0.0}
-        return msd.stages.ContrastiveLearning(encoder, **softmax)
-    return msd.stages.TeachAssistant(encoder, dims="sum")
+def scores_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the scores of the trained rows by name."""
+    return {
+        row["name"]: {key: row[key] for key in SCORES if key in row}
+        for row in rows
+        if row["kind"] == "stage"
+    }
 
 
 def main() -> None:
-    """Print a row for each training."""
+    """Run a recipe with both steps, print the scores and write them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--clip-norm", type=float, help="by default no clipping")
+    parser.add_argument("recipe")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--store", type=Path, help="teacher's vectors")
+    parser.add_argument("--set", action="append", default=[], help="key=value")
+    for side in SIDES:
+        parser.add_argument(f"--{side}", type=Path, help=f"scores.json, {side} step")
     given = parser.parse_args()
-    guide, pairs = msd.load_encoder("tiny12"), []
-    for language in LANGUAGES:
-        files = sorted((given.data / "parallel/train").glob(f"*.en-{language}.tsv.gz"))
-        found = itertools.chain.from_iterable(map(msd.data.read_pairs, files))
-        pairs += itertools.islice(found, PAIRS_PER_LANGUAGE)
-    texts = [text for pair in pairs for text in (pair.source, pair.target)]
-    tokenizer = msd.data.train_unigram(texts, vocabulary_size=PIECES)
-    store = msd.data.GuideStore(guide, tempfile.mkdtemp())
-    goals = store.targets([pair.source for pair in pairs]).repeat(2, axis=0)
-    tokens = tokenizer.encode_plain(texts)
-    word = msd.starts.fit_ridge(tokens, goals, tokenizer.vocabulary_size)
-    sets = {
-        language: read_sts(given.data / f"sts/stsb.dev.{language}.tsv.gz")
-        for language in ("en", *LANGUAGES)
+    changes: Mapping[str, Any] = {
+        key: json.loads(value) for key, value in (it.split("=", 1) for it in given.set)
     }
-
-    def scores(encoder: Any) -> str:
-        found = msd.evaluate.sts_aligned(encoder, sets, part="report")
-        return f"{found['cross_lingual']:.2f} {found['monolingual']:.2f}"
-
-    for case in given.cases:
-        options = CASES[case]
-        for seed, side in itertools.product(given.seeds, ("old", "new")):
-            keras.utils.set_random_seed(seed)
-            heads = {"num_heads": 12, "intermediate_dim": 1536, "dropout": 0.0}
-            encoder = msd.starts.closed_form_encoder(
-                tokenizer,
-                word,
-                num_layers=options["num_layers"],
-                max_length=64,
-                **heads,
-            )
-            if (side, seed) == ("old", given.seeds[0]):
-                print(f"{case}, closed form: {scores(encoder)}", flush=True)
-            batches = msd.data.pair_dataset(
-                pairs,
-                encoder,
-                {"teacher": (store, "source")},
-                batch_size=options["batch_size"],
-                epochs=1 + options["updates"] * options["batch_size"] // len(pairs),
-                seed=seed,
-            )
-            stage = stage_of(case, encoder)
-            optimizer = msd.training.make_optimizer(
-                options["rate"], steps=options["updates"], clip_norm=given.clip_norm
-            )
-            stage.compile(optimizer)
-            keep = mock.patch.object(replicas, "summed", lambda gradients: gradients)
-            with keep if side == "old" else nullcontext():
-                history = stage.fit(
-                    batches,
-                    steps_per_epoch=options["updates"],
-                    verbose=0,
-                    shuffle=False,
-                ).history
-            print(
-                f"{case}, seed {seed}, {side} step: {scores(encoder)}, "
-                f"loss {history['loss'][-1]:.4f}",
-                flush=True,
-            )
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for side in SIDES:
+            if made := getattr(given, side):
+                rows = json.loads(made.read_text(encoding="utf-8"))["rows"]
+            else:
+                as_it_was = mock.patch.object(replicas, "summed", lambda given: given)
+                with as_it_was if side == "old" else nullcontext():
+                    rows = run(
+                        given.recipe,
+                        Path(folder) / side,
+                        data_dir=given.data,
+                        store_dir=given.store or Path(folder) / "store",
+                        overrides=changes,
+                    )["rows"]
+            found[side] = scores_of(rows)
+    for name, new in found["new"].items():
+        old = found["old"].get(name, {})
+        cells = (f"{key} {old.get(key, 0):.2f} -> {new[key]:.2f}" for key in new)
+        print(f"{name}: {', '.join(cells)}")
+    kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    kept[given.recipe] = {"set": dict(changes), **found}
+    RESULT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

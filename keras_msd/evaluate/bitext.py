@@ -199,6 +199,12 @@ def best_f1(
         lowest score, and without any pair 0.
 
     Source: the search of the BUCC shared task, as LASER runs it.
+
+    Example:
+        >>> mined = [msd.evaluate.MinedPair(1.2, 0, 0)]
+        >>> mined.append(msd.evaluate.MinedPair(1.1, 1, 2))
+        >>> msd.evaluate.best_f1(mined, [(0, 0), (1, 1)])["precision"]
+        100.0
     """
     known = {(int(source), int(target)) for source, target in gold}
     if not pairs:

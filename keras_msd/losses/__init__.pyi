@@ -8,11 +8,11 @@ from keras_msd.losses.distances import (
 from keras_msd.losses.distances import (
     SoftmaxClassification as SoftmaxClassification,
 )
+from keras_msd.losses.matryoshka import Matryoshka as Matryoshka
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax as AdditiveMarginSoftmax,
 )
 from keras_msd.losses.similarities import LogitDistillation as LogitDistillation
-from keras_msd.losses.similarities import Matryoshka as Matryoshka
 from keras_msd.losses.similarities import (
     MultilingualContrastive as MultilingualContrastive,
 )

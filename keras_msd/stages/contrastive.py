@@ -6,7 +6,8 @@ from typing import Any
 import keras
 
 from keras_msd import checks
-from keras_msd.losses.similarities import Matryoshka, MultilingualContrastive
+from keras_msd.losses.matryoshka import Matryoshka
+from keras_msd.losses.similarities import MultilingualContrastive
 from keras_msd.stages.stage import LossTerm, Stage, complete
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code

@@ -7,9 +7,9 @@ from keras_msd import losses
 from keras_msd.checks import InputError
 from keras_msd.losses.base import cosine_matrix
 from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     TARGETS,
-    Matryoshka,
     MultilingualContrastive,
     SimilarityDistribution,
 )

@@ -6,8 +6,8 @@ import pytest
 
 from keras_msd import stages
 from keras_msd.checks import InputError
+from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
-    Matryoshka,
     MultilingualContrastive,
     SimilarityDistribution,
 )

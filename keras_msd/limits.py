@@ -1,4 +1,4 @@
-"""The most that a file may hold: what has more is refused before it takes memory.
+"""Upper limits for files; anything larger is refused before it takes memory.
 
 SECURITY.md lists them all (tests/test_security_page.py).
 """
@@ -9,11 +9,11 @@ from keras_msd.checks import InputError
 
 
 class Limit(NamedTuple):
-    """How many of what one thing may have.
+    """An upper limit.
 
     Attributes:
-        most: The number that is still taken.
-        of: What is counted, and in what.
+        most: The largest number that is accepted.
+        of: What is limited.
     """
 
     most: int
@@ -23,8 +23,8 @@ class Limit(NamedTuple):
         """Raise `InputError`, naming the limit, if `number` is over it.
 
         Args:
-            number: How many there are, or were counted so far.
-            where: The file, and the place in it.
+            number: The number received, or counted so far.
+            where: The file and the place in it.
             repair: What to do.
         """
         if number > self.most:
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
 
 JSON = Limit(1 << 25, "bytes of a JSON file")  # XLM-RoBERTa's tokenizer.json: 17 MB
 TOML = Limit(1 << 18, "bytes of a TOML file")
-POINTS = Limit(200, "points in a line of a TOML file")  # keys in keys take n^2 steps
+POINTS = Limit(200, "dots in a line of a TOML file")  # keys in keys take n^2 steps
 NESTING = Limit(100, "tables and lists inside each other")
 VOCABULARY = Limit(1 << 25, "bytes of a vocabulary")
 LINE = Limit(1 << 20, "bytes of a line or text")  # a longer one is no sentence
@@ -47,7 +47,7 @@ UNIT_TEXT = Limit(1 << 20, "characters of one unit of a TMX or XLIFF file")
 UNIT_ELEMENTS = Limit(10_000, "elements of one unit of a TMX or XLIFF file")
 ELEMENTS_DEEP = Limit(64, "elements inside each other in a TMX or XLIFF file")
 MEMBERS = Limit(10_000, "files of an archive")
-TIMES = Limit(200, "times that an archive's files are as large as itself")
+TIMES = Limit(200, "compression ratio of an archive")
 TENSOR_HEADER = Limit(1 << 24, "bytes of the header of a safetensors file")
 DEPTH = Limit(128, "layers of an encoder, repeats counted")
 GRAPH = Limit(1 << 30, "bytes of a saved_model.pb")

@@ -533,7 +533,7 @@ def test_broken_zip(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(InputError, match=match):
             list(read_pairs(path))
-    with pytest.raises(InputError, match="as large as itself may be at most 200"):
+    with pytest.raises(InputError, match="compression ratio .* may be at most 200"):
         read_pairs(zipped(tmp_path / "z.zip", {"news.en-de.tsv": bytes(1 << 20)}))
     with pytest.raises(InputError, match="holds no parallel corpus"):
         read_pairs(zipped(tmp_path / "y.zip", {"notes.txt": b"text"}))

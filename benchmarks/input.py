@@ -119,7 +119,12 @@ def write_texts(folder: Path, pairs: int, lines: int) -> TextTable:
             target.extend_flat(digits[:0], np.zeros(len(numbers), np.int64))
     edges = np.linspace(0, pairs, FILES + 1).astype(int).tolist()
     counts = [
-        {"name": f"made.en-{n:02d}", "language": "de", "kept": edges[n + 1] - edges[n]}
+        {
+            "name": f"made.en-{n:02d}",
+            "source_language": "en",
+            "language": "de",
+            "kept": edges[n + 1] - edges[n],
+        }
         for n in range(FILES)
     ]
     meta = {"version": VERSION, "key": f"made {pairs} {lines}", "counts": counts}

@@ -10,9 +10,9 @@ from keras import ops
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, above, at_least
 from keras_msd.data.order import permutation
+from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax,
-    Matryoshka,
     MultilingualContrastive,
     SimilarityDistribution,
 )

@@ -48,7 +48,7 @@ def test_the_lab_table_is_that_of_its_run():
     rows = rows_of("msd_lab")
     cells = table(section(EXPERIMENTS, "Results on real corpora"))
     wanted = {
-        "closed form (ridge word table)": "closed form",
+        "ridge baseline": "closed form",
         "assistant, grown from the teacher": "assistant",
         "student, 1 layer run six times, width 256 (60% fewer)": (
             "student, contrastive_learning"
@@ -195,7 +195,7 @@ def test_scores_of_tiny12s_variants_are_those_of_the_file():
         "32,000 pieces, 600 steps (commit f8d4e90)": (
             found["600 updates, at commit f8d4e90"]["scores"]
         ),
-        "600 steps, softmax alone": found["600 updates, softmax alone"]["scores"],
+        "600 steps, only softmax": found["600 updates, softmax alone"]["scores"],
         "3 layers on the 3,000-step table, weighted and frozen": (
             found["a body of three layers, the table stays"]["scores"]
         ),

@@ -65,6 +65,19 @@ def test_the_record_of_a_stage_keeps_its_steps_on_a_gpu(
     assert history.record["steps"] == list(range(steps // 100, steps + 1, steps // 100))
 
 
+def test_a_last_execution_of_fewer_updates_is_counted_as_it_is(monkeypatch, tmp_path):
+    gpu = default_settings("jax", ["gpu"])
+    monkeypatch.setattr("keras_msd.training.history.device_settings", lambda: gpu)
+    history = History(1003, tmp_path / "history.csv", "stage", lambda done: done)
+    at_once = history.updates_at_once()
+    assert 1003 % at_once
+    history.set_model(SimpleNamespace(reset_metrics=lambda: None))
+    history.on_train_begin()
+    for first in range(0, 1003, at_once):  # Keras names the last of a full execution
+        history.on_train_batch_end(first + at_once - 1, {"loss": 1.0})
+    assert history.done == history.record["steps"][-1] == 1003
+
+
 def test_determinism_is_asked_of_jax_by_its_environment(monkeypatch):
     gpu = default_settings("jax", ["gpu"])
     monkeypatch.setattr("keras_msd.devices.device_settings", lambda: gpu)
@@ -72,6 +85,9 @@ def test_determinism_is_asked_of_jax_by_its_environment(monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     make_deterministic(None)
     with pytest.raises(InputError, match="--xla_gpu_deterministic_ops=true in the env"):
+        make_deterministic(True)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=false")
+    with pytest.raises(InputError, match="Received: XLA_FLAGS='--xla.*=false'"):
         make_deterministic(True)
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
     make_deterministic(True)

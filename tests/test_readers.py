@@ -1,12 +1,14 @@
 """Readers: every format gives the pairs that were written, as often as asked."""
 
+import functools
 import gzip
 import json
 
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data import READERS, Pair, Pairs, Reader, read_pairs
+from keras_msd.data import READERS, Pair, Pairs, Reader, TextTable, read_pairs
+from keras_msd.data.pair import PairFile
 from keras_msd.data.readers.lines import csv_rows
 
 ROWS = [
@@ -256,3 +258,27 @@ def test_a_reader_may_take_the_place_of_another(tmp_path, monkeypatch):
     path = write(tmp_path / "x.en-de.csv", CSV)
     monkeypatch.setitem(READERS, "plain", Reader(suffixes=(".csv",), read=read_csv))
     assert list(read_pairs(path)) == CSV_PAIRS
+
+
+def test_a_reader_gets_languages_by_name(tmp_path, monkeypatch):
+    def read(path, language, dirty=None, source="en"):
+        yield source, language
+
+    monkeypatch.setitem(READERS, "own", Reader(suffixes=(".own",), read=read))
+    (tmp_path / "a.fr-de.own").touch()
+    (pair,) = read_pairs(tmp_path / "a.fr-de.own")
+    assert pair[:2] == ("fr", "de")
+
+
+def test_rows_of_a_builtin(tmp_path):
+    rows = functools.partial(zip, ["A house."], ["Ein Haus."])
+    pairs = Pairs([PairFile("made", "de", rows, (), "rows")])
+    table = TextTable.build(pairs, tmp_path / "table", cleaning=None)
+    assert table.counts[0]["kept"] == 1
+
+
+def test_a_file_whose_name_says_all_is_opened_when_it_is_read(tmp_path):
+    (tmp_path / "a.en-de.tmx").write_text("no TMX", encoding="utf-8")
+    pairs = read_pairs(tmp_path / "a.en-de.tmx")
+    with pytest.raises(InputError, match="well-formed XML"):
+        list(pairs)

@@ -298,3 +298,24 @@ def test_names_in_the_header_in_any_case(tmp_path):
     (tmp_path / "some.po").write_text(text)
     pairs = list(read_pairs(tmp_path / "some.po"))
     assert Pair("%d files", "%d plików", "pl") in pairs
+
+
+FIELDS = '"Language: ja\\n"\n"Plural-Forms: nplurals=1; plural=0;\\n"\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "fields"),
+    [
+        ("", '"\\n"\n' + FIELDS),
+        ("", '"no field\\n"\n' + FIELDS),
+        ("", '"Project-Id-Version: x\\n"\n"\\n"\n' + FIELDS),
+        ("", '"Plural-Forms: nplurals=1;\\n"\n"plural=0;\\n"\n"Language: ja\\n"\n'),
+        ('msgid "first"\nmsgstr "erster"\n\n', FIELDS),
+    ],
+)
+def test_headers_that_are_not_in_order(tmp_path, before, fields):
+    text = f'{before}msgid ""\nmsgstr ""\n{fields}\n'
+    text += 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "%d filer"\n'
+    path = made(tmp_path, "app.po", text.encode())
+    pairs = list(read_pairs(path, language="ja" if before else None))
+    assert pairs[-1] == Pair("%d files", "%d filer", "ja")

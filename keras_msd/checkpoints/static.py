@@ -110,7 +110,7 @@ def _table(folder: Path) -> np.ndarray:
     files.check(key, shape, FLOATS + INT8)
     table = files.read(key)
     if MAPPING in names:
-        files.check(MAPPING, (files.shapes[MAPPING][0],), INTEGERS)
+        files.check(MAPPING, (*files.shapes[MAPPING], 0)[:1], INTEGERS)
         rows = files.read(MAPPING).astype(np.int64)
         if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(table):
             raise InputError(

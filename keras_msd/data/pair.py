@@ -1,11 +1,12 @@
 """A pair of sentences that mean the same, and a corpus of them that streams."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, utf8
 from keras_msd.files import digest, file_digest
@@ -27,6 +28,14 @@ class Pair(NamedTuple):
     target: str
     language: str
     source_language: str = ENGLISH
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Return whether a function says that it has a parameter of that name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except ValueError:  # a builtin one says nothing
+        return False
 
 
 def language_pair(code: str) -> tuple[str, str]:

@@ -126,7 +126,7 @@ class RowBatches(Batches):
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
-        buckets = buckets or device_settings().buckets
+        buckets = device_settings().buckets if buckets is None else buckets
         at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
         at_least(1, steps=steps, buckets=buckets)
         given = np.array([row[0] for row in rows], object)  # texts among numbers stay

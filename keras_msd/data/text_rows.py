@@ -1,6 +1,5 @@
 """Select the rows of a corpus: filters, duplicates and limits."""
 
-import inspect
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.order import file_shares, mix, permutation
-from keras_msd.data.pair import PairFile
+from keras_msd.data.pair import PairFile, takes
 from keras_msd.data.readers.lines import DirtyRows
 from keras_msd.files import digest, text_hash
 
@@ -98,7 +97,7 @@ def passed_rows(
 def _filtered(
     file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
 ) -> Iterator[Row]:
-    skips = "dirty" in inspect.signature(file.iterate).parameters
+    skips = takes(file.iterate, "dirty")
     rows = file.iterate(dirty=dirty) if skips else file.iterate()
     for source, target in rows:
         count["read"] += 1

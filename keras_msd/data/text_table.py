@@ -130,7 +130,8 @@ class TextTable:
             InputError: A file cannot be read, nothing is left after the filters, or
                 `folder` holds another table.
         """
-        folder, chosen = Path(folder), TextOptions(**options)
+        given = {key: value for key, value in options.items() if value is not None}
+        folder, chosen = Path(folder), TextOptions(**given)
         key = chosen.key(pairs.digest())
         if (table := opened(cls, folder, folder)) is not None:
             if table.key != key:

@@ -156,10 +156,12 @@ def make_deterministic(wanted: bool | None) -> None:
         from keras_msd.training import tensorflow_step
 
         tensorflow_step.make_deterministic()
-    elif not usual and XLA_FLAG not in os.environ.get("XLA_FLAGS", ""):
+        return
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not usual and f"{XLA_FLAG}=true" not in flags.split():
         raise InputError(
             f"`deterministic` needs XLA_FLAGS={XLA_FLAG}=true in the environment. "
-            "Received: none. Set it, or leave `deterministic` out."
+            f"Received: XLA_FLAGS={flags!r}. Set it, or leave `deterministic` out."
         )
 
 

@@ -436,6 +436,7 @@ class SimilaritySettings(PairStageSettings):
     contrastive_weight: NotNegative | None = None
     target: Target = "soft"
     temperature: Positive | None = None
+    goal_temperature: Positive | None = None
     matryoshka_dims: Counts | None = None
 
 

@@ -68,7 +68,8 @@ class History(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Keep the means where it is time."""
-        last, self.done = self.done, self._began + batch + 1
+        # Several updates at once may name a batch behind the last one.
+        last, self.done = self.done, min(self._began + batch + 1, self._steps)
         due = self.done // self._every > last // self._every
         if due or self.done == self._steps:
             self.record["steps"].append(self.done)

@@ -192,7 +192,8 @@ class _Saver(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Save where it is time, or where a signal has come."""
-        self.done = self.before + batch + 1
+        # Several updates at once may name a batch behind the last one.
+        self.done = min(self.before + batch + 1, self.updates)
         if self.asked is not None:
             self._save()
             number, self.asked = self.asked, None

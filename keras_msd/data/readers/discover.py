@@ -1,6 +1,5 @@
 """From paths, folders and patterns to a corpus, and to the texts of some languages."""
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_folder, nearest, one_of
-from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
+from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs, takes
 from keras_msd.data.readers import gettext, moses, tables, xml_formats
 from keras_msd.data.readers.lines import (
     EXCEL,
@@ -76,9 +75,11 @@ class Reader:
 
     def takes(self, name: str) -> bool:
         """Return whether `read` has a parameter: `source`, `columns` or `dirty`."""
-        return name in inspect.signature(self.read).parameters
+        return takes(self.read, name)
 
 
+# Formats whose files name no source language: English, or what the file's name says.
+TARGET_ONLY = ("csv", "jsonl", "parquet", "tmx")
 READERS = {
     "tsv": Reader(suffixes=(".tsv",), read=tables.read_tsv),
     "tmx": Reader(
@@ -278,8 +279,7 @@ def _opened(
     _check_same("language", language, code, f"the name of `{path}`")
     _check_same("source_language", source_language, source, f"the name of `{path}`")
     source, code = source or source_language, code or language
-    # A table names the translations' language alone.
-    if reader.languages and (code is None or not reader.takes("columns")):
+    if reader.languages and (code is None or format not in TARGET_ONLY):
         first, second = reader.languages(path)
         first = ENGLISH if first and is_english(first) else first
         _check_same("source_language", source, first, f"`{path}`")
@@ -295,7 +295,7 @@ def _opened(
         )
     read = partial(reader.read, path, code)
     if source != ENGLISH:
-        read = partial(read, source)
+        read = partial(read, source=source)
     if columns:
         read = partial(read, columns=columns)
     fingerprint = digest("columns", *columns) if columns else None

@@ -8,7 +8,6 @@ import gettext
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,14 +186,24 @@ def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
     if header_only:
         data = header.encode("latin-1")
     entries, fields = _entries(path, data, charset), dict[str, str]()
-    if entries and entries[0].both()[0] == [""]:  # fuzzy or not, it is the header
-        fields = _fields(entries.pop(0).both()[1][0])
+    for place, entry in enumerate(entries):
+        if entry.both()[0] == [""]:  # fuzzy or not, it is the header
+            fields = _fields(entries.pop(place).both()[1][0])
+            break
     return Catalogue(fields, [entry.both() for entry in entries if not entry.fuzzy])
 
 
 def _fields(header: str) -> dict[str, str]:
-    items = HeaderParser().parsestr(header).items()
-    return {name.lower(): value.strip() for name, value in items}
+    """Return the fields of a header; a line without a name continues the one before."""
+    found, last = dict[str, str](), ""
+    for line in header.split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            last = name.strip().lower()
+            found[last] = value.strip()
+        elif last:
+            found[last] = f"{found[last]} {line.strip()}".strip()
+    return found
 
 
 def _entries(path: Path, data: bytes, charset: str) -> list[_Entry]:

@@ -101,8 +101,7 @@ def _records(path: Path) -> Iterator[tuple[str, list[Any]]]:
                     f"{len(names)}. Received: {len(fields)}, {line!r:.80}. Remove the "
                     "line or the tabs inside its sentences."
                 )
-            item = dict(zip(names, fields, strict=True))
-            yield where, [item[name] for name in columns]
+            yield where, [fields[names.index(name)] for name in columns]
 
 
 def _columns(names: Any, where: str) -> list[str]:

@@ -224,6 +224,18 @@ def first_step(place, tmp_path, shared=None):
     return perform(ours, step, keys, shared), keys
 
 
+def test_two_folders_may_hold_a_file_of_one_name(tmp_path):
+    paths = [tmp_path / folder / "train" / "x.en-de.tsv" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_text("A house.\tEin Haus.\n", encoding="utf-8")
+    step = cache.Step("name", "part", lambda: None, files=lambda: paths)
+    run = SimpleNamespace(recipe=SimpleNamespace(recipe=SimpleNamespace(seed=0)))
+    before = made_from(run, step, {})
+    paths[0].write_text("Another house.\tEin Haus.\n", encoding="utf-8")
+    assert made_from(run, step, {}) != before
+
+
 def test_a_damaged_file_is_not_taken(place, tmp_path):
     key = keys_of(place)["example_data"]
     (file, *_) = (place / "store/steps" / key / "files").rglob("*.en-de.tsv.gz")

@@ -11,7 +11,7 @@ import shutil
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
@@ -110,15 +110,20 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         "settings": {name: _plain(it) for name, it in step.settings.items()},
         "recipe": {name: _plain(it) for name, it in step.depends.items()},
         "inputs": {name: keys[it] for name, it in inputs.items()},
-        "files": {
-            f"{path.parent.name}/{path.name}": _digest(path)
-            for path in (step.files() if step.files else ())
-            if path.is_file()
-        },
+        "files": _digests(step.files() if step.files else ()),
         "seed": [run.recipe.recipe.seed, step.seed] if step.seed else None,
         "versions": versions(),
     }
     return json.loads(json.dumps(found), parse_constant=str)  # JSON has no infinity
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
+    """Return hashes of files by folder and name; those of equal names are joined."""
+    found: dict[str, str] = {}
+    for path in filter(Path.is_file, paths):
+        name = f"{path.parent.name}/{path.name}"
+        found[name] = " ".join(filter(None, (found.get(name), _digest(path))))
+    return found
 
 
 def key_of(made_from: Mapping[str, Any]) -> str:

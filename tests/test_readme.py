@@ -240,3 +240,18 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
              for key in ("bias", "pooled")]  # fmt: skip
     assert f"({means[0]:.1f} to {means[2]:.1f})" in page
     assert f"({means[1]:.1f} to {means[3]:.1f})" in page
+
+
+def test_the_demo_prints_what_the_page_says():
+    """The rows and the seconds are those of a run whose files are kept."""
+    rows, text = rows_of("demo"), section(README, "Run the demo")
+    printed = [line for line in text.splitlines() if re.search(r"\d{3},\d{3}  ", line)]
+    assert len(printed) == 3
+    for line in printed:
+        name, *cells = re.split(r"\s{2,}", line.strip())
+        row = rows[name]
+        sizes = [f"{row[key]:,}" for key in ("parameters", "bytes", "table_bytes")]
+        keys = "cross_lingual", "monolingual", "held_out"
+        assert cells == [*sizes, *scores(row, keys)], name
+    seconds = read("demo/timings.json")["seconds"]
+    assert f"This took {seconds:.0f} seconds" in text

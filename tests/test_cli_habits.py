@@ -16,7 +16,7 @@ from keras_msd.export import FORMATS
 from keras_msd.recipes.files import recipe_names
 
 # The parser itself imports pydantic.
-SLOW = {"jax", "keras", "matplotlib", "scipy", "tensorflow"}
+SLOW = {"jax", "keras", "matplotlib", "numpy", "scipy", "tensorflow"}
 MAIN = """
 import sys
 from keras_msd.cli import main

@@ -12,7 +12,7 @@ import small_recipe
 from keras_msd.stderr import sieved_stderr
 from keras_msd.testing import SENTENCES, tiny_encoder
 
-SLOW = {"jax", "keras", "keras_hub", "matplotlib", "scipy", "tensorflow"}
+SLOW = {"jax", "keras", "keras_hub", "matplotlib", "numpy", "scipy", "tensorflow"}
 KINDS = "litert", "litert_text", "onnx"
 SHORT = [
     "evaluate.artefacts=false",
@@ -152,7 +152,7 @@ def test_stderr_is_back_after_an_error(capfd, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "without"),
     [
-        (["--help"], SLOW | {"pydantic", "rich"}),
+        (["--help"], SLOW | {"logging", "pydantic", "rich"}),
         (["list"], SLOW),
     ],
 )

@@ -4,28 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, nearest, one_of
-from keras_msd.evaluate.bitext import bucc_files, score_bucc
-from keras_msd.evaluate.similarity_sets import (
-    SEMEVAL_TRACKS,
-    aligned_files,
-    score_aligned,
-    score_sts2017,
-    sts2017_files,
-)
 from keras_msd.evaluate.splits import PARTS, WHOLE, named
-from keras_msd.evaluate.translations import (
-    held_out_files,
-    other_tatoeba,
-    score_held_out,
-    score_tatoeba,
-    score_un,
-    tatoeba_files,
-    un_files,
-)
-from keras_msd.evaluate.vectors import SentenceEncoder
+from keras_msd.on_use import OnUse
+
+if TYPE_CHECKING:
+    from keras_msd.evaluate.vectors import SentenceEncoder
 
 ALL = "all"  # in place of the codes of languages: all that a set's files have
 
@@ -99,6 +85,26 @@ class EvaluationSet:
         return {"split": split} if len(self.splits) > 1 else {}
 
 
+def _bitext() -> Any:
+    from keras_msd.evaluate import bitext
+
+    return bitext
+
+
+def _similarity_sets() -> Any:
+    from keras_msd.evaluate import similarity_sets
+
+    return similarity_sets
+
+
+def _translations() -> Any:
+    from keras_msd.evaluate import translations
+
+    return translations
+
+
+SCORE_ALIGNED = OnUse(lambda: _similarity_sets().score_aligned)
+ALIGNED_FILES = OnUse(lambda: _similarity_sets().aligned_files)
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
     "scores": {key: key for key in ("cross_lingual", "monolingual")},
@@ -111,8 +117,8 @@ def aligned_set(name: str, hint: str = "") -> EvaluationSet:
     return EvaluationSet(
         name=name,
         splits=("dev", "test", "train"),
-        score=partial(score_aligned, dataset=name, hint=hint),
-        files=partial(aligned_files, dataset=name, hint=hint),
+        score=partial(SCORE_ALIGNED, dataset=name, hint=hint),
+        files=partial(ALIGNED_FILES, dataset=name, hint=hint),
         options=("part",),
         **SIMILARITY,
     )
@@ -123,15 +129,15 @@ SETS = {
     "sts2017": EvaluationSet(
         name="sts2017",
         splits=("test",),
-        score=partial(score_sts2017, tracks=SEMEVAL_TRACKS),
-        files=partial(sts2017_files, tracks=SEMEVAL_TRACKS),
+        score=OnUse(lambda: _similarity_sets().score_semeval),
+        files=OnUse(lambda: _similarity_sets().semeval_files),
         **SIMILARITY,
     ),
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),
-        score=score_sts2017,
-        files=sts2017_files,
+        score=OnUse(lambda: _similarity_sets().score_sts2017),
+        files=OnUse(lambda: _similarity_sets().sts2017_files),
         **SIMILARITY,
     ),
     "sick": aligned_set("sick"),
@@ -139,19 +145,19 @@ SETS = {
     "tatoeba": EvaluationSet(
         name="tatoeba",
         splits=("test",),
-        score=score_tatoeba,
-        files=tatoeba_files,
+        score=OnUse(lambda: _translations().score_tatoeba),
+        files=OnUse(lambda: _translations().tatoeba_files),
         folder="tatoeba",
         options=("part",),
         scores={"precision": "retrieval"},
         label="Tatoeba",
-        others=other_tatoeba,
+        others=OnUse(lambda: _translations().other_tatoeba),
     ),
     "held-out": EvaluationSet(
         name="held-out",
         splits=("dev",),
-        score=score_held_out,
-        files=held_out_files,
+        score=OnUse(lambda: _translations().score_held_out),
+        files=OnUse(lambda: _translations().held_out_files),
         folder="parallel/dev",
         options=("part",),
         scores={"precision": "held_out"},
@@ -160,8 +166,8 @@ SETS = {
     "un": EvaluationSet(
         name="un",
         splits=("all",),
-        score=score_un,
-        files=un_files,
+        score=OnUse(lambda: _translations().score_un),
+        files=OnUse(lambda: _translations().un_files),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
         options=("queries", "engine"),
@@ -171,8 +177,8 @@ SETS = {
     "bucc2018": EvaluationSet(
         name="bucc2018",
         splits=("train", "sample", "test"),
-        score=score_bucc,
-        files=bucc_files,
+        score=OnUse(lambda: _bitext().score_bucc),
+        files=OnUse(lambda: _bitext().bucc_files),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
         options=("tuned_on", "margin", "engine"),
@@ -231,7 +237,7 @@ def check_part(record: EvaluationSet, part: str) -> None:
 
 
 def score_set(
-    encoder: SentenceEncoder,
+    encoder: "SentenceEncoder",
     name: str,
     folder: str | Path,
     languages: Iterable[str] | None = None,

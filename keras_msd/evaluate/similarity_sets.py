@@ -6,6 +6,7 @@ multilingual STS benchmark is row-aligned.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -280,3 +281,7 @@ STS2017 = (
         _semeval_files,
     ),
 )
+
+
+score_semeval = partial(score_sts2017, tracks=SEMEVAL_TRACKS)
+semeval_files = partial(sts2017_files, tracks=SEMEVAL_TRACKS)

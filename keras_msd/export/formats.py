@@ -4,15 +4,17 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from keras_msd import checks
 from keras_msd.export.schemes import SCHEMES
 from keras_msd.files import read_toml
+from keras_msd.on_use import OnUse
 
-Run = Callable[[list[str]], np.ndarray]
+if TYPE_CHECKING:
+    import numpy as np
+
+Run = Callable[[list[str]], "np.ndarray"]
 TOKENIZERS = ("unigram", "wordpiece")
 ALL = tuple(name for name in SCHEMES if name is not None)
 NO_FORMAT = (
@@ -117,21 +119,6 @@ class Format:
                 f"{' or '.join(self.tokenizers)}. Received: {tokenizer.kind}. "
                 f"{others if carry else NO_FORMAT}"
             )
-
-
-class OnUse:
-    """A function whose module is imported when it is called."""
-
-    def __init__(self, find: Callable[[], Callable[..., Any]]) -> None:
-        self.find = find
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.find())
-
-    def __call__(self, *given: Any, **options: Any) -> Any:
-        """Call it."""
-        return self.find()(*given, **options)
 
 
 def _saved_model() -> Any:

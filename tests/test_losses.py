@@ -108,6 +108,36 @@ def test_contrastive_equals_its_formula(options, rows):
     run_loss_test(loss, (GUIDE, GROUP), (SOURCE, TARGET), rows)
 
 
+def of_both_sides(target):
+    """Return rows of a guide that reads both languages, here ours of the other side."""
+    goals, found = (
+        unit(one) @ unit(two).T for one, two in ((TARGET, SOURCE), (SOURCE, TARGET))
+    )
+    if target == "soft":
+        return ((goals - found) ** 2).mean(axis=1)
+
+    def log_shares(cosines):
+        powers = np.exp(cosines / 0.05)
+        return np.log(powers / powers.sum(axis=1, keepdims=True))
+
+    there, back = (
+        (np.exp(log_shares(goal)) * log_shares(cosines)).sum(axis=1)
+        for goal, cosines in ((goals, found), (goals.T, found.T))
+    )
+    return -(there + back) / 2
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("target", ["soft", "softmax"])
+def test_a_guide_of_both_languages_gives_a_vector_for_each_side(target):
+    guides = ((TARGET, SOURCE), GROUP)
+    loss = MultilingualContrastive(target)
+    run_loss_test(loss, guides, (SOURCE, TARGET), of_both_sides(target))
+
+
 def test_soft_mean_is_the_mean_over_all_pairs():
     wanted = np.mean((np.array(T) - np.array(S)) ** 2)
     made = MultilingualContrastive()(GUIDE, (SOURCE, TARGET))

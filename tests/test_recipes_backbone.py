@@ -2,16 +2,19 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 from small_recipe import sentences, write_place
 
-from keras_msd import trim_vocabulary
+from keras_msd import load_teacher, trim_vocabulary
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.recipes import checks, load_recipe, run, starts
 from keras_msd.recipes import train as fit
+from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 
 SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
@@ -182,3 +185,56 @@ def test_hours_are_said_before_a_run_begins(place, tmp_path, capsys):
     start(place, tmp_path / "run", changes)
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("small at scale smoke: about 1.5 hours on two cores")
+
+
+def with_guides(place):
+    """Return the changes that give stage 1 a second teacher, made of two encoders."""
+    for name, seed in (("one", 1), ("two", 2)):
+        keras.utils.set_random_seed(seed)
+        tiny_encoder(**SHAPE).save(place / name)
+    goals = {"goals": ["both", "both_target"]}
+    return settings(place) | {
+        "guides.both.sources": [str(place / "one"), str(place / "two")],
+        "guides.both.weights": [1.0, 2.0],
+        "guides.both.center": 9,
+        "guides.both.multilingual": True,
+        "student.kind": "none",
+        "starts.closed_form": False,
+        "stages.teach_assistant.token_budget": None,
+        "stages.teach_assistant.losses.similarities": SIMILARITIES | goals,
+    }
+
+
+def test_a_term_learns_from_a_second_teacher(place, tmp_path):
+    start(place, tmp_path / "run", with_guides(place))
+    history = tmp_path / "run/stages/teach_assistant/history.json"
+    assert all(json.loads(history.read_text())["terms"]["similarities"])
+    texts = TextTable.open(tmp_path / "run/stages/pairs/texts")
+    source, target = (texts.texts(it, 0, len(texts)) for it in ("source", "target"))
+    parts = [load_teacher(place / name) for name in ("one", "two")]
+    center = [source[int(row)] for row in np.linspace(0, len(source) - 1, 9)]
+    joint = JointTeacher(parts, [1.0, 2.0], center)
+    store = GuideStore(joint, place / "store" / joint.fingerprint)
+    assert len(store) == len({*source, *target})
+    wanted = joint.encode(source[:5] + target[:5])
+    np.testing.assert_allclose(
+        store.targets(source[:5] + target[:5]), wanted, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"guides.teacher2.sources": ["tiny12"]}, "a name that is no target"),
+        ({"guides.both.weights": [1.0]}, "1 numbers, 2 sources"),
+        ({"guides.both.multilingual": False}, "`both_target`, vectors of translations"),
+        ({"guides.both.sources": ["tiny12"]}, "are for several `sources`"),
+        ({"guides.both.source": "tiny12"}, "Unknown key `guides.both.source`"),
+    ],
+)
+def test_a_guide_that_cannot_be_is_refused(place, changes, message):
+    given = with_guides(place) | changes
+    if given["guides.both.sources"] == ["tiny12"]:
+        del given["guides.both.weights"]
+    with pytest.raises(InputError, match=message):
+        load_recipe(place / "small.toml", "smoke", given)

@@ -50,11 +50,12 @@ class MultilingualContrastive(Float32Loss):
     | "bool" | `mean_j (same[i, j] - S[i, j])^2` | 8 |
     | "ce_soft" | `-sum_j T[i, j] log softmax_j(S[i, :] / temperature)[j]` | 9 |
     | "ce_hard" | `-log softmax_j(S[i, :] / temperature)[i]` | the authors' code |
-    | "softmax" | `-sum_j Q[i, j] (L[i, j] + L'[i, j]) / 2` | ours |
+    | "softmax" | `-sum_j (Q[i, j] L[i, j] + Q'[i, j] L'[i, j]) / 2` | ours |
 
     `Q[i, :]` is `softmax(T[i, :] / goal_temperature)`, `L` the log-softmax of
-    `S / temperature` over j and `L'` that of its transpose: near neighbours count for
-    most, where "soft" and "ce_soft" spend their effort on the many unrelated sentences.
+    `S / temperature` over j, `Q'` and `L'` the same of the transposes: near neighbours
+    count for most, where "soft" and "ce_soft" spend their effort on the many unrelated
+    sentences.
 
     `same[i, j]` is 1 where i and j have the same source line. Such rows are never
     negatives: "soft", "ce_soft" and "softmax" find them equal in T, "bool" by `group`,
@@ -63,7 +64,9 @@ class MultilingualContrastive(Float32Loss):
     Computed in float32 whatever the dtype policy.
 
     Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
-    numbers where the source line is the same (without it every row is its own);
+    numbers where the source line is the same (without it every row is its own). Beside
+    `group` the guide vectors may be a pair, of the sources and of the targets: `T` is
+    then that of a guide that reads both languages.
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
     `(n,)`.
 
@@ -127,25 +130,29 @@ class MultilingualContrastive(Float32Loss):
 
     def pairwise(self, guide: Any, source: Any, target: Any, group: Any = None) -> Any:
         """Return the row values from float32 tensors; arguments as in the class."""
+        sides = guide if isinstance(guide, tuple | list) else (guide, guide)
         similarity = cosine_matrix(source, target)
         if self.target in ("soft", "bool"):
             goal = (
-                cosine_matrix(guide, guide)
+                cosine_matrix(*sides)
                 if self.target == "soft"
-                else ops.cast(same_line(guide, group), similarity.dtype)
+                else ops.cast(same_line(sides[0], group), similarity.dtype)
             )
             return ops.mean(ops.square(goal - similarity), axis=-1)
         logits = similarity / self.temperature
         if self.target == "ce_soft":
-            goal = cosine_matrix(guide, guide)
+            goal = cosine_matrix(*sides)
             return -ops.sum(goal * ops.log_softmax(logits, axis=-1), axis=-1)
         if self.target == "softmax":
-            goal = cosine_matrix(guide, guide)
-            goal_temperature = self.goal_temperature or self.temperature
-            share = ops.softmax(goal / goal_temperature, axis=-1)
-            logs = ops.log_softmax(logits, axis=-1)
-            logs = (logs + ops.log_softmax(ops.transpose(logits), axis=-1)) / 2
-            return -ops.sum(share * logs, axis=-1)
+            goal = cosine_matrix(*sides) / (self.goal_temperature or self.temperature)
+            there, back = (
+                ops.softmax(given, axis=-1) * ops.log_softmax(found, axis=-1)
+                for given, found in (
+                    (goal, logits),
+                    (ops.transpose(goal), ops.transpose(logits)),
+                )
+            )
+            return -ops.sum(there + back, axis=-1) / 2
         # Differences from the row's own logit first: the others cancel in float32.
         behind = logits - ops.expand_dims(ops.diagonal(logits), 1)
         return ops.logsumexp(without_duplicates(behind, group), axis=-1)

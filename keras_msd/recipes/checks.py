@@ -53,9 +53,15 @@ def _check_data(run: Run) -> None:
     check_evaluation_files(run.recipe.settings(), run.data_dir)
     for name, settings in stages_in_use(run.recipe):
         stage_data(run, name, settings).check_files()
+    guides = {side: [run.teacher] for side in ("source", run.target_side)}
+    for name, parts in run.guide_parts.items():
+        for side in ("source", "target"):
+            if side == "source" or run.recipe.guides[name].multilingual:
+                guides.setdefault(side, []).extend(parts)
     for file in files:
-        for side in ("source", run.target_side):
-            check_reads(run.teacher, side, file)
+        for side, of_side in guides.items():
+            for guide in of_side:
+                check_reads(guide, side, file)
 
 
 def check_stages(run: Run) -> None:

@@ -54,11 +54,20 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
 
 def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
     """Store the teacher's vector of every source line, of both where it knows both."""
-    store = run.store(run.teacher)
-    for side in dict.fromkeys(("source", run.target_side)):
+    return _store_vectors(run, run.teacher, run.recipe.teacher.multilingual)
+
+
+def take_guide_vectors(run: Run, folder: Path, name: str) -> dict[str, Any]:
+    """Store the vectors of the teacher of `[guides.<name>]` in the same way."""
+    return _store_vectors(run, run.guide(name), run.recipe.guides[name].multilingual)
+
+
+def _store_vectors(run: Run, guide: Any, multilingual: bool) -> dict[str, Any]:
+    store = run.store(guide)
+    for side in ("source", "target") if multilingual else ("source",):
         texts = (text for chunk in run.texts.chunks(side) for text in chunk)
         store.build(texts, total=len(run.texts))
-    return {"fingerprint": run.teacher.fingerprint, "dim": run.teacher.dim}
+    return {"fingerprint": guide.fingerprint, "dim": guide.dim}
 
 
 def trim_assistant(run: Run, folder: Path) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from pydantic import Field, create_model, model_validator
 from keras_msd.checks import InputError
 from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.recipes.settings import (
+    OF_TARGET,
     About,
     AssistantSettings,
     Counts,
     DataSettings,
     DistributeSettings,
     EvaluateSettings,
+    GuideSettings,
     Name,
     Part,
     Positive,
@@ -48,6 +50,7 @@ class Recipe(Settings):
     deterministic: bool | None = None
     distribute: DistributeSettings = DistributeSettings()
     teacher: TeacherSettings
+    guides: dict[Name, GuideSettings] = Field(default_factory=dict)
     data: DataSettings
     tokenizer: TokenizerSettings = TokenizerSettings(source="assistant")
     assistant: AssistantSettings = AssistantSettings(source="none")
@@ -115,6 +118,26 @@ class Recipe(Settings):
                 "`matryoshka_dims` must be at most `assistant.projection_dim`, the "
                 f"matrix that is rotated; received {self.matryoshka_dims} and {most}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _guides_are_targets_of_their_own(self) -> "Recipe":
+        own = "teacher", "assistant", "embedding"  # what targets of stages begin with
+        for name, guide in self.guides.items():
+            if name.startswith(own):
+                raise ValueError(
+                    f"`guides.{name}` must have a name that is no target of a stage: "
+                    f"none that begins with {', '.join(own)}"
+                )
+            absent = "" if guide.multilingual else name + OF_TARGET
+            for stage in STAGES:
+                losses = getattr(self.stages[stage], "losses", {})
+                if any(absent in loss.targets for loss in losses.values()):
+                    raise ValueError(
+                        f"`stages.{stage}.losses` names `{absent}`, vectors of "
+                        f"translations; set `guides.{name}.multilingual = true`, or "
+                        f"take `{name}`"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs
 from keras_msd.data.pair_table import PairTable
-from keras_msd.data.store import GuideStore
+from keras_msd.data.store import GuideStore, StoredGuide
 from keras_msd.data.text_table import TextTable
 from keras_msd.distribute.strategy import Distribution
 from keras_msd.distribute.workers import Workers
@@ -29,7 +29,8 @@ from keras_msd.recipes.parallel_files import (
     training_pairs,
 )
 from keras_msd.recipes.recipe import Recipe
-from keras_msd.recipes.settings import OF_EXISTING, PairStageSettings
+from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
+from keras_msd.teachers.joint import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 from keras_msd.tokenizers.kinds import load_tokenizer
 from keras_msd.training.precision import faster_precision
@@ -141,8 +142,56 @@ class Run:
         settings = self.recipe.teacher
         known = None if settings.multilingual else (ENGLISH,)
         return load_teacher(
-            settings.source, None, settings.dim, settings.pooling, known
+            settings.source,
+            None,
+            settings.dim,
+            settings.pooling,
+            known,
+            prefix=settings.prefix,
         )
+
+    @cached_property
+    def guide_parts(self) -> dict[str, list[Any]]:
+        """The teachers that each of `[guides]` is made of."""
+        return {
+            name: [
+                load_teacher(it, languages=None if guide.multilingual else (ENGLISH,))
+                for it in guide.sources
+            ]
+            for name, guide in self.recipe.guides.items()
+        }
+
+    def guide(self, name: str) -> Any:
+        """Return the teacher of `[guides.<name>]`; the training pairs must be there.
+
+        The vectors of its parts are kept, too: a model that is also the run's teacher,
+        or part of another guide, encodes a sentence once.
+        """
+        settings, parts = self.recipe.guides[name], self.guide_parts[name]
+        if len(parts) == 1:
+            return parts[0]
+        center = None
+        if settings.center:
+            rows = np.linspace(0, len(self.texts) - 1, settings.center, dtype=np.int64)
+            center = [self.texts.texts("source", row, row + 1)[0] for row in rows]
+        stored = [StoredGuide(self.store(part)) for part in parts]
+        return JointTeacher(stored, settings.weights or None, center)
+
+    def guides_of(self, settings: Any) -> dict[str, tuple[str, str]]:
+        """Return which of `[guides]` a stage's terms name.
+
+        Returns:
+            Target -> (name of the guide, "source" or "target").
+        """
+        losses = getattr(settings, "losses", {}).values()
+        named = {target for loss in losses for target in loss.targets}
+        sides = ("", "source"), (OF_TARGET, "target")
+        return {
+            name + end: (name, side)
+            for name in self.recipe.guides
+            for end, side in sides
+            if name + end in named
+        }
 
     @cached_property
     def named_assistant(self) -> Any | None:

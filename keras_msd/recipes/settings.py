@@ -112,7 +112,7 @@ class About(Settings):
 
 
 class TeacherSettings(Settings):
-    """`[teacher]`: `source`, `dim` and `pooling` as for `load_teacher`.
+    """`[teacher]`: `source`, `dim`, `pooling`, `prefix` as for `load_teacher`.
 
     A `multilingual` teacher is scored in all languages, and thin, deep students learn
     its embedding of each side. Otherwise the embedding of the English side stands for
@@ -122,7 +122,41 @@ class TeacherSettings(Settings):
     source: str = "default"
     dim: Count | None = None
     pooling: Pooling | None = None
+    prefix: str | None = None
     multilingual: bool = False
+
+
+OF_TARGET = "_target"  # ends the name of a guide's vectors of translations
+
+
+class GuideSettings(Settings):
+    """`[guides.<name>]`: a further teacher, for `goals` of loss terms.
+
+    A stage whose terms name it gets its vectors of the English side as the target
+    `<name>`, with `multilingual` those of the translations as `<name>_target`. With
+    several `sources` it is a `JointTeacher` with `weights`, standardised over `center`
+    training sentences where that is set.
+    """
+
+    sources: Annotated[Words, Field(min_length=1)]
+    weights: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
+    center: Annotated[int, Field(ge=2)] | None = None
+    multilingual: bool = False
+
+    @model_validator(mode="after")
+    def _weighs_several(self) -> "GuideSettings":
+        count = len(self.sources)
+        if len(self.weights) not in (0, count):
+            raise ValueError(
+                "`weights` must have a number for each of `sources`; received "
+                f"{len(self.weights)} numbers, {count} sources"
+            )
+        if count == 1 and (self.weights or self.center):
+            raise ValueError(
+                "`weights` and `center` are for several `sources`; received "
+                f"{self.sources[0]} alone"
+            )
+        return self
 
 
 class DataSettings(Settings):
@@ -338,6 +372,11 @@ class LossSettings(Settings):
     grouped: bool = False
     weight: NotNegative = 1.0
     arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names in `goals`."""
+        return (self.goals,) if isinstance(self.goals, str) else self.goals
 
     @field_validator("loss")
     @classmethod

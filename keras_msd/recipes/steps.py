@@ -15,6 +15,7 @@ from keras_msd.recipes.train import fit
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
+GUIDE_VECTORS = "guide_vectors_"
 GUIDED = (*TEXTS, TEACHER)
 
 
@@ -105,6 +106,17 @@ class Steps:
             depends={"teacher": recipe.teacher, "encoder": run.teacher.fingerprint},
             shared=False,
         )
+        for name, guide in recipe.guides.items():
+            parts = run.guide_parts[name]
+            self.add(
+                GUIDE_VECTORS + name,
+                "teacher",
+                data.take_guide_vectors,
+                {"name": name},
+                reads=("pairs",),
+                depends={"guide": guide, "parts": [it.fingerprint for it in parts]},
+                shared=False,
+            )
         row = {"name": "teacher", "kind": "teacher"}
         self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
         depends = {"tokenizer": recipe.tokenizer}
@@ -313,6 +325,9 @@ class Steps:
         if curve or spec.rows != "pairs":  # `[evaluate]` decides what is scored
             depends["evaluate"] = self.recipe.evaluate
 
+        names = {name for name, _ in self.run.guides_of(settings).values()}
+        further = [GUIDE_VECTORS + name for name in sorted(names)]
+
         def files() -> list[Path]:
             scored = self.run.evaluation_files() if curve else []
             return [*stage_data(self.run, name, settings).files(), *scored]
@@ -327,7 +342,7 @@ class Steps:
                 "assistant": assistant if spec.needs_assistant else None,
                 "reduction": reduction,
             },
-            reads=GUIDED,
+            reads=(*GUIDED, *further),
             depends=depends,
             files=files,
             seed=name,

@@ -69,7 +69,11 @@ def fit(
     data = stage_data(run, name, settings)
     steps = training_steps(name, settings, data.cut.steps)
     epochs = next(some for some in count(1) if data.cut.steps(some) >= steps)
-    batches = data.batches(encoder, spec.guides(work), epochs, steps)
+    guides = {
+        target: (run.guide(guide), side)
+        for target, (guide, side) in run.guides_of(settings).items()
+    }
+    batches = data.batches(encoder, {**spec.guides(work), **guides}, epochs, steps)
     run.workers.meet(step)  # the others come once this is on disk
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):

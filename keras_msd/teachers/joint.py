@@ -1,6 +1,7 @@
 """One teacher made of several: their vectors side by side."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,16 +66,27 @@ class JointTeacher:
         above(0, **{f"weights[{i}]": weight for i, weight in enumerate(weights)})
         self.languages = _common_languages(self.guides)
         texts = None if center is None else sentences(center, "center")
+        if texts is not None and len(set(texts)) < 2:
+            raise InputError(
+                "`center` must hold two different texts or more. Received: "
+                f"{len(set(texts))}. Give some thousand."
+            )
         parts = [guide.fingerprint for guide in self.guides]
         # Not the means: their last digits depend on the machine.
         parts += [repr([float(weight) for weight in weights]), *(texts or ())]
         self.fingerprint = digest("joint", *parts)
+        self._texts, self._weights = texts, np.array(weights)
+
+    @cached_property
+    def _means_and_lengths(self) -> list[tuple[Any, float]]:
+        """What is subtracted from each guide's vectors, and the length of its part."""
         fitted: list[tuple[Any, float]] = [(0.0, 1.0)] * len(self.guides)
-        if texts is not None:
-            fitted = [_fit(guide.encode(texts), texts) for guide in self.guides]
-        self._means = [mean for mean, _ in fitted]
-        shares = np.array(weights) / [spread for _, spread in fitted]
-        self._lengths = np.sqrt(shares / shares.sum())
+        if self._texts is not None:
+            fitted = [_fit(guide.encode(self._texts)) for guide in self.guides]
+        shares = self._weights / [spread for _, spread in fitted]
+        lengths = np.sqrt(shares / shares.sum())
+        means = (mean for mean, _ in fitted)
+        return list(zip(means, lengths, strict=True))
 
     @property
     def dim(self) -> int:
@@ -90,8 +102,8 @@ class JointTeacher:
         texts = sentences(texts)
         parts = [
             unit_rows(guide.encode(texts) - mean) * length
-            for guide, mean, length in zip(
-                self.guides, self._means, self._lengths, strict=True
+            for guide, (mean, length) in zip(
+                self.guides, self._means_and_lengths, strict=True
             )
         ]
         return np.concatenate(parts, axis=1).astype(np.float32)
@@ -113,18 +125,13 @@ def _common_languages(guides: list[Any]) -> tuple[str, ...] | None:
     return common
 
 
-def _fit(vectors: np.ndarray, texts: list[str]) -> tuple[np.ndarray, float]:
+def _fit(vectors: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the mean of vectors, and how far cosines spread once it is subtracted.
 
     The spread is the standard deviation of the cosines of all pairs of texts, a text
     with itself included. It comes from the second moment of the vectors, whose squared
     norm is the mean of all squared cosines.
     """
-    if len(set(texts)) < 2:
-        raise InputError(
-            "`center` must hold two different texts or more. Received: "
-            f"{len(set(texts))}. Give some thousand."
-        )
     mean = vectors.mean(axis=0)
     unit = unit_rows(vectors - mean)
     moment = unit.T @ unit / len(unit)

@@ -4,15 +4,13 @@ Candidates are seeded unit vectors of width 384 in a file, which both systems ma
 memory. Three of them are planted for each query, at cosines that no other candidate
 comes near, so that its first three neighbours are known. Plain NumPy takes the maximum
 of `queries @ candidates.T`, some queries at a time; ours finds the first three. Each
-runs in a process of its own, whose private memory is sampled. With faiss installed,
-ours runs with that engine, too.
+runs in a process of its own, whose private memory is sampled.
 
     python benchmarks/retrieval_million.py                       # some minutes
     python benchmarks/retrieval_million.py --queries 500 --candidates 50000
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -76,15 +74,12 @@ def search(system: str, folder: Path, rows: int) -> dict[str, Any]:
     """Search with one system in this process; return its time and memory."""
     queries = np.load(folder / "queries.npy")
     candidates = np.load(folder / "candidates.npy", mmap_mode="r")
-    if system == "faiss":
-        importlib.import_module("faiss")
     peak = Peak()
     start, began = peak.take(), time.perf_counter()
     if system == "numpy":
         found = plain(queries, candidates, rows)
     else:
-        engine = "faiss" if system == "faiss" else "numpy"
-        found = top_k(queries, candidates, len(PLANTED), engine)[1]
+        found = top_k(queries, candidates, len(PLANTED))[1]
     seconds, most = time.perf_counter() - began, peak.take()
     np.save(folder / f"{system}.npy", found)
     return {
@@ -99,10 +94,8 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     make(folder, given.queries, given.candidates, given.width, given.seed)
     systems: dict[str, dict[str, Any]] = {
         "numpy": {"does": f"argmax of q @ C.T, {given.plain_rows} queries at a time"},
-        "keras_msd": {"does": "top_k, engine numpy"},
+        "keras_msd": {"does": "top_k"},
     }
-    if importlib.util.find_spec("faiss"):
-        systems["faiss"] = {"does": "top_k, engine faiss"}
     found = {}
     for system, facts in systems.items():
         command = [sys.executable, __file__, "--plain-rows", str(given.plain_rows)]

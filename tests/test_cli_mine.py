@@ -79,7 +79,6 @@ def test_mistakes(capsys, tmp_path, folder, files):
     for arguments, words in {
         files: "--encoder",
         (*files, *encoder, "--margin", "ration"): "Did you mean `ratio`?",
-        (*files, *encoder, "--engine", "fais"): "Did you mean `faiss`?",
         (*files, *encoder, "--k", "0"): "`k` must be at least 1",
         (*files, *encoder, "--out", tmp_path): "is a folder",
         (tmp_path / "c.txt", files[1], *encoder): "does not exist",

@@ -1,5 +1,3 @@
-import sys
-
 import numpy as np
 import pytest
 
@@ -183,20 +181,10 @@ def test_mistakes():
         mine(encoder, ["a"], ["a"], k=0)
     with pytest.raises(InputError, match="`targets` must be at least 1"):
         mine(encoder, ["a"], [])
-    with pytest.raises(InputError, match="`engine` must be one of"):
-        mine(encoder, ["a"], ["a"], engine="fast")
     with pytest.raises(InputError, match="must be a list of sentences"):
         mine(encoder, "a", ["a"])
     with pytest.raises(InputError, match="Vectors must be finite"):
         mine(encoder, ["a"], ["x"])
-
-
-def test_faiss_finds_the_same(monkeypatch):
-    pytest.importorskip("faiss")
-    draw = np.random.default_rng(9)
-    sources, targets = draw.normal(size=(300, 8)), draw.normal(size=(200, 8))
-    found = mine_vectors(sources, targets, engine="faiss")
-    assert found == mine_vectors(sources, targets) and "faiss" in sys.modules
 
 
 def test_paraphrases_in_one_list():

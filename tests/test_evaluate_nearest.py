@@ -7,15 +7,6 @@ from keras_msd.checks import InputError
 from keras_msd.evaluate import nearest
 from keras_msd.evaluate.nearest import top_k
 
-ENGINES = ["numpy", "faiss"]
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    if request.param == "faiss":
-        pytest.importorskip("faiss")
-    return request.param
-
 
 @pytest.fixture
 def small_blocks(monkeypatch):
@@ -23,7 +14,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(nearest, "BLOCK", 16)
     monkeypatch.setattr(nearest, "QUERIES", 5)
     monkeypatch.setattr(nearest, "RESCORED", 40)
-    monkeypatch.setattr(nearest, "SPARE", 2)
 
 
 def brute_force(queries, candidates, k):
@@ -49,42 +39,42 @@ def same(found, expected):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 4, 23, 500])
-def test_drawn_vectors(small_blocks, engine, dtype, k):
+def test_drawn_vectors(small_blocks, dtype, k):
     draw = np.random.default_rng(k)
     queries = draw.normal(size=(13, 8)).astype(dtype)
     candidates = (5 * draw.normal(size=(101, 8))).astype(dtype)
-    found = top_k(queries, candidates, k, engine)
+    found = top_k(queries, candidates, k)
     assert found[0].shape == (13, min(k, 101))
     same(found, brute_force(queries, candidates, k))
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 40])
-def test_ties_go_to_the_lower_row(small_blocks, engine, k):
+def test_ties_go_to_the_lower_row(small_blocks, k):
     # Few whole-numbered directions of several lengths: hundreds of exact ties, also
-    # across blocks, and more of them than faiss is asked for.
+    # across blocks.
     draw = np.random.default_rng(k)
     queries = draw.integers(-1, 2, (9, 3))
     queries[4] = 0
     candidates = draw.integers(-1, 2, (120, 3)) * draw.integers(1, 9, (120, 1))
     cosines, rows = brute_force(queries, candidates, 120)
     assert (np.diff(cosines) == 0).sum() > 500
-    found = top_k(queries.astype(np.float32), candidates.astype(np.float32), k, engine)
+    found = top_k(queries.astype(np.float32), candidates.astype(np.float32), k)
     same(found, (cosines[:, :k], rows[:, :k]))
     np.testing.assert_array_equal(found[1][4], np.arange(k))
 
 
-def test_copies_are_ties_at_any_width_and_place(engine):
+def test_copies_are_ties_at_any_width_and_place():
     # A product of matrices may round equal columns differently at different places.
     draw = np.random.default_rng(0)
     candidates = draw.normal(size=(9001, 19)).astype(np.float32)
     copies = [17, 4095, 4096, 5000, 8191, 8200, 9000]
     candidates[copies] = candidates[17] * np.float32(3)
-    cosines, rows = top_k(candidates[copies] / 7, candidates, 7, engine)
+    cosines, rows = top_k(candidates[copies] / 7, candidates, 7)
     assert rows.tolist() == [copies] * 7
     assert (cosines == 1).all()
 
 
-def test_nearly_equal_candidates_are_told_apart(engine):
+def test_nearly_equal_candidates_are_told_apart():
     # They differ by 5e-10, less than float32 can tell: exact cosines find the order.
     draw = np.random.default_rng(1)
     queries, angles, candidates = [], [], []
@@ -99,18 +89,18 @@ def test_nearly_equal_candidates_are_told_apart(engine):
         )
         queries.append(query)
         angles.append(angle)
-    _, rows = top_k(np.array(queries), np.concatenate(candidates), 5, engine)
+    _, rows = top_k(np.array(queries), np.concatenate(candidates), 5)
     expected = np.argsort(angles, axis=1)[:, :5] + np.arange(0, 400, 100)[:, None]
     np.testing.assert_array_equal(rows, expected)
 
 
-def test_blocks_of_a_stream_change_nothing(small_blocks, engine):
+def test_blocks_of_a_stream_change_nothing(small_blocks):
     draw = np.random.default_rng(2)
     queries, candidates = draw.normal(size=(7, 6)), draw.normal(size=(90, 6))
-    whole = top_k(queries, candidates, 4, engine)
+    whole = top_k(queries, candidates, 4)
     for cuts in ([], [1, 2, 3], [0, 40, 40, 41], list(range(90))):
         blocks = iter(np.split(candidates, cuts))
-        found = top_k(queries, blocks, 4, engine)
+        found = top_k(queries, blocks, 4)
         np.testing.assert_array_equal(found[0], whole[0])
         np.testing.assert_array_equal(found[1], whole[1])
 
@@ -142,12 +132,8 @@ def test_mistakes():
     good = np.eye(3)
     hole = np.eye(3)
     hole[1, 2] = np.nan
-    for arguments, words in {
-        (0,): "`k` must be at least 1",
-        (1, "fais"): "Did you mean `faiss`",
-    }.items():
-        with pytest.raises(InputError, match=words):
-            top_k(good, good, *arguments)
+    with pytest.raises(InputError, match="`k` must be at least 1"):
+        top_k(good, good, 0)
     for queries, candidates, words in (
         (good[0], good, r"`queries` must hold vectors.*shape \(3,\)"),
         (good, good[0], r"`candidates` must hold vectors.*shape \(3,\)"),
@@ -161,9 +147,3 @@ def test_mistakes():
     ):
         with pytest.raises(InputError, match=words):
             top_k(queries, candidates, 1)
-
-
-def test_faiss_is_named_where_it_is_missing(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(InputError, match=r"keras-msd\[faiss\]"):
-        top_k(np.eye(2), np.eye(2), 1, "faiss")

@@ -131,17 +131,14 @@ def test_no_cosine_is_off_by_more_than_the_error_said(dim):
     assert error <= np.sqrt(2 - 2 * np.sqrt(1 - e**2)).max() + 1e-12
 
 
-@pytest.mark.parametrize("engine", ["numpy", "faiss"])
 @pytest.mark.parametrize("top", [1, 10, 999])
-def test_search_is_exact_over_what_is_stored(encoder, folder, engine, top):
-    if engine == "faiss":
-        pytest.importorskip("faiss")
+def test_search_is_exact_over_what_is_stored(encoder, folder, top):
     index = Index.open(folder)
     stored = unit(raw(folder)["vectors.i8"].reshape(-1, DIM))
     for query in ("where?", "line 7 ä", "ο"):
         cosines = stored @ unit(encoder.encode([query])[0])
         order = np.argsort(-cosines, kind="stable")[:top]
-        found = index.search(encoder, query, top, engine=engine)
+        found = index.search(encoder, query, top)
         assert [one.text for one in found] == [TEXTS[row] for row in order]
         assert [one.cosine for one in found] == pytest.approx(cosines[order], abs=1e-6)
     assert index.search(encoder, "line 7 ä", 1)[0][2:] == (index.sources[0].name, 8)

@@ -65,9 +65,6 @@ def evaluate(
         str | None,
         typer.Option(help=of_sets("margin", "ratio, distance or absolute.")),
     ] = None,
-    engine: Annotated[
-        str | None, typer.Option(help=of_sets("engine", "numpy or faiss."))
-    ] = None,
     mteb: Annotated[
         str | None,
         typer.Option(
@@ -88,9 +85,7 @@ def evaluate(
         raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
     from keras_msd.evaluate import score_set
 
-    options = output.given(
-        queries=queries, tuned_on=tuned_on, margin=margin, engine=engine
-    )
+    options = output.given(queries=queries, tuned_on=tuned_on, margin=margin)
     chosen = codes(languages) or None
     scores = score_set(open_source(encoder), set_, data, chosen, split, part, **options)
     output.show(scores, json, output.scores_table)

@@ -39,9 +39,6 @@ def mine(
         float | None, typer.Option(help="Lowest score to keep; without it, all pairs.")
     ] = None,
     k: Annotated[int, typer.Option("--k", help="Neighbours that a margin takes.")] = 4,
-    engine: Annotated[
-        str, typer.Option(help="Exact search: numpy or faiss.")
-    ] = "numpy",
     json: Json = False,
 ) -> None:
     """Find sentences of two files that translate each other, best first.
@@ -53,10 +50,8 @@ def mine(
     from keras_msd import checks
     from keras_msd.evaluate.bitext import MARGINS, MinedPair, mine_paraphrases
     from keras_msd.evaluate.bitext import mine as find
-    from keras_msd.evaluate.nearest import ENGINES
 
     checks.one_of(MARGINS, margin=margin)
-    checks.one_of(ENGINES, engine=engine)
     checks.at_least(1, k=k)
     if out is not None and out.is_dir():
         raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
@@ -66,9 +61,9 @@ def mine(
     pairs: list[MinedPair]
     if targets is None:
         margin = "absolute"
-        pairs = mine_paraphrases(model, texts[0], k, threshold, engine)
+        pairs = mine_paraphrases(model, texts[0], k, threshold)
     else:
-        pairs = find(model, *texts, margin, k, threshold, engine)
+        pairs = find(model, *texts, margin, k, threshold)
     rows = [
         {
             "score": pair.score,

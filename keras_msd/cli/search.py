@@ -94,9 +94,6 @@ def search(
     threshold: Annotated[
         str | None, typer.Option(help="Lowest cosine: a number, or `card`'s.")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Search of an index: numpy or faiss.")
-    ] = "numpy",
     json: Json = False,
 ) -> None:
     """Find what is nearest to a query, in an index or in the lines of a file."""
@@ -135,7 +132,7 @@ def search(
         opened = Index.open(index)
         encoder = _model_of(opened, model)
         lowest = _lowest(threshold, encoder, opened.threshold)
-        found = opened.search(encoder, asked, top, lowest, engine)
+        found = opened.search(encoder, asked, top, lowest)
         table = output.found_table
     rows = [[one._asdict() for one in matches] for matches in found]
     if queries is None:

@@ -48,7 +48,6 @@ def mine(
     margin: str = "ratio",
     k: int = NEIGHBOURS,
     threshold: float | None = None,
-    engine: str = "numpy",
 ) -> list[MinedPair]:
     """Find pairs of sentences that translate each other, best first.
 
@@ -63,7 +62,6 @@ def mine(
             its target: "ratio" a / b, "distance" a - b, or "absolute" a.
         k: Nearest neighbours in each direction; all if there are fewer.
         threshold: Keep pairs of this score or a higher one; all if None.
-        engine: Of the exact search: "numpy" or "faiss".
 
     Returns:
         `MinedPair(score, source_row, target_row)`. From each row in either direction
@@ -73,7 +71,7 @@ def mine(
         target row. A ratio is 0 where b is not above 0.
 
     Raises:
-        InputError: A list is empty, `margin` or `engine` is not known, `k` is below 1,
+        InputError: A list is empty, `margin` is not known, `k` is below 1,
             or the vectors are not finite.
 
     Source: Artetxe and Schwenk 2019, "Margin-based Parallel Corpus Mining with
@@ -93,7 +91,7 @@ def mine(
     row = {text: row for row, text in enumerate(dict.fromkeys(sources + targets))}
     vectors = encoded(encoder, list(row))
     left, right = ([row[text] for text in texts] for texts in (sources, targets))
-    return mine_vectors(vectors[left], vectors[right], margin, k, threshold, engine)
+    return mine_vectors(vectors[left], vectors[right], margin, k, threshold)
 
 
 def mine_vectors(
@@ -102,12 +100,11 @@ def mine_vectors(
     margin: str = "ratio",
     k: int = NEIGHBOURS,
     threshold: float | None = None,
-    engine: str = "numpy",
 ) -> list[MinedPair]:
     """Mine like `mine`, from embeddings `(n, dim)` and `(m, dim)`."""
     _check(margin, k)
-    forward, forward_rows = top_k(sources, targets, k, engine)
-    backward, backward_rows = top_k(targets, sources, k, engine)
+    forward, forward_rows = top_k(sources, targets, k)
+    backward, backward_rows = top_k(targets, sources, k)
     source_means, target_means = forward.mean(axis=1), backward.mean(axis=1)
     forward = _score(margin, forward, source_means, target_means[forward_rows])
     backward = _score(margin, backward, target_means, source_means[backward_rows])
@@ -135,7 +132,6 @@ def mine_paraphrases(
     sentences: Sequence[str],
     k: int = NEIGHBOURS,
     threshold: float | None = None,
-    engine: str = "numpy",
 ) -> list[MinedPair]:
     """Find pairs of sentences in one list that mean the same, best first.
 
@@ -144,15 +140,14 @@ def mine_paraphrases(
         sentences: Two or more sentences.
         k: Nearest neighbours of each sentence that are looked at.
         threshold: Keep pairs of this cosine or a higher one; all if None.
-        engine: Of the exact search: "numpy" or "faiss".
 
     Returns:
         `MinedPair(cosine, row, higher row)`, each pair once. A sentence may be in
         several. Of equal cosines the lower rows come first.
 
     Raises:
-        InputError: There are fewer than two sentences, `engine` is not known, `k` is
-            below 1, or the vectors are not finite.
+        InputError: There are fewer than two sentences, `k` is below 1, or the vectors
+            are not finite.
 
     Source: `paraphrase_mining` of sentence-transformers.
 
@@ -168,9 +163,7 @@ def mine_paraphrases(
     vectors = encoded(encoder, sentences)
     found = {}
     # One more neighbour, as a sentence is its own.
-    for row, nearest in enumerate(
-        zip(*top_k(vectors, vectors, k + 1, engine), strict=True)
-    ):
+    for row, nearest in enumerate(zip(*top_k(vectors, vectors, k + 1), strict=True)):
         others = [pair for pair in zip(*nearest, strict=True) if pair[1] != row][:k]
         for cosine, other in others:
             found[min(row, other), max(row, other)] = float(cosine)
@@ -302,7 +295,6 @@ def score_bucc(
     tuned_on: str = "train",
     margin: str = "ratio",
     k: int = NEIGHBOURS,
-    engine: str = "numpy",
 ) -> dict[str, Any]:
     """Mine each language of BUCC 2018 against English or another one.
 
@@ -317,9 +309,8 @@ def score_bucc(
             task's training scores are reported; another one shows what is to be
             expected of new text.
         tuned_on: Split whose best F1 sets the threshold.
-        margin: As `mine` takes it, like `k` and `engine`.
+        margin: As `mine` takes it, like `k`.
         k: Nearest neighbours in each direction.
-        engine: Of the exact search: "numpy" or "faiss".
 
     Returns:
         `{"f1", "precision", "recall"}` x100, means over languages; `pairs` and `gold`,
@@ -346,7 +337,7 @@ def score_bucc(
     single = {}
     for name, splits in parts.items():
         mined = {
-            of: mine(encoder, part.sources, part.targets, margin, k, None, engine)
+            of: mine(encoder, part.sources, part.targets, margin, k)
             for of, part in splits.items()
         }
         score = best_f1(mined[tuned_on], splits[tuned_on].gold)

@@ -7,14 +7,12 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, at_least, one_of, require
+from keras_msd.checks import InputError, at_least
 from keras_msd.evaluate.vectors import DECIMALS, SentenceEncoder, UnitVectors
 from keras_msd.progress import track
 
-ENGINES = ("numpy", "faiss")
 BLOCK = 4096  # candidates compared at a time
 QUERIES = 1024  # queries compared at a time
-SPARE = 16  # neighbours asked of faiss beyond k, for candidates too close to tell apart
 RESCORED = 1 << 20  # numbers of each side that are in float64 at a time
 
 
@@ -22,14 +20,13 @@ def top_k(
     queries: np.ndarray,
     candidates: np.ndarray | Iterable[np.ndarray],
     k: int,
-    engine: str = "numpy",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the `k` candidates nearest to each query by cosine, best first.
 
     A float32 product of matrices picks the candidates that its rounding error leaves
     possible. Their cosines are then taken in float64 and rounded to ten decimals, and
     of equal ones the lower row comes first. So the result is exact, and the same
-    whatever the engine and the size of the blocks.
+    whatever the size of the blocks.
 
     Beside the two arguments and the result, some 100 MB are used at widths up to 1024.
 
@@ -38,20 +35,17 @@ def top_k(
         candidates: `(m, dim)`, which may be a `numpy.memmap`, or a stream of blocks
             `(m_i, dim)`, of which one is held at a time. Small blocks are slow.
         k: Neighbours of each query, at least 1.
-        engine: What picks: "numpy", or "faiss" (extra `faiss`), which is given
-            the same blocks.
 
     Returns:
         Cosines, float64, and rows of the candidates, int64, both `(n, min(k, m))`; rows
         count through all blocks.
 
     Raises:
-        InputError: `k` is below 1, an array has another shape or is not finite, there
-            is no candidate, or faiss is not installed.
+        InputError: `k` is below 1, an array has another shape or is not finite, or
+            there is no candidate.
     """
     at_least(1, k=k)
-    one_of(ENGINES, engine=engine)
-    best = _Best(_matrix(queries, "queries"), k, engine)
+    best = _Best(_matrix(queries, "queries"), k)
     for block in _blocks(candidates):
         best.add(block)
     if not best.seen:
@@ -70,15 +64,12 @@ def rounding(dim: int) -> float:
 class _Best:
     """The best candidates so far: cosines `-inf` where there are fewer than `k`."""
 
-    def __init__(self, queries: np.ndarray, k: int, engine: str) -> None:
+    def __init__(self, queries: np.ndarray, k: int) -> None:
         self.queries, self.k, self.seen = queries, k, 0
         self.norms = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
         self.cosines = np.full((len(queries), k), -np.inf)
         self.rows = np.full((len(queries), k), -1, np.int64)
         self.slack = rounding(queries.shape[1])
-        self.faiss: Any = None
-        if engine == "faiss":
-            self.faiss = require("faiss", "faiss", 'engine="faiss"')
 
     def add(self, block: np.ndarray) -> None:
         """Compare a block of candidates with all queries."""
@@ -89,10 +80,6 @@ class _Best:
                 f"{self.queries.shape[1]} in `queries`."
             )
         units = _units(block).astype(np.float32)
-        index = None
-        if self.faiss:
-            index = self.faiss.IndexFlatIP(units.shape[1])
-            index.add(units)
         for start in range(0, len(self.queries), QUERIES):
             part = slice(start, start + QUERIES)
             queries = np.ascontiguousarray(self.queries[part], np.float32)
@@ -100,11 +87,8 @@ class _Best:
             kth = np.full(len(queries), -np.inf)
             kth[full] = self.cosines[part, -1][full] * self.norms[part][full]
             slack = self.slack * self.norms[part]
-            if index is None:
-                hits = _possible(queries, units, kth, slack, self.k)
-            else:
-                hits = _possible_faiss(index, queries, units, kth, slack, self.k)
-            self._keep(start + hits[0], hits[1], block)
+            query, column = _possible(queries, units, kth, slack, self.k)
+            self._keep(start + query, column, block)
         self.seen += len(block)
 
     def _keep(self, query: np.ndarray, column: np.ndarray, block: np.ndarray) -> None:
@@ -155,30 +139,6 @@ def _possible(
     open_ = np.flatnonzero(near.max(axis=1) >= floor)
     place, column = np.nonzero(near[open_] >= floor[open_, None])
     return open_[place], column
-
-
-def _possible_faiss(
-    index: Any,
-    queries: np.ndarray,
-    units: np.ndarray,
-    kth: np.ndarray,
-    slack: np.ndarray,
-    k: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_possible` returns; `index` holds `units`."""
-    asked = min(k + SPARE, len(units))
-    products, columns = index.search(queries, asked)
-    floor = (np.maximum(kth, products[:, k - 1]) if k <= asked else kth) - slack
-    possible = products >= floor[:, None]
-    # Where even the last one found is possible, further ones may be as well.
-    open_ = np.flatnonzero(possible[:, -1] & (asked < len(units)))
-    possible[open_] = False
-    place, rank = np.nonzero(possible)
-    again, column = _possible(queries[open_], units, kth[open_], slack[open_], k)
-    return (
-        np.concatenate([place, open_[again]]),
-        np.concatenate([columns[place, rank], column]),
-    )
 
 
 def _blocks(candidates: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarray]:

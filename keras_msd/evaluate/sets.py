@@ -170,7 +170,7 @@ SETS = {
         files=OnUse(lambda: _translations().un_files),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
-        options=("queries", "engine"),
+        options=("queries",),
         scores={"precision": "un"},
         label="UN",
     ),
@@ -181,7 +181,7 @@ SETS = {
         files=OnUse(lambda: _bitext().bucc_files),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
-        options=("tuned_on", "margin", "engine"),
+        options=("tuned_on", "margin"),
         scores={"f1": "bucc"},
         label="BUCC",
     ),
@@ -260,8 +260,8 @@ def score_set(
             follows from the English sentences; no sentence is scored in both. Tatoeba
             looks up half of the pairs, among all sentences.
         **options: Of "bucc2018" `tuned_on` (the split whose best F1 sets the
-            threshold), `margin` and `engine` as `mine` takes them; of "un" `queries`
-            (how many sentences are looked up, evenly spread) and `engine`.
+            threshold) and `margin` as `mine` takes it; of "un" `queries` (how many
+            sentences are looked up, evenly spread).
 
     Returns:
         The scores, as the set's own function gives them; of a half, its name as `part`.

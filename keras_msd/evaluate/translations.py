@@ -317,7 +317,6 @@ def retrieval_streamed(
     queries: Sequence[str],
     candidates: str | Path | Iterable[Sequence[str]],
     gold: Sequence[int] | np.ndarray | None = None,
-    engine: str = "numpy",
 ) -> dict[str, Any]:
     """Score precision at 1 of exact cosine search among any number of sentences.
 
@@ -332,7 +331,6 @@ def retrieval_streamed(
             a stream. A block of some thousand is quick.
         gold: The candidate that translates each query, rows from 0; if None, row i
             translates query i.
-        engine: Of the search: "numpy" or "faiss".
 
     Returns:
         `{"precision": x100, "queries": n, "candidates": m, "primary": "precision"}`.
@@ -368,7 +366,7 @@ def retrieval_streamed(
                 seen += len(texts)
                 yield encoded(encoder, texts)
 
-    _, rows = top_k(encoded(encoder, queries), vectors(), 1, engine)
+    _, rows = top_k(encoded(encoder, queries), vectors(), 1)
     outside = translations[(translations < 0) | (translations >= seen)]
     if outside.size:
         raise InputError(
@@ -391,7 +389,6 @@ def score_un(
     folder: Path,
     languages: list[str],
     queries: int | None = None,
-    engine: str = "numpy",
 ) -> dict[str, Any]:
     """Score the United Nations Parallel Corpus: some queries, all translations.
 
@@ -405,7 +402,6 @@ def score_un(
         languages: Codes, such as `es` for English queries, or `fr-es` for French ones.
         queries: How many sentences are looked up, evenly spread; all if None. All
             translations are candidates in any case.
-        engine: Of the search: "numpy" or "faiss".
 
     Returns:
         As `retrieval_streamed`: the mean over languages, sums, and `tracks`: the
@@ -425,7 +421,7 @@ def score_un(
         queried = set(rows.tolist())
         texts = [source for row, (source, _) in enumerate(pairs) if row in queried]
         blocks = in_chunks((other for _, other in pairs), STREAMED)
-        scores = retrieval_streamed(encoder, texts, blocks, rows, engine)
+        scores = retrieval_streamed(encoder, texts, blocks, rows)
         single["-".join(both)] = scores
     return over_tracks(single, ["precision"], ["queries", "candidates"])
 

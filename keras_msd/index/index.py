@@ -13,10 +13,9 @@ from keras_msd.checks import (
     at_least,
     existing_folder,
     findings,
-    one_of,
     sentences,
 )
-from keras_msd.evaluate.nearest import BLOCK, ENGINES, rounding, top_k
+from keras_msd.evaluate.nearest import BLOCK, rounding, top_k
 from keras_msd.evaluate.threshold import Threshold
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
 from keras_msd.files import file_digest, read_table
@@ -219,7 +218,6 @@ class Index:
         query: str,
         top: int = 5,
         threshold: float | None = None,
-        engine: str = "numpy",
     ) -> list[Found]: ...
     @overload
     def search(
@@ -228,7 +226,6 @@ class Index:
         query: list[str],
         top: int = 5,
         threshold: float | None = None,
-        engine: str = "numpy",
     ) -> list[list[Found]]: ...
     def search(
         self,
@@ -236,7 +233,6 @@ class Index:
         query: str | list[str],
         top: int = 5,
         threshold: float | None = None,
-        engine: str = "numpy",
     ) -> list[Found] | list[list[Found]]:
         """Return the chunks nearest to a query, or to each of several, best first.
 
@@ -245,21 +241,18 @@ class Index:
             query: The text to look for, in any language the encoder knows; or a list.
             top: Most chunks to return, at least 1.
             threshold: Lowest cosine of a chunk that is returned; all if None.
-            engine: Of the search: "numpy" or "faiss" (extra `faiss`); both are exact
-                over the stored vectors and give the same.
 
         Returns:
             The chunks; for a list of queries, such a list for each.
 
         Raises:
-            InputError: The index is of another model or width, `top` is below 1, or
-                faiss is not installed.
+            InputError: The index is of another model or width, or `top` is below 1.
         """
         self.check_model(encoder)
         queries = sentences([query] if isinstance(query, str) else query, "query")
         found = []
         for vector in encoded(encoder, queries) if queries else ():
-            cosines, rows = self.nearest(vector[None], top, engine)
+            cosines, rows = self.nearest(vector[None], top)
             pairs = zip(rows.tolist(), cosines.tolist(), strict=True)
             found.append(
                 [
@@ -270,31 +263,24 @@ class Index:
             )
         return found[0] if isinstance(query, str) else found
 
-    def nearest(
-        self, query: np.ndarray, top: int, engine: str = "numpy"
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, query: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and rows, `(min(top, n),)`, of the vectors nearest to one.
 
         Args:
             query: `(1, dim)`, of any length.
             top: Neighbours, at least 1.
-            engine: "numpy" or "faiss".
 
         Raises:
             InputError: As `search`, or as `evaluate.nearest.top_k`.
         """
         at_least(1, top=top)
-        one_of(ENGINES, engine=engine)
         if query.shape[1] != self.dim:
             raise InputError(
                 f"`{self.path}` holds vectors of {self.dim} numbers. Received: a model "
                 f"that gives {query.shape[1]}. Give the model they were made with."
             )
-        rows = np.arange(len(self))
-        if engine == "numpy":
-            rows = np.flatnonzero(self._possible(query, top))
-        candidates = self.vectors if len(rows) == len(self) else self.vectors[rows]
-        cosines, places = top_k(query, candidates, top, engine)
+        rows = np.flatnonzero(self._possible(query, top))
+        cosines, places = top_k(query, self.vectors[rows], top)
         return cosines[0], rows[places[0]]
 
     def _possible(self, query: np.ndarray, top: int) -> np.ndarray:

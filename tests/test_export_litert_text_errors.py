@@ -4,13 +4,12 @@ import io
 import sys
 
 import keras
-import numpy as np
 import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
 from keras_msd.export.litert import exporter
-from keras_msd.export.litert.files import load_text, with_files
+from keras_msd.export.litert.files import load_text
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
@@ -77,24 +76,9 @@ def test_bad_requests(encoder, model, tmp_path, monkeypatch):
         load_text(model)
 
 
-def test_damage_never_reaches_mediapipe(model, tmp_path):
-    whole = (model / "model.tflite").read_bytes()
-    file = tmp_path / "model.tflite"
+def test_files_that_are_no_such_model(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         load_text(tmp_path)
-    for place in np.random.default_rng(1).integers(8, len(whole) - 200, 40):
-        changed = bytearray(whole)
-        changed[place] ^= 255
-        file.write_bytes(changed)
-        with pytest.raises(InputError, match="differs from its own checksum"):
-            load_text(tmp_path)
-    for content, message in (
-        (b"", "must be a .tflite file. Received: 0 bytes"),
-        (b"PK\x03\x04" + whole[4:], "differs from its own checksum"),
-        (whole[: len(whole) // 2], "no readable seal"),
-        (whole[:-1], "no readable seal"),
-        (with_files(b"\x1c\0\0\0TFL3" + bytes(500)), "not a model for MediaPipe's"),
-    ):
-        file.write_bytes(content)
-        with pytest.raises(InputError, match=message):
-            load_text(tmp_path)
+    (tmp_path / "model.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(500))
+    with pytest.raises(InputError, match="not a model for MediaPipe's"):
+        load_text(tmp_path)

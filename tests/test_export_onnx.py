@@ -1,4 +1,5 @@
 import hashlib
+import shutil
 import sys
 from collections import Counter
 
@@ -167,31 +168,18 @@ def test_the_same_encoder_gives_the_same_bytes(tokenizer, tmp_path):
     assert one == other
 
 
-def test_damage_is_noticed(artefact, tmp_path):
-    whole = (artefact / "model.onnx").read_bytes()
-    (tmp_path / "a").mkdir()
-    path = tmp_path / "a" / "model.onnx"
-    for length in (0, 1, 10, 75, 76, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match="not end in the checksum|differs from"):
-            load_ids(path.parent)
-    for place in (0, 100, len(whole) // 2, len(whole) - 100, len(whole) - 1):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(InputError, match=r"model\.onnx` differs from the checksum"):
-            load_ids(path.parent)
-    path.write_bytes(b"PK\x03\x04 something else entirely" * 100)
-    with pytest.raises(InputError, match="not end in the checksum"):
-        load_ids(path.parent)
-    no_message, no_graph = b"\xff" * 99, b"\x08\x07"  # the second: a version, no more
-    path.write_bytes(no_message + onnx_files.seal(no_message))
-    with pytest.raises(InputError, match="is no whole ONNX model"):
-        load_ids(path.parent)
-    path.write_bytes(no_graph + onnx_files.seal(no_graph))
-    with pytest.raises(InputError, match="not a model that onnxruntime can load"):
-        load_ids(path.parent)
+def test_files_that_are_no_such_model(tmp_path):
+    path = tmp_path / "model.onnx"
+    for content, message in (  # the second: a version, no more
+        (b"\xff" * 99, "is no whole ONNX model"),
+        (b"\x08\x07", "not a model that onnxruntime can load"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            load_ids(tmp_path)
     path.unlink()
     with pytest.raises(InputError, match=r"model `.*model\.onnx` does not exist"):
-        load_ids(path.parent)
+        load_ids(tmp_path)
     with pytest.raises(InputError, match="artefact `.*none` does not exist"):
         load_ids(tmp_path / "none")
 
@@ -247,7 +235,8 @@ def test_the_script_needs_the_runtime_alone(encoder, artefact, tmp_path):
     cosine = vectors[:3] @ vectors[3]
     expected = [f"{cosine[row]:.4f}\t{lines[row]}" for row in np.argsort(-cosine)[:2]]
     assert done.stdout.splitlines() == expected
-    (tmp_path / "cut.onnx").write_bytes((artefact / "model.onnx").read_bytes()[:-9])
-    for wrong, message in (("cut.onnx", "or cut"), ("none", "does not exist")):
-        done = run_alone(script, tmp_path / wrong, *asked, blocked=blocked)
+    cut = shutil.copytree(artefact, tmp_path / "cut") / "model.onnx"
+    cut.write_bytes(cut.read_bytes()[:-9])
+    for wrong, message in ((cut, "checksum"), (tmp_path / "none", "does not exist")):
+        done = run_alone(script, wrong, *asked, blocked=blocked)
         assert done.returncode == 2 and message in done.stderr

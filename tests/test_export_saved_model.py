@@ -7,13 +7,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.framework.function_pb2 import FunctionDef
-from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
-from keras_msd.export import FORMATS, ExportError
+from keras_msd.export import FORMATS
 from keras_msd.export.saved_model import exporter as saved_model
-from keras_msd.export.saved_model.files import message_bytes
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -75,79 +72,6 @@ def in_a_process(script, *words):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-EQUAL = """
-import sys
-from pathlib import Path
-import keras_msd as msd
-from keras_msd.export.saved_model import exporter
-
-source, out, before = sys.argv[1:]
-encoder = msd.load_encoder(source)
-encoder.encode(["A cat."] * int(before))  # what a process counts goes on
-exporter.write(encoder, Path(out, "None"))
-exporter.write(encoder, Path(out, "int4"), "int4")
-"""
-
-
-def equal_files(one, other):
-    files = sorted(it.relative_to(one) for it in one.rglob("*") if it.is_file())
-    assert len(files) == 3  # the graph, its variables and their index
-    for name in files:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-
-
-@pytest.mark.parametrize("quantize", [None, "int4"])
-def test_equal_encoders_give_equal_files(encoder, tmp_path, quantize):
-    one, other = tmp_path / "one", tmp_path / "other"
-    saved_model.write(encoder, one, quantize)
-    copy = tiny_encoder(
-        encoder.tokenizer, bottleneck_dim=4, repeats=3, num_layers=2, word_branch=True
-    )
-    copy.model.set_weights(encoder.model.get_weights())
-    copy.encode(TEXTS)  # what a process counts has gone on
-    saved_model.write(copy, other, quantize)
-    equal_files(one, other)
-
-
-@pytest.mark.slow
-def test_other_processes_give_equal_files(encoder, tmp_path):
-    encoder.save(tmp_path / "encoder")
-    for before in ("0", "3"):
-        in_a_process(EQUAL, tmp_path / "encoder", tmp_path / before, before)
-    for quantize in ("None", "int4"):
-        equal_files(tmp_path / "0" / quantize, tmp_path / "3" / quantize)
-        here = tmp_path / "here" / quantize  # this process has done much before
-        saved_model.write(encoder, here, None if quantize == "None" else quantize)
-        equal_files(tmp_path / "0" / quantize, here)
-
-
-def test_maps_are_written_by_their_keys():
-    keys = ["T", "Tidx", "Tindices", "Tshape", "shape", "shapes"]
-    node = NodeDef(name="n", input=["a:0", "^b"])
-    for key in keys[::-1]:
-        node.attr[key].list.i.extend([len(key), 0])
-    written = message_bytes(node)
-    assert NodeDef.FromString(written) == node
-    places = [written.index(b"\n%c%b\x12" % (len(key), key.encode())) for key in keys]
-    assert places == sorted(places)
-    function = FunctionDef(node_def=[node])
-    for place in (300, 2, 0, 1):
-        function.arg_attr[place].attr["shape"].b = True
-    assert FunctionDef.FromString(message_bytes(function)) == function
-
-
-def test_entries_of_maps_have_their_two_fields_each_once():
-    """So the format has them; protobuf does not promise it of a message of an entry."""
-    function = FunctionDef(ret={"b": "", "": "n:0"}, resource_arg_unique_id={0: 300})
-    expected = [
-        b'"\x07\n\x00\x12\x03n:0',  # field 4, ret: keys in order, empty ones written
-        b'"\x05\n\x01b\x12\x00',
-        b"B\x05\x08\x00\x10\xac\x02",  # field 8: 0 -> 300
-    ]
-    assert message_bytes(function) == b"".join(expected)
-    assert FunctionDef.FromString(message_bytes(function)) == function
-
-
 FULL = """
 import resource, sys
 import keras_msd as msd
@@ -203,13 +127,6 @@ def test_each_weight_is_stored_once(encoder, facts):
     stored = {reader.get_tensor(name).tobytes() for name in names}
     ours = {value.tobytes() for value in encoder.weights().values()}
     assert stored == ours and len(names) == len(ours)  # although three passes use them
-    assert facts["variable_bytes"] == 4 * encoder.num_parameters
-
-
-def test_twice_the_weights_is_an_error(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(saved_model, "cost", lambda _: {"bytes": 100})
-    with pytest.raises(ExportError, match=r"at most 1\.05 x 100 bytes"):
-        saved_model.write(encoder, tmp_path / "art")
 
 
 def test_how_to_load(encoder, facts):

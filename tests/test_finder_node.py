@@ -11,7 +11,6 @@ import pytest
 import test_portable_tokenizer_node
 from tokenizer_texts import CORPUS
 
-from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.portable import describe
 from keras_msd.index import build_index
 from keras_msd.tokenizers.sentencepiece import train_unigram
@@ -108,8 +107,7 @@ def test_find_in_text_and_in_an_index(tmp_path):
     model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
     description = describe(tokenizer, LENGTH).decode()
     onnx.helper.set_model_props(model, {"tokenizer": description})
-    bare = model.SerializeToString()
-    content = bare + onnx_files.seal(bare)
+    content = model.SerializeToString()
     encoder = Counted(tokenizer)
     texts = list(dict.fromkeys(CORPUS))[:30]
     (tmp_path / "notes.txt").write_text("\n".join(texts), encoding="utf-8")

@@ -15,10 +15,8 @@ from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.checksums import sealed
 from keras_msd.export import export, load_artefact
-from keras_msd.export.litert.files import read_files
 from keras_msd.export.onnx.exporter import load_ids
 from keras_msd.export.onnx.external import check_self_contained
-from keras_msd.export.onnx.files import seal
 from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved
@@ -407,24 +405,11 @@ def artefacts(tmp_path_factory):
 
 
 def test_metadata_of_onnx_that_is_not_utf8(artefacts, tmp_path):
-    content = (artefacts / "onnx" / "model.onnx").read_bytes()[: -len(seal(b""))]
+    content = (artefacts / "onnx" / "model.onnx").read_bytes()
     damaged = content.replace(b'"kind":"unigram"', b'"kind":"unigra\xff"')
     assert damaged != content
-    (tmp_path / "model.onnx").write_bytes(damaged + seal(damaged))
+    (tmp_path / "model.onnx").write_bytes(damaged)
     refused(lambda: load_ids(tmp_path), "model.onnx.*UTF-8")
-
-
-def test_files_of_a_tflite_model_do_not_overlap(artefacts, tmp_path):
-    path = tmp_path / "model.tflite"
-    data = (artefacts / "litert" / "model.tflite").read_bytes()
-    at, end = data.index(b"PK\1\2"), data.rindex(b"PK\5\6")
-    many, number = (
-        data[at:end] * 500,
-        500 * struct.unpack("<H", data[end + 10 : end + 12])[0],
-    )
-    tail = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, number, number, len(many), at, 0)
-    path.write_bytes(data[:at] + many + tail)
-    refused(lambda: read_files(path), "overlap")
 
 
 def elsewhere(tensor, path):
@@ -456,14 +441,14 @@ def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypat
     def open_it(*_):
         raise AssertionError("the runtime was given the model")
 
-    content = (artefacts / "onnx" / "model.onnx").read_bytes()[: -len(seal(b""))]
+    content = (artefacts / "onnx" / "model.onnx").read_bytes()
     check_self_contained(content, tmp_path)
     model = onnx.load_from_string(content)
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(1 << 20))
     elsewhere(place(model), secret)
     changed = model.SerializeToString()
-    (tmp_path / "model.onnx").write_bytes(changed + seal(changed))
+    (tmp_path / "model.onnx").write_bytes(changed)
     monkeypatch.setattr("keras_msd.export.onnx.files.new_session", open_it)
     refused(lambda: load_ids(tmp_path), "model.onnx.*in another file.*one file")
 

@@ -81,9 +81,9 @@ def test_it_finds_what_the_encoder_finds(encoder, artefact):
         np.testing.assert_allclose(shown, cosine[order[:2]], atol=1e-4)
 
 
-def damaged(folder, name, content):
+def damaged(artefact, folder, name, content):
     path = folder / name.replace(" ", "_")
-    path.mkdir()
+    shutil.copytree(artefact, path)
     (path / "model.tflite").write_bytes(content)
     return path
 
@@ -93,13 +93,13 @@ def test_damage_ends_with_code_2(artefact, tmp_path):
     flipped = bytearray(whole)
     flipped[1000] ^= 1
     cases = {
-        "empty": (b"", "is no .tflite file"),
-        "foreign": (b"no model at all " * 99, "is no .tflite file"),
+        "empty": (b"", "is damaged or not ours"),
+        "foreign": (b"no model at all " * 99, "is damaged or not ours"),
         "short": (whole[:-100], "is damaged or not ours"),
         "one bit": (bytes(flipped), "differs from its checksum"),
     }
     for name, (content, message) in cases.items():
-        done = run_alone(damaged(tmp_path, name, content))
+        done = run_alone(damaged(artefact, tmp_path, name, content))
         assert done.returncode == 2 and message in done.stderr, (name, done.stderr)
 
 

@@ -10,7 +10,6 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.export import loaders_folder
-from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.portable import describe
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
@@ -74,12 +73,8 @@ const checks = [];
 for (const card of cards) {
   checks.push(await checkModel(model, card, "m").catch((e) => e.message));
 }
-for (const name of ["flipped", "short", "bare"]) {
-  const bytes = new Uint8Array(readFileSync(name));
-  checks.push(await createEncoder(bytes, ort).catch((e) => e.message));
-}
 Object.defineProperty(globalThis, "crypto", { value: {} });
-checks.push(await createEncoder(model, ort).catch((e) => e.message));
+checks.push(await checkModel(model, cards[0], "m").catch((e) => e.message));
 const pick = { encode: async () => [[1, 0], [0, 0], [3, 3], [9, 0]] };
 print({ vectors, shapes, checks, nearest: await nearest(pick, "", [..."abc"], 3) });
 """
@@ -166,13 +161,9 @@ def test_sentences_are_batched_padded_and_put_back(tmp_path, description):
     onnx = pytest.importorskip("onnx")
     model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
     onnx.helper.set_model_props(model, {"tokenizer": description.decode()})
-    bare = model.SerializeToString()
-    content = bare + onnx_files.seal(bare)
-    flipped = bytearray(content)
-    flipped[len(bare) // 2] ^= 1
+    content = model.SerializeToString()
     texts = [*CORPUS[:40], "", "a"]
-    files = {"model": content, "texts": texts, "flipped": bytes(flipped)}
-    files |= {"short": content[:-1], "bare": bare}
+    files = {"model": content, "texts": texts}
     files["sha256"] = hashlib.sha256(content).hexdigest()
     found = node(ENCODE, tmp_path, files)
     tokenizer = train_unigram(CORPUS, 500)
@@ -187,10 +178,7 @@ def test_sentences_are_batched_padded_and_put_back(tmp_path, description):
     assert found["checks"][0] is None
     for message in found["checks"][1:3]:
         assert "is not the file that card.json describes" in message
-    assert "differs from its checksum" in found["checks"][3]
-    for message in found["checks"][4:6]:
-        assert "cut off or of another kind" in message
-    assert "need https or localhost" in found["checks"][6]
+    assert "need https or localhost" in found["checks"][3]
     assert [one["text"] for one in found["nearest"]] == ["c", "b", "a"]
     cosines = [one["cosine"] for one in found["nearest"]]
     assert cosines == pytest.approx([1, 0.5**0.5, 0])

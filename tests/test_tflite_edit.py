@@ -1,4 +1,3 @@
-import io
 import zipfile
 
 import numpy as np
@@ -7,7 +6,7 @@ import tensorflow as tf
 
 from keras_msd.checks import InputError
 from keras_msd.export.litert.exporter import convert
-from keras_msd.export.litert.files import read_files, with_files
+from keras_msd.export.litert.files import read_tokenizer, with_tokenizer
 from keras_msd.export.litert.model import TFLiteModel
 
 
@@ -55,7 +54,7 @@ def test_a_model_is_changed_and_still_runs(small, model):
     assert set(model.operators()) == {"CAST", "FULLY_CONNECTED", "GATHER", "TANH"}
     assert model.operators()["TANH"] == 2
     before = model.pack()
-    model.tidy()
+    model.name_tensors()
     model.merge_buffers()
     content = model.pack()
     assert b"scope_of_its_own" in before and b"scope_of_its_own" not in content
@@ -93,31 +92,21 @@ def test_a_custom_operator_gets_another_name():
     assert TFLiteModel(model.pack()).operators() == {"Other": 1}
 
 
-def test_files_behind_a_model(model, tmp_path):
-    data, files = model.pack(), {"tokenizer.json": b'{"a": 1}', "empty": b""}
-    content = with_files(data, files)
-    assert content.startswith(data) and content == with_files(data, files)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert archive.read("tokenizer.json") == files["tokenizer.json"]
-        assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_STORED}
+def test_a_tokenizer_behind_a_model(model, tmp_path):
+    data, description = model.pack(), b'{"a": 1}'
+    content = with_tokenizer(data, description)
+    assert content.startswith(data) and content == with_tokenizer(data, description)
     path = tmp_path / "model.tflite"
     path.write_bytes(content)
-    assert read_files(path) == (data, files)
-    path.write_bytes(with_files(data))
-    assert read_files(path) == (data, {})
-    path.write_bytes(data)  # a model that nobody sealed
-    with pytest.raises(InputError, match="no readable seal"):
-        read_files(path)
+    assert read_tokenizer(path) == description
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="must hold its tokenizer"):
+        read_tokenizer(path)
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb", bytes(10**7))
-    with pytest.raises(InputError, match="its files are compressed"):
-        read_files(path)
+        archive.writestr("tokenizer.json", bytes(10**7))
+    with pytest.raises(InputError, match="it is compressed"):
+        read_tokenizer(path)
     for place in range(8, len(content), 29):
         path.write_bytes(content[:place])
         with pytest.raises(InputError, match="model.tflite"):
-            read_files(path)
-        path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
-        try:
-            assert read_files(path) == (data, files)  # in an unused field of the zip
-        except InputError as error:
-            assert "model.tflite" in str(error)
+            read_tokenizer(path)

@@ -11,7 +11,6 @@ from tensorflow.lite.python import schema_py_generated as schema
 from keras_msd.checks import InputError
 from keras_msd.export.litert import exporter
 from keras_msd.export.litert.exporter import convert
-from keras_msd.export.litert.files import read_files
 from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
 from keras_msd.testing import tiny_encoder
 
@@ -186,7 +185,7 @@ def test_repeats_cost_no_weights(sizes):
 @pytest.mark.parametrize("repeats", [2, 4])
 def test_each_tensor_is_in_the_file_once(sizes, repeats):
     encoder, file = sizes(repeats)
-    model = TFLiteModel(read_files(file)[0])
+    model = TFLiteModel(file.read_bytes())
     hashes = [
         hashlib.sha256(buffer.data.tobytes()).hexdigest()
         for buffer in model.content.buffers

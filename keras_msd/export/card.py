@@ -38,10 +38,6 @@ BROWSER = {
         6_928_322,
     ),
 }
-OPERATORS = {
-    "operators": "Operators",
-    "not_delegated": "Operators that XNNPACK does not run",
-}
 
 
 class FileFacts(pydantic.BaseModel):
@@ -255,8 +251,8 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     Args:
         card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
             `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
-            where there is one `parity`, `threshold`, `operators`, `not_delegated`,
-            `warning` and the licences.
+            where there is one `parity`, `threshold`, `operators`, `warning`
+            and the licences.
     """
     yield f"# Sentence encoder, {card['format']}"
     yield ""
@@ -275,9 +271,8 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     if threshold := card.get("threshold"):
         lines = [_threshold(threshold)]
         yield from _section("When two sentences mean the same", lines)
-    for key, title in OPERATORS.items():
-        if key in card:
-            yield from _section(title, [_listed(card[key])])
+    if operators := card.get("operators"):
+        yield from _section("Operators", [_listed(operators)])
     yield from _section("Files", ())
     rows = [
         (f"`{name}`", f"{facts['bytes']:,}", f"`{facts['sha256']}`")

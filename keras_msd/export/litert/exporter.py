@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd.checks import InputError, require
 from keras_msd.export.export_model import check_backend, export_model
@@ -16,23 +15,16 @@ from keras_msd.export.litert.files import (
     FILE,
     INPUTS,
     SIGNATURE,
-    TOKENIZER,
-    delegation,
-    open_interpreter,
     require_litert,
-    with_files,
+    with_tokenizer,
 )
 from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
 from keras_msd.export.litert.network import LiteRTNetwork
 from keras_msd.export.portable import copy_reader, describe
-from keras_msd.export.proof import ExportError
 from keras_msd.export.schemes import find_scheme
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer, inexact_feature
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-
-# What a phone must not compute outside of XNNPACK.
-HEAVY = ("BATCH_MATMUL", "FULLY_CONNECTED", "GELU", "MEAN", "SOFTMAX")
 
 # One kernel under two names: tensorflow-text's, and the one MediaPipe registers.
 TOKENIZE = "TFText>FastSentencepieceTokenize"
@@ -60,12 +52,10 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
     Raises:
         InputError: `quantize` is unknown, Keras runs on another backend, LiteRT is not
             installed, or the tokenizer cannot travel in a file.
-        ExportError: The network needs an operator that is not built in, or the
-            runtime leaves one with much to compute out of XNNPACK.
     """
     scheme = find_scheme(quantize)
     check_backend("A .tflite file")
-    runtime = require_litert()
+    require_litert()
     description = describe(encoder.tokenizer, encoder.max_length)
     network = LiteRTNetwork(encoder.config, export_model(encoder, scheme.table))
     ids = [tf.TensorSpec([None, None], tf.int32, name=name) for name in INPUTS]
@@ -75,20 +65,10 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
         return {"embedding": network(token_ids, padding_mask)}
 
     model = convert(network, embed)
-    _check_builtin(model)
     shapes = dict.fromkeys(INPUTS, "int32[n, length]"), f"float32[n, {encoder.dim}]"
-    facts = _write(model, scheme.blocks, path, shapes, {TOKENIZER: description})
+    facts = _write(model, scheme.blocks, path, shapes, description)
     copy_reader(path)
-    delegated = delegation(open_interpreter(runtime, path / FILE))
-    if left := [name for name in HEAVY if name in delegated.left]:
-        raise ExportError(
-            "XNNPACK must run every operator with much to compute. Received: "
-            f"{', '.join(left)} outside of it. Nothing was kept."
-        )
-    return facts | {
-        "not_delegated": delegated.left,
-        "partitions": delegated.partitions,
-    }
+    return facts
 
 
 def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
@@ -170,28 +150,22 @@ def _write(
     blocks: str,
     path: Path,
     shapes: tuple[dict[str, str], str],
-    files: dict[str, bytes] | None = None,
+    description: bytes | None = None,
 ) -> dict[str, Any]:
     """Write a converted model with its kernels stored as `blocks`; return facts."""
     kernels = quantize_kernels(model, blocks)
-    model.tidy()
+    model.name_tensors()
     model.merge_buffers()
+    content = model.pack()
     path.mkdir(parents=True)
-    (path / FILE).write_bytes(with_files(model.pack(), files))
+    (path / FILE).write_bytes(
+        content if description is None else with_tokenizer(content, description)
+    )
     return {
         "kernels": kernels,
         "operators": model.operators(),
         "signatures": {SIGNATURE: shapes[0], "output": {"embedding": shapes[1]}},
     }
-
-
-def _check_builtin(model: TFLiteModel) -> None:
-    foreign = [x for x in model.operators() if not hasattr(schema.BuiltinOperator, x)]
-    if foreign:
-        raise ExportError(
-            "A LiteRT model of token ids must have built-in operators only. Received: "
-            f"{', '.join(foreign)}. Nothing was kept; export a SavedModel."
-        )
 
 
 def _check_tokenizer(tokenizer: Tokenizer) -> None:

@@ -12,12 +12,10 @@ import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd import checks
-from keras_msd.export.litert.files import IDENTIFIER
 from keras_msd.quantization import BITS, to_integers
 
 ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
 BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32
-KEPT_METADATA = (b"min_runtime_version",)  # not how and where it was converted
 
 
 class TFLiteModel:
@@ -69,26 +67,16 @@ class TFLiteModel:
                 operator.builtinOptionsType = schema.BuiltinOptions.GatherOptions
                 operator.builtinOptions = schema.GatherOptionsT()
 
-    def tidy(self) -> None:
-        """Give tensors short names; drop the converter's notes and empty descriptions.
+    def name_tensors(self) -> None:
+        """Give all tensors short names of their own, except inputs and outputs.
 
-        Both the notes and the converter's names hold numbers that depend on what else
-        the process has built. Inputs and outputs keep their names. No tensor is without
-        one: there are tools, as ai-edge-quantizer, that cannot read such a file.
+        The converter's names are long, and tools such as ai-edge-quantizer cannot read
+        a file with a tensor that has none.
         """
         ends = {*self.graph.inputs, *self.graph.outputs}
         for index, tensor in enumerate(self.graph.tensors):
             if index not in ends:
                 tensor.name = f"{index:x}"
-            scaled = tensor.quantization
-            if scaled and scaled.scale is None and scaled.details is None:
-                tensor.quantization = None
-        notes = self.content.metadata or []
-        kept = [note for note in notes if note.name in KEPT_METADATA]
-        for note in notes:
-            if note not in kept:
-                self.content.buffers[note.buffer].data = None
-        self.content.metadata = kept
 
     def merge_buffers(self) -> None:
         """Store data that occur several times once."""
@@ -116,7 +104,7 @@ class TFLiteModel:
         data = [buffer.data for buffer in plain if buffer.data is not None]
         size = sum(values.size + 64 for values in data)
         builder = flatbuffers.Builder(size + 65536)
-        builder.Finish(self.content.Pack(builder), IDENTIFIER)
+        builder.Finish(self.content.Pack(builder), b"TFL3")
         self.content.buffers = plain
         return bytes(builder.Output())
 

@@ -1,7 +1,6 @@
-"""ONNX files: written with a checksum at their end, opened in onnxruntime."""
+"""ONNX files: written, and opened in onnxruntime."""
 
 import functools
-import hashlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,21 +17,9 @@ if TYPE_CHECKING:
 FILE = "model.onnx"
 EXTRA = "onnx"
 PURPOSE = "The ONNX format"
-# Versions of ONNX's operators that we can write, and the first onnxruntime to run each:
-# https://onnxruntime.ai/docs/reference/compatibility.html
-RUNTIMES = {
-    13: "1.6",
-    14: "1.8",
-    15: "1.9",
-    16: "1.11",
-    17: "1.12",
-    18: "1.14",
-    23: "1.23",
-}
-OPSET = 23  # of our own writer: the first with an attention operator
-# A metadata entry `sha256` as ONNX spells it: the last field of the file, over all that
-# stands before it. Whoever opens the file can check it without a parser.
-SEAL = b"\x72\x4a\x0a\x06sha256\x12\x40"
+OPSET = 23  # the first with an attention operator
+# The first that runs it: https://onnxruntime.ai/docs/reference/compatibility.html
+MIN_ONNXRUNTIME = "1.23"
 LARGEST = 2**31 - 1  # bytes in a protocol buffer
 ERRORS_ONLY = 3
 LIBRARY = "onnxruntime_extensions._extensions_pydll"
@@ -45,58 +32,17 @@ def save(model: "onnx.ModelProto", folder: Path, name: str = FILE) -> None:
     Raises:
         InputError: It is larger than an ONNX file may be.
     """
-    content = serialized(model)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(content + seal(content))
-
-
-def serialized(model: "onnx.ModelProto") -> bytes:
-    """Check a model and return its bytes; the same model gives the same ones.
-
-    Raises:
-        InputError: It is larger than an ONNX file may be.
-    """
     import onnx
 
-    check_size(sum(len(tensor.raw_data) for tensor in model.graph.initializer))
-    onnx.checker.check_model(model, full_check=True)
-    return model.SerializeToString(deterministic=True)
-
-
-def check_size(size: int) -> None:
-    """Raise `InputError` unless weights of `size` bytes fit into an ONNX file."""
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     if size > LARGEST:
         raise InputError(
             f"An ONNX file must be smaller than {LARGEST} bytes. Received: weights of "
             f"{size} bytes. Give quantize='fp16' or 'int8', or trim the vocabulary."
         )
-
-
-def seal(content: bytes) -> bytes:
-    """Return what stands at the end of a file after `content`."""
-    return SEAL + hashlib.sha256(content).hexdigest().encode()
-
-
-def read_sealed(path: Path) -> bytes:
-    """Read a file that `save` wrote.
-
-    Raises:
-        InputError: It is missing, no file of ours, or damaged.
-    """
-    content = checks.existing_file(path, "model").read_bytes()
-    end = len(content) - len(seal(b""))
-    if end <= 0 or content[end : end + len(SEAL)] != SEAL:
-        raise InputError(
-            f"`{path}` does not end in the checksum that exported encoders carry: it "
-            f"is another file, or cut ({len(content)} bytes). Take a whole copy, or "
-            "export the encoder again."
-        )
-    if content[end:] != seal(content[:end]):
-        raise InputError(
-            f"`{path}` differs from the checksum that it carries. Take a whole copy, "
-            "or export the encoder again."
-        )
-    return content
+    onnx.checker.check_model(model, full_check=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def open_session(
@@ -107,7 +53,7 @@ def open_session(
     outputs: Sequence[str] = ("embedding",),
     name: str = FILE,
 ) -> Any:
-    """Open an ONNX file in a folder.
+    """Open an ONNX file in a folder, whose checksum `read_card` has compared.
 
     Args:
         folder: Holds the file.
@@ -121,14 +67,14 @@ def open_session(
         An `onnxruntime.InferenceSession`.
 
     Raises:
-        InputError: The file is missing, damaged, or another kind of model; or a package
-            is not installed.
+        InputError: The file is missing or another kind of model, or a package is not
+            installed.
     """
     checks.require("onnxruntime", EXTRA, PURPOSE)
     if extensions:
         load_extensions()
     path = existing_folder(folder, "artefact") / name
-    content = read_sealed(path)
+    content = checks.existing_file(path, "model").read_bytes()
     check_self_contained(content, path)
     checks.at_least(1, threads=threads)
     try:

@@ -7,19 +7,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.evaluate.costs import cost
 from keras_msd.export.export_model import check_backend
 from keras_msd.export.formats import Run
-from keras_msd.export.proof import ExportError
-from keras_msd.export.saved_model.files import slim_graph
 from keras_msd.export.saved_model.network import IDS, store_network
-from keras_msd.export.schemes import FULL, find_scheme
+from keras_msd.export.schemes import find_scheme
 from keras_msd.teachers.saved_model_operations import check_operations
 from keras_msd.tokenizers.graph import GraphTokenizer, tensorflow_text
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
 PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
-LARGEST = 1.05  # variables may take this many times the weights' bytes
 
 
 def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
@@ -43,7 +39,6 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
 
     Raises:
         InputError: `quantize` is unknown, or Keras runs on another backend.
-        ExportError: The variables take more than 1.05 times the weights' bytes.
     """
     scheme = find_scheme(quantize)
     check_backend("A SavedModel")
@@ -63,11 +58,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
 
     signatures = {"serving_default": from_text, "token_ids": from_ids}
     tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
-    slim_graph(path / VERSION)
-    full = cost(encoder)["bytes"] if scheme == FULL else None
-    stored = _check_size(path, full or sum(weight.bytes for weight in module.weights))
     return {
-        "variable_bytes": stored,
         "signatures": {
             "serving_default": {"text": "string[n]"},
             "token_ids": dict.fromkeys((spec.name for spec in IDS), "int32[n, length]"),
@@ -132,19 +123,3 @@ def _set_threads(threads: int) -> None:
             f"Received: threads={threads} after it. Load the artefact first, or leave "
             "`threads` out."
         ) from error
-
-
-def _check_size(path: Path, weights: int) -> int:
-    reader = tf.train.load_checkpoint(str(path / VERSION / "variables" / "variables"))
-    dtypes = reader.get_variable_to_dtype_map()
-    stored = sum(
-        int(np.prod(shape, dtype=np.int64)) * dtypes[name].size
-        for name, shape in reader.get_variable_to_shape_map().items()
-        if dtypes[name] != tf.string  # the description of the objects, not a weight
-    )
-    if stored > LARGEST * weights:
-        raise ExportError(
-            f"The variables must take at most {LARGEST} x {weights} bytes. "
-            f"Received: {stored}. Nothing was kept."
-        )
-    return stored

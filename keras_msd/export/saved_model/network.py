@@ -44,11 +44,6 @@ class Weight(tf.Module):
         super().__init__(name="weight")
         self.variable, self.dtype = variable, dtype
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of what is stored."""
-        return sum(v.dtype.size * int(np.prod(v.shape)) for v in self.variables)
-
     def expand(self, scale: Callable[..., tf.Tensor] = scale_values) -> tf.Tensor:
         """Return the weight as the network takes it."""
         return tf.cast(self.variable, self.dtype)

@@ -206,7 +206,14 @@ def with_guides(place):
 
 
 def test_a_term_learns_from_a_second_teacher(place, tmp_path):
-    start(place, tmp_path / "run", with_guides(place))
+    start(place, tmp_path / "run", with_guides(place) | {"trained_share": 0.25})
+    before, trained, mixed = (
+        load_encoder(tmp_path / f"run/stages/{step}/encoder").weights()
+        for step in ("assistant_start", "teach_assistant", "share_weights")
+    )
+    for name, value in mixed.items():
+        wanted = 0.25 * trained[name] + 0.75 * before[name]
+        np.testing.assert_allclose(value, wanted, atol=1e-7)
     history = tmp_path / "run/stages/teach_assistant/history.json"
     assert all(json.loads(history.read_text())["terms"]["similarities"])
     texts = TextTable.open(tmp_path / "run/stages/pairs/texts")

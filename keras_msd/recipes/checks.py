@@ -10,8 +10,8 @@ from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.stage_data import full_batches, stage_data
-from keras_msd.recipes.stages import reduces_teacher, stages_in_use
-from keras_msd.recipes.starts import MOST_PIECES, begins_at_table, thin_deep_shape
+from keras_msd.recipes.stages import begins_at_table, reduces_teacher, stages_in_use
+from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
 from keras_msd.starts.closed_form import table_of
 
 

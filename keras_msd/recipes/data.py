@@ -12,6 +12,8 @@ from keras_msd.data.pair import Pairs
 from keras_msd.data.text_table import TextTable
 from keras_msd.models.trim import trim_vocabulary
 from keras_msd.recipes.resources import Run
+from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.stages import fits_table, reduces_teacher, stages_in_use
 from keras_msd.starts.tables import token_frequencies
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
@@ -64,10 +66,21 @@ def take_guide_vectors(run: Run, folder: Path, name: str) -> dict[str, Any]:
 
 def _store_vectors(run: Run, guide: Any, multilingual: bool) -> dict[str, Any]:
     store = run.store(guide)
-    for side in ("source", "target") if multilingual else ("source",):
-        texts = (text for chunk in run.texts.chunks(side) for text in chunk)
-        store.build(texts, total=len(run.texts))
+    for table in _learnt(run):
+        for side in ("source", "target") if multilingual else ("source",):
+            texts = (text for chunk in table.chunks(side) for text in chunk)
+            store.build(texts, total=len(table))
     return {"fingerprint": guide.fingerprint, "dim": guide.dim}
+
+
+def _learnt(run: Run) -> list[Any]:
+    """Return the pairs that are learnt from: all for a word table, else the stages'."""
+    stages = [it for _, it in stages_in_use(run.recipe)]
+    of_pairs = [it for it in stages if isinstance(it, PairStageSettings)]
+    if fits_table(run.recipe) or reduces_teacher(run.recipe) or not of_pairs:
+        return [run.texts]
+    tables = {table.folder: table for table in map(run.texts_of, of_pairs)}
+    return [*tables.values()]
 
 
 def trim_assistant(run: Run, folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
@@ -42,7 +42,9 @@ class Recipe(Settings):
     default they are used on a CPU. `inverse_frequency` is the smoothing by which the
     rows of a trained word table are weighted, see `starts.weigh_rows`;
     `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
-    `starts.order_dimensions`. `budget` is the expected time of each part in minutes.
+    `starts.order_dimensions`. Below 1, `trained_share` is the share of the trained
+    weights in the finished assistant; the rest are those it began with (Wortsman et al.
+    2022). `budget` is the expected time of each part in minutes.
     """
 
     recipe: About
@@ -60,6 +62,7 @@ class Recipe(Settings):
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
     matryoshka_dims: Counts = ()
+    trained_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     trim: dict[Name, TrimSettings] = Field(default_factory=dict)
     budget: dict[Part, Positive] = Field(default_factory=dict)
     scale: Scale

@@ -200,7 +200,8 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
 
 def _announce(run: "Run") -> None:
     """Say on stderr how long the run takes, and what it leaves out."""
-    from keras_msd.recipes.starts import MOST_PIECES, fits_table
+    from keras_msd.recipes.stages import fits_table
+    from keras_msd.recipes.starts import MOST_PIECES
 
     recipe = run.recipe
     if recipe.budget:

@@ -243,3 +243,17 @@ def reduces_teacher(recipe: "Recipe") -> bool:
     reduction = recipe.stages["reduce_teacher"]
     features = [getattr(stage, "feature", "") for _, stage in stages_in_use(recipe)]
     return bool(reduction.widths and not reduction.skip) or "synchronized" in features
+
+
+def fits_table(recipe: "Recipe") -> bool:
+    """Tell whether a recipe asks for the step `ridge`, a closed-form word table."""
+    return recipe.starts.closed_form or begins_at_table(recipe)
+
+
+def begins_at_table(recipe: "Recipe") -> bool:
+    """Tell whether the assistant or a student begins with a closed-form word table."""
+    assistant = recipe.assistant
+    begun = {str(student.start) for student in recipe.student.each().values()}
+    if assistant.source == "new":
+        begun.add("ridge" if assistant.word_branch else str(assistant.start))
+    return not begun.isdisjoint(("ridge", "grow"))

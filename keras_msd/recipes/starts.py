@@ -13,7 +13,6 @@ from keras_msd.data.batches import guide_rows
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.data import token_lists
-from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import (
     PairStageSettings,
@@ -38,20 +37,6 @@ FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, 
 # Rows of a closed form's word table: the matrix that is solved has as many rows and
 # columns, in float32 6.4 GB at this size.
 MOST_PIECES = 40_000
-
-
-def fits_table(recipe: Recipe) -> bool:
-    """Tell whether a recipe asks for the step `ridge`, a closed-form word table."""
-    return recipe.starts.closed_form or begins_at_table(recipe)
-
-
-def begins_at_table(recipe: Recipe) -> bool:
-    """Tell whether the assistant or a student begins with a closed-form word table."""
-    assistant = recipe.assistant
-    begun = {str(student.start) for student in recipe.student.each().values()}
-    if assistant.source == "new":
-        begun.add("ridge" if assistant.word_branch else str(assistant.start))
-    return not begun.isdisjoint(("ridge", "grow"))
 
 
 class Goals:
@@ -132,6 +117,23 @@ def make_assistant(run: Run) -> Any:
     if settings.start == "body":
         return _with_body(run)
     return new_encoder(run.tokenizer, **_fields(run))
+
+
+def share_weights(
+    run: Run, folder: Path, start: str, trained: str, share: float
+) -> None:
+    """Keep a mixture of the weights before and after training.
+
+    Source: Wortsman et al. 2022.
+    """
+    encoder, before = run.encoder(trained), run.encoder(start).weights()
+    encoder.set_weights(
+        {
+            name: share * value + (1 - share) * before[name]
+            for name, value in encoder.weights().items()
+        }
+    )
+    encoder.save(folder / "encoder")
 
 
 def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:

@@ -9,7 +9,12 @@ from keras_msd.recipes.cache import Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.stage_data import stage_data
-from keras_msd.recipes.stages import STAGES, assistant_stages, student_stages
+from keras_msd.recipes.stages import (
+    STAGES,
+    assistant_stages,
+    fits_table,
+    student_stages,
+)
 from keras_msd.recipes.summary import EXPORT, SPEED
 from keras_msd.recipes.train import fit
 
@@ -149,7 +154,7 @@ class Steps:
         """Add the ridge regression and the closed forms that are scored."""
         # `check` refuses starts with more pieces.
         run, recipe = self.run, self.recipe
-        if not starts.fits_table(recipe) or run.pieces > starts.MOST_PIECES:
+        if not fits_table(recipe) or run.pieces > starts.MOST_PIECES:
             return
         grows = recipe.assistant.start == "grow"
         self.add(
@@ -187,6 +192,14 @@ class Steps:
             last = self.add_stage(name, settings, last)
             if order.index(name) < order.index("teach_assistant"):
                 untrained = last
+        if recipe.trained_share < 1:
+            self.add_score(last, {"name": "assistant before its share", **kind})
+            last = self.add_start(
+                "share_weights",
+                starts.share_weights,
+                {"share": recipe.trained_share},
+                {"start": "assistant_start", "trained": last},
+            )
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)

@@ -23,7 +23,7 @@ ROOMY = "size=256m"
 ARTEFACTS = "artefacts/"
 PAGE = 4096  # a file system in memory has whole ones
 # Tables that stages make beside the files of a step, which has no checksums of them.
-CACHES = re.compile(r"/(tokens-|texts-)|/rows/")
+CACHES = re.compile(r"/(tokens-|texts-)")
 KINDS = (
     (re.compile(r"stages/[^/]+/"), "stages/*/"),
     (re.compile(r"^store/[^/]+/"), "store/*/"),

@@ -222,8 +222,6 @@ def contents(folder: Path) -> dict[str, bytes]:
         name = path.relative_to(folder).as_posix()
         if not path.is_file() or path.name in TIMES or path.name == ".lock":
             continue
-        if "/rows/" in name:  # named after the store, whose name is drawn
-            continue
         content = path.read_bytes()
         if path.name == "done.json":
             record = json.loads(content)

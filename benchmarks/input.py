@@ -43,7 +43,6 @@ from memory_epoch import Peak
 
 from keras_msd.checksums import write_meta
 from keras_msd.data import GuideStore, PairBatches, PairTable, TextTable
-from keras_msd.data.batches import guide_rows
 from keras_msd.data.ragged import RaggedWriter
 from keras_msd.data.text_table import VERSION
 from keras_msd.files import write_json
@@ -132,11 +131,10 @@ def write_texts(folder: Path, pairs: int, lines: int) -> TextTable:
     return TextTable.open(folder)
 
 
-def write_table(folder: Path, store: Path, pairs: int, lines: int) -> None:
-    """Write texts, token ids, and the row of each pair's vector."""
+def write_table(folder: Path, pairs: int, lines: int) -> None:
+    """Write texts and token ids."""
     texts = write_texts(folder / "texts", pairs, lines)
-    table = PairTable.build(texts, MadeTokens(), folder, max_length=MAX_LENGTH)
-    guide_rows(table, Numbered(MadeVectors(), store), "source")
+    PairTable.build(texts, MadeTokens(), folder, max_length=MAX_LENGTH)
 
 
 def status(name: str) -> int:
@@ -153,7 +151,7 @@ def read(folder: Path, store: Path, way: str, size: int, seconds: float) -> Any:
     start, mapped = peak.take(), status("RssFile")
     table = PairTable.open(folder)
     encoder = SimpleNamespace(tokenizer=MadeTokens(), max_length=MAX_LENGTH)
-    guides = {"teacher": (GuideStore(MadeVectors(), store), "source")}
+    guides = {"teacher": (Numbered(MadeVectors(), store), "source")}
     make = PairBatches if way == "batches" else pair_dataset
     batches = make(table, encoder, guides, batch_size=size, epochs=1 << 20)
     if way == "one of 8":
@@ -188,7 +186,7 @@ def measure(given: argparse.Namespace, say: Callable[[Any], None]) -> dict[str, 
         lines = (line(number) for number in range(given.lines))
         GuideStore(MadeVectors(), store).build(lines, given.lines)
         for pairs in given.pairs:
-            write_table(Path(name) / f"{pairs}", store, pairs, given.lines)
+            write_table(Path(name) / f"{pairs}", pairs, given.lines)
         rows = read_all(Path(name), given, say)
     return {
         "batch_size": given.batch_size,

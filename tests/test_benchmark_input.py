@@ -26,7 +26,7 @@ def test_a_made_table_is_read_as_any_other(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "CHUNK", 256)  # so that the texts are of several
     store = GuideStore(bench.MadeVectors(), tmp_path / "store")
     store.build(map(bench.line, range(LINES)))
-    bench.write_table(tmp_path / "table", store.folder, PAIRS, LINES)
+    bench.write_table(tmp_path / "table", PAIRS, LINES)
     table = PairTable.open(tmp_path / "table")
     texts = table.texts.texts("source", 0, PAIRS)
     assert texts == [bench.line(number % LINES) for number in range(PAIRS)]
@@ -34,8 +34,7 @@ def test_a_made_table_is_read_as_any_other(bench, tmp_path, monkeypatch):
     assert 4 <= lengths.min() < 12 < 17 < lengths.mean() < 21 < 40 < lengths.max() <= 64
 
     encoder = SimpleNamespace(tokenizer=bench.MadeTokens(), max_length=64)
-    again = GuideStore(bench.MadeVectors(), store.folder)
-    guides = {"teacher": (again, "source")}
+    guides = {"teacher": (bench.Numbered(bench.MadeVectors(), store.folder), "source")}
     batches = PairBatches(table, encoder, guides, batch_size=PAIRS)
     x, y = batches[0]
     rows = batches.stream.rows(0)

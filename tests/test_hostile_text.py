@@ -107,18 +107,19 @@ VARIANT = b"<tuv xml:lang='de'><seg>b</seg></tuv>"
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (b'<?xml version="1.0" encoding="Shift_JIS"?><tmx/>', "encoding.*UTF-8"),
+        (b'<?xml version="1.0" encoding="zip"?><tmx/>', "encoding.*UTF-8"),
         (b'<?xml version="1.0" encoding="no-such"?><tmx/>', "encoding.*UTF-8"),
+        (b"<tmx>\xff</tmx>", "encoding.*UTF-8"),
         (TMX % (b"<a>" * 200), "elements inside each other.* 64"),
         (TMX % (UNIT % (b"<a>" * 200)), "elements inside each other.* 64"),
-        (TMX % (UNIT % (VARIANT * 20_000)), "elements of one unit.*10,000"),
+        (TMX % (UNIT % (VARIANT * 50_000)), "one unit.*1,048,576"),
         (TMX % (UNIT % (b"<note>" + b"x" * 2 * MIB)), "one unit.*1,048,576"),
-        (TMX % (b"<tu a='" + b"x" * 3 * MIB), "one tag.*1,048,576"),
-        (TMX % (b"<!--" + b"x" * 3 * MIB), "one tag.*1,048,576"),
+        (TMX % (b"<tu a='" + b"x" * 3 * MIB), "one unit.*1,048,576"),
+        (TMX % (b"<!--" + b"x" * 3 * MIB), "one unit.*1,048,576"),
         (
             b"<!DOCTYPE tmx SYSTEM 'tmx14.dtd'>"
             + TMX[21:] % (UNIT % b"<tuv><seg>caf&eacute;</seg></tuv>"),
-            "&eacute;.*not declared",
+            "none may be declared.*&eacute;",
         ),
     ],
 )
@@ -131,7 +132,7 @@ def test_tmx(data, match, tmp_path):
 def test_packed_tmx_takes_no_memory(what, tmp_path):
     data = gzip.compress(TMX % (UNIT % (what * (60 * MIB // len(what)))))
     path = made(tmp_path, "x.en-de.tmx.gz", data)
-    small(lambda: list(read_pairs(path)), "line 1", 32 * MIB)
+    small(lambda: list(read_pairs(path)), "line 1", 64 * MIB)
 
 
 def test_a_tmx_with_many_languages_keeps_few(tmp_path):
@@ -155,8 +156,6 @@ GOOD = b"nplurals=2; plural=(n != 1);"
         (PO % (b"utf-8", b"plural=0-1;") + PLURALS, "Plural-Forms"),
         (PO % (b"utf-8", b"plural=n/0;") + PLURALS, "Plural-Forms"),
         (b"\n" * 60_000, "no translated entry"),
-        (b'msgid ""\nmsgstr ""\n' + b'"abcdefghij"\n' * 110_000, "1048576"),
-        (b'msgid "a"\nmsgstr "b"\n\n' * 66_000, "entries of.*65,536"),
     ],
 )
 def test_po(data, match, tmp_path):

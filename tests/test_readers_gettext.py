@@ -27,7 +27,7 @@ msgstr ""
 #: main.c:10
 #, c-format
 msgid "Open \"%s\"\tnow\\\n"
-msgstr "Otwórz „%s” \103\304\205\x21\n"
+msgstr "Otwórz „%s” Cą!\n"
 
 msgctxt "month"
 msgid "May"
@@ -200,40 +200,35 @@ def test_other_character_sets(tmp_path):
     ("text", "match"),
     [
         ('msgid "A\nmsgstr "B"', "line 1: a line must be .*Received: 'msgid \"A'"),
-        ('"A"', "line 1: a text must follow msgid"),
+        ('"A"', "line 1: an entry must be"),
         ('msgid "A"\nmsgid "B"\nmsgstr "C"', "line 2: an entry must be msgctxt, msgid"),
-        ('msgstr "C"', "line 1: an entry must be"),
-        ('msgid "A"\nmsgstr[0] "C"', "line 2: an entry must be"),
-        ('msgid "A"\nmsgid_plural "B"\nmsgstr "C"', "line 3: an entry must be"),
+        ('msgstr "C"', "line 1: the entry before must have .*Received: msgstr"),
+        ('msgid "A"\nmsgstr[0] "C"', "line 2: the entry before must have"),
+        ('msgid "A"\nmsgid_plural "B"\nmsgstr "C"', "line 3: the entry before must"),
         ('msgid "A"\nmsgstr "B"\nmsgstr "C"', "line 3: an entry must be"),
-        ('msgid "A"\nmsgstr "B"\n\nmsgid "C"\n"D"\n', "line 4: an entry must end with"),
+        ('msgid "A"\nmsgstr "B"\n\nmsgid "C"\n"D"\n', "line 6: the entry before must"),
         ('msgid "A"\nmsgstr "\\q"', r"line 2: `\\q` is no escape"),
-        ('msgid "A"\nmsgstr "\\377"', "line 2: text must be utf-8.*0xff"),
+        ('msgid "A"\nmsgstr "\\377"', r"line 2: `\\3` is no escape.*msgcat"),
         (b'msgid "A"\nmsgstr "\xff"', "line 2: text must be utf-8.*0xff"),
-        ('msgid ""\nmsgstr "charset=klingon\\n"', "charset must be .*'klingon'"),
-        ('msgid ""\nmsgstr "charset=utf-16\\n"', "charset must be .*'utf-16'"),
-        ('msgid ""\nmsgstr "charset=zip\\n"', "charset must be .*'zip'"),
+        (
+            'msgid ""\nmsgstr "Content-Type: text/plain; charset=klingon\\n"',
+            "charset must be .*'klingon'",
+        ),
+        (
+            'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-16\\n"',
+            "charset must be .*'utf-16'",
+        ),
+        (
+            'msgid ""\nmsgstr "Content-Type: text/plain; charset=zip\\n"',
+            "charset must be .*'zip'",
+        ),
         ('msgid "A"\nmsgstr ""', "has no translated entry"),
-        (
-            'msgid "A"\nmsgid_plural "B"\nmsgstr[1] "C"\nmsgstr[0] "D"\n',
-            "line 3: an entry must be",
-        ),
-        (
-            'msgid "A"\n#, fuzzy\nmsgstr "B"\n',
-            "line 2: an entry must be .* flags before",
-        ),
-        ('msgid "A"\nmsgctxt "B"\nmsgstr "C"\n', "line 2: an entry must be"),
         (b"\n", "has no translated entry"),
         (b"", "is empty"),
         (
             'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=__import__;\\n"\n'
             'msgid "A"\nmsgid_plural "B"\nmsgstr[0] "C"\nmsgstr[1] "D"\n',
             "`Plural-Forms` in the header must be a rule",
-        ),
-        (b'msgid "' + b"A" * (1 << 20) + b'"\n', "line 1: a line may have"),
-        (
-            b'msgid ""\n' + (b'"' + b"A" * 1000 + b'"\n') * 1100 + b'msgstr "B"\n',
-            "a text may have 1048576 characters",
         ),
     ],
 )
@@ -247,10 +242,9 @@ def test_broken_po(tmp_path, text, match):
     ("change", "match"),
     [
         (lambda data: b"PK\3\4" + data[4:], "must begin with the number.*0x504b0304"),
-        (lambda data: data[:10], "damaged or truncated: it points to byte 20"),
+        (lambda data: data[:10], "damaged or truncated"),
         (lambda data: data[:60], "damaged or truncated"),
         (lambda data: data[:-5], "damaged or truncated"),
-        (lambda data: data[:4] + b"\0\0\2\0" + data[8:], "version must be 0 or 1.*: 2"),
         (
             lambda data: data.replace(b"maj", b"m\xff\xff"),
             "entry 3: text must be utf-8",

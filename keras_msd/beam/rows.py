@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.data.deduplicate import hash_records, partitions, split_repeats
 from keras_msd.data.pair import PairFile
 from keras_msd.data.text_rows import (
     CHUNK,
@@ -81,22 +80,18 @@ def read_file(
     yield index, Book(count, file.digest())
 
 
-def hashed(item: tuple[int, Chunk]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the hashes of a chunk's rows by partition, as records with their places."""
+def hashed(item: tuple[int, Chunk]) -> Iterator[tuple[bytes, int]]:
+    """Yield the hash of each row of a chunk, with the row's place."""
     place, chunk = item
-    keys = row_keys(chunk.languages, chunk.rows)
-    yield from partitions(hash_records(keys, place), level=0)
+    for number, key in enumerate(row_keys(chunk.languages, chunk.rows)):
+        yield key, place + number
 
 
-def repeats(item: tuple[int, Iterable[np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield, by the place of their chunk, which rows of a partition are repeats."""
-    records = np.concatenate(list(item[1]))
-    records = records[np.argsort(records["row"])]  # they arrive in any order
-    rows = np.sort(split_repeats(records)[1])
-    edges = np.flatnonzero(np.diff(rows // CHUNK)) + 1
-    for some in np.split(rows, edges) if len(rows) else ():
-        place = int(some[0]) // CHUNK * CHUNK
-        yield place, some - place
+def repeats(item: tuple[bytes, Iterable[int]]) -> Iterator[tuple[int, int]]:
+    """Yield each repeat of a hash: the place of its chunk, and its row there."""
+    _, *others = sorted(item[1])
+    for row in others:
+        yield row // CHUNK * CHUNK, row % CHUNK
 
 
 def without_repeats(item: tuple[int, Mapping[str, Iterable[Any]]]) -> tuple[int, Chunk]:
@@ -104,8 +99,7 @@ def without_repeats(item: tuple[int, Mapping[str, Iterable[Any]]]) -> tuple[int,
     place, found = item
     [chunk] = found["chunk"]
     keep = np.ones(len(chunk.rows), bool)
-    for rows in found["repeats"]:
-        keep[rows] = False
+    keep[list(found["repeats"])] = False
     return place, chunk.kept(keep)
 
 

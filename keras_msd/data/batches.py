@@ -4,7 +4,6 @@ import copy
 import shutil
 import tempfile
 import weakref
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,13 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import MULTIPLE, BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
-from keras_msd.data.ragged import read_flat
 from keras_msd.data.sharded_store import ShardedStore
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.devices import device_settings
-from keras_msd.files import atomic_path, digest
+from keras_msd.files import digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
-ABSENT = -1  # the row of a vector that nothing has asked for
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 Store = GuideStore | ShardedStore
 
@@ -416,73 +413,45 @@ def check_reads(guide: Any, side: str, file: Any) -> None:
 def guide_rows(
     table: PairTable, store: Store, side: str, read: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the store's row of every pair, int64 `(n,)`, read from disk.
+    """Return the store's row of every pair, int64 `(n,)`, in a temporary file.
 
-    Vectors that are missing or damaged are computed first. The row numbers are kept
-    beside the table and belong to the store's id: a store keeps them as long as it
-    lives.
+    Vectors that are missing are computed first.
 
     Args:
         table: The pairs.
         store: Has the vectors.
         side: "source" or "target".
-        read: The rows of the table that count, in order; the store's rows of others
-            may be `ABSENT`. None for all.
+        read: The rows of the table that are read, in order; the store's rows of others
+            are -1. None for all.
 
     Raises:
         InputError: The guide does not read the side's language.
     """
     for file in table.files:
         check_reads(store.guide, side, file)
-    path = table.folder / "rows" / f"{digest(store.id, side)}.i64"
-    seed = zlib.crc32(f"{table.key}/{path.name}".encode())
-    rows = _kept_rows(path, len(table), seed)
-    wanted = slice(None) if read is None else read
-    known = rows is not None and not (rows[wanted] == ABSENT).any()
-    if rows is None or not known or store.lost(rows[wanted]):
-        parts = _texts_read(table, side, read)
-        asked = (text for _, _, texts in parts for text in texts)
-        store.build(asked, total=len(table) if read is None else len(read))
-    if rows is not None and known:
-        return rows
-    with atomic_path(path) as temporary, open(temporary, "wb") as handle:
-        state = seed
-        for (start, stop), places, texts in _texts_read(table, side, read):
-            part = np.full(stop - start, ABSENT)
-            if rows is not None:
-                part[:] = rows[start:stop]
-            part[places] = store.rows(texts)
-            state = zlib.crc32(part.data, state)
-            handle.write(part.data)
-        handle.write(state.to_bytes(8, "little"))
-    return read_flat(path, np.int64)[:-1]
+    asked = (text for _, texts in _texts_read(table, side, read) for text in texts)
+    store.build(asked, total=len(table) if read is None else len(read))
+    with tempfile.TemporaryFile() as file:
+        rows = np.memmap(file, np.int64, "w+", shape=len(table))
+    rows[:] = -1
+    for places, texts in _texts_read(table, side, read):
+        rows[places] = store.rows(texts)
+    return rows
 
 
 def _texts_read(
     table: PairTable, side: str, read: np.ndarray | None
-) -> Iterator[tuple[tuple[int, int], np.ndarray, list[str]]]:
-    """Yield parts of a table: its bounds, which of its rows are read, their texts."""
+) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """Yield the rows of a table that are read, a few thousand at a time, and texts."""
     start = 0
-    for chunk in table.texts.chunks(side):
-        stop = start + len(chunk)
-        places = np.arange(len(chunk))
+    for texts in table.texts.chunks(side):
+        stop = start + len(texts)
+        places = np.arange(start, stop)
         if read is not None:
             first, end = np.searchsorted(read, (start, stop))
-            places = read[first:end] - start
-        yield (start, stop), places, [chunk[place] for place in places]
+            places = read[first:end]
+        yield places, [texts[place - start] for place in places]
         start = stop
-
-
-def _kept_rows(path: Path, count: int, seed: int) -> np.ndarray | None:
-    """Return the rows in a file, behind which their checksum stands; None without.
-
-    A file that is damaged, or of another table, is as good as none.
-    """
-    if not path.exists() or path.stat().st_size != 8 * (count + 1):
-        return None
-    rows = read_flat(path, np.int64)
-    state = zlib.crc32(rows[:-1].data, seed)  # of the mapped file, not of a copy
-    return rows[:-1] if state == rows[-1] else None
 
 
 def longest_of(encoder: Any, max_length: int | None) -> int:

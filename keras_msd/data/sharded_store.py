@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import sealed, unsealed
 from keras_msd.data.store import META, Guide, GuideStore, checked_slices
-from keras_msd.files import digest, read_table, text_hash, write_json
+from keras_msd.files import read_table, text_hash, write_json
 from keras_msd.progress import track
 
 VERSION = 1
@@ -32,7 +32,6 @@ class ShardedStore:
 
     Attributes:
         stores: The `GuideStore` of each shard.
-        id: What row numbers of this store go by.
 
     Raises:
         InputError: As `GuideStore`; or the folder has another number of shards.
@@ -55,7 +54,6 @@ class ShardedStore:
         folders = (self.folder / shard_name(shard, count) for shard in range(count))
         self.stores = [GuideStore(guide, place) for place in folders]
         self.dim, self.fingerprint = self.stores[0].dim, self.stores[0].fingerprint
-        self.id = digest(*(store.id for store in self.stores))
 
     def __len__(self) -> int:
         return sum(map(len, self.stores))
@@ -67,7 +65,7 @@ class ShardedStore:
     def rows(self, sentences: list[str]) -> np.ndarray:
         """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
-        A sentence keeps its row as long as the folder lives.
+        Rows hold as long as this object lives.
         """
         self.build(sentences, progress=False)
         count = len(self.stores)
@@ -87,14 +85,6 @@ class ShardedStore:
             own = shards == shard
             vectors[own] = self.stores[shard].vectors(inner[own])
         return vectors
-
-    def lost(self, rows: np.ndarray) -> bool:
-        """Tell whether vectors at these rows must be computed again."""
-        inner, shards = np.divmod(rows, len(self.stores))
-        return any(
-            store.lost(inner[shards == shard])
-            for shard, store in enumerate(self.stores)
-        )
 
     def build(
         self, sentences: Iterable[str], total: int | None = None, progress: bool = True

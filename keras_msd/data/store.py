@@ -1,16 +1,14 @@
 """Vectors of a guide on disk: each distinct sentence is computed once."""
 
 import os
-import struct
 import tempfile
 import uuid
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -26,7 +24,8 @@ from keras_msd.progress import track
 VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
 KEY = np.dtype("S16")  # a sentence's hash
-RECORD = struct.Struct("<QQII")  # of a block: rows from, to, checksum, the record's own
+# Of a block: its first row, the one after its last, their checksum, the record's own.
+RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
 RUN = 1 << 20  # keys that are sorted in memory
 LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
@@ -45,15 +44,6 @@ class Guide(Protocol):
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """Return float `(n, dim)`."""
-
-
-class Block(NamedTuple):
-    """Rows that were written together, and the place of their record in the log."""
-
-    start: int
-    end: int
-    checksum: int
-    place: int
 
 
 class _Keys:
@@ -82,8 +72,7 @@ class _Keys:
         keys = keys[order]
         found = np.full(len(keys), -1, np.int64)
         for known, rows in self._runs:
-            # Of a key that is there twice the last row counts: the others are damaged.
-            places = np.maximum(np.searchsorted(known, keys, "right") - 1, 0)
+            places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
             same = known[places] == keys
             found[same] = rows[places[same]]
         result = np.empty_like(found)
@@ -92,7 +81,7 @@ class _Keys:
 
 
 def _on_disk(values: np.ndarray) -> np.ndarray:
-    """Return an array that is in a file without a name."""
+    """Return an array that is in a temporary file without a name."""
     with tempfile.TemporaryFile() as file:
         values.tofile(file)
         return np.memmap(file, values.dtype, "r")
@@ -104,16 +93,13 @@ class GuideStore:
     A computed chunk is a block of rows: its vectors and hashes are written first, then
     a record with their checksum. A process that is killed loses the chunk it was
     computing. Several processes may use one folder; one that is complete may be
-    read-only.
-
-    A block is checked when one of its rows is first asked for; if it is damaged its
-    vectors become NaN and are computed anew, with a warning, as they are asked for.
-    Where hashes or the record itself are damaged the sentences get new rows.
+    read-only. A block is compared with its checksum when the folder is opened: if it is
+    damaged it is dropped, with a warning, and its sentences are computed again.
 
     Args:
         guide: Has `encode(texts)`, `dim` and `fingerprint`.
         folder: Where the store lives; it is made if it is not there.
-        id: What row numbers of a new store go by; by default drawn at random.
+        id: Name of a new store, part of its checksums; by default drawn at random.
 
     Raises:
         InputError: The folder belongs to another guide or is no store.
@@ -156,68 +142,58 @@ class GuideStore:
                     f"{value!r}; in the folder: {meta.get(name)!r}. Give each guide a "
                     "folder of its own."
                 )
-        self.id: str = meta["id"]  # row numbers hold for this id only
-        self._path = self.folder / VECTORS
+        self.id: str = meta["id"]
         self._mapped = np.zeros((0, self.dim), np.float32)
-        self._whole: set[int] = set()  # starts of blocks that were looked at
-        self._lost: set[int] = set()  # rows in them whose vectors were damaged
-        self._blocks: list[Block] = []
-        self._read = 0  # records of the log that were read
-        self._rows = _Keys()
+        self._keys = _Keys()
+        self._count = self._read = 0  # rows; records of the log that were read
         self._refresh()
 
     def _refresh(self) -> None:
         """Read the records that were written since the last look."""
         path = self.folder / BLOCKS
-        first, count = self._read, path.stat().st_size // RECORD.size
-        if count <= first:
+        if path.stat().st_size // RECORD.itemsize <= self._read:
             return
-        keys = read_flat(self.folder / KEYS, np.uint8)
-        keys = keys[: len(keys) // KEY.itemsize * KEY.itemsize].view(KEY)
-        data = np.fromfile(path, np.uint8, offset=first * RECORD.size)
-        for place in range(first, count):
-            found = self._record_of(data, place - first)
-            if found and found[1] <= len(keys):
-                start, end, _ = found
-                self._blocks.append(Block(*found, place))
-                self._rows.add(np.array(keys[start:end]), np.arange(start, end))
-            else:
+        all_keys = read_flat(self.folder / KEYS, np.uint8)
+        for record in np.fromfile(path, RECORD, offset=self._read * RECORD.itemsize):
+            start, end, crc, own = record.tolist()
+            if own != self._own(start, end, crc) or crc != self._checksum(start, end):
                 warnings.warn(
-                    f"A record of `{path}` is damaged: its vectors are computed anew.",
+                    f"A block of `{self.folder}` is damaged: its vectors are computed "
+                    "again.",
                     stacklevel=4,
                 )
-        self._read = count
-
-    def _record_of(self, data: np.ndarray, place: int) -> tuple[int, int, int] | None:
-        """Return rows and checksum of a record; None if it is not as it was written."""
-        *found, own = RECORD.unpack_from(data.data, place * RECORD.size)
-        return tuple(found) if own == self._own(*found) else None
-
-    def _own(self, start: int, end: int, checksum: int) -> int:
-        return zlib.crc32(f"{self.id} {start} {end} {checksum}".encode())
-
-    def _record(self, start: int, end: int, place: int) -> Block:
-        """Write the record of a block at a place of the log."""
-        block = Block(start, end, self._checksum(start, end), place)
-        record = RECORD.pack(*block[:3], self._own(*block[:3]))
-        self._write(BLOCKS, {place * RECORD.size: record})
-        return block
+                self._write_record(0, 0)
+            elif end > start:
+                keys = all_keys[start * KEY.itemsize : end * KEY.itemsize].view(KEY)
+                self._keys.add(np.array(keys), np.arange(start, end))
+                self._count += end - start
+            self._read += 1
 
     def _checksum(self, start: int, end: int) -> int:
-        found = 0
+        """Return the checksum of the hashes and vectors of some rows."""
+        crc = 0
         for name, width in ((KEYS, KEY.itemsize), (VECTORS, 4 * self.dim)):
-            size = (end - start) * width
-            data = np.fromfile(self.folder / name, np.uint8, size, offset=start * width)
-            found = zlib.crc32(data.data, found)
-        return found
+            with open(self.folder / name, "rb") as handle:
+                handle.seek(start * width)
+                crc = zlib.crc32(handle.read((end - start) * width), crc)
+        return crc
 
-    def _write(self, name: str, parts: dict[int, bytes]) -> None:
-        """Write bytes of a file at their places."""
+    def _own(self, start: int, end: int, crc: int) -> int:
+        """Return the checksum of a record itself."""
+        return zlib.crc32(f"{self.id} {start} {end} {crc}".encode())
+
+    def _write_record(self, start: int, end: int) -> None:
+        """Write the record of some rows as the next one in the log."""
+        crc = self._checksum(start, end)
+        record = np.array((start, end, crc, self._own(start, end, crc)), RECORD)
+        self._write(BLOCKS, self._read * RECORD.itemsize, record)
+
+    def _write(self, name: str, place: int, data: np.ndarray) -> None:
+        """Write an array into a file, from byte `place` on."""
         path = self.folder / name
         with room_for(path), open(path, "r+b") as handle:
-            for place, data in parts.items():
-                handle.seek(place)
-                handle.write(data)
+            handle.seek(place)
+            handle.write(data.tobytes())
             handle.flush()
             os.fsync(handle.fileno())
 
@@ -228,7 +204,7 @@ class GuideStore:
 
     def __len__(self) -> int:
         self._refresh()
-        return sum(block.end - block.start for block in self._blocks)
+        return self._count
 
     def targets(self, sentences: list[str]) -> np.ndarray:
         """Return the vectors of sentences, computing those that are missing.
@@ -248,71 +224,23 @@ class GuideStore:
     def rows(self, sentences: list[str]) -> np.ndarray:
         """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
-        A sentence keeps its row as long as the folder lives.
+        Rows hold as long as this object lives.
 
         Raises:
             InputError: As `targets`.
         """
-        self.build(sentences, progress=False)
-        keys = [text_hash(text) for text in sentences]
-        found = self._look_up(keys)
-        return np.fromiter((found[key] for key in keys), np.int64, len(keys))
+        texts = checks.sentences(sentences, "sentences")
+        keys = [text_hash(text) for text in texts]
+        rows = self._find(keys)
+        if (rows < 0).any():
+            self.build(texts, progress=False)
+            rows = self._find(keys)
+        return rows
 
-    def lost(self, rows: np.ndarray) -> bool:
-        """Tell whether vectors at these rows must be computed again.
-
-        Blocks of theirs that were not looked at yet are compared with their checksums.
-        """
+    def _find(self, keys: list[bytes]) -> np.ndarray:
+        """Return the row of each key, int64 `(n,)`, -1 for one that is not known."""
         self._refresh()
-        ends = np.array([block.end for block in self._blocks], np.int64)
-        starts = np.array([block.start for block in self._blocks], np.int64)
-        touched, outside = set[int](), False
-        # The rows may be those of a whole table.
-        for part in np.array_split(rows, 1 + len(rows) // CHUNK_SENTENCES):
-            places = np.searchsorted(ends, part, "right")
-            inside = places < len(ends)
-            inside[inside] = starts[places[inside]] <= part[inside]
-            outside |= not inside.all()
-            touched.update(np.unique(places[inside]).tolist())
-        for place in touched:
-            if self._blocks[place].start not in self._whole:
-                self._look_at(place)
-        return outside or bool(self._lost) and bool(np.isin(rows, [*self._lost]).any())
-
-    def _look_at(self, place: int) -> None:
-        """Compare a block with its checksum; if it differs its vectors become NaN."""
-        block = self._blocks[place]
-        if self._checksum(block.start, block.end) != block.checksum:
-            with locked_folder(self.folder):
-                log = np.fromfile(self.folder / BLOCKS, np.uint8)
-                now = self._record_of(log, block.place)
-                # Another process may have mended it meanwhile.
-                if now is None or self._checksum(*now[:2]) != now[2]:
-                    self._blocks[place] = self._give_up(block)
-        size, before = (block.end - block.start) * self.dim, block.start * self.dim
-        data = np.fromfile(self._path, np.float32, size, offset=4 * before)
-        broken = np.isnan(data[:: self.dim])
-        self._lost |= {*(block.start + np.flatnonzero(broken)).tolist()}
-        self._whole.add(block.start)
-
-    def _give_up(self, block: Block) -> Block:
-        count = block.end - block.start
-        warnings.warn(
-            f"A block of `{self._path}` is damaged: {count} vectors are computed anew.",
-            stacklevel=5,
-        )
-        # A row keeps its place, as tables on disk rely on it.
-        nothing = np.full((count, self.dim), np.nan, np.float32)
-        self._write(VECTORS, {block.start * 4 * self.dim: nothing.tobytes()})
-        return self._record(block.start, block.end, block.place)
-
-    def _look_up(self, keys: list[bytes]) -> dict[bytes, int]:
-        """Return the row of every key that has a whole vector."""
-        self._refresh()
-        rows = self._rows.find(np.array(keys, KEY))
-        self.lost(rows[rows >= 0])
-        both = zip(keys, rows.tolist(), strict=True)
-        return {key: row for key, row in both if row >= 0 and row not in self._lost}
+        return self._keys.find(np.array(keys, KEY))
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors at `rows`, a float32 copy `(n, dim)`.
@@ -321,17 +249,11 @@ class GuideStore:
         """
         mapped = self._mapped
         if len(rows) and int(np.max(rows)) >= len(mapped):
+            path = self.folder / VECTORS
             # The file may end in part of a vector that another process is writing.
-            shape = (self._path.stat().st_size // (4 * self.dim), self.dim)
-            self._mapped = mapped = np.memmap(self._path, np.float32, "r", shape=shape)
-        found = np.asarray(mapped[rows])
-        if np.isnan(found[:, 0]).any():
-            raise InputError(
-                f"`{self._path}` was damaged. Received: no vector at row "
-                f"{rows[np.isnan(found[:, 0])][0]}. Build the vectors again, or run "
-                "again: what was lost is computed anew."
-            )
-        return found
+            shape = (path.stat().st_size // (4 * self.dim), self.dim)
+            self._mapped = mapped = np.memmap(path, np.float32, "r", shape=shape)
+        return np.asarray(mapped[rows])
 
     def build(
         self, sentences: Iterable[str], total: int | None = None, progress: bool = True
@@ -352,11 +274,9 @@ class GuideStore:
             slices = track(slices, total=total, what="Guide vectors", steps=size)
         missing: dict[bytes, str] = {}
         for texts in slices:
-            keys = {text_hash(text): text for text in texts}
-            known = self._look_up(list(keys))
-            # In the order of reading: batches, and with them a vector's last bits, must
-            # not hang on how a process orders its sets.
-            missing |= {key: text for key, text in keys.items() if key not in known}
+            keys = [text_hash(text) for text in texts]
+            unknown = self._find(keys) < 0
+            missing |= compress(zip(keys, texts, strict=True), unknown.tolist())
             if len(missing) >= size:
                 self._compute(missing)
                 missing = {}
@@ -382,62 +302,20 @@ class GuideStore:
             )
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Write vectors: over those that were lost, others in a new block."""
+        """Write the vectors that are not there yet as a new block."""
         with locked_folder(self.folder):  # one writer at a time, in all processes
+            new = self._find(keys) < 0
+            if not new.any():
+                return
+            added = np.array(keys, KEY)[new]
+            # Rows that a killed process wrote, or whose record is damaged, stay.
+            widths = {VECTORS: 4 * self.dim, KEYS: KEY.itemsize}
+            sizes = {name: (self.folder / name).stat().st_size for name in widths}
+            start = max(-(-sizes[name] // width) for name, width in widths.items())
+            self._write(VECTORS, start * widths[VECTORS], vectors[new])
+            self._write(KEYS, start * widths[KEYS], added)
+            self._write_record(start, start + len(added))
             self._refresh()
-            rows = self._rows.find(np.array(keys, KEY)).tolist()
-            again = {row: i for i, row in enumerate(rows) if row in self._lost}
-            size = 4 * self.dim
-            if again:
-                parts = {row * size: vectors[i].tobytes() for row, i in again.items()}
-                self._write(VECTORS, parts)
-                for place, block in enumerate(self._blocks):
-                    if any(block.start <= row < block.end for row in again):
-                        self._blocks[place] = self._record(*block[:2], block.place)
-                self._lost.difference_update(again)
-            new = [i for i, row in enumerate(rows) if row < 0]
-            if new:
-                # Rows that a killed process wrote, or whose record is damaged, stay.
-                widths = {VECTORS: size, KEYS: KEY.itemsize}
-                sizes = ((self.folder / it).stat().st_size for it in widths)
-                both = zip(sizes, widths.values(), strict=True)
-                start = max(-(-there // width) for there, width in both)
-                own = b"".join(keys[i] for i in new)
-                self._write(VECTORS, {start * size: vectors[new].tobytes()})
-                self._write(KEYS, {start * KEY.itemsize: own})
-                self._record(start, start + len(new), self._read)
-                self._whole.add(start)
-                self._refresh()
-
-
-@dataclass(frozen=True)
-class StoredGuide:
-    """The guide of a store, which keeps what is encoded.
-
-    Args:
-        store: The store.
-    """
-
-    store: GuideStore
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        return self.store.dim
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the guide's weights and settings."""
-        return self.store.guide.fingerprint
-
-    @property
-    def languages(self) -> tuple[str, ...] | None:
-        """Codes of those that the guide reads; None for any."""
-        return getattr(self.store.guide, "languages", None)
-
-    def encode(self, texts: list[str]) -> np.ndarray:
-        """Return float32 `(n, dim)`, from the store where it has them."""
-        return self.store.targets(texts)
 
 
 def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

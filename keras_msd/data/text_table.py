@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.checksums import DamagedError, read_meta, write_meta
-from keras_msd.data.deduplicate import Deduplicator
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
 from keras_msd.data.text_rows import (
@@ -144,9 +143,8 @@ class TextTable:
             temporary.mkdir()
             work = temporary / "work"
             work.mkdir()
-            counts = _spool(pairs, work, chosen)
-            _select(counts, work, chosen)
-            _copy_kept(work, temporary)
+            counts, distinct = _spool(pairs, work, chosen)
+            _copy_kept(work, temporary, _select(counts, distinct, chosen))
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}
             write_meta(temporary / "texts.json", meta, "texts")
@@ -202,17 +200,19 @@ def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
     ]
 
 
-def _spool(pairs: Pairs, work: Path, options: TextOptions) -> list[dict[str, Any]]:
-    """Write all pairs that pass the filters to `work`, and which of them are repeats.
+def _spool(
+    pairs: Pairs, work: Path, options: TextOptions
+) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Write all pairs that pass the filters to `work`.
 
     Returns:
-        The books of each file.
+        The books of each file, and which rows repeat no earlier one, bool `(n,)`.
     """
     counts = []
-    repeats = Deduplicator(work / "hashes")
     with (
         RaggedWriter(work / "source", np.uint8) as sources,
         RaggedWriter(work / "target", np.uint8) as targets,
+        open(work / "keys", "wb") as keys,
     ):
         for file in pairs.files:
             counts.append(count := new_count(file))
@@ -220,33 +220,31 @@ def _spool(pairs: Pairs, work: Path, options: TextOptions) -> list[dict[str, Any
             for rows in track(chunks, what=f"Reading {file.name}", steps=CHUNK):
                 sources.extend([source for source, _ in rows])
                 targets.extend([target for _, target in rows])
-                for key in row_keys(file.languages, rows):
-                    repeats.add(key)
-    repeats.write_repeats(work / "repeats")
-    return counts
+                keys.write(b"".join(row_keys(file.languages, rows)))
+    return counts, first_of_each(read_flat(work / "keys", "S16"))
 
 
-def _select(counts: list[dict[str, Any]], work: Path, options: TextOptions) -> None:
-    """Turn `work/repeats` into `work/keep`, one byte per row; close the books."""
-    repeats = read_flat(work / "repeats", np.uint8)
-    edges = np.cumsum([0] + [count["passed"] for count in counts]).tolist()
-    ranges = list(pairwise(edges))
-    distinct = [b - a - int(repeats[a:b].sum()) for a, b in ranges]
-    shares = settle(counts, distinct, options)
-    with open(work / "keep", "wb") as handle:
-        for index, (size, share) in enumerate(zip(distinct, shares, strict=True)):
-            before = 0
-            for start, stop in _chunks(*ranges[index]):
-                keep = repeats[start:stop] == 0
-                count = int(keep.sum())
-                keep[keep] = drawn(options, index, size, share, before, count)
-                before += count
-                handle.write(keep.astype(np.uint8).tobytes())
+def first_of_each(keys: np.ndarray) -> np.ndarray:
+    """Return which keys, `(n,)`, repeat no earlier one, bool `(n,)`."""
+    first = np.zeros(len(keys), bool)
+    first[np.unique(keys, return_index=True)[1]] = True
+    return first
 
 
-def _copy_kept(work: Path, folder: Path) -> None:
-    """Copy the rows that `work/keep` marks from `work` to `folder`."""
-    keep = read_flat(work / "keep", np.uint8)
+def _select(
+    counts: list[dict[str, Any]], distinct: np.ndarray, options: TextOptions
+) -> np.ndarray:
+    """Return which rows are kept, bool `(n,)`, and close the books."""
+    files = np.split(distinct, np.cumsum([count["passed"] for count in counts])[:-1])
+    sizes = [int(own.sum()) for own in files]
+    shares = settle(counts, sizes, options)
+    for index, (own, size, share) in enumerate(zip(files, sizes, shares, strict=True)):
+        own[own] = drawn(options, index, size, share, 0, size)  # a view of `distinct`
+    return distinct
+
+
+def _copy_kept(work: Path, folder: Path, keep: np.ndarray) -> None:
+    """Copy the rows that are marked from `work` to `folder`."""
     for side in SIDES:
         texts = Ragged(work / side, np.uint8)
         with RaggedWriter(folder / side, np.uint8) as kept:

@@ -15,6 +15,7 @@ from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import read_lines, read_texts
+from keras_msd.data.text_table import first_of_each
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
     Layout,
@@ -439,9 +440,7 @@ class _DistinctPairs:
     def __init__(self, source: Path, language: str) -> None:
         self.source, self.language = source, language
         hashes = (text_hash(*pair) for pair in moses.read(source, language))
-        keys = np.fromiter(hashes, "S16")
-        self.first = np.zeros(len(keys), np.bool_)
-        self.first[np.unique(keys, return_index=True)[1]] = True
+        self.first = first_of_each(np.fromiter(hashes, "S16"))
 
     def __len__(self) -> int:
         return int(self.first.sum())

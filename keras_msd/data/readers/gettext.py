@@ -7,55 +7,32 @@ import codecs
 import gettext
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import LONGEST, decoded, open_bytes, unpacked
-from keras_msd.data.readers.records import check_keys
-from keras_msd.limits import CATALOGUE, ENTRIES
+from keras_msd.data.readers.lines import decoded, open_bytes, unpacked
+from keras_msd.limits import CATALOGUE
 
 CODE = r"[a-z]{2,3}(?:[_@-][A-Za-z]+)*"
 UNSET = "nplurals=INTEGER;plural=EXPRESSION;"  # what a new template holds
 ONE, MANY = 1, 5  # 5 takes the form of unnamed numbers: 2 is a dual in Arabic
-HEAD = 1 << 16  # bytes in which the header must stand; licences come before it
 # What is matched is never given back (`*+`), else a long line takes n^2 steps.
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 LINE = re.compile(
-    r"(?:(msgctxt|msgid_plural|msgid|msgstr)\s*+(\[\d\])?+\s*+)?+"
+    r"(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d\])?+)\s*+)?+"
     rf"((?:{LITERAL.pattern}\s*+)++)"
 )
-HEADER = re.compile(
-    r'\s*+msgid\s++""[^\S\n]*+\n\s*+msgstr\s*+(?:"(?:[^"\\]|\\.)*+"\s*+)++'
-)
-# Codecs of text that are not character sets of files: of domain names, of programs.
-NO_CHARSETS = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
+CHARSET = re.compile(rb"Content-Type:[^\n\"\\]*charset=([^\s\";\\]+)", re.IGNORECASE)
+NO_CHARSETS = ("idna", "punycode")  # codecs of domain names
 WRONG_RULE = (ArithmeticError, MemoryError, RecursionError, SyntaxError, ValueError)
 REPAIR = "Split the catalogue, or give the pairs as TSV."
-NUMBER = r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2})"
-ESCAPE = re.compile(rf"((?:{NUMBER})+)|\\(.)")
 ESCAPES = dict(zip("abfnrtv\\\"'?", "\a\b\f\n\r\t\v\\\"'?", strict=True))
-ORDER = (
-    "an entry must be msgctxt, msgid, msgid_plural (both if any), then msgstr once, or "
-    "msgstr[0], msgstr[1], ... after a plural, with flags before all of it"
-)
-MAGIC = 0x950412DE
-Texts = tuple[Sequence[str], Sequence[str]]
-
-
-class Catalogue(NamedTuple):
-    """What `.po` and `.mo` hold alike.
-
-    Attributes:
-        header: Its fields, names in small letters.
-        entries: The English text, or (singular, plural); and its translation, with a
-            plural one for each form.
-    """
-
-    header: dict[str, str]
-    entries: list[Texts]
+MAGIC = (b"\xde\x12\x04\x95", b"\x95\x04\x12\xde")  # of both byte orders
+# The source text, or (singular, plural); and its translation, or one for each form.
+Texts = tuple[list[str], list[str]]
 
 
 def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str, str]]:
@@ -68,28 +45,27 @@ def read(path: Path, language: str, source: str = ENGLISH) -> Iterator[tuple[str
     and line ends are the cleaning's affair.
 
     Args:
-        path: A `.po` or `.mo` file, each also `.gz`; memory holds it whole.
+        path: A `.po` or `.mo` file, each also compressed; memory holds it whole.
         language: Code of the translations' language.
         source: Code of the texts' language.
 
     Raises:
         InputError: The file breaks the format, names a character set that it is not
-            in, has a plural rule that is no expression, or has no translation; or half
-            of its texts are keys, such as `button.ok.label`.
+            in, has a plural rule that is no expression, or has no translation.
     """
-    header, entries = _catalogue(path)
-    check_keys(((i[0], t[0]) for i, t in entries if t and t[0]), source, path, "msgid")
-    rule, empty = header.get("plural-forms", ""), True
-    both: list[int] = []
-    for english, texts in entries:
-        both = both or (_forms(rule, path) if len(english) > 1 else [])
-        forms = both if len(english) > 1 else [0]
-        for index in dict.fromkeys(forms):
-            # The last of two equal indices: one form for both is the plural's.
-            text = english[-1] if index == forms[-1] else english[0]
-            if index < len(texts) and text and texts[index]:
+    rule, empty = "", True
+    for ids, texts in _entries(path):
+        if ids == [""]:
+            rule = _field(texts[0], "Plural-Forms") or rule
+            continue
+        wanted = {0: ids[0]}
+        if len(ids) > 1:
+            one, many = _forms(rule, path)
+            wanted = {one: ids[0], many: ids[1]}  # one form for both is the plural's
+        for form, text in wanted.items():
+            if form < len(texts) and text and texts[form]:
                 empty = False
-                yield text, texts[index]
+                yield text, texts[form]
     if empty:
         raise InputError(
             f"`{path}` has no translated entry: all are empty, fuzzy or obsolete. Take "
@@ -103,37 +79,38 @@ def languages(path: Path) -> tuple[str | None, str | None]:
     That of the texts is `X-Source-Language` in the header; that of the translations
     `Language`, else in the name, as `xx.po` or `xx/LC_MESSAGES/*.mo`.
     """
-    header = _catalogue(path, header_only=True).header
-    source = header.get("x-source-language", "").partition(".")[0]
-    named = header.get("language", "")
-    return source if re.fullmatch(CODE, source) else None, _target(named, path)
-
-
-def _target(named: str, path: Path) -> str | None:
+    header = next((texts[0] for ids, texts in _entries(path) if ids == [""]), "")
     folder = path.parent.parent.name if path.parent.name == "LC_MESSAGES" else ""
-    # Three letters alone can be any word: `app.po`, `gui.po`.
     stem = unpacked(path).stem.rpartition(".")[2]
-    if re.fullmatch("[a-z]{3}", stem):
+    if re.fullmatch("[a-z]{3}", stem):  # any word: `app.po`, `gui.po`
         stem = ""
-    for code in (named.partition(".")[0], folder, stem):
-        if re.fullmatch(CODE, code):
-            return code
-    return None
+    targets = map(_code, (_field(header, "Language"), folder, stem))
+    return _code(_field(header, "X-Source-Language")), next(filter(None, targets), None)
 
 
-def _forms(rule: str, path: Path) -> list[int]:
+def _code(text: str) -> str | None:
+    """Return the language of a code such as `pt_BR.UTF-8`."""
+    match = re.fullmatch(rf"({CODE})(?:\..*)?", text)
+    return match[1] if match else None
+
+
+def _field(header: str, name: str) -> str:
+    """Return a field of a header, which may go on in lines without a name."""
+    field = re.search(rf"(?ims)^{name}\s*:(.*?)(?=^[\w-]+\s*:|\Z)", header)
+    return field[1].strip() if field else ""
+
+
+@lru_cache(maxsize=1)
+def _forms(rule: str, path: Path) -> tuple[int, int]:
     """Return which `msgstr[n]` stand for one and for many."""
     if "".join(rule.split()) in ("", UNSET):
-        return [0, 1]
-    match = re.search(r"plural\s*=([^;]*)", rule)
+        return 0, 1
     try:
-        if match is None:
-            raise ValueError("no `plural=`")
-        form = gettext.c2py(match[1])
-        forms = [form(ONE), form(MANY)]
-        if min(forms) < 0:
-            raise ValueError(f"it gives {min(forms)}")
-        return forms
+        form = gettext.c2py(re.findall(r"plural\s*=([^;]*)|$", rule)[0])
+        one, many = form(ONE), form(MANY)
+        if min(one, many) < 0:
+            raise ValueError(f"it gives {min(one, many)}")
+        return one, many
     except WRONG_RULE as error:
         raise InputError(
             f"`{path}`: `Plural-Forms` in the header must be a rule such as "
@@ -141,92 +118,27 @@ def _forms(rule: str, path: Path) -> list[int]:
         ) from error
 
 
-def _catalogue(path: Path, header_only: bool = False) -> Catalogue:
+def _entries(path: Path) -> Iterator[Texts]:
+    """Yield all entries that are neither fuzzy nor obsolete, and the header."""
     with open_bytes(path) as handle:
         data = handle.read(CATALOGUE.most + 1)
     CATALOGUE.check(len(data), f"`{path}`", REPAIR)
     if unpacked(path).suffix == ".mo":
         return _compiled(path, data)
-    return _written(path, data.removeprefix(codecs.BOM_UTF8), header_only)
+    return _written(path, data.removeprefix(codecs.BOM_UTF8))
 
 
-class _Entry:
-    """An entry of a `.po` while it is read: its texts by `msgid`, `msgstr[0]` etc."""
-
-    def __init__(self, line: int, fuzzy: bool) -> None:
-        self.line, self.fuzzy = line, fuzzy
-        self.texts: dict[str, list[str]] = {}
-        self.size = 0  # characters of the last text
-
-    def follows(self, name: str) -> bool:
-        """Return whether a text of that name may come next."""
-        last, forms = next(reversed(self.texts), ""), len(self.texts)
-        if name == "msgid":
-            return last in ("", "msgctxt")
-        if name in ("msgid_plural", "msgstr"):
-            return last == "msgid"
-        forms -= 2 + ("msgctxt" in self.texts)
-        return "msgid_plural" in self.texts and name == f"msgstr[{forms}]"
-
-    def whole(self) -> bool:
-        return next(reversed(self.texts), "").startswith("msgstr")
-
-    def both(self) -> Texts:
-        joined = {name: "".join(parts) for name, parts in self.texts.items()}
-        ids = [joined[name] for name in ("msgid", "msgid_plural") if name in joined]
-        return ids, [text for name, text in joined.items() if name[:6] == "msgstr"]
-
-
-def _written(path: Path, data: bytes, header_only: bool) -> Catalogue:
-    """Read a `.po`: the entries that are neither fuzzy nor obsolete."""
-    head = re.sub(r"(?m)^[ \t]*#.*", "", data[:HEAD].decode("latin-1"))
-    match = HEADER.match(head)
-    header = match[0] if match else ""
-    charset = _charset(header, path)
-    if header_only:
-        data = header.encode("latin-1")
-    entries, fields = _entries(path, data, charset), dict[str, str]()
-    for place, entry in enumerate(entries):
-        if entry.both()[0] == [""]:  # fuzzy or not, it is the header
-            fields = _fields(entries.pop(place).both()[1][0])
-            break
-    return Catalogue(fields, [entry.both() for entry in entries if not entry.fuzzy])
-
-
-def _fields(header: str) -> dict[str, str]:
-    """Return the fields of a header; a line without a name continues the one before."""
-    found, last = dict[str, str](), ""
-    for line in header.split("\n"):
-        name, colon, value = line.partition(":")
-        if colon:
-            last = name.strip().lower()
-            found[last] = value.strip()
-        elif last:
-            found[last] = f"{found[last]} {line.strip()}".strip()
-    return found
-
-
-def _entries(path: Path, data: bytes, charset: str) -> list[_Entry]:
-    """Return the entries that are not obsolete.
-
-    Comments may be in another character set; of them only flags count.
-    """
-    entries: list[_Entry] = []
-    last, fuzzy = _Entry(1, False), False
+def _written(path: Path, data: bytes) -> Iterator[Texts]:
+    """Read a `.po`. Comments may be in another character set; only flags count."""
+    charset = _charset(data, path)
+    entry: dict[str, list[str]] = {}  # its texts by `msgid`, `msgstr[0]` etc.
+    last, fuzzy, left_out = "", False, False
     for number, raw in enumerate(data.split(b"\n"), 1):
         where = f"`{path}`, line {number}"
-        if len(raw) >= LONGEST:
-            raise InputError(f"{where}: a line may have {LONGEST} bytes.")
         raw = raw.strip(b" \t\r\f\v")  # only these: the text may end in U+00A0
-        between = last.whole() or not entries
         if not raw or raw.startswith((b"#", b"domain")):
-            if raw.startswith(b"#,") and not between:
-                flags = raw[2:].decode("latin-1")
-                raise InputError(f"{where}: {ORDER}. Received: '#,{flags:.80}'.")
-            if raw.startswith(b"#,"):
-                fuzzy |= b"fuzzy" in re.split(rb"[,\s]+", raw)
-            elif raw.startswith(b"#~"):
-                fuzzy = False
+            if raw.startswith((b"#,", b"#~")):
+                fuzzy = raw[1:2] == b"," and (fuzzy or b"fuzzy" in raw)
             continue
         line = _decoded(raw, charset, where)
         match = LINE.fullmatch(line)
@@ -235,124 +147,102 @@ def _entries(path: Path, data: bytes, charset: str) -> list[_Entry]:
                 f"{where}: a line must be a comment, a text in quotes, or one after "
                 f"msgctxt, msgid, msgid_plural or msgstr. Received: {line!r:.80}."
             )
-        name = (match[1] or "") + (match[2] or "")
-        if not name and not entries:
+        name = match[1] or last
+        if name in ("msgctxt", "msgid") and last.startswith("msgstr"):
+            yield from _finished(entry, left_out, where)
+            entry = {}
+        if not entry:
+            left_out, fuzzy = fuzzy, False
+        if not name or (match[1] and name in entry):
             raise InputError(
-                f"{where}: a text must follow msgid or msgstr. Received: {line!r:.80}."
+                f"{where}: an entry must be msgctxt, msgid, msgid_plural (both if any) "
+                "and msgstr once, or msgstr[0], msgstr[1], ... after a plural. "
+                f"Received: {line!r:.80}."
             )
-        if name in ("msgctxt", "msgid") and between:
-            entries.append(last := _Entry(number, fuzzy))
-            ENTRIES.check(len(entries), where, REPAIR)
-            fuzzy = False
-        if name:
-            starts = name == "msgctxt" and not last.texts
-            if not (entries and (starts or last.follows(name))):
-                raise InputError(f"{where}: {ORDER}. Received: {line!r:.80}.")
-            last.texts[name], last.size = [], 0
-        text = _unescaped("".join(LITERAL.findall(match[3])), charset, where)
-        last.size += len(text)
-        if last.size > LONGEST:
-            raise InputError(
-                f"{where}: a text may have {LONGEST} characters. Received: more. Take "
-                "the entry out."
-            )
-        last.texts[next(reversed(last.texts))].append(text)
-    if entries and not last.whole():
+        text = "".join(LITERAL.findall(match[2]))
+        entry.setdefault(name, []).append(_unescaped(text, where))
+        last = name
+    if entry:
+        yield from _finished(entry, left_out, where)
+
+
+def _finished(
+    entry: dict[str, list[str]], left_out: bool, where: str
+) -> Iterator[Texts]:
+    """Yield the texts of an entry; of a fuzzy one only if it is the header."""
+    joined = {name: "".join(parts) for name, parts in sorted(entry.items())}
+    ids = [joined[name] for name in ("msgid", "msgid_plural") if name in joined]
+    texts = [text for name, text in joined.items() if name.startswith("msgstr")]
+    if "msgid" not in entry or ("msgstr" in entry) == ("msgid_plural" in entry):
         raise InputError(
-            f"`{path}`, line {last.line}: an entry must end with msgstr. Received: the "
-            "end of the file. Get the whole catalogue."
+            f"{where}: the entry before must have msgid and msgstr, or with a plural "
+            f"msgid_plural and msgstr[0]. Received: {', '.join(entry)}. Get the whole "
+            "catalogue."
         )
-    return entries
+    if ids == [""] or not left_out:
+        yield ids, texts
 
 
-def _unescaped(text: str, charset: str, where: str) -> str:
-    """Return text without its escapes; numbers in them are bytes of `charset`."""
-
+def _unescaped(text: str, where: str) -> str:
     def meant(match: re.Match[str]) -> str:
-        numbers, sign = match.groups()
-        if numbers:
-            codes = re.findall(r"\\(x?)(\w+)", numbers)
-            data = bytes(int(c, 16 if x else 8) & 0xFF for x, c in codes)
-            return _decoded(data, charset, where)
-        if sign in ESCAPES:
-            return ESCAPES[sign]
-        raise InputError(
-            f"{where}: `\\{sign}` is no escape. Received: {text!r:.80}. Write "
-            "`\\\\` for a backslash."
-        )
-
-    return ESCAPE.sub(meant, text)
-
-
-def _compiled(path: Path, data: bytes) -> Catalogue:
-    """Read a `.mo` of either byte order; polib takes a cut text for a whole."""
-    order = "<" if data[:4] == struct.pack("<I", MAGIC) else ">"
-    if data[:4] != struct.pack(f"{order}I", MAGIC):
-        raise InputError(
-            f"`{path}` must begin with the number of a compiled catalogue, "
-            f"0x{MAGIC:x}. Received: 0x{data[:4].hex()}. Give a .mo file, or its .po."
-        )
-
-    def numbers(count: int, place: int) -> tuple[int, ...]:
-        return struct.unpack(f"{order}{count}I", part(4 * count, place))
-
-    def part(length: int, place: int) -> bytes:
-        if place + length > len(data):
+        if match[1] not in ESCAPES:
             raise InputError(
-                f"`{path}` is damaged or truncated: it points to byte "
-                f"{place + length}. Received: {len(data)} bytes. Compile it again: "
-                "msgfmt"
+                f"{where}: `{match[0]}` is no escape. Received: {text!r:.80}. Write "
+                "`\\\\` for a backslash; numbers become characters by: msgcat"
             )
-        return data[place : place + length]
+        return ESCAPES[match[1]]
 
-    version, count, *tables = numbers(4, 4)
-    ENTRIES.check(count, f"`{path}`", REPAIR)
-    if version >> 16 > 1:
+    return re.sub(r"\\(.)", meant, text)
+
+
+def _compiled(path: Path, data: bytes) -> Iterator[Texts]:
+    """Read a `.mo` of either byte order."""
+    if data[:4] not in MAGIC:
         raise InputError(
-            f"`{path}`: the format's version must be 0 or 1. Received: "
-            f"{version >> 16}. Give the .po file."
+            f"`{path}` must begin with the number of a compiled catalogue, 0x950412de. "
+            f"Received: 0x{data[:4].hex()}. Give a .mo file, or its .po."
         )
-    fields: dict[str, str] = {}
-    entries: list[Texts] = []
+    order = "<" if data[:4] == MAGIC[0] else ">"
     charset, size = "utf-8", 0
-    for index in range(count):
-        english, text = (part(*numbers(2, table + 8 * index)) for table in tables)
-        size += len(english) + len(text)  # all entries may point to one text
-        CATALOGUE.check(size, f"`{path}`, entry {index + 1}", REPAIR)
-        if not english:  # the header: it sorts first
-            header = text[:HEAD].decode("latin-1")
-            charset = _charset(header, path)
-            fields = _fields(_decoded(text[:HEAD], charset, str(path)))
-            continue
-        where = f"`{path}`, entry {index + 1}"
-        ids = _decoded(english, charset, where).rpartition("\x04")[2].split("\0")
-        forms = _decoded(text, charset, where)
-        entries.append((ids, forms.split("\0") if len(ids) > 1 else [forms]))
-    return Catalogue(fields, entries)
+    damage = f"`{path}` is damaged or truncated. Compile it again: msgfmt"
+    with explained(damage, struct.error):
+        count, *tables = struct.unpack_from(f"{order}3I", data, 8)
+        for index in range(count):
+            where, parts = f"`{path}`, entry {index + 1}", []
+            for table in tables:
+                length, place = struct.unpack_from(
+                    f"{order}2I", data, table + 8 * index
+                )
+                parts += struct.unpack_from(f"{length}s", data, place)
+                size += length  # all entries may point to one text
+            CATALOGUE.check(size, where, REPAIR)
+            if not parts[0]:  # the header: it sorts first
+                charset = _charset(parts[1], path)
+            ids, text = (_decoded(part, charset, where) for part in parts)
+            names = ids.rpartition("\x04")[2].split("\0")
+            yield names, text.split("\0") if len(names) > 1 else [text]
 
 
-def _charset(header: str, path: Path) -> str:
+def _charset(data: bytes, path: Path) -> str:
     """Return the codec that a header names, UTF-8 if it names none.
 
     Raises:
         InputError: Python has no such codec, or it is none of text in bytes.
     """
-    match = re.search(r'charset=[";]*([^\s";\\]+)', header)
-    name = match[1] if match else "CHARSET"
+    match = CHARSET.search(data)
+    name = match[1].decode("latin-1") if match else "CHARSET"
     if name == "CHARSET":  # so it stands in new templates
         return "utf-8"
-    try:
-        # Byte codecs such as `zip` or `hex`, and UTF-16, cannot hold a catalogue.
-        charset = codecs.lookup(name).name
-        if charset not in NO_CHARSETS and "a".encode(charset) == b"a":
-            return charset
-        cause = None
-    except (LookupError, ValueError) as error:
-        cause = error
-    raise InputError(
+    message = (
         f"`{path}`: the header's charset must be one that Python reads and that holds "
         f"ASCII. Received: {name!r:.40}. Convert the file: msgconv -t UTF-8"
-    ) from cause
+    )
+    with explained(message, LookupError, ValueError):
+        charset = codecs.lookup(name).name
+        # Byte codecs such as `zip` or `hex`, and UTF-16, cannot hold a catalogue.
+        if charset in NO_CHARSETS or "a".encode(charset) != b"a":
+            raise LookupError(name)
+    return charset
 
 
 def _decoded(data: bytes, charset: str, where: str) -> str:

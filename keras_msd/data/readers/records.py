@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, utf8
@@ -13,13 +12,6 @@ KEYS = ("source", "target")
 # What columns are called; the second names are those of the parallel-sentences sets of
 # the Hugging Face hub.
 NAMES = (KEYS, ("english", "non_english"))
-# Keys of programs: `button.ok.label`, `LOGIN_TITLE`, `errors/not-found`, `loginTitle`;
-# not `E_xit`, whose line marks a letter.
-WORD = r"[^\W_]+(?:-[^\W_]+)*"
-KEY = re.compile(
-    rf"(?!.*[A-Z][a-z]+_|.*_[A-Z][a-z]|.*[A-Z]_[a-z]){WORD}(?:[._:/]{WORD})+"
-    r"|[a-z]+(?:[A-Z][a-z0-9]+)+"
-)
 UNKNOWN = "und"  # ISO 639-2: undetermined
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
@@ -101,32 +93,6 @@ def named_columns(
             )
         found.append(column)
     return found
-
-
-def check_keys(
-    pairs: Iterable[tuple[str, str]], source: str, path: Path, place: str
-) -> None:
-    """Raise `InputError` if half of the source texts or more are keys of a program.
-
-    Args:
-        pairs: Source texts and their translations, none of them empty.
-        source: Code of the sources' language.
-        path: The file.
-        place: Where the sources stand in it.
-    """
-    count, keys = 0, []
-    for text, translation in pairs:
-        count += 1
-        # What stays a word, such as `example.com`, is the same in every language.
-        if KEY.fullmatch(text) and text != translation:
-            keys.append(text)
-    if keys and 2 * len(keys) >= count:
-        raise InputError(
-            f"`{path}`: `{place}` must be text in `{source}`. Received: keys such as "
-            f"`{keys[0]:.40}` in {len(keys)} of {count} entries. Put the texts in the "
-            f"place of the keys, for example those of the catalogue in `{source}`, or "
-            "write the pairs as TSV."
-        )
 
 
 def language_of(names: Iterable[Any]) -> str | None:

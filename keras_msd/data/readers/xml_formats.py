@@ -11,7 +11,6 @@ from xml.etree.ElementTree import Element
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
 from keras_msd.data.readers.lines import DirtyRows, is_english
-from keras_msd.data.readers.records import check_keys
 from keras_msd.data.readers.xml_units import FORBIDDEN, text_of, units
 
 NAMED = 100  # languages that a message names
@@ -100,8 +99,6 @@ def read_xliff(
             forbidden characters and may not be skipped, or no unit is translated
             between both languages.
     """
-    rows = ((text, other) for *_, text, other in _xliff_rows(path))
-    check_keys(rows, source, path, "source")
     seen, empty = set[str](), True
     for line, first, second, text, other in _xliff_rows(path):
         seen.add(f"{first or '?'}-{second or '?'}")

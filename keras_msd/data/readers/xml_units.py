@@ -1,8 +1,10 @@
 """Units of an XML file, such as those of TMX and XLIFF, read as a stream."""
 
+import codecs
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -10,17 +12,16 @@ from xml.parsers import expat
 
 from keras_msd.checks import InputError, explained
 from keras_msd.data.readers.lines import open_bytes
-from keras_msd.limits import ELEMENTS_DEEP, TAG, UNIT_ELEMENTS, UNIT_TEXT
+from keras_msd.limits import ELEMENTS_DEEP, UNIT
 
-BLOCK = 1 << 16  # bytes given to the parser at a time
+BLOCK = 1 << 16  # bytes that are read at a time
 # Stands for a character that XML forbids: it is allowed there, and no text has it.
 FORBIDDEN = "\ufdd0"
-MARK = b"&#xFDD0;"  # the same in every encoding, but literally so in CDATA
-REFERENCE = re.compile(rb"&#(x[0-9A-Fa-f]{1,8}|[0-9]{1,9});")
-CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-NONCHARACTER = re.compile(b"\xef\xbf[\xbe\xbf]")  # U+FFFE and U+FFFF in UTF-8
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+REFERENCE = re.compile(r"&#(?:x([0-9A-Fa-f]{1,8})|([0-9]{1,9}));")
+LONGEST = 16  # characters of a reference
 ENCODING = re.compile(rb"<\?xml[^>]*encoding=[\"']([A-Za-z0-9._-]+)")
-LONGEST = 16  # bytes of a reference
+WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\0": "utf-16-le"}
 
 
 def units(
@@ -38,25 +39,18 @@ def units(
         heads: Elements that are yielded where they begin, with their attributes alone.
 
     Raises:
-        InputError: The file is no well-formed XML, is in an encoding that expat does
-            not read, declares entities (a few lines of which can expand to gigabytes)
-            or uses undeclared ones, or is over a limit of `keras_msd.limits`.
+        InputError: The file is no well-formed XML, is not in the encoding that it
+            names, declares entities (a few lines of which can expand to gigabytes) or
+            uses undeclared ones, or is over a limit of `keras_msd.limits`.
     """
-    found: list[Element] = []
-    parser = _parser(path, names, heads, repair, found.append)
-    given = 0
-    with open_bytes(path) as handle:
-        for block in _allowed(handle):
-            given += len(block)
-            with explained(partial(_broken, path), expat.ExpatError):
-                # Expat raises the others for character sets that it does not know.
-                with explained(partial(_unreadable, path), LookupError, ValueError):
-                    parser.Parse(block, not block)
-            # It keeps what it has not understood, and reads that again at each block.
-            unread = given - max(parser.CurrentByteIndex, 0)
-            TAG.check(unread, _line(path, parser.CurrentLineNumber), repair)
-            yield from found
-            found.clear()
+    parser = _Parser(path, names, heads, repair)
+    with (
+        open_bytes(path) as handle,
+        explained(partial(_broken, path), expat.ExpatError),
+    ):
+        for text in _allowed(path, handle):
+            yield from parser.parse(text)
+        yield from parser.parse("", last=True)
 
 
 def text_of(element: Element, codes: Collection[str]) -> str:
@@ -76,122 +70,105 @@ def text_of(element: Element, codes: Collection[str]) -> str:
             text += " " * apart + tail
         else:
             text += text_of(child, codes) + tail
-    return text.replace(MARK.decode(), FORBIDDEN)
+    return text
 
 
-def _allowed(handle: BinaryIO) -> Iterator[bytes]:
-    """Yield blocks, and an empty one last, with `MARK` for forbidden characters."""
-    rest, block = b"", handle.read(BLOCK)
-    named = ENCODING.match(block)
-    utf8 = named is None or named[1].lower() in (b"utf-8", b"utf8")
-    wide = block.startswith((b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<"))
-    while block:
-        block, rest = rest + block, b""
-        following = handle.read(BLOCK)
-        if not wide:
-            # What may go on in the next block waits for it.
-            cut = max(block.rfind(b"&"), block.rfind(b"\xef"))
-            if following and cut >= len(block) - LONGEST:
-                block, rest = block[:cut], block[cut:]
-            block = REFERENCE.sub(_reference, CONTROL.sub(MARK, block))
-            block = NONCHARACTER.sub(MARK, block) if utf8 else block
-        if block:
-            yield block
-        block = following
-    yield b""
+def _allowed(path: Path, handle: BinaryIO) -> Iterator[str]:
+    """Yield the text of a file with `FORBIDDEN` for forbidden characters."""
+    start, rest = handle.read(BLOCK), ""
+    named = ENCODING.search(start)
+    encoding = named[1].decode() if named else "utf-8-sig"
+    encoding = WIDE.get(start[:2], encoding)
+    with explained(partial(_unreadable, path), LookupError, ValueError):
+        "".encode(encoding)  # other codecs, such as `zip`, raise LookupError
+        decoder = codecs.getincrementaldecoder(encoding)()
+        for block in chain([start], iter(partial(handle.read, BLOCK), b""), [b""]):
+            text = rest + decoder.decode(block, final=not block)
+            # A reference that goes on in the next block waits for it.
+            cut = text.rfind("&", -LONGEST) if block else -1
+            text, rest = (text, "") if cut < 0 else (text[:cut], text[cut:])
+            yield REFERENCE.sub(_reference, CONTROL.sub(FORBIDDEN, text))
 
 
-def _reference(match: re.Match[bytes]) -> bytes:
-    digits = match[1]
-    code = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
-    allowed = code in (0x9, 0xA, 0xD) or 0x20 <= code < 0xD800
-    allowed = allowed or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
-    return match[0] if allowed else MARK
-
-
-def _line(path: Path, number: int) -> str:
-    return f"`{path}`, line {number}"
+def _reference(match: re.Match[str]) -> str:
+    code = int(match[1], 16) if match[1] else int(match[2])
+    allowed = code <= 0x10FFFF and not CONTROL.match(chr(code))
+    return match[0] if allowed else FORBIDDEN
 
 
 def _broken(path: Path, error: Any) -> str:
     return (
-        f"{_line(path, error.lineno)}: the file must be well-formed XML. Received: "
+        f"`{path}`, line {error.lineno}: the file must be well-formed XML. Received: "
         f"{expat.ErrorString(error.code)}. Export it again."
     )
 
 
 def _unreadable(path: Path, error: Exception) -> str:
     return (
-        f"{_line(path, 1)}: the encoding must be UTF-8, UTF-16 or one byte a "
-        f"character. Received: another ({error}). Write the file in UTF-8, also in its "
+        f"`{path}`, line 1: the encoding must be the one that the first line names, or "
+        f"UTF-8. Received: another ({error}). Write the file in UTF-8, also in its "
         "first line."
     )
 
 
-def _parser(
-    path: Path,
-    names: Collection[str],
-    heads: Collection[str],
-    repair: str,
-    found: Callable[[Element], None],
-) -> expat.XMLParserType:
-    """Return a parser that calls `found`; a tree holds one unit at a time."""
-    parser = expat.ParserCreate()
-    tree: TreeBuilder | None = None
-    depth = unit = elements = size = 0  # `unit`: the depth of the one in the tree
+class _Parser:
+    """Expat with a tree of one unit at a time."""
 
-    def where() -> str:
-        return _line(path, parser.CurrentLineNumber)
+    def __init__(
+        self, path: Path, names: Collection[str], heads: Collection[str], repair: str
+    ) -> None:
+        self.path, self.names, self.heads, self.repair = path, names, heads, repair
+        self.found: list[Element] = []
+        self.tree: TreeBuilder | None = None
+        self.depth = self.unit = 0  # `unit`: the depth of the one in the tree
+        self.size = 0  # characters since the begin of the unit or tag
+        self.expat = expat.ParserCreate()
+        self.expat.buffer_text = True
+        self.expat.StartElementHandler = self.start
+        self.expat.EndElementHandler = self.end
+        self.expat.CharacterDataHandler = self.data
+        self.expat.EntityDeclHandler = self.expat.SkippedEntityHandler = self.entity
 
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal tree, depth, unit, elements, size
-        depth += 1
-        ELEMENTS_DEEP.check(depth, where(), repair)
-        if name in heads and tree is None:
-            found(Element(name, attributes))
-        if name in names and tree is None:
-            tree, unit, elements, size = TreeBuilder(), depth, 0, 0
-        if tree is not None:
-            elements += 1
-            UNIT_ELEMENTS.check(elements, where(), repair)
-            grow(sum(map(len, attributes.values())))
-            if elements == 1:  # messages name the line where a unit begins
-                attributes = attributes | {"line": str(parser.CurrentLineNumber)}
-            tree.start(name, attributes)
+    def parse(self, text: str, last: bool = False) -> list[Element]:
+        """Return the units that end in a text."""
+        self.found = []
+        self.size += len(text)
+        self.expat.Parse(text, last)
+        UNIT.check(self.size, self.where(), self.repair)
+        return self.found
 
-    def grow(number: int) -> None:
-        nonlocal size
-        size += number
-        UNIT_TEXT.check(size, where(), repair)
+    def where(self) -> str:
+        return f"`{self.path}`, line {self.expat.CurrentLineNumber}"
 
-    def data(text: str) -> None:
-        if tree is not None:
-            grow(len(text))
-            tree.data(text)
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        ELEMENTS_DEEP.check(self.depth, self.where(), self.repair)
+        if self.tree is None:
+            self.size = 0
+            if name in self.heads:
+                self.found.append(Element(name, attributes))
+            if name in self.names:  # messages name the line where a unit begins
+                attributes = attributes | {"line": str(self.expat.CurrentLineNumber)}
+                self.tree, self.unit = TreeBuilder(), self.depth
+        if self.tree is not None:
+            self.tree.start(name, attributes)
 
-    def end(name: str) -> None:
-        nonlocal tree, depth
-        if tree is not None:
-            element = tree.end(name)
-            if depth == unit:
-                found(element)
-                tree = None
-        depth -= 1
+    def data(self, text: str) -> None:
+        if self.tree is not None:
+            self.tree.data(text)
 
-    def refuse(name: str, *declaration: object) -> None:
+    def end(self, name: str) -> None:
+        if self.tree is not None:
+            element = self.tree.end(name)
+            if self.depth == self.unit:
+                self.found.append(element)
+                self.tree = None
+        if self.tree is None:
+            self.size = 0
+        self.depth -= 1
+
+    def entity(self, name: str, *_: object) -> None:
         raise InputError(
-            f"{where()}: an XML file may not declare entities. Received: <!ENTITY "
-            f"{name} ...>. Remove the declaration and write the characters themselves."
+            f"{self.where()}: entities must be those of XML, such as &amp;, and none "
+            f"may be declared. Received: &{name};. Write the character itself."
         )
-
-    def skipped(name: str, *_: object) -> None:
-        raise InputError(
-            f"{where()}: entities must be those of XML, such as &amp;. Received: "
-            f"&{name};, which is not declared in the file. Write the character itself."
-        )
-
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = data, refuse
-    parser.SkippedEntityHandler = skipped
-    return parser

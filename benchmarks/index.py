@@ -125,7 +125,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "bytes": sum(file.stat().st_size for file in (folder / "index").iterdir()),
         "bytes_of_vectors": index.vectors.nbytes + index.scales.nbytes,
         "bytes_of_float32": floats.nbytes,
-        "largest_error": index.meta.error if index.meta else None,
+        "largest_error": index.meta.get("error"),
         "recall_at_10": round(float(np.mean(shared)), 4),
         **{key: round(value, 3) for key, value in json.loads(timed).items()},
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",

@@ -11,9 +11,9 @@ from keras_msd.evaluate import score_set, similarity_sets
 from keras_msd.evaluate.similarity_sets import TRACKS, score_sts2017
 
 PAIRS = 20
-# As the published archives name them: either order, and `a` for the fourth track.
+# As the published archive names them, in either order.
 EXTENDED = "ar-ar en-ar en-de en-en en-tr es-en es-es fr-en it-en nl-en".split()
-SEMEVAL = "1.ar-ar 2.ar-en 3.es-es 4a.es-en 4b.es-en 5.en-en 6.tr-en".split()
+SEMEVAL = "ar-ar en-ar es-es es-en en-en en-tr".split()
 
 
 @pytest.fixture
@@ -55,18 +55,6 @@ def write_ours(folder, names=EXTENDED):
         path.write_bytes(gzip.compress(text.encode()))
 
 
-def write_semeval(folder, inputs="STS2017.eval.v1.1", golds="STS2017.gs"):
-    for name in {inputs, golds}:
-        (folder / name).mkdir(parents=True)
-    for name in SEMEVAL:
-        pair = name.split(".")[1]
-        rows = made_rows("mt-mt" if name.startswith("4b") else pair)
-        text = "".join(f"{a}\t{b}\tSNLI\tSNLI\r\n" for _, a, b in rows)
-        (folder / inputs / f"STS.input.track{name}.txt").write_bytes(text.encode())
-        scores = "".join(f"{g}\n" for g, _, _ in rows)
-        (folder / golds / f"STS.gs.track{name}.txt").write_text(scores)
-
-
 def check(folder, files, name="sts2017-extended"):
     """Compare with pairs scored one by one; `files` are the names on disk."""
     encoder = Table()
@@ -95,19 +83,9 @@ def test_extended_as_downloaded(tmp_path, short, ending):
     assert list(scores["tracks"]) == list(TRACKS)
 
 
-@pytest.mark.parametrize("golds", ["STS2017.gs", "STS2017.eval.v1.1"])
-def test_semeval_as_downloaded(tmp_path, short, golds):
-    write_semeval(tmp_path, golds=golds)
-    files = [n.split(".")[1] for n in SEMEVAL if not n.startswith("4b")]
-    check(tmp_path, files, "sts2017")
-
-
-def test_gold_scores_of_the_same_folder_go_first(tmp_path, short):
-    write_semeval(tmp_path, "b", "b")
-    expected = score(tmp_path, [], "sts2017")
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "STS.gs.track5.en-en.txt").write_text("1\n2\n")
-    assert score(tmp_path, [], "sts2017") == expected
+def test_the_six_tracks_of_semeval(tmp_path, short):
+    write_extended(tmp_path)
+    check(tmp_path, SEMEVAL, "sts2017")
 
 
 def test_languages_choose_tracks(tmp_path, short):
@@ -132,7 +110,7 @@ def test_fewer_rows_are_spread_over_a_track(tmp_path):
 
 
 def test_missing_tracks_are_all_named(tmp_path):
-    write_semeval(tmp_path)
+    write_ours(tmp_path, SEMEVAL)
     message = r"lacks en-de, en-fr, en-it, en-nl of STS 2017.*Found: ar-ar, en-ar, en-e"
     with pytest.raises(InputError, match=message):
         score(tmp_path)
@@ -151,28 +129,14 @@ def test_a_track_has_250_pairs(tmp_path):
     assert score(tmp_path / "whole")["pairs"] == 2500
 
 
-def test_the_same_track_twice(tmp_path, short):
+def test_our_layout_comes_first(tmp_path, short):
     write_ours(tmp_path)
-    write_ours(tmp_path, ["ar-en"])  # SemEval's name beside the extension's
-    path = tmp_path / "sts" / "sts2017.test.ar-en.tsv.gz"
-    path.write_bytes((tmp_path / "sts" / "sts2017.test.en-ar.tsv.gz").read_bytes())
-    check(tmp_path, EXTENDED)
-    path.write_bytes(gzip.compress(b"1.0\ta\tb\n" * PAIRS))
-    with pytest.raises(InputError, match=r"ar-en.*and.*en-ar.*differ. Move away"):
-        score(tmp_path)
+    expected = score(tmp_path)
+    (tmp_path / "STS.ar-en.txt").write_text("a\tb\t1.0\n" * PAIRS)
+    assert score(tmp_path) == expected
 
 
-def test_broken_files(tmp_path, short):
-    write_semeval(tmp_path)
-    folder = tmp_path / "STS2017.gs"
-    (folder / "STS.gs.track1.ar-ar.txt").write_text("1\n2\n")
-    with pytest.raises(
-        InputError, match="as many lines. Received: .* ends after line 2"
-    ):
-        score(tmp_path, ["ar"], "sts2017")
-    (folder / "STS.gs.track5.en-en.txt").unlink()
-    with pytest.raises(InputError, match=r"gold scores, `STS.gs.track5.en-en.txt`"):
-        score(tmp_path, [], "sts2017")
+def test_broken_files(tmp_path):
     for line, message in (
         ("a\tb\n", "line 1: a row must have 3 .*Received: 2"),
         ("a\tb\t1\na\tb\tx\n", "line 2: a score must be a finite number.*'x'"),

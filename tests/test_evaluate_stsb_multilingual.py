@@ -95,9 +95,6 @@ def test_published_files_beside_ours(tmp_path, short):
         write_csv(tmp_path / "downloads" / f"stsb-{code}-test.csv", made_rows(code))
     check(tmp_path)
     assert score(tmp_path / "sts", ["de", "zh"]) == score(tmp_path, ["de", "zh"])
-    write_csv(tmp_path / "downloads" / "stsb-zh-test.csv", made_rows("zh", 29))
-    with pytest.raises(InputError, match="stsb-zh-test.csv` are called .* and differ"):
-        check(tmp_path)
 
 
 def test_all_three_layouts_give_the_same_rows(tmp_path):

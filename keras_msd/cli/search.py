@@ -64,7 +64,7 @@ def index(
         "files": len(built.sources),
         "chunks": len(built),
         "bytes": sum(file.stat().st_size for file in out.iterdir()),
-        "largest error of a cosine": built.meta.error if built.meta else 0.0,
+        "largest error of a cosine": built.meta.get("error", 0.0),
         "threshold": built.threshold,
     }
     output.show(result, json, output.lines_text)
@@ -168,7 +168,7 @@ def _model_of(index: Any, model: str | None) -> Any:
     """Return the model that was given, else the one that the index names."""
     if model:
         return open_source(model)
-    named = index.meta.model if index.meta else None
+    named = index.meta.get("model")
     if named is None:
         raise InputError(f"`{index.path}` names no model. Give it with `--model`.")
     try:

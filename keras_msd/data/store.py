@@ -6,6 +6,7 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Protocol
@@ -316,6 +317,36 @@ class GuideStore:
             self._write(KEYS, start * widths[KEYS], added)
             self._write_record(start, start + len(added))
             self._refresh()
+
+
+@dataclass(frozen=True)
+class StoredGuide:
+    """The guide of a store, which keeps what is encoded.
+
+    Args:
+        store: The store.
+    """
+
+    store: GuideStore
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+        return self.store.dim
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the guide's weights and settings."""
+        return self.store.guide.fingerprint
+
+    @property
+    def languages(self) -> tuple[str, ...] | None:
+        """Codes of those that the guide reads; None for any."""
+        return getattr(self.store.guide, "languages", None)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return float32 `(n, dim)`, from the store where it has them."""
+        return self.store.targets(texts)
 
 
 def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -11,52 +11,54 @@ from typing import Any, NamedTuple
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.data.readers.lines import read_lines
 
-Read = Callable[[Path], list[Any]]
-
-
-class Layout(NamedTuple):
-    """One way in which a set is laid out.
-
-    Attributes:
-        name: Whole name of a file.
-        read: Gives the rows of such a file.
-        paths: Gives the files that are read for it, if others are, too.
-    """
-
-    name: re.Pattern[str]
-    read: Read
-    paths: Callable[[Path], list[Path]] = lambda path: [path]
-
 
 class SetFile(NamedTuple):
-    """A file of a set, and how it is laid out."""
+    """A file of a set, and what gives its rows."""
 
     path: Path
-    layout: Layout
+    read: Callable[[Path], list[Any]]
+
+    def rows(self, pairs: int | None = None) -> list[Any]:
+        """Return the rows of the file.
+
+        Args:
+            pairs: How many there must be; None for any number.
+
+        Raises:
+            InputError: There are more or fewer.
+        """
+        rows = self.read(self.path)
+        if pairs is not None and len(rows) != pairs:
+            raise InputError(
+                f"`{self.path}` must have {pairs:,} pairs, as the set was published. "
+                f"Received: {len(rows):,}. Get the file again."
+            )
+        return rows
 
 
 def find_parts(
     folder: str | Path,
-    layouts: Sequence[Layout],
+    layouts: Mapping[str, Callable[[Path], list[Any]]],
     part: Callable[[re.Match[str]], str] = itemgetter(1),
-) -> dict[str, list[SetFile]]:
-    """Return the files of each part of a set, at any depth of `folder`.
+) -> dict[str, SetFile]:
+    """Return the file of each part of a set, at any depth of `folder`.
 
     Args:
         folder: Where to look; its folders are looked through, too.
-        layouts: The preferred one first.
+        layouts: Patterns of whole names of files, each with what reads such a file. Of
+            several files of a part the one of the first pattern is taken.
         part: Says which part a file holds, from the match of its name; by default the
             first group.
 
     Raises:
         InputError: There is no such folder.
     """
-    files = _files(existing_folder(folder, "folder of the set"))
-    parts: dict[str, list[SetFile]] = {}
-    for layout in layouts:
-        for path in sorted(files):
-            if match := layout.name.fullmatch(path.name):
-                parts.setdefault(part(match), []).append(SetFile(path, layout))
+    files = sorted(_files(existing_folder(folder, "folder of the set")))
+    parts: dict[str, SetFile] = {}
+    for name, read in layouts.items():
+        for path in files:
+            if match := re.fullmatch(name, path.name):
+                parts.setdefault(part(match), SetFile(path, read))
     return parts
 
 
@@ -74,12 +76,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def check_parts(
-    parts: Mapping[str, list[SetFile]],
+    parts: Mapping[str, SetFile],
     needed: Sequence[str],
     what: str,
     folder: str | Path,
     template: str = "",
-) -> dict[str, list[SetFile]]:
+) -> dict[str, SetFile]:
     """Return the files of the parts that are needed.
 
     Args:
@@ -103,42 +105,6 @@ def check_parts(
             f"{', '.join(sorted(parts)) or 'none'}.{first}"
         )
     return {part: parts[part] for part in needed}
-
-
-def paths_of(parts: Mapping[str, list[SetFile]]) -> list[Path]:
-    """Return all files that are read for some parts."""
-    files = [file for part in parts.values() for file in part]
-    return [path for file in files for path in file.layout.paths(file.path)]
-
-
-def read_part(
-    files: Sequence[SetFile], fact: Callable[[list[Any]], Any], pairs: int | None = None
-) -> list[Any]:
-    """Read the first file; the others, where there are some, must agree with it.
-
-    Args:
-        files: Files of one part, the preferred one first.
-        fact: What all of them must have in common, from their rows.
-        pairs: Rows that they must have; None for any number.
-
-    Raises:
-        InputError: A file has another number of rows, or two files differ.
-    """
-    first, *others = files
-    rows = first.layout.read(first.path)
-    if pairs is not None and len(rows) != pairs:
-        raise InputError(
-            f"`{first.path}` must have {pairs:,} pairs, as the set was published. "
-            f"Received: {len(rows):,}. Get the file again, or give `pairs=None` if it "
-            "is a set of your own."
-        )
-    for other in others:
-        if fact(other.layout.read(other.path)) != fact(rows):
-            raise InputError(
-                f"`{first.path}` and `{other.path}` are called the same part of the "
-                "set and differ. Move away the one that is not meant."
-            )
-    return rows
 
 
 def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:

@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.data.readers import moses
-from keras_msd.data.readers.lines import csv_rows, read_lines
-from keras_msd.evaluate.set_files import (
-    Layout,
-    SetFile,
-    check_parts,
-    find_parts,
-    paths_of,
-    read_part,
-    tabbed,
-)
+from keras_msd.data.readers.lines import csv_rows
+from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, tabbed
 from keras_msd.evaluate.similarity import (
     PIVOT,
     Row,
@@ -40,11 +31,9 @@ SEMEVAL_TRACKS = ("ar-ar", "es-es", "en-en", "en-ar", "en-tr", "en-es")
 TRACKS = (*SEMEVAL_TRACKS[:4], "en-de", *SEMEVAL_TRACKS[4:], "en-fr", "en-it", "en-nl")
 PAIRS = 250  # of every track
 STS2017_NAMES = (
-    "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see "
-    "docs/corpora.md), `STS.<xx>-<yy>.txt` (STS2017-extended.zip) or "
-    "`STS.input.track<n>.<xx>-<yy>.txt` with `STS.gs.track<n>.<xx>-<yy>.txt` (SemEval, "
-    "six tracks); the two codes may stand in either order. Add what is missing, or "
-    "give `languages`."
+    "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
+    "`STS.<xx>-<yy>.txt` (STS2017-extended.zip); the two codes may stand in either "
+    "order. Add what is missing, or give `languages`."
 )
 
 STSB_PAIRS = {"train": 5749, "dev": 1500, "test": 1379}
@@ -82,8 +71,7 @@ def score_sts2017(
         compared with each other, `cross_lingual` where a track has two.
 
     Raises:
-        InputError: A track is missing, damaged, incomplete, or there twice with
-            differing scores.
+        InputError: A track is missing, damaged or incomplete.
 
     Source: Cer et al. 2017; the extension, Reimers and Gurevych 2020, section 4.1.
     """
@@ -92,8 +80,7 @@ def score_sts2017(
         chosen = [track for track in chosen if len({*track.split("-")}) == 2]
     files = _track_files(folder, chosen)
     rows = {
-        name: spread(read_part(track, _gold, PAIRS), rows_at_most)
-        for name, track in files.items()
+        name: spread(file.rows(PAIRS), rows_at_most) for name, file in files.items()
     }
     return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
 
@@ -101,11 +88,9 @@ def score_sts2017(
 def sts2017_files(
     folder: Path, languages: list[str] | None, tracks: Sequence[str] = TRACKS
 ) -> list[Path]:
-    """Return the files of the tracks, once they are known to be whole."""
+    """Return the files of the tracks."""
     files = _track_files(folder, _tracks(languages, tracks))
-    for track in files.values():
-        read_part(track, _gold, PAIRS)
-    return paths_of(files)
+    return [file.path for file in files.values()]
 
 
 def _tracks(languages: list[str] | None, tracks: Sequence[str]) -> list[str]:
@@ -121,7 +106,7 @@ def _tracks(languages: list[str] | None, tracks: Sequence[str]) -> list[str]:
     return [track for track in tracks if {"en", *languages} >= {*track.split("-")}]
 
 
-def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, list[SetFile]]:
+def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, SetFile]:
     there = find_parts(folder, STS2017, lambda match: _track(match[1], match[2]))
     return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
 
@@ -131,37 +116,8 @@ def _track(left: str, right: str) -> str:
     return "-".join(sorted((left, right), key=lambda code: (code != "en", code)))
 
 
-def _gold(rows: Sequence[Row]) -> list[float]:
-    """Return what two files of one track have in common."""
-    return sorted(row[0] for row in rows)
-
-
 def _read_extended(path: Path) -> list[Row]:
     return graded(tabbed(path))
-
-
-def _semeval_files(path: Path) -> list[Path]:
-    """Return a track's sentences and, in that folder or one beside it, its scores."""
-    name = path.name.replace(".input.", ".gs.")
-    beside = sorted(path.resolve().parent.parent.glob(f"*/{name}"))
-    places = (path.with_name(name), *beside)
-    gold = next((place for place in places if place.is_file()), None)
-    if gold is None:
-        raise InputError(
-            f"`{path}` needs its gold scores, `{name}`, in its folder or one beside "
-            "it. Unpack sts2017.gs.zip where sts2017.eval.v1.1.zip was unpacked."
-        )
-    return [path, gold]
-
-
-def _read_semeval(path: Path) -> list[Row]:
-    files = _semeval_files(path)
-    both = moses.aligned([read_lines(file) for file in files], list(map(str, files)))
-    # Beyond the two sentences the lines name their sources.
-    return graded(
-        (f"`{path}`, line {number}", [*text.split("\t")[:2], score])
-        for number, (text, score) in enumerate(both, 1)
-    )
 
 
 def read_sts_folder(
@@ -183,8 +139,7 @@ def read_sts_folder(
         hint: Ends the message about missing files.
 
     Raises:
-        InputError: A file is missing, broken or incomplete, or there twice with
-            differing scores.
+        InputError: A file is missing, broken or incomplete.
 
     Example:
         >>> import gzip
@@ -193,12 +148,11 @@ def read_sts_folder(
         >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
         {'en': [(5.0, 'A cat.', 'A cat!')]}
     """
-    rows = {}
-    files_of = _aligned_files(folder, languages, split, dataset, hint)
-    for code, files in files_of.items():
-        published = files[0].layout.read is read_delimited
-        rows[code] = read_part(files, _gold, STSB_PAIRS[split] if published else None)
-    return rows
+    files = _aligned_files(folder, languages, split, dataset, hint)
+    return {
+        code: file.rows(STSB_PAIRS[split] if file.read is read_delimited else None)
+        for code, file in files.items()
+    }
 
 
 def score_aligned(
@@ -225,7 +179,8 @@ def aligned_files(
     hint: str = "",
 ) -> list[Path]:
     """Return the files of English and other languages."""
-    return paths_of(_aligned_files(folder, languages, split, dataset, hint))
+    files = _aligned_files(folder, languages, split, dataset, hint)
+    return [file.path for file in files.values()]
 
 
 def _aligned_files(
@@ -234,15 +189,15 @@ def _aligned_files(
     split: str,
     dataset: str,
     hint: str,
-) -> dict[str, list[SetFile]]:
+) -> dict[str, SetFile]:
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")
-    layouts = [Layout(re.compile(pattern), read_sts)]
+    layouts = {pattern: read_sts}
     words = f"the set `{dataset}`, part {split}. Its files are `{name.format('<xx>')}`"
     if dataset == "stsb":
         one_of(STSB_PAIRS, split=split)
         published = rf"stsb-([a-z]{{2}})-{split}\.(?:csv|tsv)(?:\.gz)?"
-        layouts.append(Layout(re.compile(published), read_delimited))
+        layouts[published] = read_delimited
         words = STSB_NAMES.format(split=split)
     there = find_parts(folder, layouts)
     others = sorted(there) if languages is None else languages
@@ -271,17 +226,9 @@ def read_delimited(path: Path) -> list[Row]:
     return graded(chain([head], records))
 
 
-# Track 4b judges machine translation; the published tables use 4a.
-STS2017 = (
-    Layout(re.compile(r"sts2017\.test\.([a-z]{2})-([a-z]{2})\.tsv\.gz"), read_sts),
-    Layout(re.compile(r"STS\.([a-z]{2})-([a-z]{2})\.txt(?:\.gz)?"), _read_extended),
-    Layout(
-        re.compile(r"STS\.input\.track(?!4b)\w+\.([a-z]{2})-([a-z]{2})\.txt"),
-        _read_semeval,
-        _semeval_files,
-    ),
-)
-
-
+STS2017 = {
+    r"sts2017\.test\.([a-z]{2})-([a-z]{2})\.tsv\.gz": read_sts,
+    r"STS\.([a-z]{2})-([a-z]{2})\.txt(?:\.gz)?": _read_extended,
+}
 score_semeval = partial(score_sts2017, tracks=SEMEVAL_TRACKS)
 semeval_files = partial(sts2017_files, tracks=SEMEVAL_TRACKS)

@@ -1,6 +1,5 @@
 """Retrieval of translations: how often the nearest sentence is the right one."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -18,12 +17,9 @@ from keras_msd.data.readers.lines import read_lines, read_texts
 from keras_msd.data.text_table import first_of_each
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
-    Layout,
     SetFile,
     check_parts,
     find_parts,
-    paths_of,
-    read_part,
     read_table,
 )
 from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
@@ -249,7 +245,7 @@ def read_tatoeba(
         {'deu': [('Tea.', 'Tee.'), ('Wind.', 'Wind.')]}
     """
     parts = _tatoeba_parts(folder, languages)
-    return {code: read_part(files, len) for code, files in parts.items()}
+    return {code: file.rows() for code, file in parts.items()}
 
 
 def score_tatoeba(
@@ -264,7 +260,9 @@ def score_tatoeba(
 
 def tatoeba_files(folder: Path, languages: list[str] | None) -> list[Path]:
     """Return the files of some or all languages; raise `InputError` for what lacks."""
-    return paths_of(_tatoeba_parts(folder, languages))
+    files = [file.path for file in _tatoeba_parts(folder, languages).values()]
+    laser = [path for path in files if path.suffix == ".eng"]
+    return files + [moses.partner(path, _laser_code(path)) for path in laser]
 
 
 def other_tatoeba(folder: Path, languages: Iterable[str]) -> list[str]:
@@ -275,7 +273,7 @@ def other_tatoeba(folder: Path, languages: Iterable[str]) -> list[str]:
 
 def _tatoeba_parts(
     folder: str | Path, languages: Iterable[str] | None
-) -> dict[str, list[SetFile]]:
+) -> dict[str, SetFile]:
     there = find_parts(folder, LAYOUTS)
     if languages is None:
         return check_parts(there, sorted(there) or ["every language"], TATOEBA, folder)
@@ -302,15 +300,11 @@ def _laser_code(path: Path) -> str:
     return path.stem.removesuffix("-eng").rpartition(".")[2]
 
 
-def _laser_sides(path: Path) -> list[Path]:
-    return [path, moses.partner(path, _laser_code(path))]
-
-
-LAYOUTS = (
-    Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.tsv\.gz"), _read_table),
-    Layout(re.compile(r"tatoeba\.([a-z]{3}-(?!eng)[a-z]{3})\.tsv\.gz"), _read_table),
-    Layout(re.compile(r"tatoeba\.([a-z]{3})-eng\.eng"), _read_laser, _laser_sides),
-)
+LAYOUTS = {
+    r"tatoeba\.([a-z]{3})-eng\.tsv\.gz": _read_table,
+    r"tatoeba\.([a-z]{3}-(?!eng)[a-z]{3})\.tsv\.gz": _read_table,
+    r"tatoeba\.([a-z]{3})-eng\.eng": _read_laser,
+}
 
 
 def retrieval_streamed(
@@ -382,7 +376,7 @@ def retrieval_streamed(
     }
 
 
-UN = Layout(re.compile(r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?"), read_texts)
+UN = {r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?": read_texts}
 
 
 def score_un(
@@ -451,7 +445,7 @@ class _DistinctPairs:
 
 def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Path]:
     """Return the file of the sources by the codes of sources and translations."""
-    there, found = find_parts(folder, [UN]), {}
+    there, found = find_parts(folder, UN), {}
     for source, target in map(language_pair, languages):
         pair = f"{source}-{target}"
         names = [it for it in (f"{pair}.{source}", f"6way.{source}") if it in there]
@@ -463,7 +457,7 @@ def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Pat
                 f"of these names in `{source}`. Unpack UNv1.0.{pair}.tar.gz or "
                 "UNv1.0.6way.tar.gz of the United Nations Parallel Corpus there."
             )
-        found[source, target] = there[names[0]][0].path
+        found[source, target] = there[names[0]].path
     if not found:
         raise InputError("Give at least one language. Received: none.")
     return found

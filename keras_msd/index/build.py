@@ -9,12 +9,13 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least, existing_file
-from keras_msd.evaluate.threshold import Threshold, checked
+from keras_msd.checksums import sealed
+from keras_msd.evaluate.threshold import checked
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
 from keras_msd.files import atomic_path, digest, file_digest, write_json
 from keras_msd.index import index as stored
 from keras_msd.index.chunks import Piece, read_passages, split, way_of_reading
-from keras_msd.index.index import FileFacts, Index, Meta, Source, identity, quantize
+from keras_msd.index.index import Index, Source, identity, quantize
 from keras_msd.progress import track
 
 BLOCK = 4096  # chunks that are encoded at a time
@@ -101,30 +102,27 @@ def build_index(
             for some, distance in rows:
                 out.write(some)
                 error = max(error, distance)
-            source = Source(
-                name=str(path), key=key, chunks=out.rows - count, error=error
-            )
-            sources.append(source)
+            sources.append(Source(str(path), key, out.rows - count, error))
         if not out.rows:
             raise InputError(
                 f"There is no text to index. Received: {len(paths)} files without any. "
                 "Give files that hold text."
             )
         stack.close()
-        meta = Meta(
-            version=stored.VERSION,
-            model=model,
-            fingerprint=fingerprint,
-            encoder=origin,
-            dim=out.dim,
-            rows=out.rows,
-            limit=limit,
-            error=max(source.error for source in sources),
-            threshold=Threshold(**known) if known else None,
-            sources=sources,
-            files={name: _facts(temporary / name) for name in stored.FILES},
-        )
-        write_json(temporary / stored.META, meta.model_dump())
+        meta = {
+            "version": stored.VERSION,
+            "model": model,
+            "fingerprint": fingerprint,
+            "encoder": origin,
+            "dim": out.dim,
+            "rows": out.rows,
+            "limit": limit,
+            "error": max(source.error for source in sources),
+            "threshold": known,
+            "sources": [source._asdict() for source in sources],
+            "files": {name: _facts(temporary / name) for name in stored.FILES},
+        }
+        write_json(temporary / stored.META, sealed(meta, stored.META))
     return Index.open(folder, verify=False)
 
 
@@ -220,5 +218,5 @@ def _counter(encoder: Any) -> Callable[[list[str]], list[int]]:
     return lambda texts: [len(ids) for ids in tokenizer.encode_plain(texts)]
 
 
-def _facts(path: Path) -> FileFacts:
-    return FileFacts(bytes=path.stat().st_size, blake2b=file_digest(path))
+def _facts(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "blake2b": file_digest(path)}

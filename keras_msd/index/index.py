@@ -2,21 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
-import pydantic
 
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import (
-    InputError,
-    at_least,
-    existing_folder,
-    findings,
-    sentences,
-)
+from keras_msd.checks import InputError, at_least, existing_folder, sentences
+from keras_msd.checksums import unsealed
 from keras_msd.evaluate.nearest import BLOCK, rounding, top_k
-from keras_msd.evaluate.threshold import Threshold
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
 from keras_msd.files import file_digest, read_table
 
@@ -30,42 +23,13 @@ LARGEST = 127  # of an int8 code, symmetric
 REPAIR = "Delete the folder and build the index again, or take a whole copy."
 
 
-class FileFacts(pydantic.BaseModel):
-    """Size and hash of one file of an index."""
-
-    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
-
-    bytes: Annotated[int, pydantic.Field(ge=0)]
-    blake2b: str
-
-
-class Source(pydantic.BaseModel):
+class Source(NamedTuple):
     """A file that was indexed; its chunks follow those of the one before."""
-
-    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
     name: str
     key: str  # hash of the file, and of how it was read
-    chunks: Annotated[int, pydantic.Field(ge=0)]
+    chunks: int
     error: float  # the largest of its vectors, as `quantize` measures it
-
-
-class Meta(pydantic.BaseModel):
-    """Contents of `index.json`."""
-
-    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
-
-    version: int
-    model: str | None
-    fingerprint: str
-    encoder: str
-    dim: Annotated[int, pydantic.Field(ge=1)]
-    rows: Annotated[int, pydantic.Field(ge=1)]
-    limit: Annotated[int, pydantic.Field(ge=1)]
-    error: float
-    threshold: Threshold | None
-    sources: list[Source]
-    files: dict[str, FileFacts]
 
 
 class Found(NamedTuple):
@@ -114,8 +78,8 @@ class Index:
     Args:
         path: Where it stands, for messages.
         vectors: `(n, dim)`, int8 codes or any real numbers.
-        meta: What `index.json` says; None for vectors that name no model.
-        files: Each file's name and number of chunks, in order.
+        meta: What `index.json` says; empty for vectors that name no model.
+        sources: The files that were indexed, in the order of their chunks.
         scales: What brings each vector to length one, float32 `(n,)`.
         texts: UTF-8 of all chunks in a row.
         ends: Where each one ends there, int64 `(n,)`.
@@ -137,18 +101,17 @@ class Index:
         self,
         path: Path,
         vectors: np.ndarray,
-        meta: Meta | None,
-        files: Sequence[tuple[str, int]],
+        meta: Mapping[str, Any],
+        sources: Sequence[Source],
         scales: np.ndarray,
         texts: np.ndarray,
         ends: np.ndarray,
         lines: np.ndarray,
     ) -> None:
-        self.path, self.meta = path, meta
+        self.path, self.meta, self.sources = path, meta, sources
         self.vectors, self.scales = vectors, scales
         self.texts, self.ends, self.lines = texts, ends, lines
-        self._names = [name for name, _ in files]
-        self._last = np.cumsum([count for _, count in files])
+        self._last = np.cumsum([source.chunks for source in sources])
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -161,8 +124,7 @@ class Index:
     @property
     def threshold(self) -> dict[str, Any] | None:
         """What `evaluate.calibrate_threshold` gave for its model, None if unknown."""
-        known = self.meta.threshold if self.meta else None
-        return known.model_dump() if known else None
+        return self.meta.get("threshold")
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> "Index":
@@ -185,13 +147,8 @@ class Index:
             np.memmap(folder / name, dtype, "r")
             for name, dtype in zip(FILES, DTYPES, strict=True)
         )
-        files = [(source.name, source.chunks) for source in meta.sources]
-        return cls(path, codes.reshape(-1, meta.dim), meta, files, *rest)
-
-    @property
-    def sources(self) -> list[Source]:
-        """The files that were indexed, in the order of their chunks."""
-        return self.meta.sources if self.meta else []
+        sources = [Source(**source) for source in meta["sources"]]
+        return cls(path, codes.reshape(-1, meta["dim"]), meta, sources, *rest)
 
     def check_model(self, model: Any, exact: bool = False) -> None:
         """Raise `InputError` unless the vectors are of this model.
@@ -199,16 +156,16 @@ class Index:
         Unless `exact`, an encoder and the artefacts made of it, quantised ones too, are
         one model.
         """
-        if self.meta is None:
+        if not self.meta:
             return
         own, origin = identity(model)
-        same = own == self.meta.fingerprint
-        if not (same or (not exact and origin == self.meta.encoder)):
-            name = f" ({self.meta.model})" if self.meta.model else ""
+        known = self.meta["fingerprint"]
+        if own != known and (exact or origin != self.meta["encoder"]):
+            name = f" ({self.meta['model']})" if self.meta["model"] else ""
             raise InputError(
                 f"`{self.path}` was built with another model. Received: fingerprint "
-                f"{own}; of the index: {self.meta.fingerprint}{name}. Give that model, "
-                "or build an index with this one in a folder of its own."
+                f"{own}; of the index: {known}{name}. Give that model, or build an "
+                "index with this one in a folder of its own."
             )
 
     @overload
@@ -298,8 +255,8 @@ class Index:
         """Return the chunk of a row, with the cosine to six decimals."""
         start = int(self.ends[row - 1]) if row else 0
         text = self.texts[start : int(self.ends[row])].tobytes().decode()
-        name = self._names[int(np.searchsorted(self._last, row, side="right"))]
-        return Found(round(cosine, 6), text, name, int(self.lines[row]))
+        source = self.sources[int(np.searchsorted(self._last, row, side="right"))]
+        return Found(round(cosine, 6), text, source.name, int(self.lines[row]))
 
 
 def identity(model: Any) -> tuple[str, str]:
@@ -314,7 +271,7 @@ def identity(model: Any) -> tuple[str, str]:
     return fingerprint, card.get("encoder", {}).get("fingerprint", fingerprint)
 
 
-def _read(folder: Path, verify: bool) -> Meta:
+def _read(folder: Path, verify: bool) -> dict[str, Any]:
     """Return what `index.json` says, once the files are what it says."""
     path = folder / META
     content = read_table(path, "index")
@@ -323,30 +280,21 @@ def _read(folder: Path, verify: bool) -> Meta:
             f"`{folder}` holds an index in format {content.get('version')}; this "
             f"library reads format {VERSION}. {REPAIR}"
         )
-    try:
-        meta = Meta.model_validate(content)
-    except pydantic.ValidationError as error:
-        wrong = " ".join(findings(error, Meta.model_fields))
-        raise InputError(f"`{path}` is damaged: {wrong} {REPAIR}") from error
-    sizes = {
-        CODES: meta.rows * meta.dim,
-        SCALES: 4 * meta.rows,
-        ENDS: 8 * meta.rows,
-        LINES: 8 * meta.rows,
-    }
-    stated = {name: facts.bytes for name, facts in meta.files.items()}
-    rows = sum(source.chunks for source in meta.sources)
-    if stated != sizes | {TEXTS: stated.get(TEXTS)} or rows != meta.rows:
-        raise InputError(f"`{path}` is damaged: its numbers do not agree. {REPAIR}")
-    for name, facts in meta.files.items():
+    meta = unsealed(content, META)
+    if meta is None:
+        raise InputError(
+            f"`{path}` must be as it was written. Received: changes. {REPAIR}"
+        )
+    for name, facts in meta["files"].items():
         file = folder / name
         size = file.stat().st_size if file.is_file() else None
-        if size != facts.bytes:
+        if size != facts["bytes"]:
             there = "no such file" if size is None else f"{size} bytes"
             raise InputError(
-                f"`{file}` must have {facts.bytes} bytes. Received: {there}. {REPAIR}"
+                f"`{file}` must have {facts['bytes']} bytes. Received: {there}. "
+                f"{REPAIR}"
             )
-        if verify and file_digest(file) != facts.blake2b:
+        if verify and file_digest(file) != facts["blake2b"]:
             raise InputError(f"`{file}` differs from its hash in {META}. {REPAIR}")
     return meta
 
@@ -359,8 +307,8 @@ def _from_vectors(path: Path) -> Index:
     return Index(
         path,
         vectors,
-        None,
-        [(str(path), len(content))],
+        {},
+        [Source(str(path), "", len(content), 0.0)],
         scales_of(vectors),
         np.frombuffer(b"".join(content), np.uint8),
         np.cumsum([len(text) for text in content]),

@@ -431,8 +431,8 @@ def guide_rows(
         check_reads(store.guide, side, file)
     asked = (text for _, texts in _texts_read(table, side, read) for text in texts)
     store.build(asked, total=len(table) if read is None else len(read))
-    with tempfile.TemporaryFile() as file:
-        rows = np.memmap(file, np.int64, "w+", shape=len(table))
+    with tempfile.TemporaryFile() as handle:
+        rows = np.memmap(handle, np.int64, "w+", shape=len(table))
     rows[:] = -1
     for places, texts in _texts_read(table, side, read):
         rows[places] = store.rows(texts)

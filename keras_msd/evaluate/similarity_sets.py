@@ -5,7 +5,7 @@ multilingual STS benchmark is row-aligned.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -192,7 +192,7 @@ def _aligned_files(
 ) -> dict[str, SetFile]:
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")
-    layouts = {pattern: read_sts}
+    layouts: dict[str, Callable[[Path], list[Row]]] = {pattern: read_sts}
     words = f"the set `{dataset}`, part {split}. Its files are `{name.format('<xx>')}`"
     if dataset == "stsb":
         one_of(STSB_PAIRS, split=split)

@@ -208,7 +208,7 @@ def _compiled(path: Path, data: bytes) -> Iterator[Texts]:
     with explained(damage, struct.error):
         count, *tables = struct.unpack_from(f"{order}3I", data, 8)
         for index in range(count):
-            where, parts = f"`{path}`, entry {index + 1}", []
+            where, parts = f"`{path}`, entry {index + 1}", list[bytes]()
             for table in tables:
                 length, place = struct.unpack_from(
                     f"{order}2I", data, table + 8 * index

@@ -7,8 +7,10 @@ import pytest
 from command_line import fails, result, run
 
 from keras_msd import load_encoder
+from keras_msd.checksums import sealed, unsealed
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.export import export
+from keras_msd.files import write_json
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
@@ -69,13 +71,13 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
     known = [(pair.source, pair.target) for pair in tiny_pairs()]
     expected = calibrate_threshold(load_encoder(model), known, name=pairs.name)
     assert threshold == expected and threshold["set"] == "held.en-de.tsv"
-    meta = json.loads((index / "index.json").read_text())
+    meta = unsealed(json.loads((index / "index.json").read_text()), "index.json")
     meta["threshold"]["cosine"] = None
-    (index / "index.json").write_text(json.dumps(meta))
+    write_json(index / "index.json", sealed(meta, "index.json"))
     none = fails(capsys, *search, "--threshold", "card")
     assert "At no cosine are 95 % of the answers right on held.en-de.tsv" in none
     meta["threshold"]["cosine"] = third - 1e-6
-    (index / "index.json").write_text(json.dumps(meta))
+    write_json(index / "index.json", sealed(meta, "index.json"))
     assert result(capsys, *search, "--threshold", "card") == kept
 
 

@@ -32,7 +32,7 @@ help:  ## Show this list
 	while IFS='|' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minutes
-	@$(VENV)/bin/keras-msd demo --out $(DEMO); status=$$?; \
+	@$(VENV)/bin/keras-msd run demo --out $(DEMO); status=$$?; \
 	if [ -f $(DEMO)/report.html ]; then \
 	    if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
 	        $(PYTHON) -m webbrowser "file://$(CURDIR)/$(DEMO)/report.html"; \

@@ -46,7 +46,6 @@ NOT_RUN = {
     r"^source ": "activates an environment",
     r"^keras-msd push": "needs an account of the hub",
     r"hf://datasets": "needs the hub",
-    r"--devices 0": "needs a GPU",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }

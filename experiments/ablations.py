@@ -88,7 +88,6 @@ def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
         changes["teacher.multilingual"] = True
     elif given.assistant and loaded.assistant.source != "none":
         changes["assistant.source"] = str(given.assistant)
-        changes["tokenizer.source"] = "assistant"
     return changes
 
 

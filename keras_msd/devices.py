@@ -44,8 +44,7 @@ def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
     """
     if backend == "tensorflow" and "tpu" in devices:
         raise InputError(
-            "A TPU needs the backend jax. Received: tensorflow. Set KERAS_BACKEND=jax, "
-            "or give `keras-msd run` the option `--backend jax`."
+            "A TPU needs the backend jax. Received: tensorflow. Set KERAS_BACKEND=jax."
         )
     accelerated = not {"gpu", "tpu"}.isdisjoint(devices)
     xla = backend == "jax" or accelerated

@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -28,6 +28,7 @@ from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
 from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
+from keras_msd.progress import Progress
 from keras_msd.teachers.vectors import HASHED_WORDS
 
 PAIRS, KNOWN = "pairs", "tiny12"  # what training starts from
@@ -165,7 +166,7 @@ def distil(
     checks.at_least(0, guard=guard)
     checks.at_least(2, batch_size=batch_size)
     checks.at_least(1, updates=updates)
-    out, say = Path(out_dir), _Lines(progress)
+    out, say, began = Path(out_dir), _printer(progress), time.monotonic()
     say("Looking for the teacher")
     guide = _teacher(teacher, multilingual)
     if start is None:
@@ -198,7 +199,7 @@ def distil(
     if mixed:
         _write_general(out / "data" / "general")
         train = Pairs([*train.files, *read_pairs(out / "data" / "general").files])
-    watch = _Watch(first, held, guard if mixed else None, minutes, say)
+    watch = _Watch(first, held, guard if mixed else None, minutes, progress, say)
     facts = _trained(
         out,
         first,
@@ -213,48 +214,24 @@ def distil(
     )
     say("Scoring the result")
     report = _reported(out, held, guide, start, mixed, facts)
-    report |= {"pairs": counts, "settings": settings, "seconds": say.seconds()}
+    seconds = round(time.monotonic() - began, 1)
+    report |= {"pairs": counts, "settings": settings, "seconds": seconds}
     write_json(out / "report.json", report)
     remove(out / "unfinished")
     return report | {"encoder": str(out / "encoder")}
 
 
-class _Lines:
-    """Print timestamped progress lines to stderr."""
+def _printer(shown: bool) -> Callable[[str], None]:
+    """Return a function that prints lines to stderr, with the time since this call."""
+    began = time.monotonic()
 
-    def __init__(self, shown: bool) -> None:
-        self.shown, self._began, self._over = shown, time.monotonic(), ""
-        self.terminal = shown and sys.stderr.isatty()
-        self._said = self._began
-
-    def __call__(self, words: str) -> None:
-        if self.shown:
-            blank = f"\r{' ' * len(self._over)}\r" if self._over else ""
-            self._over = ""
-            line = f"{blank}{_clock(self.seconds())}  {words}"
+    def say(words: str) -> None:
+        if shown:
+            spent = int(time.monotonic() - began)
+            line = f"{spent // 60}:{spent % 60:02}  {words}"
             print(line, file=sys.stderr, flush=True)
 
-    def training(self, spent: float, most: float, words: str) -> None:
-        """Show the elapsed share of the time: a bar, or one line per minute."""
-        if self.terminal:
-            done = min(20, int(20 * spent / most))
-            bar = "#" * done + "-" * (20 - done)
-            columns = min(80, shutil.get_terminal_size().columns)
-            line = f"Training [{bar}] {_clock(spent)}/{_clock(most)}  {words}"
-            line = line[: columns - 1]
-            print(f"\r{line:<{len(self._over)}}", end="", file=sys.stderr, flush=True)
-            self._over = line
-        elif time.monotonic() - self._said >= 60:
-            self._said = time.monotonic()
-            self(f"Training {_clock(spent)} of {_clock(most)}: {words}")
-
-    def seconds(self) -> float:
-        """Return the seconds since the call."""
-        return round(time.monotonic() - self._began, 1)
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+    return say
 
 
 def _named(start: Any) -> str:
@@ -402,25 +379,10 @@ def _made(folder: Path, make: Any, seed: int) -> Any:
     return load_saved(folder)
 
 
-class _Twice:
-    """View of the source vectors, repeated for the translations, without copying."""
-
-    def __init__(self, vectors: np.ndarray) -> None:
-        self._vectors = vectors
-        self.shape = (2 * len(vectors), vectors.shape[1])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, part: slice) -> np.ndarray:
-        rows = np.arange(*part.indices(len(self)))
-        return self._vectors[rows % len(self._vectors)]
-
-
 def _closed_form(train: Pairs, store: Any, size: int) -> Any:
     """Fit the ridge baseline ("closed form") and return it as an encoder."""
     from keras_msd.starts.closed_form import closed_form_encoder
-    from keras_msd.starts.tables import fit_ridge
+    from keras_msd.starts.tables import BothSides, fit_ridge
     from keras_msd.tokenizers.sentencepiece import train_unigram
 
     sides = [[pair[side] for pair in train] for side in (0, 1)]
@@ -428,7 +390,8 @@ def _closed_form(train: Pairs, store: Any, size: int) -> Any:
     tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
     vectors = store.targets(sides[0])
     rows, tokens = tokenizer.vocabulary_size, tokenizer.encode_plain(texts)
-    table = fit_ridge(tokens, _Twice(vectors), rows, RIDGE)
+    goals = BothSides(lambda start, stop: vectors[start:stop], *vectors.shape)
+    table = fit_ridge(tokens, goals, rows, RIDGE)
     return closed_form_encoder(tokenizer, table, max_length=MAX_LENGTH)
 
 
@@ -508,7 +471,13 @@ class _Watch(ScoreCallback):
     """Select the best checkpoint, apply the guard, and stop when the time is up."""
 
     def __init__(
-        self, encoder: Any, held: Any, guard: float | None, minutes: float, say: _Lines
+        self,
+        encoder: Any,
+        held: Any,
+        guard: float | None,
+        minutes: float,
+        shown: bool,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(
             encoder,
@@ -517,22 +486,20 @@ class _Watch(ScoreCallback):
             best_weights=True,
             patience=PATIENCE,
         )
-        self._held, self._guard, self._say = held, guard, say
+        self._held, self._guard, self._shown, self._say = held, guard, shown, say
         self._most, self._spent_before = 60 * minutes, 0.0
-        self._words = ""
         self._first: dict[str, float] = {}
+        self._notes: dict[str, float] = {}
         self.ended, self.refused = "updates", 0
 
     def _scores(self, encoder: Any) -> dict[str, Any]:
         own = retrieval_languages(encoder, self._held, CHOOSE, TEXT)["precision"]
-        selection_score, words = own, f"P@1 {own:.1f}"
+        selection_score = own
         general: dict[str, float] = {}
         if self._guard is not None:
             general = general_scores(encoder, CHOOSE)
             self._first = self._first or general
             losses = {key: self._first[key] - general[key] for key in general}
-            words += f", general {general['translations']:.1f}"
-            words += f" {general['similarity']:.1f}"
             if max(losses.values()) > self._guard:
                 selection_score = -1.0  # never the best
                 self.refused += 1
@@ -545,9 +512,11 @@ class _Watch(ScoreCallback):
                     self._say(
                         f"       (limit {self._guard}): this checkpoint is rejected"
                     )
-        if not self._words:
-            self._say(f"Training from {words}")
-        self._words = words
+        self._notes = {"P@1": own}
+        self._notes |= {f"general {name}": value for name, value in general.items()}
+        if self.step == 0:
+            begin = (f"{name} {value:.1f}" for name, value in self._notes.items())
+            self._say(f"Training from {', '.join(begin)}")
         scores = {"precision": own, **general, "selection_score": selection_score}
         return scores | {"primary": "selection_score"}
 
@@ -560,13 +529,15 @@ class _Watch(ScoreCallback):
         """Continue from a state."""
         super().set_state(state)
         self._first, self.refused = state["first"], state["refused"]
-        self._spent_before, self._words = state["spent"], "resumed"
+        self._spent_before = state["spent"]
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Score the start, then start the clock."""
         self._began = time.monotonic()
         super().on_train_begin(logs)
         self._began = time.monotonic()  # that score does not count as training time
+        what, most = "Training, seconds", round(self._most)
+        self._bar = Progress(what, most, done=self._spent_before)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Score every `SCORE_EVERY` steps; stop when the time is up."""
@@ -574,9 +545,15 @@ class _Watch(ScoreCallback):
         if self.model.stop_training:
             self.ended = "patience"
         spent = self._spent()
-        self._say.training(spent, self._most, self._words)
+        if self._shown:
+            self._bar.advance(spent - self._bar.done, self._notes)
         if spent > self._most:
             self.ended, self.model.stop_training = "minutes", True
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Take the bar away and restore the best weights."""
+        self._bar.close()
+        super().on_train_end(logs)
 
     def _spent(self) -> float:
         return self._spent_before + time.monotonic() - self._began

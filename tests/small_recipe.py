@@ -33,7 +33,7 @@ intermediate_rows = 20
 sets = ["examples", "tatoeba"]
 [smoke.stages.teach_assistant]
 steps = 3
-token_budget = 500
+batch_size = 16
 [smoke.stages.align_embedding]
 steps = 2
 batch_size = 16

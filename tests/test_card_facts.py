@@ -46,7 +46,7 @@ def test_a_run_says_languages_and_licences(tmp_path, monkeypatch):
     readme = "---\nlanguage: en\nlicense: apache-2.0\ntags:\n- a\n---\n# Model\n"
     (tmp_path / "README.md").write_text(readme, encoding="utf-8")
     given, run = a_run(tmp_path, "examples", (), str(tmp_path), ("de", "fr"))
-    export(run, tmp_path, "step", "student")
+    export(run, tmp_path / "export_student", "step")
     assert given == {
         "format": "saved_model",
         "languages": ["en", "de", "fr"],

@@ -15,7 +15,7 @@ from keras_msd.cli import output as cli_output
 from keras_msd.testing import tiny_encoder
 
 COMMANDS = [
-    "demo", "list", "run", "run-all", "evaluate", "embed", "index", "search", "export",
+    "list", "run", "run-all", "evaluate", "embed", "index", "search", "export",
     "report", "trim",
 ]  # fmt: skip
 RECIPE = """
@@ -102,7 +102,7 @@ def test_list_says_what_one_recipe_is(capsys, recipe):
     assert out.endswith(f"Command: keras-msd run {recipe} --data DATA\n")
     _, out, _ = run(capsys, "list", "demo", "--json")
     about = json.loads(out)
-    assert (about["name"], about["command"]) == ("demo", "keras-msd demo")
+    assert (about["name"], about["command"]) == ("demo", "keras-msd run demo")
     assert "Did you mean `msd_lab`?" in fails(capsys, "list", "msd_labb")
     assert "'search', 'serve'? See `keras-msd --help`." in fails(capsys, "serch")
 
@@ -112,8 +112,7 @@ def test_every_recipe_says_what_it_costs_and_how_it_is_run(capsys):
     for about in json.loads(out):
         assert about["title"] and about["cost"]
         command = about["command"].removesuffix(" --data DATA")
-        run_it = "demo" if about["name"] == "demo" else f"run {about['name']}"
-        assert command == f"keras-msd {run_it}"
+        assert command == f"keras-msd run {about['name']}"
 
 
 def test_missing_recipe_file(capsys, tmp_path):
@@ -248,12 +247,11 @@ def test_results_for_people(capsys):
     result = {
         "recipe": "small", "scale": "lab", "rows": [row], "published": {"x": 1.5},
         "measured": {"kept_student": 98.0}, "timings": {"parts": {"stages": 90.0}},
-        "budget": {"stages": 35.0}, "report": "r.html", "query": "Wo?",
-        "matches": [{"cosine": 0.5, "sentence": "Where?"}], "broken": ["a > b"],
+        "budget": {"stages": 35.0}, "report": "r.html",
     }  # fmt: skip
-    cli_output.show(result, False, cli_output.demo_text)
+    cli_output.show(result, False, cli_output.run_text)
     text = capsys.readouterr().out
-    for shown in ("1,234", "56.8", "x 1.5", "stages 1.5 of 35", "Where?", "a > b"):
+    for shown in ("1,234", "56.8", "x 1.5", "stages 1.5 of 35"):
         assert shown in text
     failed = {"recipe": "x", "scale": "smoke", "folder": "f", "error": "E: why"}
     assert "E: why" in list(cli_output.runs_text([failed]))[-1]
@@ -270,12 +268,6 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch, capsys):
         commands, "app", lambda **_: (_ for _ in ()).throw(InputError("a"))
     )
     assert fails(capsys) == "Error: a\n"
-
-
-def test_a_backend_is_chosen_before_keras_is_loaded(monkeypatch, capsys):
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    for backend, said in (("torch", "one of 'tensorflow', 'jax'"), ("jax", "new proc")):
-        assert said in fails(capsys, "run", "msd_lab", "--backend", backend)
 
 
 @pytest.mark.parametrize(

@@ -165,34 +165,3 @@ def test_files_are_readable_by_all(tmp_path):
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == (
         dict.fromkeys([path.name for path in files], "0o644")
     )
-
-
-def chosen(monkeypatch, capsys, devices, started=()):
-    """Run a recipe that does not exist with `--devices`; return (error, settings)."""
-    names = "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"
-    for name in names:
-        monkeypatch.setenv(name, "before")
-    modules = {k: v for k, v in sys.modules.items() if k not in ("jax", "tensorflow")}
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "modules", modules | dict.fromkeys(started))
-        code, _, error = run(capsys, "run", "no-recipe", "--devices", devices)
-    assert code == 2
-    return error, [os.environ[name] for name in names]
-
-
-def test_devices_are_what_the_backend_sees(capsys, monkeypatch):
-    error, settings = chosen(monkeypatch, capsys, "1")
-    assert "There is no recipe" in error
-    assert settings == ["PCI_BUS_ID", "1", "before"]
-    error, settings = chosen(monkeypatch, capsys, "cpu")
-    assert "There is no recipe" in error
-    assert settings == ["before", "-1", "cpu"]
-
-
-def test_devices_that_cannot_be_had(capsys, monkeypatch):
-    error, settings = chosen(monkeypatch, capsys, "0,1")
-    assert "`--devices` must be cpu or the number of one GPU" in error
-    assert settings == ["before"] * 3
-    error, settings = chosen(monkeypatch, capsys, "cpu", started=["tensorflow"])
-    assert "chosen before a backend starts" in error and "after tensorflow" in error
-    assert settings == ["before"] * 3

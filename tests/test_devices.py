@@ -53,7 +53,7 @@ def test_a_stage_is_compiled_by_xla_on_a_gpu(tokenizer, monkeypatch):
 def test_the_record_of_a_stage_keeps_its_steps_on_a_gpu(
     steps, at_once, monkeypatch, tmp_path
 ):
-    history = History(steps, tmp_path / "history.csv", "stage", lambda done: done)
+    history = History(steps, tmp_path / "history.csv", "stage", 1)
     assert history.updates_at_once() == 1
     gpu = default_settings("jax", ["gpu"])
     monkeypatch.setattr("keras_msd.training.history.device_settings", lambda: gpu)
@@ -68,7 +68,7 @@ def test_the_record_of_a_stage_keeps_its_steps_on_a_gpu(
 def test_a_last_execution_of_fewer_updates_is_counted_as_it_is(monkeypatch, tmp_path):
     gpu = default_settings("jax", ["gpu"])
     monkeypatch.setattr("keras_msd.training.history.device_settings", lambda: gpu)
-    history = History(1003, tmp_path / "history.csv", "stage", lambda done: done)
+    history = History(1003, tmp_path / "history.csv", "stage", 1)
     at_once = history.updates_at_once()
     assert 1003 % at_once
     history.set_model(SimpleNamespace(reset_metrics=lambda: None))
@@ -107,13 +107,8 @@ def test_a_recipes_stage_never_exceeds_its_buckets(buckets, tokenizer, monkeypat
     encoder = tiny_encoder(tokenizer, max_length=64)
     shapes = {
         tuple(x[f"{side}_token_ids"].shape for side in ("source", "target"))
-        for x, _ in stage._made(encoder, 2, 180, guides={})
+        for x, _ in stage._made(encoder, 180, guides={})
     }
     most = buckets or 6
     assert len(shapes) == most
     assert len({length for shape in shapes for _, length in shape}) == most
-
-
-def test_a_stage_has_buckets_or_a_token_budget():
-    with pytest.raises(ValueError, match="buckets=6, token_budget=900. Leave one out"):
-        PairStageSettings(steps=9, buckets=6, token_budget=900)

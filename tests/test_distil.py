@@ -391,26 +391,6 @@ def test_columns_and_format_of_the_command(tmp_path, capsys):
     assert {*rows_in(tmp_path / "m", "dev")} <= {*pairs_of()}
 
 
-def test_lines_without_a_terminal_and_a_bar_on_one(capsys, monkeypatch):
-    say = distillation._Lines(True)
-    say("Reading the pairs")
-    say.training(10, 60, "P@1 1.0")
-    say._said -= 61
-    say.training(71, 120, "P@1 2.0")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["0:00  Reading the pairs", "0:00  Training 1:11 of 2:00: P@1 2.0"]
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    say = distillation._Lines(True)
-    for seconds in (0.0, 45.0, 120.0):
-        say.training(seconds, 60.0, "P@1 98.2, general 92.1 75.3" + " x" * 20)
-    say("Scoring the result")
-    shown = capsys.readouterr().err
-    bars = shown.partition("\n")[0].split("\r")
-    assert max(map(len, bars)) <= 79
-    assert "[" + "#" * 15 + "-" * 5 + "] 0:45/1:00  P@1 98.2" in bars[2]
-    assert "[" + "#" * 20 + "] 2:00/1:00" in bars[3]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_a_line_appears_within_the_first_second(tmp_path):
     reader, writer = pty.openpty()  # as on a terminal

@@ -9,7 +9,6 @@ from small_recipe import write_place
 
 import keras_msd
 from keras_msd.checkpoints.loading import load_encoder
-from keras_msd.checks import InputError
 from keras_msd.recipes.loading import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
@@ -32,10 +31,6 @@ print(json.dumps([found["rows"], found["folder"]]))
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = write_place(tmp_path_factory.mktemp("spread"))
-    text = (folder / "small.toml").read_text()
-    batches = text.replace("token_budget = 500", "batch_size = 16")
-    (folder / "small.toml").write_text(batches)
-    (folder / "budget.toml").write_text(text)
     return folder
 
 
@@ -93,11 +88,6 @@ def terms(folder, stage):
 def encoders(folder):
     steps = ("assistant_start", *STAGES)
     return [(it, load_encoder(folder / "stages" / it / "encoder")) for it in steps]
-
-
-def test_a_token_budget_is_not_shared_among_devices(place):
-    with pytest.raises(InputError, match="teach_assistant.token_budget"):
-        load_recipe(place / "budget.toml", None, SPREAD)
 
 
 def test_a_recipe_says_how_it_is_spread_where_it_is(place):

@@ -126,7 +126,7 @@ def test_no_rule_for_commands_that_are_on_no_page():
 
 
 def test_options_in_prose_exist():
-    """`keras-msd run --backend jax` within a line, a part of a command."""
+    """`keras-msd run --precision auto` within a line, a part of a command."""
     count = 0
     for page in PAGES:
         if page.name == "CHANGELOG.md":  # it speaks of options that are gone

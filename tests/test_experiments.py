@@ -29,7 +29,7 @@ contrastive_learning = { target = "none" }
 guide = "untrained"
 stages = { teach_student = { skip = false }, contrastive_learning = { skip = true } }
 [smoke.stages]
-teach_assistant = { steps = 1, token_budget = 300 }
+teach_assistant = { steps = 1 }
 teach_student = { steps = 5 }
 contrastive_learning = { scored = 2 }
 """

@@ -205,13 +205,6 @@ def test_a_setting_of_its_own_is_checked(finished):
         load_recipe(recipe, overrides=changes)
 
 
-def test_a_token_budget_is_for_what_is_known_to_see_one_pair(finished):
-    recipe = finished[0] / "small.toml"
-    for stage, term in (("pull", "its own"), ("teach_student", "together")):
-        with pytest.raises(InputError, match=f"pairs of a batch: {term}. Leave"):
-            load_recipe(recipe, overrides={f"stages.{stage}.token_budget": 500})
-
-
 def test_a_reader_has_a_suffix(finished):
     place, _ = finished
     pairs = list(msd.data.read_pairs(place / "data/parallel/train/mine.en-de.arrows"))

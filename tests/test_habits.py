@@ -312,14 +312,6 @@ def test_a_damaged_pickle_is_refused(encoder):
         make(fields | {"module": "os"}, tokenizer, weights, fingerprint)
 
 
-def test_from_preset_is_load_encoder(encoder, tmp_path):
-    encoder.save(tmp_path / "e")
-    again = msd.Encoder.from_preset(tmp_path / "e", pooling="cls")
-    assert again.config == encoder.config.model_copy(update={"pooling": "cls"})
-    with pytest.raises(InputError, match="`nowhere` does not exist"):
-        msd.Encoder.from_preset("nowhere")
-
-
 def test_a_model_of_ones_own_encodes(own, tokenizer):
     vectors = own.encode([*TEXTS, "long " * 99])
     assert vectors.shape == (4, 8) and own.dim == 8 and own.max_length == 16

@@ -17,7 +17,6 @@ QUICK = {
     "evaluate.artefacts": False,
     "evaluate.intermediate": "none",
     "evaluate.sets": ["examples"],
-    "evaluate.neighbours": 0,
     "stages.teach_student.skip": True,
     "stages.contrastive_learning.skip": True,
 }

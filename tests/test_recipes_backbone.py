@@ -55,7 +55,6 @@ def finished(place):
         "assistant.trim.pieces": 60,
         "starts.closed_form": False,
         "stages.teach_assistant.frozen": ["embedding"],
-        "stages.teach_assistant.token_budget": None,
         "stages.teach_assistant.weights": {"source_mse": 8.0, "target_mse": 8.0},
         "stages.teach_assistant.losses.similarities": SIMILARITIES,
         "stages.teach_student.frozen": [],
@@ -125,10 +124,10 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
 
 def test_the_tokenizer_follows_from_the_source(place):
     recipe = load_recipe("msd_lab", "lab", {"assistant.source": "folder"})
-    assert recipe.tokenizer.source == "assistant"
+    assert recipe.tokenizer_source == "assistant"
     assert recipe.assistant.num_layers is None
     recipe = load_recipe("msd_lab", "lab")
-    assert (recipe.tokenizer.source, recipe.assistant.num_layers) == ("train", 6)
+    assert (recipe.tokenizer_source, recipe.assistant.num_layers) == ("train", 6)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,6 @@ def test_the_tokenizer_follows_from_the_source(place):
         ("assistant.word_branch", True, "received `word_branch`"),
         ("assistant.trim.keep", 5, "Unknown key `assistant.trim.keep`.*pieces"),
         ("tokenizer.vocabulary_size", 90, "has no `tokenizer.vocabulary_size`"),
-        ("tokenizer.source", "train", "`tokenizer.source` must be"),
     ],
 )
 def test_what_cannot_be_done_is_refused(place, key, value, message):
@@ -200,7 +198,6 @@ def with_guides(place):
         "guides.both.multilingual": True,
         "student.kind": "none",
         "starts.closed_form": False,
-        "stages.teach_assistant.token_budget": None,
         "stages.teach_assistant.losses.similarities": SIMILARITIES | goals,
     }
 

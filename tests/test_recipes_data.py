@@ -24,7 +24,9 @@ from keras_msd.recipes.resources import Run
 def test_the_licence_of_each_corpus_of_a_paper_is_known():
     named = set()
     for name in recipe_names():
-        if name.startswith(("msd_assistant", "tiny12")):  # by licence, not by paper
+        if name.startswith(
+            ("msd_assistant", "msd_stage1", "tiny12")
+        ):  # by licence, not by paper
             continue
         for scale in describe(name).scales:
             recipe = load_recipe(name, scale)
@@ -162,15 +164,6 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
             r"`stages.teach_student.batch_size`.*batch_size=104, 103 pairs",
         ),
         ({"stages.contrastive_learning.batch_size": 41}, "batch_size=41, 40 pairs"),
-        (
-            {"stages.teach_student.token_budget": 31},
-            "`stages.teach_student.token_budget` must be at least 32.*31",
-        ),
-        (
-            {"stages.teach_student.token_budget": 32}
-            | {"stages.teach_student.warmup_steps": 2},
-            "warmup_steps=2, 2 steps",
-        ),
         (
             {"stages.align_embedding.warmup_steps": 2},
             "`stages.align_embedding.warmup_steps`.*warmup_steps=2, 2 steps",

@@ -11,13 +11,12 @@ from small_recipe import write_rows
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.recipe import recipe_model
+from keras_msd.recipes.loading import recipe_model
 from keras_msd.recipes.stage_data import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {
     "assistant.num_layers": 1,
-    "evaluate.neighbours": 0,
     "data.max_length": 16,
     "data.pairs_per_language": 60,
     "data.sts_train_rows": 40,
@@ -135,7 +134,6 @@ def test_files_are_found_and_checked_before_work(tmp_path):
         ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 steps"]),
         ({"classes": ["one"]}, ["classify_inference.classes", "at least 2"]),
         ({"sets": []}, ["`sets` needs a set, as in"]),
-        ({"of": "assistant", "token_budget": 5}, ["token_budget"]),
     ):
         with pytest.raises(InputError) as error:
             checked(tmp_path, **changes)

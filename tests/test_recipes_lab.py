@@ -103,7 +103,7 @@ def test_recipes_begin_with_an_assistant_that_is_given(ablations, name, tmp_path
     given = SimpleNamespace(scale="lab", assistant=tmp_path, teacher=None)
     recipe = load_recipe(name, "lab", ablations.changes_of(name, given))
     assert recipe.assistant.source == str(tmp_path)
-    assert recipe.tokenizer.source == "assistant"
+    assert recipe.tokenizer_source == "assistant"
     assert recipe.evaluate.part == "report"
     alone = name in ("msd_layers", "xkd_amounts")  # X-KD is a stage of the student
     assert recipe.stages.teach_assistant.skip == alone

@@ -54,7 +54,7 @@ def test_paper_scale_has_the_papers_values(name):
     assert stage.logit_weight == 1e-2 * ("ld" in losses)
     kinds = {"df": "distillation_first", "syn": "synchronized"}
     assert stage.feature == kinds.get(losses[-1], "fd")
-    assert ours.teacher.multilingual and ours.tokenizer.source == "teacher"
+    assert ours.teacher.multilingual and ours.tokenizer_source == "teacher"
     found = ours.recipe.expected
     for key in ("un", "bucc"):
         own = [v for k, v in found.items() if k.startswith(f"{key}_")]
@@ -152,7 +152,6 @@ REGRESS = {
     "starts.closed_form": False,
     "evaluate.artefacts": False,
     "evaluate.intermediate": "none",
-    "evaluate.neighbours": 0,
     "data.max_length": 16,
     "data.pairs_per_language": 60,
 }

@@ -3,11 +3,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_msd.recipes.demo import broken_rules
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.starts import Goals
 from keras_msd.recipes.steps import steps_of
+from keras_msd.starts.tables import BothSides
 from keras_msd.teachers.vectors import HashedWords
 
 
@@ -24,7 +23,7 @@ def test_every_student_has_its_steps(tmp_path):
 
 def test_goals_come_twice():
     rows = np.arange(12.0).reshape(6, 2)
-    goals = Goals(lambda start, stop: rows[start:stop], 6, 2)
+    goals = BothSides(lambda start, stop: rows[start:stop], 6, 2)
     twice = np.concatenate([rows, rows])
     assert goals.shape == twice.shape and len(goals) == 12
     for part in (slice(0, 4), slice(4, 9), slice(6, 7), slice(8, 20)):
@@ -38,30 +37,6 @@ def test_hashed_words_are_graded():
     assert 0.1 < a @ c < 0.9 and not empty.any()
     assert np.linalg.norm(a) == pytest.approx(1)
     assert HashedWords(64).fingerprint != HashedWords(32).fingerprint
-
-
-def test_the_demos_promises():
-    def broken(small, student):
-        rows = [
-            {"name": "wide", "kind": "closed_form", "bytes": 99},
-            {"name": "small", "kind": "closed_form", "bytes": 9},
-            {"name": "before", "kind": "stage", "bytes": 10},
-            {"name": "student", "kind": "stage", "bytes": 10},
-        ]
-        scores = (99.0, 99.0), small, (0.0, 0.0), student
-        names = "cross_lingual", "held_out"
-        return broken_rules(
-            [
-                row | dict(zip(names, each, strict=True))
-                for row, each in zip(rows, scores, strict=True)
-            ]
-        )
-
-    assert broken((50.0, 60.0), (51.0, 61.0)) == []
-    assert broken((50.0, 60.0), (50.0, 61.0)) == [
-        "student (50.00) > small (50.00), cross_lingual"
-    ]
-    assert len(broken((50.0, 60.0), (49.0, 59.0))) == 2
 
 
 def test_the_raw_assistant_is_that_before_stage_1(tmp_path):

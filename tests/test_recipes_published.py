@@ -66,21 +66,17 @@ def test_every_printed_row_is_of_some_recipe():
     assert len(FILES) == 2
     for path in FILES:
         paper = read_paper(path)
-        rows = {
-            (table, row)
-            for block in paper.tables
-            for table in tables_named(block.table)
-            for row in block.rows
-        }
+        rows = {(table, row) for table, of in paper.tables.items() for row in of}
         assert len(rows) > 40
         assert named[path.stem] - {(table, "none") for table, _ in rows} == rows
 
 
 def test_a_row_stands_once_in_a_table():
     for path in FILES:
-        for one, two in combinations(read_paper(path).tables, 2):
-            if set(tables_named(one.table)) & set(tables_named(two.table)):
-                assert not one.rows.keys() & two.rows.keys()
+        blocks = tomllib.loads(path.read_text(encoding="utf-8"))["tables"]
+        for one, two in combinations(blocks, 2):
+            if set(tables_named(one["table"])) & set(tables_named(two["table"])):
+                assert not one["rows"].keys() & two["rows"].keys()
 
 
 def test_scores_are_looked_up(place):
@@ -141,10 +137,10 @@ def test_a_column_that_is_not_printed(place):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[80.5, 70.25]", "[80.5]", "row `ours` of table `1; 3` .* 2 columns.*ed 1"),
-        ("70.25]", '"high"]', "tables.0.rows.ours.1"),
+        ("[80.5, 70.25]", "[80.5]", "a number for each .* is shorter"),
+        ("70.25]", '"high"]', "a number for each .* 'high'"),
         ("[[tables]]", "[[tables", "not valid TOML"),
-        ('paper = "Somebody 2024"', "", "`paper` is missing"),
+        ('paper = "Somebody 2024"', "", "must have the title `paper`"),
     ],
 )
 def test_a_broken_file_is_named(place, old, new, message):

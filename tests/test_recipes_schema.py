@@ -16,8 +16,8 @@ from keras_msd.recipes.loading import (
     load_recipe,
     merge,
     parse_override,
+    recipe_model,
 )
-from keras_msd.recipes.recipe import recipe_model
 
 ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
 MSD = [f"msd_{line}_{row}" for line in ("xlmr", "minilm") for row in ROWS]
@@ -178,28 +178,9 @@ def test_a_student_changes_only_what_it_names():
         ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
         ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
-        ("tokenizer.source", "assistant", ["`tokenizer.source` must be"]),
         ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
         ("assistant", {"source": "a", "dropout": 2}, ["`assistant.dropout`", "2"]),
         ("assistant.start", "ridge", ["`normalize_first = true`"]),
-        (
-            "stages.contrastive_learning.token_budget",
-            500,
-            ["one pair at a time", "Received: 500", "contrastive. Leave it out"],
-        ),
-        (
-            "student.variants.x.stages.contrastive_learning.token_budget",
-            500,
-            ["`stages.contrastive_learning.token_budget`"],
-        ),
-        (
-            "stages.teach_student",
-            {
-                "token_budget": 500,
-                "losses": {"rank": {"loss": "logit_distillation", "goals": "x"}},
-            },
-            ["`stages.teach_student.token_budget`", "of a batch: rank. Leave"],
-        ),
     ],
 )
 def test_wrong_values_are_named(recipe, key, value, parts):
@@ -207,27 +188,6 @@ def test_wrong_values_are_named(recipe, key, value, parts):
         load_recipe(recipe(), "smoke", {key: value})
     for part in parts:
         assert part in str(error.value)
-
-
-def test_stages_that_see_one_pair_at_a_time_may_have_a_token_budget(recipe):
-    stages = ("teach_assistant", "align_embedding", "teach_student")
-    changes = {f"stages.{name}.token_budget": 500 for name in stages}
-    changes |= {
-        "stages.contrastive_learning.target": "none",
-        "student.stages.contrastive_learning.token_budget": 400,
-        "stages.teach_student.losses.x.loss": "embedding_mse",
-        "stages.teach_student.losses.x.goals": "assistant_source",
-    }
-    ours = load_recipe(recipe(), "smoke", changes)
-    shared = ours.stages.contrastive_learning
-    student = ours.student.each()["student"]
-    assert shared.token_budget is None
-    assert student.stage("contrastive_learning", shared).token_budget == 400
-    absent = load_recipe(recipe(), "smoke").settings()
-    assert "token_budget" not in absent["stages"]["teach_student"]
-    deep = {"stages.teach_thin_deep.token_budget": 500}
-    with pytest.raises(InputError, match="of a batch: ams, logit. Leave"):
-        load_recipe("lealla_lab", "smoke", deep)
 
 
 def test_a_recipe_may_extend_a_row(recipe):
@@ -328,7 +288,7 @@ def test_an_empty_table_takes_out_what_a_recipe_has():
 
 
 def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
-    given = {"assistant.source": "folder", "tokenizer.source": "assistant"}
+    given = {"assistant.source": "folder"}
     assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000
     assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
     with pytest.raises(InputError, match="needs `tokenizer.vocabulary_size`"):

@@ -302,15 +302,6 @@ def test_a_run_without_students_has_a_verdict_too():
     assert verdict([]) == ["This run has no score."]
 
 
-def test_sentences_that_got_worse_are_shown(run):
-    worse = [
-        {"language": "zh", "pair": ["A <b>", "电车"], "before": 0.9, "after": 0.25}
-    ]
-    write(run / "worse.json", worse)
-    page = Page(write_report(run).read_text(encoding="utf-8"))
-    assert ["zh", "A <b>", "电车", "0.90", "0.25"] in page.rows
-
-
 def test_same_files_same_bytes_and_optional_parts(run, text):
     assert write_report(run).read_text(encoding="utf-8") == text
     (run / "neighbours.json").unlink()
@@ -318,7 +309,6 @@ def test_same_files_same_bytes_and_optional_parts(run, text):
         history.unlink()
     text = write_report(run).read_text(encoding="utf-8")
     assert "Nearest neighbours" not in text and "Losses</h2>" not in text
-    assert "Sentences that got worse" not in text
 
 
 @pytest.mark.parametrize("name", ["recipe.toml", "scores.json", "timings.json"])
@@ -336,12 +326,10 @@ def test_a_missing_file_is_named(run, name):
         ("scores.json", "{", "not valid JSON"),
         ("scores.json", "[]", "must have the key `recipe`"),
         ("scores.json", '{"recipe": "a", "scale": "lab", "rows": 3}', "`rows`, a l"),
-        ("scores.json", '{"recipe": "a", "scale": "l", "rows": [{}]}', "row 1 must"),
         ("timings.json", "{}", "key `parts`"),
-        ("stages/align_embedding/history.json", '{"steps": [1], "terms": {"a": []}}',
-         "`a` must have a value for each of 1 steps. Received: 0"),
+        ("stages/align_embedding/history.json", '{"steps": []}', "the key `terms`"),
     ],
-)  # fmt: skip
+)
 def test_broken_files_are_named(run, name, content, message):
     (run / name).write_text(content)
     with pytest.raises(InputError, match=message) as error:

@@ -263,7 +263,7 @@ def test_scores_of_other_sets_are_known(name, scale, changes, column, other):
     recipe = load_recipe(name, scale, changes).settings()
     assert other_set(recipe, column) == other
     scores = {"rows": [], "measured": {column: 70.0}}
-    run = RunFiles(recipe, scores, {}, {}, [], [], [])
+    run = RunFiles(recipe, scores, {}, {}, [], [])
     row = PublishedRow("", "", "", "", {column: 71.5}, run)
     wanted = ("(71.5)", "70.0", "") if other else ("71.5", "70.0", "-1.5")
     assert row.compared(column) == wanted

@@ -137,6 +137,6 @@ keras_msd.recipes.run({RECIPE!r}, "run", "smoke", overrides=changes)
 
 def test_the_command_is_installed(environment, elsewhere):
     help_text = run(environment / "keras-msd", "--help", folder=elsewhere)
-    assert {"demo", "list", "run", "evaluate"} <= set(help_text.split())
+    assert {"list", "run", "evaluate"} <= set(help_text.split())
     listed = run(environment / "keras-msd", "list", "--json", folder=elsewhere)
     assert RECIPE in {recipe["name"] for recipe in json.loads(listed)}

@@ -140,7 +140,6 @@ def embed(
 
 
 for command, example in (
-    (run.demo, run.DEMO_EXAMPLE),
     (run.list_recipes, run.LIST_EXAMPLE),
     (run.run, run.RUN_EXAMPLE),
     (run.run_all, run.RUN_ALL_EXAMPLE),

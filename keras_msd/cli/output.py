@@ -181,16 +181,6 @@ def runs_text(results: Sequence[dict[str, Any]]) -> Iterator[Any]:
     yield from errors
 
 
-def demo_text(result: dict[str, Any]) -> Iterator[Any]:
-    """Yield the demo: scores, the search, what should have held and did not."""
-    yield from run_text(result)
-    yield f"Query: {result['query']}"
-    for match in result["matches"]:
-        yield f"  {match['cosine']:.3f}  {match['sentence']}"
-    for rule in result["broken"]:
-        yield f"Does not hold: {rule}"
-
-
 def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
     """Yield one table of scores, the chief one first, and tracks."""
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}

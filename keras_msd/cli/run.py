@@ -1,19 +1,15 @@
-"""The commands on recipes: `demo`, `list`, `run`, `run-all`, `report`."""
+"""The commands on recipes: `list`, `run`, `run-all`, `report`."""
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checks import InputError, one_of
 from keras_msd.cli import output
 from keras_msd.cli.output import Json
 from keras_msd.cli.stop import goes_on
-from keras_msd.recipes import files
+from keras_msd.recipes.files import recipe_names
 
-DEMO_EXAMPLE = "Example: keras-msd demo --out runs/demo"
 LIST_EXAMPLE = "Example: keras-msd list msd_lab"
 RUN_EXAMPLE = (
     "Example: keras-msd run msd_minilm_b128_ru3 --scale smoke "
@@ -21,7 +17,6 @@ RUN_EXAMPLE = (
 )
 RUN_ALL_EXAMPLE = "Example: keras-msd run-all --scale smoke"
 REPORT_EXAMPLE = "Example: keras-msd report runs/demo"
-BACKENDS = "tensorflow", "jax"
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
@@ -43,76 +38,11 @@ Scale = Annotated[
 ]
 
 
-def recipe_names() -> list[str]:
-    """Return the names of the recipes, for the shell to complete."""
-    return files.recipe_names()
-
-
-def use_devices(devices: str | None) -> None:
-    """Make one GPU visible to the backend, or none; None changes nothing.
-
-    Raises:
-        InputError: It is neither, or a backend has looked for devices already.
-    """
-    if devices is None:
-        return
-    if devices != "cpu" and not devices.isdecimal():
-        raise InputError(
-            "`--devices` must be cpu or the number of one GPU, such as 0: a run takes "
-            f"one. Received: {devices!r:.60}."
-        )
-    if started := {"jax", "tensorflow"} & sys.modules.keys():
-        raise InputError(
-            f"Devices are chosen before a backend starts. Received: --devices {devices}"
-            f" after {min(started)}. Start a new process."
-        )
-    if devices == "cpu":
-        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    else:  # numbered as nvidia-smi does
-        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        os.environ |= {"CUDA_VISIBLE_DEVICES": devices, **order}
-
-
-def use_backend(backend: str | None) -> None:
-    """Set the backend of Keras for this process; None changes nothing.
-
-    Raises:
-        InputError: It is none of ours, or Keras has another already.
-    """
-    if backend is None:
-        return
-    one_of(BACKENDS, backend=backend)
-    os.environ["KERAS_BACKEND"] = backend
-    import keras
-
-    if keras.backend.backend() != backend:
-        raise InputError(
-            "Keras takes one backend a process, the first that it is given. Received: "
-            f"--backend {backend}, after {keras.backend.backend()}. Start a new "
-            "process."
-        )
-
-
 def overrides(texts: list[str] | None) -> dict[str, Any]:
     """Return what `--set` gives, by dotted key."""
     from keras_msd.recipes.loading import parse_override
 
     return dict(map(parse_override, texts or []))
-
-
-def demo(
-    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
-    store: Store = None,
-    json: Json = False,
-) -> None:
-    """Teach a student on example sentences, score it and search with it."""
-    from keras_msd.recipes import run_demo
-
-    with goes_on():
-        result = run_demo(out, store_dir=store)
-    output.show(result, json, output.demo_text)
-    if result["broken"]:
-        raise typer.Exit(1)
 
 
 def list_recipes(
@@ -155,13 +85,6 @@ def run(
         str | None,
         typer.Option(help="Number format of the stages: float32, bfloat16 or auto."),
     ] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="Backend of Keras: tensorflow or jax.")
-    ] = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(help="cpu, or the number of a GPU; by default all devices."),
-    ] = None,
     distribute: Annotated[
         str | None,
         typer.Option(help="none, or data_parallel: all devices of all processes."),
@@ -184,8 +107,6 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a recipe, or resume a run that was stopped."""
-    use_devices(devices)
-    use_backend(backend)
     own = {"precision": precision, "distribute.strategy": distribute}
     from keras_msd.recipes import run as run_recipe
 

@@ -18,8 +18,6 @@ class Float32Loss(keras.losses.Loss):
         **settings: Arguments of the subclass: its attributes, and part of its config.
     """
 
-    by_row = False  # whether its value for a row depends on that row alone
-
     def __init__(self, reduction: str | None, name: str, **settings: Any) -> None:
         super().__init__(name=name, reduction=reduction, dtype="float32")
         self._settings = tuple(settings)

@@ -43,8 +43,6 @@ class EmbeddingMSE(Float32Loss):
         [1.0, 2.0]
     """
 
-    by_row = True
-
     def __init__(
         self,
         dims: str = "mean",
@@ -98,8 +96,6 @@ class FeatureDistillation(Float32Loss):
         3.0
     """
 
-    by_row = True
-
     def __init__(
         self,
         dims: str = "mean",
@@ -151,8 +147,6 @@ class CosineSimilarityMSE(Float32Loss):
         >>> float(loss(np.float32([1, 0.5]), (first, second)))  # (0 + 0.25) / 2
         0.125
     """
-
-    by_row = True
 
     def __init__(
         self,

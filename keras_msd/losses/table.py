@@ -15,8 +15,7 @@ from keras_msd.losses.similarities import (
     SimilarityDistribution,
 )
 
-# Add your own under its name. A class whose `by_row` is true may be used with a
-# `token_budget`: its value for a row depends on that row alone.
+# Add your own under its name.
 LOSSES: dict[str, type] = {
     "additive_margin_softmax": AdditiveMarginSoftmax,
     "cosine_similarity_mse": CosineSimilarityMSE,

@@ -133,21 +133,6 @@ class Encoder(TextEncoder):
         return self.from_config(tokenizer or self.tokenizer, fields, origin)
 
     @staticmethod
-    def from_preset(preset: str | Path, pooling: str | None = None) -> Any:
-        """Load an encoder. Alias of `load_encoder`, named as in keras-hub.
-
-        Args:
-            preset: The `source` of `load_encoder`.
-            pooling: The `pooling` of `load_encoder`.
-
-        Raises:
-            InputError: `load_encoder` raises it.
-        """
-        from keras_msd.checkpoints import load_encoder
-
-        return load_encoder(preset, pooling)
-
-    @staticmethod
     def from_model(
         model: keras.Model, tokenizer: Tokenizer, max_length: int = 128
     ) -> "Encoder":

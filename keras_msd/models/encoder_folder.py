@@ -89,22 +89,18 @@ def read_folder(
     record = read_json(folder / CONFIG)
     record = record if isinstance(record, dict) else {}
     quantize, number = record.get("quantize"), record.get("format")
-    if (quantize, number) not in [*FORMATS.items()]:
+    fields = record.get("config")
+    if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
         raise InputError(
-            f"`{origin}` must be an encoder of format 1, or 2 with quantize 'int8'. "
-            f"Received: format {number!r:.20}, quantize {quantize!r:.20}. Save the "
-            "encoder anew, or install the library that wrote it."
+            f"`{origin}` must have the `config` of an encoder, and format 1, or 2 with "
+            f"quantize 'int8'. Received: config {fields!r:.20}, format {number!r:.20}, "
+            f"quantize {quantize!r:.20}. Save the encoder again, or install the "
+            "library that wrote it."
         )
     if unknown := sorted(record.keys() - KEYS):
         raise InputError(
             f"`{origin}` must have the keys {', '.join(sorted(KEYS))} alone. Received: "
             f"{unknown[0]!r:.60}. Remove it, or save the encoder anew."
-        )
-    fields = record.get("config")
-    if not isinstance(fields, dict):
-        raise InputError(
-            f"`config` in `{origin}` must be a table of settings. Received: "
-            f"{fields!r:.60}. Save the encoder anew."
         )
     config = EncoderConfig.from_dict(fields | (changes or {}), origin)
     tokenizer = load_tokenizer(folder / TOKENIZER)

@@ -1,4 +1,3 @@
-from keras_msd.recipes.demo import run_demo as run_demo
 from keras_msd.recipes.loading import list_recipes as list_recipes
 from keras_msd.recipes.loading import load_recipe as load_recipe
 from keras_msd.recipes.many_runs import run_all as run_all

@@ -5,11 +5,11 @@ from typing import Any
 from keras_msd.checks import InputError, divides
 from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
+from keras_msd.recipes.loading import Recipe
 from keras_msd.recipes.parallel_files import development_pairs
-from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stage_data import full_batches, stage_data
+from keras_msd.recipes.stage_data import check_batch, stage_data
 from keras_msd.recipes.stages import begins_at_table, reduces_teacher, stages_in_use
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
 from keras_msd.starts.closed_form import table_of
@@ -30,12 +30,12 @@ def check(run: Run) -> None:
     grows = recipe.assistant.source == "new" and recipe.assistant.start == "grow"
     body = run.teacher_encoder if grows else None
     _check_widths(recipe, run.teacher, body, run.named_assistant)
-    if recipe.tokenizer.source == "teacher" and run.teacher_encoder is None:
+    if recipe.tokenizer_source == "teacher" and run.teacher_encoder is None:
         raise InputError(
-            '`tokenizer.source = "teacher"` needs a teacher whose tokenizer can be '
-            'read: "default", the folder of an encoder or hf://; a published '
-            f'SavedModel keeps its own in its graph. Received: teacher.source="{source}'
-            '". Take such a teacher, or `source = "train"`.'
+            "Without an assistant and `tokenizer.vocabulary_size` a recipe needs a "
+            'teacher whose tokenizer can be read: "default", the folder of an encoder '
+            f'or hf://. Received: teacher.source="{source}". Take such a teacher, or '
+            "set `tokenizer.vocabulary_size`."
         )
     if run.pieces > MOST_PIECES and begins_at_table(recipe):
         raise InputError(
@@ -77,7 +77,7 @@ def check_stages(run: Run) -> None:
     if reduces_teacher(recipe):
         size = recipe.stages["reduce_teacher"].batch_size
         pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
-        full_batches("reduce_teacher", size, pairs)
+        check_batch("reduce_teacher", size, pairs)
 
 
 def _check_widths(

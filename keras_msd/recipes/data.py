@@ -102,7 +102,7 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
         size, fold = settings.vocabulary_size, settings.case_fold
         tokenizer: Any = train_unigram(texts, size, case_fold=fold)
     else:
-        of_teacher = settings.source == "teacher"
+        of_teacher = run.recipe.tokenizer_source == "teacher"
         owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
         tokenizer = owner.tokenizer
     tokenizer.save(folder / "tokenizer")

@@ -1,13 +1,19 @@
-"""Read a recipe: files, scale and `--set`, each laid over the last, then checked."""
+"""Recipes: all of their settings, and how they are read.
+
+Files, scale and `--set` are laid over each other, then checked.
+"""
 
 import tomllib
 from collections.abc import Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, create_model, model_validator
 
 from keras_msd import limits
 from keras_msd.checks import InputError, one_of
+from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.recipes.files import (
     Layer,
     Place,
@@ -15,14 +21,190 @@ from keras_msd.recipes.files import (
     merge,
     read_layers,
     recipe_names,
+    unknown_key,
+    validated,
 )
-from keras_msd.recipes.messages import unknown_key, validated
 from keras_msd.recipes.published import with_published
-from keras_msd.recipes.recipe import Recipe, check_budgets, recipe_model
-from keras_msd.recipes.settings import About, StudentSettings
-from keras_msd.recipes.stages import STAGES
+from keras_msd.recipes.settings import (
+    OF_TARGET,
+    About,
+    AssistantSettings,
+    Counts,
+    DataSettings,
+    DistributeSettings,
+    EvaluateSettings,
+    GuideSettings,
+    Name,
+    Part,
+    Positive,
+    Scale,
+    Settings,
+    StagesSettings,
+    StartsSettings,
+    StudentSettings,
+    TeacherSettings,
+    TokenizerSettings,
+    TrimSettings,
+)
+from keras_msd.recipes.stages import STAGES, StageSpec
 
-SCALES = ("smoke", "demo", "lab", "backbone", "paper")
+SCALES = get_args(Scale)
+ONE_FOR_ALL = ("kind", "variants")  # what no student has for itself
+
+
+class Recipe(Settings):
+    """One experiment at one scale, as `load_recipe` returns it.
+
+    `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
+    measures which is faster when the run begins; by default float32 on a CPU and
+    "auto" on a GPU or TPU. Weights, losses and the optimizer's state are always
+    float32. `deterministic` asks for kernels that always add in the same order; by
+    default they are used on a CPU. `inverse_frequency` is the smoothing by which the
+    rows of a trained word table are weighted, see `starts.weigh_rows`;
+    `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
+    `starts.order_dimensions`. Below 1, `trained_share` is the share of the trained
+    weights in the finished assistant; the rest are those it began with (Wortsman et al.
+    2022). `budget` is the expected time of each part in minutes.
+    """
+
+    recipe: About
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    deterministic: bool | None = None
+    distribute: DistributeSettings = DistributeSettings()
+    teacher: TeacherSettings
+    guides: dict[Name, GuideSettings] = Field(default_factory=dict)
+    data: DataSettings
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    assistant: AssistantSettings = AssistantSettings(source="none")
+    student: StudentSettings
+    stages: StagesSettings
+    starts: StartsSettings = StartsSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    inverse_frequency: Positive | None = None
+    matryoshka_dims: Counts = ()
+    trained_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    trim: dict[Name, TrimSettings] = Field(default_factory=dict)
+    budget: dict[Part, Positive] = Field(default_factory=dict)
+    scale: Scale
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that was set or has a default, as plain data."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def tokenizer_source(self) -> Literal["train", "assistant", "teacher"]:
+        """Whose tokenizer the run has: a new one, or the assistant's or teacher's."""
+        if self.tokenizer.vocabulary_size is not None:
+            return "train"
+        return "assistant" if self.assistant.named else "teacher"
+
+    @model_validator(mode="after")
+    def _tokenizer_has_an_owner(self) -> "Recipe":
+        source, trained = self.assistant.source, self.tokenizer_source == "train"
+        if source != "none" and trained == self.assistant.named:
+            rule = "has no" if trained else "needs"
+            raise ValueError(
+                f'a recipe with `assistant.source = "{source}"` {rule} '
+                "`tokenizer.vocabulary_size`, the size of a vocabulary that is trained"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _word_tables_have_no_body(self) -> "Recipe":
+        assistant, table = self.assistant, ("none", 0, "ridge")
+        found = self.student.kind, assistant.num_layers, assistant.start
+        for name in ("inverse_frequency", "matryoshka_dims"):
+            if getattr(self, name) and found != table:
+                raise ValueError(
+                    f"`{name}` is for a word table alone: `student.kind`, "
+                    f"`assistant.num_layers` and `assistant.start` {table}; received "
+                    f"{found}"
+                )
+        most = assistant.projection_dim or 0
+        if max(self.matryoshka_dims, default=0) > most:
+            raise ValueError(
+                "`matryoshka_dims` must be at most `assistant.projection_dim`, the "
+                f"matrix that is rotated; received {self.matryoshka_dims} and {most}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _guides_are_targets_of_their_own(self) -> "Recipe":
+        own = "teacher", "assistant", "embedding"  # what targets of stages begin with
+        for name, guide in self.guides.items():
+            if name.startswith(own):
+                raise ValueError(
+                    f"`guides.{name}` must have a name that is no target of a stage: "
+                    f"none that begins with {', '.join(own)}"
+                )
+            absent = "" if guide.multilingual else name + OF_TARGET
+            for stage in STAGES:
+                losses = getattr(self.stages[stage], "losses", {})
+                if any(absent in loss.targets for loss in losses.values()):
+                    raise ValueError(
+                        f"`stages.{stage}.losses` names `{absent}`, vectors of "
+                        f"translations; set `guides.{name}.multilingual = true`, or "
+                        f"take `{name}`"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fit_the_student(self) -> "Recipe":
+        student, stages = self.student.kind, self.stages
+        alone = student == "none" and bool(stages["reduce_teacher"].widths)
+        absent = self.assistant.source == "none"
+        if (student == "thin_deep" or alone) != absent:
+            raise ValueError(
+                'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
+                f'which has none; received kind "{student}", assistant '
+                f'"{self.assistant.source}"'
+            )
+        apart = [name for name, spec in STAGES.items() if not spec.needs_assistant]
+        others = [it for it in STAGES if it not in apart and not stages[it].skip]
+        if absent and others:
+            raise ValueError(
+                "without an assistant there are the stages "
+                f"{', '.join(f'`{name}`' for name in apart)}; received "
+                f"{', '.join(others)}"
+            )
+        for name, spec in STAGES.items():
+            self._check_stage(name, spec)
+        return self
+
+    def _check_stage(self, name: str, spec: StageSpec) -> None:
+        settings, student = self.stages[name], self.student.kind
+        if spec.only_for and (student == spec.only_for) == settings.skip:
+            raise ValueError(
+                f"`stages.{name}` is the stage of students of kind "
+                f'"{spec.only_for}", and of no others; received kind "{student}"'
+            )
+        trained = getattr(settings, "of", None)  # of stages that may train either
+        only = {"thin_deep": "student", "none": "assistant"}.get(student, trained)
+        if trained not in (None, only) and not settings.skip:
+            raise ValueError(
+                f'`stages.{name}.of` must be "{only}" for `student.kind = "{student}"`'
+            )
+        across = any(evaluation_set(it).similarity for it in self.evaluate.sets)
+        if getattr(settings, "scored", None) and not across:
+            raise ValueError(
+                f"`stages.{name}.scored` is a curve of cross-lingual scores; "
+                f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
+            )
+
+
+def recipe_model() -> type[Recipe]:
+    """Return `Recipe` with the stages that are in `STAGES` now."""
+    return _recipe_model(tuple(STAGES.items()))
+
+
+@lru_cache
+def _recipe_model(specs: tuple[tuple[str, StageSpec], ...]) -> type[Recipe]:
+    fields: dict[str, Any] = {
+        name: (spec.settings, spec.settings.model_validate({"skip": True}))
+        for name, spec in specs
+    }
+    stages: Any = create_model("StagesSettings", __base__=StagesSettings, **fields)
+    return create_model("Recipe", __base__=Recipe, stages=(stages, ...))
 
 
 def load_recipe(
@@ -55,7 +237,6 @@ def load_recipe(
     _, merged, layers = _laid_over(place, scale, overrides)
     recipe = validated(recipe_model(), merged, layers)
     _check_students(recipe, layers)
-    check_budgets(recipe)
     about = with_published(recipe.recipe, place.path)
     return recipe.model_copy(update={"recipe": about})
 
@@ -134,9 +315,6 @@ def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
             validated(type(settings), values, layers, key)
 
 
-ONE_FOR_ALL = ("kind", "variants")  # what no student has for itself
-
-
 def describe(name_or_path: str | Path) -> About:
     """Return the `[recipe]` section of a recipe file, checked."""
     place = find_recipe(name_or_path)
@@ -181,9 +359,8 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
     place = find_recipe(name_or_path)
     about, values, _ = _laid_over(place)
     data = " --data DATA" if values["data"].get("kind") == "folder" else ""
-    command = "demo" if name_or_path == "demo" else f"run {name_or_path}{data}"
     filled = with_published(about, place.path).model_dump(mode="json")
-    return filled | {"command": f"keras-msd {command}"}
+    return filled | {"command": f"keras-msd run {name_or_path}{data}"}
 
 
 def parse_override(text: str) -> tuple[str, Any]:

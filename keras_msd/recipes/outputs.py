@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.arrays import unit_rows
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
@@ -23,10 +22,12 @@ from keras_msd.recipes.data import both_sides
 from keras_msd.recipes.parallel_files import corpus_of, development_pairs
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import TrimSettings
+from keras_msd.recipes.summary import EXPORT, KEEP
 from keras_msd.teachers.teacher import default_folder
 
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
 TIMED = 256  # sentences in a pass that is timed
+NEIGHBOURS = 5  # of each query, in the report
 
 
 def score(
@@ -76,8 +77,9 @@ def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str,
     return trimming_report(encoder, trimmed, texts())
 
 
-def keep(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
+def keep(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Copy the encoder that a step left to the run's folder, under its name."""
+    name = folder.name.removeprefix(KEEP)
     with atomic_path(run.folder.path / name) as temporary:
         shutil.copytree(run.folder.step(step) / "encoder", temporary)
     return {ELSEWHERE: [name]}
@@ -91,47 +93,14 @@ def speed(run: Run, folder: Path, step: str) -> dict[str, Any]:
     return measure(run.encoder(step), sentences[:TIMED])
 
 
-def neighbours(run: Run, folder: Path, step: str, top: int) -> dict[str, Any]:
-    """Write the `top` sentences that a student finds for one of each language."""
+def neighbours(run: Run, folder: Path, step: str) -> dict[str, Any]:
+    """Write the sentences that a student finds for one of each language."""
     from keras_msd.evaluate import neighbours as find
 
     sentences, queries = held_out(run)
-    nearest = find(run.encoder(step), queries, sentences, top) if top else []
+    nearest = find(run.encoder(step), queries, sentences, NEIGHBOURS)
     write_json(run.folder.path / "neighbours.json", nearest)
     return {ELSEWHERE: ["neighbours.json"]}
-
-
-def worse(
-    run: Run, folder: Path, step: str, assistant: str, top: int
-) -> dict[str, Any]:
-    """Write the `top` held-out translations whose cosine fell most.
-
-    The cosine is of a sentence and its translation: by the encoder that the step
-    `assistant` left, and by that of `step`.
-    """
-    pairs = list(chain.from_iterable(held_out_pairs(run)))
-
-    def cosines(of: str) -> np.ndarray:
-        encoder = run.encoder(of)
-        sources, targets = (
-            unit_rows(encoder.encode([getattr(pair, side) for pair in pairs]))
-            for side in ("source", "target")
-        )
-        return np.sum(sources * targets, axis=1)
-
-    before, after = cosines(assistant), cosines(step)
-    rows = [
-        {
-            "language": pairs[place].language,
-            "pair": [pairs[place].source, pairs[place].target],
-            "before": round(float(before[place]), 4),
-            "after": round(float(after[place]), 4),
-        }
-        for place in np.argsort(after - before, kind="stable")[:top]
-        if after[place] < before[place]
-    ]
-    write_json(run.folder.path / "worse.json", rows)
-    return {ELSEWHERE: ["worse.json"]}
 
 
 def can_export() -> bool:
@@ -139,8 +108,9 @@ def can_export() -> bool:
     return keras.backend.backend() == "tensorflow"
 
 
-def export(run: Run, folder: Path, step: str, name: str) -> dict[str, Any]:
+def export(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Write a student as a SavedModel under `artefacts/`, with its threshold."""
+    name = folder.name.removeprefix(EXPORT)
     path = run.folder.path / "artefacts" / f"{name}_saved_model"
     languages = languages_of_pairs(run.recipe.data.languages)
     encoder, pairs = run.encoder(step), list(chain.from_iterable(held_out_pairs(run)))

@@ -8,7 +8,7 @@ from keras_msd.checks import InputError, existing_folder, nearest
 from keras_msd.data.pair import PairFile, language_pair
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
-from keras_msd.recipes.recipe import Recipe
+from keras_msd.recipes.loading import Recipe
 
 
 def corpus_of(name: str) -> str:

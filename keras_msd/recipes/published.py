@@ -2,67 +2,28 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NamedTuple
 
-from pydantic import Field, model_validator
-
-from keras_msd.checks import InputError, nearest
+from keras_msd.checks import InputError, explained, nearest
 from keras_msd.files import read_toml
-from keras_msd.recipes.files import Layer, shared_file
-from keras_msd.recipes.messages import validated
-from keras_msd.recipes.settings import About, PublishedRow, Settings, Words
-
-Numbers = Annotated[tuple[float, ...], Field(strict=False)]
+from keras_msd.recipes.files import shared_file
+from keras_msd.recipes.settings import About, PublishedRow
 
 
-class PublishedTable(Settings):
-    """`[[tables]]`: rows that are in the same tables and have the same columns.
+class Paper(NamedTuple):
+    """A file of published scores.
 
-    `table` names those tables, separated by semicolons; `rows` has the numbers of each
-    row, in the order of `columns`, by default those of the file.
+    Attributes:
+        title: The paper's title.
+        printed_on: As in `[recipe]`, for all recipes of the paper; so is `ours`.
+        ours: See there.
+        tables: The scores by table, row and column.
     """
 
-    table: str
-    columns: Words | None = None
-    rows: dict[str, Numbers]
-
-
-class Paper(Settings):
-    """A file of published scores: the paper's title, and its tables.
-
-    `printed_on` and `ours` are those of `[recipe]`, for all recipes of the paper.
-    """
-
-    paper: str
-    printed_on: dict[str, int] = Field(default_factory=dict)
-    ours: dict[str, str] = Field(default_factory=dict)
-    columns: Words = ()
-    tables: Annotated[tuple[PublishedTable, ...], Field(strict=False)]
-
-    @model_validator(mode="after")
-    def _rows_fill_their_columns(self) -> "Paper":
-        for block in self.tables:
-            columns = self.columns_of(block)
-            for row, scores in block.rows.items():
-                if len(scores) != len(columns):
-                    raise ValueError(
-                        f"row `{row}` of table `{block.table}` must have a number for "
-                        f"each of its {len(columns)} columns; received {len(scores)}"
-                    )
-        return self
-
-    def columns_of(self, block: PublishedTable) -> Words:
-        """Return the names of a table's columns: its own, else those of the file."""
-        return self.columns if block.columns is None else block.columns
-
-    def rows_of(self, table: str) -> dict[str, dict[str, float]]:
-        """Return the rows of one table: their scores by column."""
-        return {
-            row: dict(zip(self.columns_of(block), scores, strict=True))
-            for block in self.tables
-            if table in tables_named(block.table)
-            for row, scores in block.rows.items()
-        }
+    title: str
+    printed_on: dict[str, int]
+    ours: dict[str, str]
+    tables: dict[str, dict[str, dict[str, float]]]
 
 
 @cache
@@ -70,10 +31,26 @@ def read_paper(path: Path) -> Paper:
     """Read a file of published scores.
 
     Raises:
-        InputError: It is no TOML, or has another form than `Paper`.
+        InputError: It is no TOML, or has another form.
     """
     values = read_toml(path)
-    return validated(Paper, values, [Layer(str(path), values)])
+    tables: dict[str, dict[str, dict[str, float]]] = {}
+
+    def broken(error: Exception) -> str:
+        return (
+            f"`{path}` must have the title `paper` and `[[tables]]` whose rows have a "
+            f"number for each of their columns. Received: {error!r:.200}. Correct it."
+        )
+
+    with explained(broken, KeyError, TypeError, ValueError, AttributeError):
+        for block in values["tables"]:
+            columns = block.get("columns", values.get("columns"))
+            for row, scores in block["rows"].items():
+                numbers: Any = dict(zip(columns, map(float, scores), strict=True))
+                for name in tables_named(block["table"]):
+                    tables.setdefault(name, {})[row] = numbers
+        printed_on, ours = values.get("printed_on", {}), values.get("ours", {})
+        return Paper(values["paper"], printed_on, ours, tables)
 
 
 def tables_named(text: str) -> list[str]:
@@ -111,7 +88,7 @@ def with_published(about: About, recipe: Path) -> About:
         own = PublishedRow(table=about.table, row=about.row, expected=expected)
         expected = filled(own).expected
     ours = {**paper.ours, **about.ours}
-    changes = {"paper": paper.paper, "printed_on": paper.printed_on, "ours": ours}
+    changes = {"paper": paper.title, "printed_on": paper.printed_on, "ours": ours}
     return about.model_copy(update=changes | {"rows": rows, "expected": expected})
 
 
@@ -119,7 +96,7 @@ def _scores(paper: Paper, row: PublishedRow, where: str) -> dict[str, float]:
     name = row.printed_as or row.row
     scores: dict[str, float] = {}
     for table in tables_named(row.table) if name != "none" else ():
-        printed = paper.rows_of(table)
+        printed = paper.tables.get(table, {})
         if name not in printed:
             raise InputError(
                 f"{where} has no row `{name}` of table `{table}`. "

@@ -23,12 +23,12 @@ from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.recipes.cache import RunFolder
+from keras_msd.recipes.loading import Recipe
 from keras_msd.recipes.parallel_files import (
     corpus_of,
     training_files,
     training_pairs,
 )
-from keras_msd.recipes.recipe import Recipe
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
 from keras_msd.teachers.joint import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
@@ -235,12 +235,12 @@ class Run:
     @property
     def pieces(self) -> int:
         """Rows of a closed form's word table, known before any work."""
-        settings, trim = self.recipe.tokenizer, self.recipe.assistant.trim
-        if settings.vocabulary_size is not None:
-            return settings.vocabulary_size
-        of_teacher = settings.source == "teacher"
+        size, trim = self.recipe.tokenizer.vocabulary_size, self.recipe.assistant.trim
+        if size is not None:
+            return size
+        of_teacher = self.recipe.tokenizer_source == "teacher"
         owner = self.teacher_encoder if of_teacher else self.named_assistant
-        size: int = owner.tokenizer.vocabulary_size if owner else 0
+        size = owner.tokenizer.vocabulary_size if owner else 0
         return min(size, trim.pieces) if trim else size
 
     @cached_property

@@ -187,13 +187,13 @@ class DataSettings(Settings):
 
 
 class TokenizerSettings(Settings):
-    """`[tokenizer]`: "train" on the pairs, or the "assistant"'s or "teacher"'s own.
+    """`[tokenizer]`: a tokenizer of `vocabulary_size` pieces, trained on the pairs.
 
-    By default an assistant that exists keeps its tokenizer, and any other recipe trains
-    one of `vocabulary_size` pieces. With `case_fold` upper and lower case share pieces.
+    Without this size the run has the tokenizer of its assistant, which must exist; or
+    that of the teacher, for students that have no assistant. With `case_fold` upper and
+    lower case share pieces.
     """
 
-    source: Literal["train", "assistant", "teacher"] = "train"
     case_fold: bool = False
     vocabulary_size: Annotated[int, Field(ge=8)] | None = None
 
@@ -386,12 +386,6 @@ class LossSettings(Settings):
         one_of(LOSSES, loss=loss)
         return loss
 
-    def by_row(self) -> bool:
-        """Tell whether the value of the loss for a row depends on that row alone."""
-        from keras_msd.losses.table import LOSSES
-
-        return bool(getattr(LOSSES[self.loss], "by_row", False))
-
 
 class TrainingSettings(Settings):
     """`[stages.<name>]`: length, optimizer and terms of one stage.
@@ -435,27 +429,12 @@ class PairStageSettings(TrainingSettings):
     errors are a "mean" or a "sum" over dimensions. `scored` is the number of times that
     the encoder is scored during the stage; "last_tenth" scores it after nine tenths of
     the steps and at the end.
-
-    `token_budget` replaces `batch_size`: each batch has as many pairs of similar length
-    as fit into so many tokens, padding and both sides included. No loss term may then
-    compare the pairs of a batch, and `buckets` do not apply: XLA compiles each shape.
     """
 
     dims: Literal["mean", "sum"] = "mean"
     corpora: Words = ()
     pairs_per_language: Count | None = None
     scored: Count | Literal["last_tenth"] | None = None
-    token_budget: Count | None = None
-
-    @model_validator(mode="after")
-    def _cuts_one_way(self) -> "PairStageSettings":
-        if self.buckets is not None and self.token_budget is not None:
-            raise ValueError(
-                "`buckets` bounds the shapes of batches, which a `token_budget` does "
-                f"not; received buckets={self.buckets}, "
-                f"token_budget={self.token_budget}. Leave one out"
-            )
-        return self
 
 
 class AlignSettings(PairStageSettings):
@@ -622,8 +601,7 @@ class EvaluateSettings(Settings):
     `intermediate` says which scores a model gets before its last stage: all, only the
     cross-lingual one, or none. That score and curves read at most `intermediate_rows`
     rows of each track. With `branches` a word branch that is trained alone has a row of
-    its own. Without `artefacts` no encoder is timed or exported. `neighbours` is the
-    number of nearest sentences in the report.
+    its own. Without `artefacts` no encoder is timed or exported.
     """
 
     sets: Words = ("stsb",)
@@ -633,7 +611,6 @@ class EvaluateSettings(Settings):
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
     intermediate_rows: Annotated[int, Field(ge=2)] | None = None
     branches: bool = False
-    neighbours: Size = 5
     artefacts: bool = True
 
     @field_validator("languages", "splits")

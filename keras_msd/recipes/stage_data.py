@@ -1,15 +1,14 @@
 """What a stage trains on: parallel text with guides' embeddings, or labelled pairs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import BatchStream, least_budget
+from keras_msd.checks import InputError
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
 from keras_msd.data.scored import read_scored
@@ -19,57 +18,32 @@ from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.recipes.parallel_files import check_corpora, corpus_of
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.settings import LAST_TENTH, TrainingSettings
+from keras_msd.recipes.settings import LAST_TENTH
 from keras_msd.recipes.stages import STAGES
 
 TRAIN, DEV = "train", "dev"
 
 
-class FullBatches(NamedTuple):
-    """Batches of one size; rows that do not fill one are left out of an epoch."""
-
-    rows: int
-    size: int
-
-    def steps(self, epochs: int) -> int:
-        """Return how many batches the first `epochs` epochs have."""
-        return epochs * (self.rows // self.size)
-
-    def drawn(self, position: int) -> int:
-        """Return how many rows the batches before batch `position` have in all."""
-        return position * self.size
-
-
-def full_batches(name: str, size: int, rows: int, what: str = "pairs") -> FullBatches:
-    """Return batches of `size` rows of a stage that trains on so many rows.
-
-    Raises:
-        InputError: There are fewer rows than in a batch.
-    """
+def check_batch(name: str, size: int, rows: int, what: str = "pairs") -> None:
+    """Raise `InputError` if a stage trains on fewer rows than are in a batch."""
     if rows < size:
         raise InputError(
             f"`stages.{name}.batch_size` must be at most what the stage trains on. "
             f"Received: batch_size={size}, {rows} {what}. Lower it, or give more."
         )
-    return FullBatches(rows, size)
 
 
-def training_steps(
-    name: str, settings: TrainingSettings, steps_in: Callable[[int], int]
-) -> int:
-    """Return the training steps of a stage.
-
-    Args:
-        name: The stage.
-        settings: The stage's.
-        steps_in: Returns the batches of so many epochs.
+def training_steps(name: str, settings: Any, rows: int, what: str = "pairs") -> int:
+    """Return the training steps of a stage on full batches of so many rows.
 
     Raises:
-        InputError: They are too few for `warmup_steps`.
+        InputError: There are fewer rows than in a batch, or too few for `warmup_steps`.
     """
+    size = settings.batch_size
+    check_batch(name, size, rows, what)
     limits = [] if settings.steps is None else [settings.steps]
     if settings.epochs is not None:
-        limits.append(steps_in(settings.epochs))
+        limits.append(settings.epochs * (rows // size))
     steps = min(limits)
     if settings.warmup_steps is not None and settings.warmup_steps >= steps:
         raise InputError(
@@ -109,54 +83,40 @@ class PairRows:
         """Raise `InputError` unless there are a batch and steps beyond the warm-up."""
         run, name, settings = self.run, self.name, self.settings
         check_corpora(f"stages.{name}.corpora", settings.corpora, run.texts.files)
-        if settings.token_budget is None:
-            cut = full_batches(name, settings.batch_size, run.pairs_of(settings))
-            training_steps(name, settings, cut.steps)
-            return
-        least = least_budget(run.recipe.data.max_length)
-        at_least(least, **{f"stages.{name}.token_budget": settings.token_budget})
-        if steps := settings.steps:  # epochs cannot be counted before there are tokens
-            training_steps(name, settings, lambda epochs: steps)
+        training_steps(name, settings, run.pairs_of(settings))
 
     @cached_property
     def rows(self) -> Any:
         """What the batches are made of."""
         return self.run.table(self.settings)
 
-    @cached_property
+    def steps(self) -> int:
+        """Return the stage's training steps."""
+        return training_steps(self.name, self.settings, len(self.rows))
+
+    @property
     def order(self) -> dict[str, Any]:
         """How rows are drawn."""
         data = self.run.recipe.data
         factors = data.weights or {}
         corpora = {file.name: corpus_of(file.name) for file in self.rows.files}
         weights = {f: factors[name] for f, name in corpora.items() if name in factors}
-        return {
-            "temperature": data.temperature,
-            "token_budget": self.settings.token_budget,
-            "weights": weights or None,
-        }
+        return {"temperature": data.temperature, "weights": weights or None}
 
-    @property
-    def cut(self) -> Any:
-        """How rows become batches: `steps(epochs)` and `drawn(batches)` count both."""
-        size, table = self.settings.batch_size, self.rows
-        if self.settings.token_budget is None:
-            return full_batches(self.name, size, len(table))
-        return BatchStream(table, size, seed=self.run.seed(self.name), **self.order)
-
-    def batches(self, encoder: Any, guides: Any, epochs: int, steps: int) -> Any:
-        """Return the batches of so many epochs, at most so many."""
+    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
+        """Return the batches of so many training steps."""
         found = guides.items()
         stores = {name: (self.run.store(guide), side) for name, (guide, side) in found}
-        return self._made(encoder, epochs, steps, guides=stores, **self.order)
+        return self._made(encoder, steps, guides=stores, **self.order)
 
-    def _made(self, encoder: Any, epochs: int, steps: int, **options: Any) -> Any:
+    def _made(self, encoder: Any, steps: int, **options: Any) -> Any:
+        size = self.settings.batch_size
         return batch_maker(STAGES[self.name].rows)(
             self.rows,
             encoder,
-            batch_size=self.settings.batch_size,
+            batch_size=size,
             max_length=self.run.recipe.data.max_length,
-            epochs=epochs,
+            epochs=-(-steps // (len(self.rows) // size)),
             steps=steps,
             seed=self.run.seed(self.name),
             buckets=self.settings.buckets,
@@ -177,23 +137,21 @@ class PairRows:
 
 def batch_maker(rows: str) -> Any:
     """Return what makes batches of such rows under this backend."""
+    makers: tuple[Any, ...]
     if keras.backend.backend() == "tensorflow":
         from keras_msd.data import pipeline
 
-        return {
-            "pairs": pipeline.pair_dataset,
-            "scored": pipeline.scored_dataset,
-            "inference": pipeline.inference_dataset,
-        }[rows]
-    from keras_msd.data.batches import PairBatches
-    from keras_msd.data.scored import InferenceBatches, ScoredBatches
+        makers = (
+            pipeline.pair_dataset,
+            pipeline.scored_dataset,
+            pipeline.inference_dataset,
+        )
+    else:
+        from keras_msd.data.batches import PairBatches
+        from keras_msd.data.scored import InferenceBatches, ScoredBatches
 
-    makers: dict[str, Any] = {
-        "pairs": PairBatches,
-        "scored": ScoredBatches,
-        "inference": InferenceBatches,
-    }
-    return makers[rows]
+        makers = PairBatches, ScoredBatches, InferenceBatches
+    return dict(zip(ROWS, makers, strict=True))[rows]
 
 
 class ScoreCurve(keras.callbacks.Callback):
@@ -305,7 +263,7 @@ class InferenceRows(PairRows):
 
     def check_rows(self) -> None:
         """Raise `InputError` unless the files are there, with rows for a batch."""
-        training_steps(self.name, self.settings, self.cut.steps)
+        self.steps()
 
     @cached_property
     def rows(self) -> Any:
@@ -314,17 +272,15 @@ class InferenceRows(PairRows):
         self.facts = {"rows_skipped": sum(part.skipped for part in parts)}
         return [row for part in parts for row in part.rows]
 
-    @property
-    def cut(self) -> Any:
-        """How rows become batches."""
+    def steps(self) -> int:
+        """Return the stage's training steps."""
         files = ", ".join(f"`{path}`" for path in self.sets())
-        size, count = self.settings.batch_size, len(self.rows)
-        return full_batches(self.name, size, count, f"rows in {files}")
+        count = len(self.rows)
+        return training_steps(self.name, self.settings, count, f"rows in {files}")
 
-    def batches(self, encoder: Any, guides: Any, epochs: int, steps: int) -> Any:
-        """Return the batches of so many epochs, at most so many."""
-        classes = len(self.settings.classes)
-        return self._made(encoder, epochs, steps, classes=classes)
+    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
+        """Return the batches of so many training steps."""
+        return self._made(encoder, steps, classes=len(self.settings.classes))
 
     def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
         """Return None: nothing is scored during the stage."""
@@ -357,9 +313,9 @@ class ScoredRows(InferenceRows):
         files = self.sets().items()
         return [row for path, name in files for row in read_scored(path, scales[name])]
 
-    def batches(self, encoder: Any, guides: Any, epochs: int, steps: int) -> Any:
-        """Return the batches of so many epochs, at most so many."""
-        return self._made(encoder, epochs, steps)
+    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
+        """Return the batches of so many training steps."""
+        return self._made(encoder, steps)
 
     def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
         """Return the callback that chooses the stage's weights."""

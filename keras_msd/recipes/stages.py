@@ -1,6 +1,6 @@
 """The stages that a recipe can have: what each one trains, and on what."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from keras_msd.recipes.settings import (
 )
 
 if TYPE_CHECKING:
-    from keras_msd.recipes.recipe import Recipe
+    from keras_msd.recipes.loading import Recipe
     from keras_msd.recipes.settings import StudentSettings
 
 Guides = Mapping[str, tuple[Any, str]]
@@ -67,8 +67,6 @@ class StageSpec:
             every stage takes. By default the settings that only this stage has.
         trains: What it trains; a setting `of` takes precedence.
         rows: What it learns from: parallel text, or labelled pairs of sentences.
-        compares: From its settings to its own terms that compare the rows of a batch.
-            Only a stage without such terms can have a `token_budget`.
         needs_assistant: Whether the recipe must have an assistant.
         only_for: The one kind of students that has this stage, and must have it.
         label: What score rows call it, by default its name.
@@ -85,7 +83,6 @@ class StageSpec:
     arguments: Callable[[Work], Mapping[str, Any]] = own_arguments
     trains: Literal["assistant", "student", "teacher"] = "student"
     rows: Literal["pairs", "scored", "inference"] = "pairs"
-    compares: Callable[[Any], Collection[str]] = lambda settings: ["its own"]
     needs_assistant: bool = True
     only_for: str = ""
     label: str = ""
@@ -93,11 +90,6 @@ class StageSpec:
     def trained(self, settings: Any) -> str:
         """Return what the stage trains with such settings."""
         return getattr(settings, "of", self.trains)
-
-    def compared(self, settings: Any) -> list[str]:
-        """Return all terms that may compare the rows of a batch."""
-        others = [name for name, it in settings.losses.items() if not it.by_row()]
-        return [*self.compares(settings), *others]
 
 
 def _teacher(work: Work) -> Guides:
@@ -136,11 +128,6 @@ def _thin_deep(work: Work) -> dict[str, Any]:
     return given
 
 
-def _thin_deep_terms(settings: Any) -> list[str]:
-    terms = "ams", "logit"
-    return [term for term in terms if getattr(settings, f"{term}_weight") != 0]
-
-
 # In the order in which they run.
 STAGES: dict[str, StageSpec] = {
     "pretrain_assistant": StageSpec(
@@ -155,26 +142,22 @@ STAGES: dict[str, StageSpec] = {
         lambda encoder, **given: stages.TeachAssistant(encoder, **given),
         guides=_teacher,
         trains="assistant",
-        compares=lambda settings: [],
         label="stage 1",
     ),
     "align_embedding": StageSpec(
         lambda encoder, **given: stages.AlignEmbedding(encoder, **given),
         guides=_embedding,
         settings=AlignSettings,
-        compares=lambda settings: [],
     ),
     "teach_student": StageSpec(
         lambda encoder, **given: stages.TeachStudent(encoder, **given),
         guides=_assistant,
-        compares=lambda settings: [],
     ),
     "contrastive_learning": StageSpec(
         lambda encoder, **given: stages.ContrastiveLearning(encoder, **given),
         guides=_teacher,
         settings=ContrastiveSettings,
         arguments=_contrastive,
-        compares=lambda settings: [] if settings.target == "none" else ["contrastive"],
     ),
     # No stage of an encoder: `starts.reduce_teacher` fits it.
     "reduce_teacher": StageSpec(
@@ -185,7 +168,6 @@ STAGES: dict[str, StageSpec] = {
         guides=_both_sides,
         settings=ThinDeepSettings,
         arguments=_thin_deep,
-        compares=_thin_deep_terms,
         needs_assistant=False,
         only_for="thin_deep",
     ),

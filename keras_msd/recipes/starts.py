@@ -23,6 +23,7 @@ from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
 from keras_msd.starts.tables import (
+    BothSides,
     bottleneck,
     fit_ridge,
     mean_rows,
@@ -37,31 +38,6 @@ FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, 
 # Rows of a closed form's word table: the matrix that is solved has as many rows and
 # columns, in float32 6.4 GB at this size.
 MOST_PIECES = 40_000
-
-
-class Goals:
-    """One goal vector per training sentence, read as it is needed.
-
-    Both languages of a pair have the goal of the source line, so rows come twice.
-
-    Args:
-        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the source lines.
-        count: Number of pairs.
-        dim: Width of a goal.
-    """
-
-    def __init__(self, rows: Any, count: int, dim: int) -> None:
-        self._rows, self._count = rows, count
-        self.shape = (2 * count, dim)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, part: slice) -> np.ndarray:
-        start, stop, _ = part.indices(len(self))
-        middle = self._count
-        spans = (start, min(stop, middle)), (max(start - middle, 0), stop - middle)
-        return np.concatenate([self._rows(a, b) for a, b in spans if a < b])
 
 
 def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
@@ -83,7 +59,7 @@ def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
     width = dim + (teacher.config.hidden_dim if teacher else 0)
     table = fit_ridge(
         token_lists(run, run.tokenizer),
-        Goals(rows, len(run.texts), width),
+        BothSides(rows, len(run.texts), width),
         run.tokenizer.vocabulary_size,
         ridge,
     )

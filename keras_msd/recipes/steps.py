@@ -15,7 +15,7 @@ from keras_msd.recipes.stages import (
     fits_table,
     student_stages,
 )
-from keras_msd.recipes.summary import EXPORT, SPEED
+from keras_msd.recipes.summary import EXPORT, KEEP, SPEED
 from keras_msd.recipes.train import fit
 
 SCORE = "score_"  # begins the names of steps
@@ -135,7 +135,7 @@ class Steps:
             )
         else:
             depends["encoder"] = self._assistant()["encoder"]
-        of_teacher = recipe.tokenizer.source == "teacher"
+        of_teacher = recipe.tokenizer_source == "teacher"
         self.add(
             "tokenizer",
             "tokens",
@@ -318,8 +318,7 @@ class Steps:
             self.add_score(last, row, full="pairs" not in later)
         self.add_keep(last, name)
         self.add_trims(last, name)
-        compared = None if settings.kind == "thin_deep" else guide
-        self.add_uses(last, name, first=not suffix, assistant=compared)
+        self.add_uses(last, name, first=not suffix)
 
     def add_stage(
         self,
@@ -385,14 +384,7 @@ class Steps:
 
     def add_keep(self, step: str, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
-        self.add(
-            f"keep_{name}",
-            "stages",
-            outputs.keep,
-            {"name": name},
-            {"step": step},
-            shared=False,
-        )
+        self.add(KEEP + name, "stages", outputs.keep, {}, {"step": step}, shared=False)
 
     def add_trims(self, last: str, name: str) -> None:
         """Add a finished encoder's smaller vocabularies."""
@@ -409,24 +401,12 @@ class Steps:
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")
 
-    def add_uses(
-        self, last: str, name: str, first: bool = True, assistant: str | None = None
-    ) -> None:
-        """Add what is done with a finished encoder.
-
-        The first student's translations are compared with those of its assistant.
-        """
-        if not self.recipe.evaluate.artefacts:
-            return
-        of_last: dict[str, Any] = {"inputs": {"step": last}, "shared": False}
-        self.add(SPEED + name, "evaluation", outputs.speed, **of_last)
+    def add_uses(self, last: str, name: str, first: bool = True) -> None:
+        """Add what is done with a finished encoder."""
+        uses: dict[str, Any] = {SPEED + name: outputs.speed}
         if first:
-            top = {"settings": {"top": self.recipe.evaluate.neighbours}}
-            self.add("neighbours", "evaluation", outputs.neighbours, **of_last, **top)
-            if assistant:
-                both = {"inputs": {"step": last, "assistant": assistant}}
-                given = {**of_last, **both, **top}
-                self.add("worse", "evaluation", outputs.worse, **given)
+            uses["neighbours"] = outputs.neighbours
         if outputs.can_export():
-            given = {**of_last, "settings": {"name": name}}
-            self.add(EXPORT + name, "evaluation", outputs.export, **given)
+            uses[EXPORT + name] = outputs.export
+        for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
+            self.add(step, "evaluation", make, {}, {"step": last}, shared=False)

@@ -7,10 +7,10 @@ from typing import Any
 from keras_msd.evaluate.splits import named
 from keras_msd.files import write_json
 from keras_msd.recipes.cache import Step
-from keras_msd.recipes.recipe import Recipe
+from keras_msd.recipes.loading import Recipe
 
 Records = Mapping[str, dict[str, Any]]
-SPEED, EXPORT = "speed_", "export_"  # begin the names of steps
+KEEP, SPEED, EXPORT = "keep_", "speed_", "export_"  # begin the names of steps
 
 
 def write_summary(

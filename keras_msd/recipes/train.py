@@ -1,7 +1,6 @@
 """One stage of a run: train one encoder, with a random seed of its own."""
 
 import sys
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from keras_msd.losses.table import loss_class
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import PairStageSettings, TrainingSettings
-from keras_msd.recipes.stage_data import stage_data, training_steps
+from keras_msd.recipes.stage_data import stage_data
 from keras_msd.recipes.stages import STAGES, Work
 from keras_msd.stages.stage import LossTerm
 from keras_msd.training import resume
@@ -67,13 +66,12 @@ def fit(
         encoder = run.encoder(start)
     work, spec = Work(run, name, settings, encoder, assistant, reduction), STAGES[name]
     data = stage_data(run, name, settings)
-    steps = training_steps(name, settings, data.cut.steps)
-    epochs = next(some for some in count(1) if data.cut.steps(some) >= steps)
+    steps = data.steps()
     guides = {
         target: (run.guide(guide), side)
         for target, (guide, side) in run.guides_of(settings).items()
     }
-    batches = data.batches(encoder, {**spec.guides(work), **guides}, epochs, steps)
+    batches = data.batches(encoder, {**spec.guides(work), **guides}, steps)
     run.workers.meet(step)  # the others come once this is on disk
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
@@ -85,7 +83,8 @@ def fit(
         from keras_msd.training._tensorflow import EventFile
 
         events = EventFile(run.folder.path / EVENTS / step)
-    history = History(steps, folder / "history.csv", step, data.cut.drawn, events)
+    size = settings.batch_size
+    history = History(steps, folder / "history.csv", step, size, events)
     watch = history.watch = data.watch(work.encoder, steps, history.record)
     alone = watch is None and spread.replicas == 1
     with spread.scope():
@@ -125,9 +124,13 @@ def fit(
         history.record["collapsed"] = monitor.collapsed
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
-    rows = data.cut.drawn(history.done)
-    done = {"steps": history.done, data.unit: rows, BEFORE: fitted.seconds_before}
-    return {**done, **data.facts, **results}
+    return {
+        "steps": history.done,
+        data.unit: history.done * size,
+        BEFORE: fitted.seconds_before,
+        **data.facts,
+        **results,
+    }
 
 
 def _monitor(batches: Any, settings: TrainingSettings) -> CollapseMonitor | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -19,7 +19,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from keras_msd.report.score_rows import ScoreRow, by_student, having, plain, step_of
 
-P = ParamSpec("P")
 Colours = Mapping[str, str]
 
 # Okabe and Ito's colours: told apart with any colour vision, on white and on black.
@@ -32,15 +31,14 @@ SPAN = 20.0  # points
 LEVELS = ("assistant", "closed_form")  # kinds of rows that no stage of a student moves
 
 
-def as_svg(draw: Callable[Concatenate[Axes, P], None]) -> Callable[P, str]:
+def as_svg(draw: Callable[..., None]) -> Callable[..., str]:
     """Make a function that draws on axes one that returns SVG text."""
 
     @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
+    def drawn(*given: Any) -> str:
         with mpl.rc_context(STYLE):
             figure = Figure(figsize=(5.6, 3.4), layout="constrained")
-            axes = figure.subplots()
-            draw(axes, *args, **kwargs)
+            draw(figure.subplots(), *given)
             figure.legend(loc="outside right upper", fontsize=8, frameon=False)
             return _svg_text(figure)
 

@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
-from keras_msd.recipes.recipe import Recipe
+from keras_msd.recipes.loading import Recipe, describe, load_recipe
 from keras_msd.recipes.stages import STAGES, reduces_teacher, stages_in_use
 
 Line = tuple[str, str, str]

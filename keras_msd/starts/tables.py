@@ -25,6 +25,31 @@ BLOCK = 8_192  # sentences in a block of the Gram matrix
 TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
 
 
+class BothSides:
+    """Goals of `fit_ridge` for all sources, then all translations, read when needed.
+
+    Both sentences of a pair have the goal of the source, so rows come twice.
+
+    Args:
+        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the source lines.
+        count: Number of pairs.
+        dim: Width of a goal.
+    """
+
+    def __init__(self, rows: Any, count: int, dim: int) -> None:
+        self._rows, self._count = rows, count
+        self.shape = (2 * count, dim)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        start, stop, _ = part.indices(len(self))
+        middle = self._count
+        spans = (start, min(stop, middle)), (max(start - middle, 0), stop - middle)
+        return np.concatenate([self._rows(a, b) for a, b in spans if a < b])
+
+
 def fit_ridge(
     token_lists: Iterable[Sequence[int]],
     vectors: Rows,

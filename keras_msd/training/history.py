@@ -1,7 +1,6 @@
 """A stage's loss terms over its training steps: on disk as they come, and on stderr."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ class History(keras.callbacks.Callback):
         steps: Training steps of the stage.
         path: A CSV file with a row for each entry of the record, for people who watch.
         what: What the stage is called on stderr.
-        drawn: Returns the pairs of so many steps, for the sentences a second.
+        batch_size: Pairs in a batch, for the sentences a second.
         events: An `EventFile` that gets the same entries, and scores on the way.
 
     Attributes:
@@ -36,12 +35,12 @@ class History(keras.callbacks.Callback):
         steps: int,
         path: Path,
         what: str,
-        drawn: Callable[[int], int],
+        batch_size: int,
         events: Any = None,
     ) -> None:
         super().__init__()
         self.watch: Any = None
-        self._path, self._what, self._drawn = path, what, drawn
+        self._path, self._what, self._sentences = path, what, 2 * batch_size
         self._events = events
         self.record: dict[str, Any] = {"steps": [], "terms": {}}
         self.done = 0
@@ -63,8 +62,10 @@ class History(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Begin to count."""
-        self._began, self._before = self.done, self._drawn(self.done)
-        self._progress = Progress(self._what, self._steps, "sentences", done=self.done)
+        self._began = self.done
+        self._progress = Progress(
+            self._what, self._steps, "sentences", self._sentences, self.done
+        )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Keep the means where it is time."""
@@ -79,9 +80,7 @@ class History(keras.callbacks.Callback):
             self._write()
             if self._events:
                 self._events.add(self.done, self._last())
-        pairs = self._drawn(self.done) - self._before
-        self._progress.rate = 2 * pairs / (self.done - self._began)
-        self._progress.advance(notes=self._last())
+        self._progress.advance(self.done - last, self._last())
 
     def on_train_end(self, logs: Any = None) -> None:
         """Stop counting."""

@@ -99,11 +99,6 @@ def _fail(message: str, as_json: bool) -> None:
     sys.exit(2)
 
 
-EMBED_EXAMPLE = (
-    "Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz"
-)
-
-
 def embed(
     encoder: Source,
     texts: Annotated[list[str] | None, typer.Argument(help="Sentences.")] = None,
@@ -118,7 +113,10 @@ def embed(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Turn sentences into vectors."""
+    """Turn sentences into vectors.
+
+    Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz
+    """
     from keras_msd.arrays import check_prefix, unit_rows
     from keras_msd.data.readers.lines import read_texts
 
@@ -139,21 +137,21 @@ def embed(
     output.show(result, json, output.vectors_text)
 
 
-for command, example in (
-    (run.list_recipes, run.LIST_EXAMPLE),
-    (run.run, run.RUN_EXAMPLE),
-    (run.run_all, run.RUN_ALL_EXAMPLE),
-    (embed, EMBED_EXAMPLE),
-    (run.report, run.REPORT_EXAMPLE),
-    (distil.distil, distil.EXAMPLE),
-    (evaluate.evaluate, evaluate.EXAMPLE),
-    (export.export, export.EXAMPLE),
-    (export.push, export.PUSH_EXAMPLE),
-    (mine.mine, mine.EXAMPLE),
-    (search.index, search.INDEX_EXAMPLE),
-    (search.search, search.EXAMPLE),
-    (serve.serve, serve.EXAMPLE),
-    (trim.trim, trim.EXAMPLE),
+for command in (
+    run.list_recipes,
+    run.run,
+    run.run_all,
+    embed,
+    run.report,
+    distil.distil,
+    evaluate.evaluate,
+    export.export,
+    export.push,
+    mine.mine,
+    search.index,
+    search.search,
+    serve.serve,
+    trim.trim,
 ):
-    name = {"list_recipes": "list", "run_all": "run-all"}.get(command.__name__)
-    app.command(name or command.__name__, epilog=example)(command)
+    name = "list" if command is run.list_recipes else command.__name__
+    app.command(name.replace("_", "-"))(command)

@@ -11,8 +11,6 @@ from keras_msd.cli import output
 from keras_msd.cli.output import Json
 from keras_msd.cli.stop import goes_on
 
-EXAMPLE = "Example: keras-msd distil pairs.csv --out model --minutes 5"
-
 
 def distil(
     pairs: Annotated[
@@ -80,6 +78,8 @@ def distil(
     and runs until the score stops rising or --minutes is up. A checkpoint is rejected
     if its scores on general text fall (--guard). If no checkpoint is better than the
     start, the start is kept.
+
+    Example: keras-msd distil pairs.csv --out model --minutes 5
     """
     # TensorFlow takes seconds to load.
     print(

@@ -11,10 +11,6 @@ from keras_msd.cli.output import Json, Source, codes, open_source
 from keras_msd.evaluate.sets import SETS
 from keras_msd.evaluate.splits import WHOLE
 
-EXAMPLE = (
-    "Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended"
-)
-
 
 def of_sets(option: str, words: str) -> str:
     """Return the help of an option: the sets that take it, and what it is."""
@@ -74,7 +70,10 @@ def evaluate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Score an encoder on an evaluation set, within and across languages."""
+    """Score an encoder on an evaluation set, within and across languages.
+
+    Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended
+    """
     if mteb:
         from keras_msd.evaluate.mteb_adapter import mteb_scores
 

@@ -13,11 +13,6 @@ from keras_msd.files import read_table, read_toml
 
 # For the shell to complete; the table that is read from it imports NumPy.
 FORMATS = Path(__file__).parents[1] / "export" / "formats.toml"
-PUSH_EXAMPLE = "Example: keras-msd push artefacts/student organisation/student"
-EXAMPLE = (
-    "Example: keras-msd export runs/demo/student artefacts/student "
-    "--format litert --quantize int8 --languages en,de"
-)
 
 
 def export(
@@ -80,7 +75,11 @@ def export(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Write an artefact that runs without keras_msd, and prove it in its runtime."""
+    """Write an artefact that runs without keras_msd, and prove it in its runtime.
+
+    Example: keras-msd export runs/demo/student artefacts/student --format litert
+    --quantize int8 --languages en,de
+    """
     from keras_msd import load_encoder
     from keras_msd.evaluate import read_sts_folder
     from keras_msd.export import export as export_encoder
@@ -145,6 +144,8 @@ def push(
     """Send an artefact to the Hugging Face hub, or to the one that HF_ENDPOINT names.
 
     Log in first: `hf auth login`, or HF_TOKEN in the environment.
+
+    Example: keras-msd push artefacts/student organisation/student
     """
     from keras_msd.export import push_to_hub
 

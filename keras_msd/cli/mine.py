@@ -12,11 +12,6 @@ from keras_msd.cli import output
 from keras_msd.cli.output import SOURCE_HELP, Json, open_source
 from keras_msd.files import atomic_path
 
-EXAMPLE = (
-    "Example: keras-msd mine german.txt english.txt --encoder runs/lab/student "
-    "--out pairs.tsv --threshold 1.06"
-)
-
 
 def mine(
     sources: Annotated[
@@ -46,6 +41,9 @@ def mine(
     With one file, find sentences in it that mean the same, by their cosine.
 
     Empty lines are passed over, and a line that occurs again counts once.
+
+    Example: keras-msd mine german.txt english.txt --encoder runs/lab/student --out
+    pairs.tsv --threshold 1.06
     """
     from keras_msd import checks
     from keras_msd.evaluate.bitext import MARGINS, MinedPair, mine_paraphrases

@@ -10,13 +10,6 @@ from keras_msd.cli.output import Json
 from keras_msd.cli.stop import goes_on
 from keras_msd.recipes.files import recipe_names
 
-LIST_EXAMPLE = "Example: keras-msd list msd_lab"
-RUN_EXAMPLE = (
-    "Example: keras-msd run msd_minilm_b128_ru3 --scale smoke "
-    "--set stages.teach_student.batch_size=16"
-)
-RUN_ALL_EXAMPLE = "Example: keras-msd run-all --scale smoke"
-REPORT_EXAMPLE = "Example: keras-msd report runs/demo"
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe."),
@@ -55,7 +48,10 @@ def list_recipes(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the recipes with the paper's row and scores, or describe one."""
+    """List the recipes with the paper's row and scores, or describe one.
+
+    Example: keras-msd list msd_lab
+    """
     names = recipe_names()
     found = [name for name in names if (recipe or "") in name]
     if recipe and (recipe in names or not found):
@@ -106,7 +102,11 @@ def run(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run a recipe, or resume a run that was stopped."""
+    """Run a recipe, or resume a run that was stopped.
+
+    Example: keras-msd run msd_minilm_b128_ru3 --scale smoke --set
+    stages.teach_student.batch_size=16
+    """
     own = {"precision": precision, "distribute.strategy": distribute}
     from keras_msd.recipes import run as run_recipe
 
@@ -143,7 +143,10 @@ def run_all(
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Run several recipes and write one report; if one fails, the others still run."""
+    """Run several recipes and write one report; if one fails, the others still run.
+
+    Example: keras-msd run-all --scale smoke
+    """
     from keras_msd.recipes import run_all as run_recipes
 
     with goes_on():
@@ -166,7 +169,10 @@ def report(
     ],
     json: Json = False,
 ) -> None:
-    """Write the report of one run, or of several, from their files."""
+    """Write the report of one run, or of several, from their files.
+
+    Example: keras-msd report runs/demo
+    """
     from keras_msd.report import write_report, write_report_of_all
 
     several = any(folder.glob("*/scores.json"))

@@ -11,14 +11,6 @@ from keras_msd.checks import InputError
 from keras_msd.cli import output
 from keras_msd.cli.output import SOURCE_HELP, Json, open_source
 
-INDEX_EXAMPLE = (
-    "Example: keras-msd index notes.md faq.csv --column text "
-    "--model runs/demo/student --out notes.index"
-)
-EXAMPLE = (
-    "Example: keras-msd search --index notes.index 'Wo ist der Hund?', or "
-    "keras-msd search runs/demo/student 'Wo ist der Hund?' lines.txt"
-)
 CARD = "card"
 PAIRS_HELP = "Files of held-out translations: calibrate the threshold on them."
 
@@ -44,7 +36,11 @@ def index(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write an index of exactly these files; unchanged ones are not embedded again."""
+    """Write an index of exactly these files; unchanged ones are not embedded again.
+
+    Example: keras-msd index notes.md faq.csv --column text --model runs/demo/student
+    --out notes.index
+    """
     from keras_msd import build_index
 
     encoder = open_source(model)
@@ -96,7 +92,11 @@ def search(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find what is nearest to a query, in an index or in the lines of a file."""
+    """Find what is nearest to a query, in an index or in the lines of a file.
+
+    Example: keras-msd search --index notes.index 'Wo ist der Hund?', or keras-msd
+    search runs/demo/student 'Wo ist der Hund?' lines.txt
+    """
     from keras_msd import search as find
 
     given = words or []

@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLE = "Example: keras-msd serve tiny12 --port 8000"
-
 
 def serve(
     model: Annotated[
@@ -25,7 +23,10 @@ def serve(
         str | None, typer.Option(help="What requests call the model; else its name.")
     ] = None,
 ) -> None:
-    """Serve embeddings over HTTP as OpenAI's API does."""
+    """Serve embeddings over HTTP as OpenAI's API does.
+
+    Example: keras-msd serve tiny12 --port 8000
+    """
     from keras_msd.serve.app import serve as run
 
     path = Path(model)

@@ -10,8 +10,6 @@ from keras_msd.checks import InputError
 from keras_msd.cli import output
 from keras_msd.cli.output import Json, codes
 
-EXAMPLE = "Example: keras-msd trim runs/lab/student small --languages de,en --data DATA"
-
 
 def trim(
     encoder: Annotated[str, typer.Argument(help="Encoder: a folder, tiny12 or hf://.")],
@@ -38,7 +36,10 @@ def trim(
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Keep the pieces of a vocabulary that some texts use; vectors stay the same."""
+    """Keep the pieces of a vocabulary that some texts use; vectors stay the same.
+
+    Example: keras-msd trim runs/lab/student small --languages de,en --data DATA
+    """
     from keras_msd import load_encoder
     from keras_msd.data.readers.discover import LanguageTexts
     from keras_msd.models.encoder_folder import is_saved_encoder

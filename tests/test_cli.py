@@ -166,7 +166,7 @@ def test_unknown_keys(capsys, recipe, tmp_path):
 def test_widths_that_differ(capsys, recipe, data, tmp_path):
     command = ("run", recipe, "--out", tmp_path / "run", "--data", data)
     error = fails(capsys, *command, "--set", "student.hidden_dim=48")
-    assert "assistant 32, student 48" in error
+    assert "`hidden_dim` is the assistant's" in error
     error = fails(capsys, *command, "--set", "teacher.dim=48")
     assert "teacher `hashed-words` 48, assistant `new` 32" in error
     assert "`assistant.projection_dim = 48`" in error

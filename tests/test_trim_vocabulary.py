@@ -10,6 +10,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.data.readers.discover import LanguageTexts
 from keras_msd.export import export, load_artefact
 from keras_msd.models import trim as module
 from keras_msd.models.trim import trim_vocabulary, trimming_report
@@ -166,8 +167,7 @@ def test_languages_of_a_data_folder(tmp_path, unigram):
     write_corpus(tmp_path, "a.en-ru.tsv.gz", [("ka lo mi", "Быстрая лиса")])
 
     def pieces(*languages):
-        made = trim_vocabulary(encoder, languages=languages, data_dir=tmp_path)
-        return set(made.tokenizer.pieces())
+        return of(*LanguageTexts(tmp_path, languages))
 
     def of(*texts):
         return set(trim_vocabulary(encoder, texts).tokenizer.pieces())
@@ -183,11 +183,9 @@ def test_languages_of_a_data_folder(tmp_path, unigram):
         (): "a list of one code or more",
     }.items():
         with pytest.raises(InputError, match=words):
-            trim_vocabulary(encoder, languages=codes, data_dir=tmp_path)
+            LanguageTexts(tmp_path, codes)
     with pytest.raises(InputError, match="does not exist"):
-        trim_vocabulary(encoder, languages=["de"], data_dir=tmp_path / "no")
-    with pytest.raises(InputError, match="needs `data_dir`"):
-        trim_vocabulary(encoder, languages=["de"])
+        LanguageTexts(tmp_path / "no", ["de"])
 
 
 def test_texts_are_walked_through_in_parts(unigram, monkeypatch):
@@ -210,14 +208,10 @@ def test_what_cannot_be_trimmed_by(unigram):
         (): "Received: no texts",
         ("", "  "): "Received: no texts, or only empty ones",
         ("a", None): "must hold strings",
-        "one text": "Give either `texts`",
+        "one text": "must be a list of sentences. Received: the text",
     }.items():
         with pytest.raises(InputError, match=words):
             trim_vocabulary(encoder, texts)
-    with pytest.raises(InputError, match="Give either `texts`"):
-        trim_vocabulary(encoder)
-    with pytest.raises(InputError, match="Give either `texts`"):
-        trim_vocabulary(encoder, ["a"], languages=["de"])
     with pytest.raises(InputError, match="Only an encoder's vocabulary"):
         trim_vocabulary(unigram, ["a"])
     with pytest.raises(InputError, match="`texts` must hold something"):

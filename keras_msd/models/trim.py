@@ -1,15 +1,13 @@
 """Prune the vocabulary of an encoder to the languages in use."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, sentences
-from keras_msd.data.readers.discover import LanguageTexts
 from keras_msd.evaluate.costs import cost
 from keras_msd.models.encoder import Encoder
 from keras_msd.progress import track
@@ -21,10 +19,7 @@ CHUNK = 1024  # texts tokenised at a time, so that any number fits in memory
 
 def trim_vocabulary(
     encoder: Encoder,
-    texts: Iterable[str] | None = None,
-    *,
-    languages: Sequence[str] | None = None,
-    data_dir: str | Path | None = None,
+    texts: Iterable[str],
     keep: int | float | None = None,
     min_count: int = 1,
 ) -> Encoder:
@@ -38,9 +33,6 @@ def trim_vocabulary(
     Args:
         encoder: Any encoder, a bottleneck and a word branch included; stays as it is.
         texts: Sentences of the languages to keep, walked through once.
-        languages: In place of `texts`: codes such as "de" (and "en"), whose sentences
-            in `data_dir` are taken.
-        data_dir: Folder with `parallel/train/<corpus>.en-<xx>.tsv.gz`.
         keep: How many pieces there may be, all told (int); or the share of the texts'
             tokens, in (0, 1.0], that the kept pieces have to make up (float); or None
             for every piece that occurs. Special pieces and the characters that occur
@@ -48,8 +40,7 @@ def trim_vocabulary(
         min_count: Leave pieces out that occur less often, single characters excepted.
 
     Raises:
-        InputError: There are no texts, a language is unknown, or `keep` or `min_count`
-            would leave too little.
+        InputError: There are no texts, or `keep` or `min_count` would leave too little.
 
     Source: Abdaoui et al. 2020 (arXiv:2010.05609); Ushio et al. 2023
     (arXiv:2305.15020).
@@ -68,19 +59,11 @@ def trim_vocabulary(
             "Only an encoder's vocabulary can be trimmed. Received: "
             f"{type(encoder).__name__}. Trim the encoder, then export it."
         )
-    if (texts is None) == (languages is None) or isinstance(texts, str):
+    if isinstance(texts, str):
         raise InputError(
-            "Give either `texts`, a list of sentences or anything else to walk "
-            "through, or `languages`, a list of codes. Received: "
-            f"texts={type(texts).__name__}, languages={languages!r}."
+            f"`texts` must be a list of sentences. Received: the text {texts!r:.60}. "
+            "Put it in a list."
         )
-    if texts is None:
-        if data_dir is None or languages is None:
-            raise InputError(
-                "`languages` needs `data_dir`, the folder with parallel/train/. "
-                "Received: data_dir=None."
-            )
-        texts = LanguageTexts(data_dir, languages)
     counts = np.zeros(encoder.tokenizer.vocabulary_size, np.int64)
     for chunk in track(in_chunks(texts, CHUNK), what="Counting pieces", steps=CHUNK):
         read = [encoder.prefix + text for text in sentences(chunk)]

@@ -127,7 +127,7 @@ def _check_widths(
             f"dimension {dim}."
         )
     for name, student in students:
-        _check_student(name, student, hidden, shape.num_layers)
+        _check_student(name, student, shape.num_layers)
         if branch and student.start == "ordered":
             raise InputError(
                 "A table is put in order for a body alone, and a word branch shares "
@@ -136,17 +136,7 @@ def _check_widths(
             )
 
 
-def _check_student(
-    name: str, student: StudentSettings, hidden: int, depth: int | None
-) -> None:
-    if student.hidden_dim not in (None, hidden):
-        raise InputError(
-            "A student has the assistant's `hidden_dim`, as its layers are copied. "
-            f"Received: assistant {hidden}, {name} {student.hidden_dim}. Set "
-            f"`student.hidden_dim = {hidden}` (or leave it out), or take an assistant "
-            f"of width {student.hidden_dim}; a student gets smaller by "
-            "`bottleneck_dim` and `unit_layers`."
-        )
+def _check_student(name: str, student: StudentSettings, depth: int | None) -> None:
     if depth is not None and student.unit_layers > depth:
         raise InputError(
             f"`unit_layers` of {name} must be at most the assistant's layers. Received:"

@@ -299,12 +299,11 @@ class StudentSettings(Settings):
     """`[student]`: what is made of the assistant, or instead of one.
 
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
-    full table. `hidden_dim` can only repeat the assistant's. `layers` are copied from
-    the assistant after stage 1 ("trained") or before it, and so is the `guide` that
-    stages 2 and 3 imitate. `start` of the embedding block: "random", "standard_normal"
-    as in the authors' code, the "svd" of the assistant's table, or that table
-    "ordered": in the directions whose means over a sentence best find its translation
-    (`starts.order_dimensions`).
+    full table. `layers` are copied from the assistant after stage 1 ("trained") or
+    before it, and so is the `guide` that stages 2 and 3 imitate. `start` of the
+    embedding block: "random", "standard_normal" as in the authors' code, the "svd" of
+    the assistant's table, or that table "ordered": in the directions whose means over a
+    sentence best find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -348,7 +347,12 @@ class StudentSettings(Settings):
         return shared.with_values(self.stages.get(name, {}))
 
     @model_validator(mode="after")
-    def _starts_as_its_kind_can(self) -> "StudentSettings":
+    def _fits_its_kind(self) -> "StudentSettings":
+        if self.kind == "recurrent" and self.hidden_dim is not None:
+            raise ValueError(
+                "`hidden_dim` is the assistant's, whose layers are copied; a student "
+                "gets smaller by `bottleneck_dim` and `unit_layers`"
+            )
         others = {
             "recurrent": ["ridge"],
             "thin_deep": ["svd", "ordered", "standard_normal"],

@@ -92,8 +92,8 @@ def read_folder(
     fields = record.get("config")
     if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
         raise InputError(
-            f"`{origin}` must be an encoder of format 1, or 2 with quantize 'int8', and "
-            f"have a `config`. Received: format {number!r:.20}, quantize "
+            f"`{origin}` must be an encoder of format 1, or 2 with quantize 'int8', "
+            f"with a `config`. Received: format {number!r:.20}, quantize "
             f"{quantize!r:.20}, config {fields!r:.20}. Save the encoder again, or "
             "install the library that wrote it."
         )

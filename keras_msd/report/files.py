@@ -47,7 +47,7 @@ def read_run(folder: str | Path) -> RunFiles:
     stages = list(recipe.get("stages", {}))
     paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
     order = sorted(paths, key=lambda name: (_place(name, stages), name))
-    needed = {"steps": list, "terms": dict}
+    needed: dict[str, type] = {"steps": list, "terms": dict}
     histories = {name: _mapping(paths[name], needed) for name in order}
     neighbours = folder / "neighbours.json"
     pairs = folder / "stages" / "pairs" / "done.json"

@@ -67,6 +67,8 @@ class Progress:
             notes: Numbers to show beside, by name; those of earlier calls stay.
         """
         self.done += items
+        if self.total:  # the last of equal slices may hold fewer
+            self.done = min(self.done, self.total)
         self.notes = {**self.notes, **notes}
         now = time.monotonic()
         if self._terminal:

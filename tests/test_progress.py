@@ -41,6 +41,13 @@ def test_what_was_done_before_a_stop_is_no_speed(clock):
     assert shown.line() == expected
 
 
+def test_a_last_slice_is_not_counted_as_whole():
+    progress = Progress("Encoding", total=25)
+    for _ in range(3):
+        progress.advance(10)
+    assert "25 of 25 (100 %), 0 s left" in progress.line()
+
+
 def test_sentences_are_those_of_the_batches(clock, capsys, tmp_path):
     history = History(3, tmp_path / "history.csv", "stage", batch_size=3050)
     history.set_model(SimpleNamespace(reset_metrics=lambda: None))

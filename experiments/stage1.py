@@ -1,0 +1,97 @@
+"""Stage 1 from a backbone: which teacher, and how much of what it trained to keep?
+
+Scores, for each run of `msd_backbone` or of a row of `msd_stage1`, the backbone (share
+0), what stage 1 made of it (share 1), mixtures of their weights, and the mean of the
+backbone's own word rows without any layer ("words"). Settings are chosen by the tuning
+half; `--part report` gives the numbers that are reported. Rows of the result are not
+scored again:
+
+    python experiments/stage1.py runs/msd_stage1_own runs/msd_stage1_both --data DATA
+    python experiments/stage1.py runs/backbone --data DATA --part report
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_msd import load_encoder
+from keras_msd.evaluate import score_set
+from keras_msd.files import read_json, write_json
+from keras_msd.starts.tables import mean_rows, word_rows
+
+RESULT = Path(__file__).parent / "results" / "stage1.json"
+STSB = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+STEPS = "assistant_start", "teach_assistant"  # of a run: before and after
+TATOEBA = "ara cmn deu fra ita jpn nld pol por rus spa tur".split()
+
+
+class Words:
+    """The mean of an encoder's word rows, without its layers."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder, self.table = encoder, word_rows(encoder.weights())
+
+    def encode(self, texts: list[str], **options: Any) -> np.ndarray:
+        """Return the mean row of each sentence."""
+        return mean_rows(self.table, self.encoder.tokenizer.encode(texts))
+
+
+def mixture(start: Any, trained: dict[str, np.ndarray], share: float) -> Any:
+    """Return an encoder of the start's shape with a share of the trained weights."""
+    made = load_encoder(start)
+    before = made.weights()
+    made.set_weights(
+        {name: share * trained[name] + (1 - share) * before[name] for name in before}
+    )
+    return made
+
+
+def scores(encoder: Any, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the three STSb scores, P@1 on Tatoeba, and all tracks."""
+    sts = score_set(encoder, "stsb", given.data, given.sts, "dev", given.part)
+    pairs = score_set(encoder, "tatoeba", given.data, given.tatoeba, part=given.part)
+    return {
+        "across": sts["cross_lingual"],
+        "within": sts["monolingual"],
+        "english": sts["tracks"]["en"],
+        "tatoeba": pairs["precision"],
+        "tracks": sts["tracks"] | pairs["tracks"],
+    }
+
+
+def main() -> None:
+    """Score what is not in the result, and print a line for each row."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--part", default="choose", choices=["choose", "report"])
+    parser.add_argument("--shares", nargs="+", type=float, default=[0, 0.5, 1])
+    parser.add_argument("--sts", nargs="+", default=STSB, metavar="LANGUAGE")
+    parser.add_argument("--tatoeba", nargs="+", default=TATOEBA, metavar="LANGUAGE")
+    given = parser.parse_args()
+    found = read_json(RESULT) if RESULT.is_file() else {}
+    languages = f"{given.part}: {' '.join(given.sts)}; {' '.join(given.tatoeba)}"
+    rows = found.setdefault(languages, {})
+    print(
+        f"{'run':28} {'share':>6} {'across':>7} {'within':>7} {'English':>7} {'P@1':>6}"
+    )
+    for run in given.runs:
+        start, end = (run / f"stages/{it}/encoder" for it in STEPS)
+        trained = load_encoder(end).weights()
+        for share in ["words", *given.shares]:
+            row = rows.setdefault(run.name, {}).get(str(share))
+            if row is None:
+                if share == "words":
+                    encoder: Any = Words(load_encoder(start))
+                else:
+                    encoder = mixture(start, trained, share)
+                row = rows[run.name][str(share)] = scores(encoder, given)
+                write_json(RESULT, found)
+            numbers = (row[key] for key in ("across", "within", "english", "tatoeba"))
+            print(f"{run.name:28} {share!s:>6}", *(f"{it:7.1f}" for it in numbers))
+
+
+if __name__ == "__main__":
+    main()

@@ -135,9 +135,8 @@ def test_a_weighted_file_is_drawn_more_or_less_often(table):
     assert len(set(keys)) == 3, "a checkpoint knows the weights of its draws"
 
 
-@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
-def test_by_size_all_pairs_once(table, options):
-    stream = BatchStream(table, temperature=1, drop_remainder=False, **options)
+def test_by_size_all_pairs_once(table):
+    stream = BatchStream(table, 10, temperature=1)
     for epoch in range(2):
         rows = np.concatenate(all_rows(stream, epoch))
         assert sorted(rows.tolist()) == list(range(330))
@@ -199,34 +198,16 @@ def test_no_other_lengths_pad_less(seed):
         assert len(found) <= most and found == sorted(found)
 
 
-@pytest.mark.parametrize("budget", [100, 500, 3000])
-def test_token_budget(table, budget):
-    stream = BatchStream(table, token_budget=budget, multiple=8)
-    sizes = []
-    for batch in all_rows(stream):
-        tokens = sum(
-            len(batch) * (-(-table.lengths(side, batch).max() // 8) * 8)
-            for side in ("source", "target")
-        )
-        assert tokens <= budget
-        sizes.append(len(batch))
-    assert sum(sizes) == 330
-    assert len(sizes) < 1.5 * 330 * 48 / budget + 8, "batches are nearly full"
-
-
-@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
-def test_any_place_is_found_again(table, options, monkeypatch):
+def test_any_place_is_found_again(table, monkeypatch):
     monkeypatch.setattr("keras_msd.data.order.WINDOW_BATCHES", 4)
-    monkeypatch.setattr("keras_msd.data.order.WINDOW_PAIRS", 64)
-    whole = BatchStream(table, seed=5, **options)
+    whole = BatchStream(table, 16, seed=5)
     expected = [whole.rows(position).tolist() for position in range(80)]
     assert len({tuple(rows) for rows in expected}) == 80
     for position in (79, 0, 41, 40, 20, 79):
-        fresh = BatchStream(table, seed=5, **options)
+        fresh = BatchStream(table, 16, seed=5)
         assert fresh.rows(position).tolist() == expected[position]
         assert whole.rows(position).tolist() == expected[position]
-        assert fresh.drawn(position) == sum(map(len, expected[:position]))
-    assert BatchStream(table, seed=6, **options).rows(0).tolist() != expected[0]
+    assert BatchStream(table, 16, seed=6).rows(0).tolist() != expected[0]
 
 
 def test_start_and_epochs(table):
@@ -295,7 +276,6 @@ def test_wrong_arguments(table, tmp_path):
         (r"\(store, .source.\)", {"guides": {"teacher": store}}),
         (r"\(store, .source.\)", {"guides": {"teacher": (store, "english")}}),
         ("number of pairs.*batch_size=331, 330", {"batch_size": 331}),
-        ("`token_budget` must be at least 64", {"token_budget": 63}),
         ("`max_length` must be at most the encoder's", {"max_length": 33}),
         ("must be cut at 16 tokens.*max_length=32", {"max_length": 16}),
         ("must be cut at 16", {"encoder": WordEncoder(max_length=16)}),
@@ -303,7 +283,6 @@ def test_wrong_arguments(table, tmp_path):
         ("`temperature`", {"temperature": 0}),
         ("`epochs` must be at least 1", {"epochs": 0}),
         ("`buckets` must be at least 1", {"buckets": 0}),
-        ("token_budget=900. Leave one", {"buckets": 6, "token_budget": 900}),
         ("`start`", {"start": -1}),
         ("name of a file.*'nl'.*memory.en-de", {"weights": {"nl": 1.0}}),
         ("above 0.*memory.en-de': 0", {"weights": {"memory.en-de": 0}}),
@@ -312,8 +291,6 @@ def test_wrong_arguments(table, tmp_path):
         arguments = {"encoder": WordEncoder(), "guides": {}} | options
         with pytest.raises(InputError, match=match):
             PairBatches(table, **arguments)
-    whole = PairBatches(table, WordEncoder(), {}, 331, drop_remainder=False)
-    assert len(whole) == 1 and len(whole[0][0]["group"]) == 330
 
 
 BLOCKED = """

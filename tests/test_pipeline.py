@@ -27,10 +27,9 @@ def equal(dataset, batches, positions):
             np.testing.assert_array_equal(value, (expected_x | expected_y)[name])
 
 
-@pytest.mark.parametrize("options", [{"batch_size": 16}, {"token_budget": 500}])
-def test_every_pass_is_the_next_epoch(parts, options):
-    dataset = pair_dataset(*parts, **options, seed=3, start=4)
-    batches = PairBatches(*parts, **options, seed=3)
+def test_every_pass_is_the_next_epoch(parts):
+    dataset = pair_dataset(*parts, batch_size=16, seed=3, start=4)
+    batches = PairBatches(*parts, batch_size=16, seed=3)
     steps = int(dataset.cardinality())
     assert steps == len(batches)
     for number in range(3):
@@ -47,17 +46,9 @@ def test_some_epochs_in_a_pass(parts):
         equal(dataset, batches, range(11, 30))
 
 
-@pytest.mark.parametrize(
-    ("options", "rows"),
-    [
-        ({"batch_size": 16}, 16),
-        ({"batch_size": 15}, 15),
-        ({"batch_size": 15, "drop_remainder": False}, None),
-        ({"token_budget": 500}, None),
-    ],
-)
-def test_shapes(parts, options, rows):
-    x, y = pair_dataset(*parts, **options).element_spec
+@pytest.mark.parametrize("rows", [15, 16])
+def test_shapes(parts, rows):
+    x, y = pair_dataset(*parts, batch_size=rows).element_spec
     assert x["source_token_ids"].shape.as_list() == [rows, None]
     assert x["group"].shape.as_list() == [rows]
     assert y["teacher"].shape.as_list() == [rows, 4]

@@ -111,8 +111,7 @@ class Batches(keras.utils.PyDataset):
             raise InputError(
                 "Every device must have as many rows of a batch. Received: a batch of "
                 f"{rows} rows, {count} processes with {devices} devices each. Choose a "
-                f"`batch_size` that {count * devices} divides, no `token_budget`, and "
-                "leave smaller batches out."
+                f"`batch_size` that {count * devices} divides."
             )
         return slice(index * rows // count, (index + 1) * rows // count)
 
@@ -153,21 +152,18 @@ class PairBatches(Batches):
         guides: Name in y -> (store, "source" or "target"); vectors that are missing
             from a store are computed first.
         batch_size: Pairs in a batch.
-        token_budget: Instead of `batch_size`: most tokens of a batch, padding and both
-            sides included.
         max_length: Most tokens of a text; the encoder's by default.
         epochs: Epochs in a pass; by default each pass is the next epoch.
         seed: Chooses the order.
         temperature: Infinity draws all files equally often, 1 by their size.
         folder: Where tables are kept for the next time; by default in a temporary
             folder that is deleted with this object.
-        drop_remainder: Leave out the last, smaller batch of an epoch.
         start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
         buckets: Pad both sides of a batch to the same length, one of at most so many
             that are chosen from the data; XLA then compiles a training step at most so
             many times. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
-            elsewhere, and with a token budget, each side is padded to any multiple.
+            elsewhere each side is padded to any multiple.
         steps: With `epochs`: most batches in the pass; where they are less than an
             epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
@@ -198,13 +194,11 @@ class PairBatches(Batches):
         encoder: Any,
         guides: Mapping[str, tuple[Store, str]],
         batch_size: int = 64,
-        token_budget: int | None = None,
         max_length: int | None = None,
         epochs: int | None = None,
         seed: int = 0,
         temperature: float = float("inf"),
         folder: str | Path | None = None,
-        drop_remainder: bool = True,
         start: int = 0,
         multiple: int = MULTIPLE,
         buckets: int | None = None,
@@ -214,7 +208,7 @@ class PairBatches(Batches):
         max_queue_size: int = 10,
     ) -> None:
         super().__init__(workers=workers, max_queue_size=max_queue_size)
-        if buckets is None and token_budget is None:
+        if buckets is None:
             buckets = device_settings().buckets
         at_least(0, start=start)
         at_least(1, epochs=epochs, steps=steps)
@@ -230,10 +224,8 @@ class PairBatches(Batches):
         self.stream = BatchStream(
             self.table,
             batch_size,
-            token_budget,
             seed,
             temperature,
-            drop_remainder,
             multiple,
             weights,
             buckets,
@@ -260,7 +252,8 @@ class PairBatches(Batches):
         }
         self.identity = digest(
             self.table.key,
-            repr((batch_size, token_budget, seed, temperature, drop_remainder)),
+            # The constants stand for settings that stopped trainings may know.
+            repr((batch_size, None, seed, temperature, True)),
             repr((multiple, start)),
             *([f"buckets {buckets}"] if buckets else ()),
             *([repr(sorted(weights.items()))] if weights else ()),

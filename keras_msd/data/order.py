@@ -16,7 +16,6 @@ from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
-WINDOW_PAIRS = 8192  # the same where a token budget decides on the batches
 SAMPLED_WINDOWS = 32  # whose batches decide on the buckets
 PART = 1 << 20  # rows of a table that are looked at together
 MULTIPLE = 8  # of tokens, by default: the lengths that texts are padded to
@@ -153,11 +152,6 @@ class EpochOrder:
         return self._first_row[file] + permutation(ordinal % size, size, lap_seed)
 
 
-def least_budget(max_length: int, multiple: int = MULTIPLE) -> int:
-    """Return the tokens that the longest pair of a table may have, padded."""
-    return 2 * -(-max_length // multiple) * multiple
-
-
 class BatchStream:
     """Batch `position` of training, for any position, from the seed alone.
 
@@ -167,11 +161,9 @@ class BatchStream:
 
     Args:
         table: Gives the lengths.
-        batch_size: Pairs in a batch, unless there is a token budget.
-        token_budget: Most tokens of a batch, padding and both sides included.
+        batch_size: Pairs in a batch.
         seed: Chooses the order.
         temperature: See `file_shares`.
-        drop_remainder: Leave out the last, smaller batch of an epoch.
         multiple: Padded lengths are multiples of this.
         weights: By the name of a file: a factor of its share of the draws, 1 where it
             is not named.
@@ -187,45 +179,28 @@ class BatchStream:
         self,
         table: Any,
         batch_size: int = 64,
-        token_budget: int | None = None,
         seed: int = 0,
         temperature: float = float("inf"),
-        drop_remainder: bool = True,
         multiple: int = MULTIPLE,
         weights: Mapping[str, float] | None = None,
         buckets: int | None = None,
     ) -> None:
         at_least(1, batch_size=batch_size, multiple=multiple, buckets=buckets)
-        if buckets is not None and token_budget is not None:
-            raise InputError(
-                "`buckets` bounds the number of shapes, which a token budget does not. "
-                f"Received: buckets={buckets}, token_budget={token_budget}. Leave one "
-                "of them out."
-            )
-        if token_budget is not None:
-            least = least_budget(table.max_length, multiple)
-            at_least(least, token_budget=token_budget)
         sizes = [file.stop - file.start for file in table.files]
         factors = None if weights is None else _factors(table.files, weights)
         self.order = EpochOrder(sizes, seed, temperature, factors)
         self.table, self.seed, self.multiple = table, seed, multiple
-        self.batch_size, self.token_budget = batch_size, token_budget
-        self.draws = len(table)
-        if token_budget is None and drop_remainder:
-            self.draws -= self.draws % batch_size
-            if self.draws == 0:
-                raise InputError(
-                    "`batch_size` must be at most the number of pairs. Received: "
-                    f"batch_size={batch_size}, {len(table)} pairs. Choose a smaller "
-                    "one, or set drop_remainder=False."
-                )
-        pairs = WINDOW_BATCHES * batch_size
-        self.window_pairs = pairs if token_budget is None else WINDOW_PAIRS
+        self.batch_size = batch_size
+        self.draws = len(table) - len(table) % batch_size
+        if self.draws == 0:
+            raise InputError(
+                "`batch_size` must be at most the number of pairs. Received: "
+                f"batch_size={batch_size}, {len(table)} pairs. Choose a smaller one."
+            )
+        self.window_pairs = WINDOW_BATCHES * batch_size
         self.windows = -(-self.draws // self.window_pairs)
         # Two of each: threads ask on both sides of a border.
         self._window = lru_cache(maxsize=2)(self._cut_window)
-        self._window_edges = lru_cache(maxsize=2)(self._count_batches)
-        self._epoch_starts = [0]
         self.buckets: list[int] | None = None
         self._shared = buckets is not None
         if buckets is not None:
@@ -262,44 +237,13 @@ class BatchStream:
 
     def steps(self, epochs: int) -> int:
         """Return how many batches the first `epochs` epochs have."""
-        if self.token_budget is None:
-            return epochs * -(-self.draws // self.batch_size)
-        while len(self._epoch_starts) <= epochs:
-            epoch = len(self._epoch_starts) - 1
-            last = self._window_edges(epoch)[-1]
-            self._epoch_starts.append(self._epoch_starts[-1] + int(last))
-        return self._epoch_starts[epochs]
+        return epochs * (self.draws // self.batch_size)
 
     def rows(self, position: int) -> np.ndarray:
         """Return the table rows of batch `position`, int64 `(n,)`."""
-        epoch, window, index = self._place(position)
+        epoch, index = divmod(position, self.steps(1))
+        window, index = divmod(index, WINDOW_BATCHES)
         return self._window(epoch, window)[index]
-
-    def drawn(self, position: int) -> int:
-        """Return how many pairs the batches before batch `position` have in all."""
-        epoch, window, index = self._place(position)
-        before = sum(map(len, self._window(epoch, window)[:index]))
-        return epoch * self.draws + window * self.window_pairs + before
-
-    def _place(self, position: int) -> tuple[int, int, int]:
-        """Return epoch, window and place in the window of batch `position`."""
-        if self.token_budget is None:
-            epoch, index = divmod(position, self.steps(1))
-            window, index = divmod(index, WINDOW_BATCHES)
-        else:
-            while self.steps(len(self._epoch_starts) - 1) <= position:
-                self.steps(len(self._epoch_starts))
-            epoch = int(np.searchsorted(self._epoch_starts, position, "right")) - 1
-            index = position - self._epoch_starts[epoch]
-            edges = self._window_edges(epoch)
-            window = int(np.searchsorted(edges, index, "right")) - 1
-            index -= int(edges[window])
-        return epoch, window, index
-
-    def _count_batches(self, epoch: int) -> np.ndarray:
-        """Return the first batch of every window of an epoch, and the end."""
-        counts = [len(self._cut_window(epoch, w)) for w in range(self.windows)]
-        return np.cumsum([0, *counts])
 
     def _cut_window(self, epoch: int, window: int) -> list[np.ndarray]:
         start = window * self.window_pairs
@@ -314,12 +258,7 @@ class BatchStream:
         # gets longer and a batch lies across the border.
         turn = np.where(source // self.multiple % 2, target, -target)
         order = np.lexsort((turn, source))
-        rows, source, target = rows[order], source[order], target[order]
-        if self.token_budget is None:
-            cuts = list(range(self.batch_size, len(rows), self.batch_size))
-        else:
-            cuts = _budget_cuts(source, target, self.token_budget)
-        batches = np.split(rows, cuts)
+        batches = rows[order].reshape(-1, self.batch_size)
         count = len(batches)
         seed = mix(self.seed, 3, epoch, window)
         return [batches[i] for i in permutation(np.arange(count), count, seed)]
@@ -372,17 +311,3 @@ def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:
                 f" {name!r}: {weight!r}; the files are {', '.join(names)}."
             )
     return [weights.get(name, 1.0) for name in names]
-
-
-def _budget_cuts(source: np.ndarray, target: np.ndarray, budget: int) -> list[int]:
-    """Return where new batches begin, so that none has more than `budget` tokens."""
-    cuts: list[int] = []
-    start = longest_source = longest_target = 0
-    for place, lengths in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-        longest_source = max(longest_source, lengths[0])
-        longest_target = max(longest_target, lengths[1])
-        if (place + 1 - start) * (longest_source + longest_target) > budget:
-            cuts.append(place)
-            start = place
-            longest_source, longest_target = lengths
-    return cuts

@@ -43,7 +43,7 @@ def pair_dataset(batches: PairBatches) -> tf.data.Dataset:
     batches is known to `fit`. A pass counts once its last batch was read.
 
     Returns:
-        A dataset of `(x, y)`; the first axis is static where every batch is full.
+        A dataset of `(x, y)`; the first axis is static.
 
     Raises:
         InputError: As `PairBatches`.
@@ -55,9 +55,7 @@ def pair_dataset(batches: PairBatches) -> tf.data.Dataset:
         >>> int(dataset.cardinality()), dataset.element_spec[1]["teacher"].shape
         (2, TensorShape([4, 16]))
     """
-    stream = batches.stream
-    full = stream.token_budget is None and stream.draws % stream.batch_size == 0
-    rows = stream.batch_size if full else None
+    rows = batches.stream.batch_size
     x = _sides(rows) | {"group": tf.TensorSpec((rows,), tf.int32)}
     dims = batches.dims.items()
     y = {name: tf.TensorSpec((rows, dim), tf.float32) for name, dim in dims}
@@ -110,7 +108,7 @@ def _of_rows(batches: RowBatches) -> tf.data.Dataset:
     return _dataset(batches, (_sides(rows), y))
 
 
-def _sides(rows: int | None) -> dict[str, tf.TensorSpec]:
+def _sides(rows: int) -> dict[str, tf.TensorSpec]:
     return {
         f"{side}_{part}": tf.TensorSpec((rows, None), tf.int32)
         for side in SIDES

@@ -43,7 +43,6 @@ LINE = Limit(1 << 20, "bytes of a line or text")  # a longer one is no sentence
 CATALOGUE = Limit(1 << 24, "bytes of a gettext catalogue")  # the largest: some millions
 UNIT = Limit(1 << 20, "characters of one unit, tag or comment of a TMX or XLIFF file")
 ELEMENTS_DEEP = Limit(64, "elements inside each other in a TMX or XLIFF file")
-MEMBERS = Limit(10_000, "files of an archive")
 TIMES = Limit(200, "compression ratio of an archive")
 TENSOR_HEADER = Limit(1 << 24, "bytes of the header of a safetensors file")
 DEPTH = Limit(128, "layers of an encoder, repeats counted")

@@ -52,8 +52,8 @@ def test_two_rows_are_skipped_and_counted(dirty, tmp_path):
     (count,) = table.counts
     assert (count["read"], count["dirty"], count["kept"]) == (3, 2, 3)
     lines = [int(text.partition(", line ")[2][0]) for text in count["dirty_rows"]]
-    head = str(dirty.files[0].paths[0]).endswith("csv")
-    assert lines == [2 + head, 4 + head]
+    one_kind = str(dirty.files[0].paths[0]).endswith("csv")
+    assert lines == ([3] if one_kind else [2, 4])
     again = TextTable.build(dirty, tmp_path / "table", dirty_rows=2)
     assert again.counts == table.counts
 
@@ -77,7 +77,7 @@ def test_each_kind_of_fault_is_told_the_frequent_ones_first(tmp_path):
     table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=12)
     assert table.counts[0]["dirty"] == 12
     told = [text.partition(", line ")[2] for text in table.counts[0]["dirty_rows"]]
-    rules = ["2: a line must", "1: text must be", "3: a line", "14: text", "4: a line"]
+    rules = ["2: a line must", "1: text must be"]
     assert len(told) == len(rules)
     assert all(text.startswith(rule) for text, rule in zip(told, rules, strict=True))
 
@@ -87,7 +87,7 @@ def test_faults_without_a_common_rule_take_little_memory():
     for number in range(9999):
         dirty.skip(InputError(f"{number} is wrong"))
     assert dirty.count == 9999 and dirty.worst() == [f"{n} is wrong" for n in range(5)]
-    assert len(dirty._messages) == 50
+    assert len(dirty._first) == 50
 
 
 @pytest.mark.parametrize(

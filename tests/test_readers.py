@@ -248,12 +248,6 @@ def test_the_suffix_of_a_reader_is_no_language(tmp_path, monkeypatch):
     assert read_pairs(tmp_path / "x.en").languages == ["de"]
 
 
-@pytest.mark.parametrize("suffixes", [(), ("new",), ".new", (".gz",), None])
-def test_a_reader_with_wrong_suffixes(suffixes):
-    with pytest.raises(InputError, match=r"must be a tuple of ends such as `\.csv`"):
-        Reader(suffixes=suffixes, read=read_csv)
-
-
 def test_a_reader_may_take_the_place_of_another(tmp_path, monkeypatch):
     path = write(tmp_path / "x.en-de.csv", CSV)
     monkeypatch.setitem(READERS, "plain", Reader(suffixes=(".csv",), read=read_csv))

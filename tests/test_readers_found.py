@@ -115,15 +115,6 @@ def test_columns_are_for_tables(tmp_path):
         list(read_pairs(rows, columns=["t", "g"]))
 
 
-def test_a_score_is_a_number_in_each_line(tmp_path):
-    text = "1.5\tA house.\tEin Haus.\nEh?\tA cat.\tEine Katze.\n"
-    path = made(tmp_path, "x.en-de.tsv", text)
-    with pytest.raises(InputError, match="line 2: a column that .*'Eh[?]'"):
-        list(read_pairs(path))
-    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=1)
-    assert list(table) == [HOUSE] and table.counts[0]["dirty"] == 1
-
-
 # JSON.
 
 
@@ -152,9 +143,7 @@ def test_json_of_the_hub_is_json_lines(tmp_path):
 @pytest.mark.parametrize("text", ['[{"en": "a"}]', '[\n{"en": "a"}\n]', '{\n"en": 1}'])
 def test_a_json_value_in_many_lines(tmp_path, text):
     path = made(tmp_path, "train.json", text)
-    with pytest.raises(
-        InputError, match=r"line 1: .*jq -c .* train.json > train.jsonl"
-    ):
+    with pytest.raises(InputError, match=r"line 1: .*jq -c .* train.json"):
         read_pairs(path, language="de")
         list(read_pairs(path, language="de"))
 
@@ -501,8 +490,6 @@ def test_broken_zip(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(InputError, match=match):
             list(read_pairs(path))
-    with pytest.raises(InputError, match="compression ratio .* may be at most 200"):
-        read_pairs(zipped(tmp_path / "z.zip", {"news.en-de.tsv": bytes(1 << 20)}))
     with pytest.raises(InputError, match="holds no parallel corpus"):
         read_pairs(zipped(tmp_path / "y.zip", {"notes.txt": b"text"}))
 

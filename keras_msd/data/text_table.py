@@ -53,8 +53,7 @@ class TextTable:
         counts: For each file its `language` and `source_language`, the pairs `read`,
             `kept`, and dropped as `empty`, `short`, `long`, `ratio`, `duplicate` or
             over a `limit`; where some were skipped, how many rows are `dirty`, and
-            `dirty_rows`, messages about some of them: each kind of fault comes before a
-            second row of any, frequent ones first.
+            `dirty_rows`, a message for each kind of fault, frequent ones first.
         key: Hash of everything the content depends on.
 
     Example:

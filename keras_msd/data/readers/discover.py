@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from keras_msd.checks import InputError, existing_folder, nearest, one_of
+from keras_msd.checks import InputError, existing_folder, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs, takes
 from keras_msd.data.readers import gettext, moses, tables, xml_formats
 from keras_msd.data.readers.lines import (
     EXCEL,
-    PACKERS,
     TO_CSV,
     is_english,
     languages_of,
@@ -44,9 +43,6 @@ class Reader:
         languages: From a path to the codes of sources and translations that the file
             itself names, each of them or None; for formats whose files can say it.
 
-    Raises:
-        InputError: `suffixes` is no tuple of suffixes with a dot in front.
-
     Example:
         >>> from pathlib import Path
         >>> def read(path, language):
@@ -64,14 +60,6 @@ class Reader:
     suffixes: tuple[str, ...]
     read: Callable[..., Iterator[tuple[str, str]]]
     languages: Callable[[Path], Languages] | None = None
-
-    def __post_init__(self) -> None:
-        ends = self.suffixes if isinstance(self.suffixes, tuple) else ()
-        if not ends or not all(s.startswith(".") and s not in PACKERS for s in ends):
-            raise InputError(
-                "`suffixes` must be a tuple of ends such as `.csv`, without the `.gz` "
-                f"that each may have. Received: suffixes={self.suffixes!r}."
-            )
 
     def takes(self, name: str) -> bool:
         """Return whether `read` has a parameter: `source`, `columns` or `dirty`."""
@@ -336,18 +324,13 @@ class LanguageTexts:
         pairs = read_pairs(folder)
         others = {*languages_of_pairs(pairs.languages)} - {ENGLISH}
         known = [ENGLISH, *sorted(others)]
-        if isinstance(languages, str) or not languages:
+        if not languages:
             raise InputError(
-                "`languages` must be a list of one code or more. Received: "
-                f"{languages!r}. `{folder}` has {', '.join(known)}."
+                "`languages` must name a language. Received: none. "
+                f"`{folder}` has {', '.join(known)}."
             )
         for code in languages:
-            if code not in known:
-                hint = nearest(str(code), known) or "Give one that is there."
-                raise InputError(
-                    f"`languages` must be among those of `{folder}`: "
-                    f"{', '.join(known)}. Received: {code!r}. {hint}"
-                )
+            one_of(known, languages=code)
         self.languages = frozenset(languages)
         asked = self.languages - {ENGLISH} or self.languages
         self.files = [file for file in pairs.files if asked & {*file.languages}]

@@ -8,11 +8,10 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
 from typing import Any, BinaryIO
@@ -23,7 +22,7 @@ from keras_msd.limits import LINE
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
-SHOWN, KINDS = 5, 50  # of the dirty rows of a file, of the faults that are told apart
+SHOWN, KINDS = 5, 50  # faults of a file that are shown, and that are told apart
 PLACE = re.compile(r"\b(?:line|row) \d+")
 
 
@@ -122,7 +121,7 @@ class DirtyRows:
     def __init__(self, most: int) -> None:
         self.most, self.count = most, 0
         self._times = Counter[str]()
-        self._messages = defaultdict[str, list[str]](list)
+        self._first: dict[str, str] = {}  # message of each kind of fault
 
     def skip(self, error: InputError) -> None:
         """Count a row; raise its error if that is one too many."""
@@ -132,20 +131,13 @@ class DirtyRows:
         self.count += 1
         # The rule that a row breaks is the same in each message, but for its place.
         kind = PLACE.sub("", str(error).partition(" Received: ")[0])
-        if kind not in self._times and len(self._times) == KINDS:
-            return
-        self._times[kind] += 1
-        if len(self._messages[kind]) < SHOWN:
-            self._messages[kind].append(str(error))
+        if kind in self._first or len(self._first) < KINDS:
+            self._times[kind] += 1
+            self._first.setdefault(kind, str(error))
 
     def worst(self) -> list[str]:
-        """Return what was wrong with a few rows.
-
-        One row of each kind of fault comes first, of the most frequent kind before all
-        others, then a second one of each, and so on.
-        """
-        kinds = (self._messages[kind] for kind, _ in self._times.most_common())
-        return [it for row in zip_longest(*kinds) for it in row if it][:SHOWN]
+        """Return the first row of a few kinds of fault, the most frequent kind first."""
+        return [self._first[kind] for kind, _ in self._times.most_common(SHOWN)]
 
 
 def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int, str]]:
@@ -175,7 +167,7 @@ def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int
                 data = data.removeprefix(b"\xef\xbb\xbf")
                 _check_start(data, path)
             try:
-                line = decoded(data, "UTF-8", where, partial(_recoded, data, path))
+                line = decoded(data, "UTF-8", where, partial(_recoded, path))
             except InputError as error:
                 dirty.skip(error)
                 continue
@@ -220,16 +212,10 @@ def _check_start(data: bytes, path: Path) -> None:
         )
 
 
-def _recoded(data: bytes, path: Path) -> str:
+def _recoded(path: Path) -> str:
     """Return how to convert a file whose line is not UTF-8."""
-    charset = "WINDOWS-1252"
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:  # a byte that this charset leaves free
-        charset = "ISO-8859-1"
-    return (
-        f"If it is Latin-1 (or name its charset), convert it: {_iconv(path, charset)}"
-    )
+    convert = _iconv(path, "WINDOWS-1252")
+    return f"If it is Latin-1 (or name its charset), convert it: {convert}"
 
 
 def _iconv(path: Path, charset: str) -> str:

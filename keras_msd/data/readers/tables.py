@@ -13,7 +13,6 @@ from keras_msd.data.readers.lines import (
     csv_rows,
     english_comes_second,
     read_lines,
-    unpacked,
     without_blank_end,
 )
 from keras_msd.data.readers.records import (
@@ -39,13 +38,11 @@ class Layout(NamedTuple):
     Attributes:
         width: How many a line has.
         texts: The places of source and translation.
-        numbers: The places of numbers, which are passed over.
         header: Whether the first line names the columns.
     """
 
     width: int
     texts: tuple[int, int]
-    numbers: tuple[int, ...] = ()
     header: bool = False
 
 
@@ -73,7 +70,7 @@ def read_tsv(
     Raises:
         InputError: The name says that English is the second column, it is not clear
             which two columns are the texts, a line has more or fewer columns than the
-            first or text where that has a number, or the file cannot be read.
+            first, or the file cannot be read.
     """
     if english_comes_second(path) and columns is None:
         raise InputError(
@@ -100,16 +97,6 @@ def read_tsv(
                 )
             )
             continue
-        wrong = [fields[i] for i in layout.numbers if not NUMBER.fullmatch(fields[i])]
-        if wrong:
-            dirty.skip(
-                InputError(
-                    f"{where}: a column that the first line has a number in must have "
-                    f"one. Received: {wrong[0]!r:.40}. Remove the line, or give "
-                    "`columns`."
-                )
-            )
-            continue
         yield fields[layout.texts[0]], fields[layout.texts[1]]
 
 
@@ -126,13 +113,12 @@ def _layout(
         by_name = not all(column.isdecimal() for column in columns)
         places = names if by_name else [str(place) for place in range(1, count + 1)]
         first, second = map(places.index, named_columns(columns, places, where) or ())
-        return Layout(count, (first, second), (), by_name or named is not None)
+        return Layout(count, (first, second), by_name or named is not None)
     if named:
-        return Layout(count, (names.index(named[0]), names.index(named[1])), (), True)
+        return Layout(count, (names.index(named[0]), names.index(named[1])), True)
     if count == 2:
         return Layout(2, (0, 1))
-    numbers = [i for i, field in enumerate(fields) if NUMBER.fullmatch(field)]
-    texts = [i for i in range(count) if i not in numbers]
+    texts = [i for i, field in enumerate(fields) if not NUMBER.fullmatch(field)]
     if len(texts) != 2:
         raise InputError(
             f"{where}: a line must have 2 columns, `{languages[0]}` TAB "
@@ -140,7 +126,7 @@ def _layout(
             f"which {len(texts)} are no numbers, {fields!r:.80}. Say which are the "
             'texts: `columns=["1", "2"]`, or `--columns 1,2`.'
         )
-    return Layout(count, (texts[0], texts[1]), tuple(numbers))
+    return Layout(count, (texts[0], texts[1]))
 
 
 def read_csv(
@@ -269,12 +255,10 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
     if not isinstance(item, dict):
         repair, start = f"Write it as {form}.", line.lstrip()[:1]
         if number == 1 and start in ("[", "{"):  # one value in many lines
-            items = "-c '.[]'" if start == "[" else "-c ."
-            name = unpacked(path).with_suffix(".jsonl").name
-            if name == path.name:  # the shell would empty it before it is read
-                name = f"lines.{name}"
-            command = f"jq {items} {path.name} > {name}"
-            repair = f"Write one object a line, such as {form}: {command}"
+            items = "'.[]'" if start == "[" else "."
+            repair = (
+                f"Write one object a line, such as {form}: jq -c {items} {path.name}"
+            )
         raise InputError(
             f"`{path}`, line {number}: a line must be a JSON object. Received: "
             f"{line!r:.80}{f' ({fault})' if fault else ''}. {repair}"

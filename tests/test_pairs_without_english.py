@@ -162,7 +162,7 @@ def test_sentences_of_a_language_stand_on_either_side(tmp_path):
     }
     for codes, wanted in texts.items():
         assert list(LanguageTexts(tmp_path, codes.split(","))) == wanted
-    with pytest.raises(InputError, match="en, de, fr. Received: 'it'"):
+    with pytest.raises(InputError, match="'en', 'de', 'fr'. Received: languages='it'"):
         LanguageTexts(tmp_path, ["it"])
 
 

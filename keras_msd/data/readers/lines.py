@@ -136,7 +136,7 @@ class DirtyRows:
             self._first.setdefault(kind, str(error))
 
     def worst(self) -> list[str]:
-        """Return the first row of a few kinds of fault, the most frequent kind first."""
+        """Return the first row of each kind of fault, the most frequent kind first."""
         return [self._first[kind] for kind, _ in self._times.most_common(SHOWN)]
 
 

@@ -29,7 +29,6 @@ num_heads = 2
 intermediate_dim = 32
 [smoke.evaluate]
 intermediate = "cross_lingual"
-intermediate_rows = 20
 sets = ["examples", "tatoeba"]
 [smoke.stages.teach_assistant]
 steps = 3

@@ -176,7 +176,6 @@ def test_both_sides_of_a_batch_have_one_of_a_few_lengths(table, buckets):
             real = x[f"{side}_padding_mask"].sum(axis=1)
             np.testing.assert_array_equal(real, table.lengths(side, rows))
     assert len(shapes) <= buckets and (buckets == 1 or len(shapes) > 1)
-    assert batches.shapes() == len(shapes)
     same(batches[3], PairBatches(table, WordEncoder(), {}, 10, buckets=buckets)[3])
     free = PairBatches(table, WordEncoder(), {}, 10, epochs=4)
     assert free.identity != batches.identity
@@ -216,27 +215,25 @@ def test_start_and_epochs(table):
 
     whole = build(epochs=3, seed=2)
     assert len(whole) == 60
-    rest = build(epochs=3, seed=2, start=47)
+    rest = whole.after(47)
     assert len(rest) == 13
     for index in range(13):
         same(rest[index], whole[47 + index])
     whole.on_epoch_end()
     same(whole[0], build(seed=2)[0])
-    with pytest.raises(InputError, match="start=60, 60 batches in 3 epochs"):
-        build(epochs=3, start=60)
     with pytest.raises(IndexError):
         whole[60]
 
 
 def test_each_pass_is_the_next_epoch(table):
-    passes = PairBatches(table, WordEncoder(), {}, 16, seed=2, start=7)
+    passes = PairBatches(table, WordEncoder(), {}, 16, seed=2)
     whole = PairBatches(table, WordEncoder(), {}, 16, seed=2, epochs=3)
     for number in range(2):
-        assert passes.position == 7 + 20 * number
+        assert passes.position == 20 * number
         passes[0]
         passes.on_epoch_end()  # Keras looks at a first batch to build a model
         for index in range(20):
-            same(passes[index], whole[7 + 20 * number + index])
+            same(passes[index], whole[20 * number + index])
         passes.on_epoch_end()
 
 
@@ -283,7 +280,6 @@ def test_wrong_arguments(table, tmp_path):
         ("`temperature`", {"temperature": 0}),
         ("`epochs` must be at least 1", {"epochs": 0}),
         ("`buckets` must be at least 1", {"buckets": 0}),
-        ("`start`", {"start": -1}),
         ("name of a file.*'nl'.*memory.en-de", {"weights": {"nl": 1.0}}),
         ("above 0.*memory.en-de': 0", {"weights": {"memory.en-de": 0}}),
     ]

@@ -6,7 +6,7 @@ from table_encoder import Table
 from test_evaluate_stsb_multilingual import made_rows, write_ours
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import SETS, score_set, sts_aligned
+from keras_msd.evaluate import SETS, score_set
 from keras_msd.evaluate.rows import (
     _track_name,
     asked_sets,
@@ -151,19 +151,6 @@ def test_unfinished_models_and_teachers_get_less(data):
     teacher = score_teacher_row(recipe("examples"), data, Table(), None)
     assert teacher.keys() == {"monolingual", "tracks"}
     assert teacher["tracks"].keys() == {"en"}
-
-
-def test_scores_on_the_way_may_be_of_fewer_rows(data):
-    asked, seen = recipe("examples", intermediate_rows=10), Table()
-    row = score_row(asked, data, seen, full=False)
-    assert row["rows_at_most"] == 10 and len(seen.seen) == 3 * 10
-    kept = {code: made_rows(code, 30)[::3] for code in ("en", "de")}
-    assert row["tracks"] == sts_aligned(seen, kept, within=False)["tracks"]
-    assert "rows_at_most" not in score_row(asked, data, seen)
-    assert score_row(asked, data, seen) == score_row(recipe("examples"), data, seen)
-    asked["evaluate"]["intermediate_rows"] = 31
-    whole = score_row(recipe("examples"), data, seen, full=False)
-    assert score_row(asked, data, seen, full=False) == whole | {"rows_at_most": 31}
 
 
 def test_all_missing_files_are_named_at_once(data):

@@ -100,15 +100,6 @@ def test_languages_choose_tracks(tmp_path, short):
         score(tmp_path, ["ru"])
 
 
-def test_fewer_rows_are_spread_over_a_track(tmp_path):
-    write_extended(tmp_path, 250)
-    encoder = Table()
-    scores = score_sts2017(encoder, tmp_path, ["de"], within=False, rows_at_most=25)
-    known = spearman(encoder, made_rows("en-de", 250)[::10])
-    assert scores["tracks"] == {"en-de": pytest.approx(known, abs=2e-4)}
-    assert scores["pairs"] == 25
-
-
 def test_missing_tracks_are_all_named(tmp_path):
     write_ours(tmp_path, SEMEVAL)
     message = r"lacks en-de, en-fr, en-it, en-nl of STS 2017.*Found: ar-ar, en-ar, en-e"

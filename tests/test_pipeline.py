@@ -28,18 +28,18 @@ def equal(dataset, batches, positions):
 
 
 def test_every_pass_is_the_next_epoch(parts):
-    dataset = pair_dataset(*parts, batch_size=16, seed=3, start=4)
+    dataset = pair_dataset(*parts, batch_size=16, seed=3)
     batches = PairBatches(*parts, batch_size=16, seed=3)
     steps = int(dataset.cardinality())
     assert steps == len(batches)
     for number in range(3):
-        first = 4 + number * steps
+        first = number * steps
         next(iter(dataset))  # a look at the first batch is no pass
         equal(dataset, batches, range(first, first + steps))
 
 
 def test_some_epochs_in_a_pass(parts):
-    dataset = pair_dataset(*parts, batch_size=16, epochs=3, start=11, seed=3)
+    dataset = pair_dataset(*parts, batch_size=16, epochs=3, seed=3).after(11)
     batches = PairBatches(*parts, batch_size=16, seed=3)
     assert int(dataset.cardinality()) == 19
     for _ in range(2):

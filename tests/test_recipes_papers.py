@@ -217,7 +217,7 @@ def data(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"sets": {"a": "from_1"}}, ["a.train.en", '"from_1"', 'Take "over_5"']),
+        ({"sets": {"a": "from_1"}}, ["a.train.en", '"from_1"', "another of over_5"]),
         ({"sets": {"b": "over_5"}}, ["found no file", "b.train.en.tsv.gz"]),
         ({"languages": ["en", "de"]}, ["Every language", "none for de"]),
         ({"dev_set": "b"}, ["b.dev.en.tsv.gz", "does not exist"]),

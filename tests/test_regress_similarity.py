@@ -47,8 +47,8 @@ def test_scales_of_gold():
 @pytest.mark.parametrize(
     ("gold", "scale", "parts"),
     [
-        ([3, 0.5], "from_1", ["0.5 in row 2", "from 1 to 5", 'Take "over_5"']),
-        ([3, 6, 7], "over_5", ["6 in row 2 (2 of 3", "gold / 5", "Bring the scores"]),
+        ([3, 0.5], "from_1", ["0.5 in row 2", "from 1 to 5", "another of over_5"]),
+        ([3, 6, 7], "over_5", ["6 in row 2 (2 of 3", "bring the scores"]),
         ([np.nan], "over_5", ["nan in row 1"]),
         ([3], "over5", ["'over_5', 'from_1'", "Did you mean `over_5`"]),
     ],

@@ -73,11 +73,6 @@ class Batches(keras.utils.PyDataset):
         """Return the rows of a batch and the lengths that its sides are padded to."""
         raise NotImplementedError
 
-    def shapes(self) -> int:
-        """Return how many shapes the batches of a pass have; XLA compiles each."""
-        places = range(self.position, self.position + self.steps)
-        return len(set(map(self.shape, places)))
-
     def after(self, count: int) -> "Batches":
         """Return the pass without its first `count` batches."""
         rest = copy.copy(self)
@@ -141,7 +136,7 @@ class PairBatches(Batches):
 
     All batches of training form one endless stream that follows from the seed. A pass
     is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
-    with `epochs` a single pass has them all. To go on after `k` batches give `start=k`.
+    with `epochs` a single pass has them all.
 
     Use `fit(..., shuffle=False)`: the order is random already, and Keras would shuffle
     it with a seed of its own. With the TensorFlow backend `fit` takes `pair_dataset`.
@@ -158,7 +153,6 @@ class PairBatches(Batches):
         temperature: Infinity draws all files equally often, 1 by their size.
         folder: Where tables are kept for the next time; by default in a temporary
             folder that is deleted with this object.
-        start: Batches of the stream to leave out.
         multiple: Padded lengths are multiples of this.
         buckets: Pad both sides of a batch to the same length, one of at most so many
             that are chosen from the data; XLA then compiles a training step at most so
@@ -199,7 +193,6 @@ class PairBatches(Batches):
         seed: int = 0,
         temperature: float = float("inf"),
         folder: str | Path | None = None,
-        start: int = 0,
         multiple: int = MULTIPLE,
         buckets: int | None = None,
         steps: int | None = None,
@@ -210,7 +203,6 @@ class PairBatches(Batches):
         super().__init__(workers=workers, max_queue_size=max_queue_size)
         if buckets is None:
             buckets = device_settings().buckets
-        at_least(0, start=start)
         at_least(1, epochs=epochs, steps=steps)
         if steps is not None and epochs is None:
             raise InputError(
@@ -231,16 +223,9 @@ class PairBatches(Batches):
             buckets,
         )
         self.max_length, self.multiple = self.table.max_length, multiple
-        self.position = start
-        self.steps = self.stream.steps(1)
+        self.position = 0
+        self.steps = self.stream.steps(epochs or 1)
         self._endless = epochs is None
-        if epochs is not None:
-            self.steps = self.stream.steps(epochs) - start
-            if self.steps < 1:
-                raise InputError(
-                    "`start` must be below the number of batches. Received: "
-                    f"start={start}, {self.steps + start} batches in {epochs} epochs."
-                )
         read = None
         if steps is not None:
             self.steps = min(self.steps, steps)
@@ -254,7 +239,7 @@ class PairBatches(Batches):
             self.table.key,
             # The constants stand for settings that stopped trainings may know.
             repr((batch_size, None, seed, temperature, True)),
-            repr((multiple, start)),
+            repr((multiple, 0)),
             *([f"buckets {buckets}"] if buckets else ()),
             *([repr(sorted(weights.items()))] if weights else ()),
             *(

@@ -6,7 +6,7 @@ a permutation of the file to a row. Nothing is kept between draws, so that the s
 the sampler is one integer and its memory does not grow with the corpus.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -212,18 +212,10 @@ class BatchStream:
         Args:
             rows: The batch's rows of the table.
         """
-        source, target = (
-            padded_length(
-                int(self.table.lengths(side, rows).max()),
-                self.table.max_length,
-                self.multiple,
-            )
-            for side in ("source", "target")
+        longest = (
+            self.table.lengths(side, rows).max() for side in ("source", "target")
         )
-        if self.buckets is None:
-            return source, target
-        place = np.searchsorted(self.buckets, max(source, target))
-        return (self.buckets[place],) * 2
+        return padded_sides(longest, self.table.max_length, self.multiple, self.buckets)
 
     def _choose_buckets(self, most: int) -> list[int]:
         """Return the lengths that pad a sample of the batches least."""
@@ -299,6 +291,24 @@ def least_padding(lengths: Sequence[int], most: int) -> list[int]:
         ]
         cost[1:] = np.minimum(cost[1:], added[start, np.arange(len(values))])
     return chosen[-1]
+
+
+def padded_sides(
+    longest: Iterable[int], limit: int, multiple: int, buckets: Sequence[int] | None
+) -> tuple[int, int]:
+    """Return the lengths to which both sides of a batch are padded.
+
+    Args:
+        longest: Most tokens of a source and of a target.
+        limit: Most tokens of any text.
+        multiple: Of which padded lengths are multiples.
+        buckets: The lengths that both sides share, rising; None if each has its own.
+    """
+    source, target = (padded_length(int(it), limit, multiple) for it in longest)
+    if buckets is not None:
+        place = np.searchsorted(buckets, max(source, target))
+        source = target = buckets[place]
+    return source, target
 
 
 def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:

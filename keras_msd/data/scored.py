@@ -9,14 +9,13 @@ import numpy as np
 from keras_msd.arrays import pad_batch, padded_length
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import least_padding, mix, permutation
+from keras_msd.data.order import least_padding, mix, padded_sides, permutation
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
 
-# Name -> (lowest gold score, highest, what is taken off, what divides the rest).
-GOLD_SCALES = {"over_5": (0.0, 5.0, 0.0, 5.0), "from_1": (1.0, 5.0, 1.0, 4.0)}
-FORMULAS = {"over_5": "gold / 5", "from_1": "(gold - 1) / 4"}
+# Name -> lowest and highest gold score, which become 0 and 1.
+GOLD_SCALES = {"over_5": (0.0, 5.0), "from_1": (1.0, 5.0)}
 
 
 def scale_gold(
@@ -41,23 +40,17 @@ def scale_gold(
         array([0. , 0.5, 1. ], dtype=float32)
     """
     one_of(GOLD_SCALES, scale=scale)
-    lowest, highest, first, divisor = GOLD_SCALES[scale]
+    lowest, highest = GOLD_SCALES[scale]
     scores = np.asarray(gold, np.float64)
-    fits = (scores >= lowest) & (scores <= highest)
-    if not fits.all():
-        row = int(np.flatnonzero(~fits)[0])
-        others = [
-            name
-            for name, (low, high, *_) in GOLD_SCALES.items()
-            if ((scores >= low) & (scores <= high)).all()
-        ]
-        repair = f'Take "{others[0]}".' if others else "Bring the scores to that range."
+    wrong = np.flatnonzero(~((scores >= lowest) & (scores <= highest)))
+    if wrong.size:
         raise InputError(
-            f'{origin}: the scale "{scale}" is {FORMULAS[scale]} and needs scores from '
-            f"{lowest:g} to {highest:g}. Received: {scores[row]:g} in row {row + 1} "
-            f"({int((~fits).sum())} of {len(scores)} do not fit). {repair}"
+            f'{origin}: the scale "{scale}" needs scores from {lowest:g} to '
+            f"{highest:g}. Received: {scores[wrong[0]]:g} in row {wrong[0] + 1} "
+            f"({len(wrong)} of {len(scores)} do not fit). Take another of "
+            f"{', '.join(GOLD_SCALES)}, or bring the scores to that range."
         )
-    return ((scores - first) / divisor).astype(np.float32)
+    return ((scores - lowest) / (highest - lowest)).astype(np.float32)
 
 
 def scaled_rows(
@@ -180,14 +173,9 @@ class RowBatches(Batches):
 
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""
-        longest = self._lengths[:, self.rows(position)].max(axis=1).tolist()
-        source, target = (
-            padded_length(it, self.max_length, self.multiple) for it in longest
-        )
-        if self._buckets is not None:
-            place = np.searchsorted(self._buckets, max(source, target))
-            source = target = self._buckets[place]
-        return self.batch_size, source, target
+        longest = self._lengths[:, self.rows(position)].max(axis=1)
+        sides = padded_sides(longest, self.max_length, self.multiple, self._buckets)
+        return self.batch_size, *sides
 
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the pass; changes no state."""

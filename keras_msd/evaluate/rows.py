@@ -135,8 +135,7 @@ def score_row(
         data_dir: The data folder.
         encoder: Has `encode`; with `model` its size is counted, too.
         full: All scores; otherwise the cross-lingual one alone, which reads a quarter
-            of the sentences, or as many as
-            `evaluate.intermediate_rows` says.
+            of the sentences.
         others: With `full`, sets such as Tatoeba in the other languages there, too.
         kept: Folder where the scores of each set are kept as they come, and found when
             the same encoder is scored again; None keeps none.
@@ -146,15 +145,10 @@ def score_row(
         scores of each set by the names in its record, x100, such as `cross_lingual`,
         `monolingual`, `retrieval`, `retrieval_others`, `un` and `bucc`; `tracks`, and
         `retrieval_tracks` and `retrieval_others_tracks` by language. Where two sets
-        have the same names, those of the second begin with its own. Scores of some rows
-        have `rows_at_most` beside them, the most of a track.
+        have the same names, those of the second begin with its own.
     """
     row = _sizes(encoder) if hasattr(encoder, "model") else {}
-    some: dict[str, int] = {}
-    if not full and (rows := recipe["evaluate"].get("intermediate_rows")):
-        some = {"rows_at_most": rows}
-    scores = _scores(asked_sets(recipe), data_dir, encoder, full, others, kept, some)
-    return row | some | scores
+    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others, kept)
 
 
 def score_teacher_row(
@@ -192,7 +186,6 @@ def _scores(
     full: bool = True,
     others: bool = True,
     kept: Path | None = None,
-    some: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {}
 
@@ -215,7 +208,7 @@ def _scores(
             if others and (rest := asked.others(data_dir)):
                 _add(row, rest, score(rest, "_others"), "_others")
         elif asked.record.similarity:
-            scores = score(asked, within=False, **(some or {}))
+            scores = score(asked, within=False)
             scores.pop("monolingual", None)
             _add(row, asked, scores)
     return row

@@ -44,8 +44,7 @@ class EvaluationSet:
             letters; its name if empty.
         similarity: It compares the sentences of one language, too. A teacher that
             knows English alone is scored, with `languages=[]`, and `score` takes
-            `within=False` for `cross_lingual` and its tracks alone, perhaps with
-            `rows_at_most=n` for n rows of each.
+            `within=False` for `cross_lingual` and its tracks alone.
         others: `others(folder, languages)` gives the languages there that are not
             among some; a recipe's rows then have `<score>_others`, too, and tracks
             under `<score>_tracks`.

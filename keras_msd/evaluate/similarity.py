@@ -82,7 +82,6 @@ def sts_aligned(
     rows: Mapping[str, Sequence[Row]],
     within: bool = True,
     part: str = WHOLE,
-    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score row-aligned translations of one STS set, within and across languages.
 
@@ -95,7 +94,6 @@ def sts_aligned(
             which reads half of the sentences, and there is no `monolingual`.
         part: "all"; or one half, which the English sentences decide: "choose", to
             choose settings on, or "report".
-        rows_at_most: Score no more rows of each track, see `spread`.
 
     Returns:
         `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `monolingual`
@@ -117,8 +115,7 @@ def sts_aligned(
         >>> sorted(scores["tracks"]), scores["primary"]
         (['de', 'en', 'en-de'], 'cross_lingual')
     """
-    chosen = aligned_part(rows, part)
-    rows = {code: spread(own, rows_at_most) for code, own in chosen.items()}
+    rows = aligned_part(rows, part)
     tracks = {code: rows[code] for code in sorted(rows) if within or code == PIVOT}
     scores = sts_tracks(encoder, tracks | across_tracks(rows))
     return both_means(scores, len(rows[PIVOT]), within)
@@ -140,13 +137,6 @@ def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list
         _check_same_gold(gold, translated, language)
     kept = rows_of(part, halves(row[1:] for row in rows[PIVOT]), f"`{PIVOT}`")
     return {code: [track[row] for row in kept] for code, track in rows.items()}
-
-
-def spread(rows: Sequence[Row], rows_at_most: int | None) -> Sequence[Row]:
-    """Return at most that many rows, evenly spaced; all for None."""
-    if rows_at_most is None or rows_at_most >= len(rows):
-        return rows
-    return [rows[place * len(rows) // rows_at_most] for place in range(rows_at_most)]
 
 
 def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:

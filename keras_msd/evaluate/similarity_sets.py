@@ -20,7 +20,6 @@ from keras_msd.evaluate.similarity import (
     both_means,
     graded,
     read_sts,
-    spread,
     sts_aligned,
     sts_tracks,
 )
@@ -51,7 +50,6 @@ def score_sts2017(
     languages: list[str] | None,
     tracks: Sequence[str] = TRACKS,
     within: bool = True,
-    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score STS 2017.
 
@@ -62,7 +60,6 @@ def score_sts2017(
         languages: Only tracks of these and English are scored; None for all.
         tracks: Those of the set.
         within: Score tracks in one language, too.
-        rows_at_most: Score no more rows of each track, see `spread`.
 
     Returns:
         `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`: Spearman x100
@@ -79,9 +76,7 @@ def score_sts2017(
     if not within:
         chosen = [track for track in chosen if len({*track.split("-")}) == 2]
     files = _track_files(folder, chosen)
-    rows = {
-        name: spread(file.rows(PAIRS), rows_at_most) for name, file in files.items()
-    }
+    rows = {name: file.rows(PAIRS) for name, file in files.items()}
     return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
 
 
@@ -164,11 +159,10 @@ def score_aligned(
     hint: str = "",
     within: bool = True,
     part: str = WHOLE,
-    rows_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Score what `read_sts_folder` reads as `sts_aligned` does."""
     rows = read_sts_folder(folder, languages, split, dataset, hint)
-    return sts_aligned(encoder, rows, within, part, rows_at_most)
+    return sts_aligned(encoder, rows, within, part)
 
 
 def aligned_files(

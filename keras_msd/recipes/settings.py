@@ -603,9 +603,8 @@ class EvaluateSettings(Settings):
     for all scores and curves. With either half `regress_similarity` selects its
     checkpoint on the tuning half of its dev set.
     `intermediate` says which scores a model gets before its last stage: all, only the
-    cross-lingual one, or none. That score and curves read at most `intermediate_rows`
-    rows of each track. With `branches` a word branch that is trained alone has a row of
-    its own. Without `artefacts` no encoder is timed or exported.
+    cross-lingual one, or none. With `branches` a word branch that is trained alone has
+    a row of its own. Without `artefacts` no encoder is timed or exported.
     """
 
     sets: Words = ("stsb",)
@@ -613,7 +612,6 @@ class EvaluateSettings(Settings):
     splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
     part: Literal["all", "choose", "report"] = WHOLE
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
-    intermediate_rows: Annotated[int, Field(ge=2)] | None = None
     branches: bool = False
     artefacts: bool = True
 

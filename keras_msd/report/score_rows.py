@@ -34,15 +34,11 @@ def columns(rows: Sequence[ScoreRow]) -> list[str]:
 
 
 def best(rows: Sequence[ScoreRow], key: str) -> float | None:
-    """Return the highest value of `key` among the small models; None for sizes.
-
-    Scores of a part of the rows do not compete with those of all.
-    """
+    """Return the highest value of `key` among the small models; None for sizes."""
     if key in SIZES:
         return None
-    whole = [row for row in rows if "rows_at_most" not in row]
-    small = [row for row in whole if row.get("kind") not in BIG]
-    return max((row[key] for row in having(small or whole, key)), default=None)
+    small = [row for row in rows if row.get("kind") not in BIG]
+    return max((row[key] for row in having(small or rows, key)), default=None)
 
 
 def primary_score(rows: Sequence[ScoreRow]) -> str | None:

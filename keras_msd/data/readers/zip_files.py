@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -42,10 +43,7 @@ class ZipMember(PosixPath):
     def archive_files(self) -> list["ZipMember"]:
         """Return the files of the archive, without those that macOS adds."""
         path = self.archive
-        damage = f"`{path}` is a damaged zip archive. Download or compress it again."
-        kinds = (zipfile.BadZipFile, NotImplementedError, OSError)
-        with explained(damage, *kinds), zipfile.ZipFile(path) as archive:
-            names = [one.filename for one in archive.infolist() if not one.is_dir()]
+        names = _names(path, path.stat().st_mtime_ns)
         return [ZipMember(path, name) for name in names if name[:2] != "__"]
 
     def open(self, mode: str = "rb") -> Any:  # type: ignore[override]
@@ -60,3 +58,12 @@ class ZipMember(PosixPath):
 def is_zip(path: Path) -> bool:
     """Tell by its name whether a file on the disk is a zip archive."""
     return type(path) is not ZipMember and path.suffix == ".zip" and path.is_file()
+
+
+@lru_cache(maxsize=8)
+def _names(path: Path, _: int) -> list[str]:
+    """Return the names of an archive's files; the number is when it was changed."""
+    damage = f"`{path}` is a damaged zip archive. Download or compress it again."
+    kinds = (zipfile.BadZipFile, NotImplementedError, OSError)
+    with explained(damage, *kinds), zipfile.ZipFile(path) as archive:
+        return [one.filename for one in archive.infolist() if not one.is_dir()]

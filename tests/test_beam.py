@@ -132,10 +132,8 @@ def test_shards_are_those_of_the_local_builder(corpus, tmp_path):
     local.build(text for chunk in table.chunks("target") for text in chunk)
     _, kept = by_hand(pairs, TextOptions(**options))
     dealt = (it for item in kept for it in files.dealt(item, "target", 3))
-    empty = [(shard, (-1, [])) for shard in range(3)]
-    for item in grouped([*dealt, *empty], random.Random(1)):
+    for item in grouped(dealt, random.Random(1)):
         files.write_shard(item, HashGuide, str(tmp_path / "b"), 3, run="r")
-    files.write_shards_file(3, [0, 1, 2], str(tmp_path / "b"))
     check_store(tmp_path / "a", tmp_path / "b", count=3)
     again = ShardedStore(guide := HashGuide(), tmp_path / "b")
     again.build(table.texts("target", 0, 500), progress=False)
@@ -146,16 +144,10 @@ def check_store(local: Path, other: Path, count: int) -> None:
     expected, found = contents(local), contents(other)
     assert found.keys() == expected.keys()
     same = {name for name in expected if found[name] == expected[name]}
-    kept = {name for name in expected if name.endswith((".f32", ".b16", "shards.json"))}
-    assert kept <= same and len(kept) == 2 * count + 1
+    kept = {name for name in expected if name.endswith((".f32", ".b16"))}
+    assert kept <= same and len(kept) == 2 * count
     differ = {name.rpartition("/")[2] for name in expected.keys() - same}
     assert differ <= {META, "blocks.log"}  # which have the id
-
-
-def test_a_shard_without_sentences(tmp_path):
-    files.write_shard((0, [(-1, [])]), HashGuide, str(tmp_path), 1, run="r")
-    files.write_shards_file(1, [0], str(tmp_path))
-    assert len(ShardedStore(HashGuide(), tmp_path)) == 0
 
 
 def test_a_shard_written_again_is_the_same(tmp_path):

@@ -102,18 +102,20 @@ def test_two_languages_without_english(tmp_path):
     for ending, text in sentences.items():
         (tmp_path / f"de-fr.training.{ending}").write_text(text)
     assert score_bucc(Drawn(), tmp_path, ["de-fr"], k=1)["tracks"] == {"de-fr": 100.0}
-    with pytest.raises(InputError, match="de-it.training.it.*Add them by hand"):
+    with pytest.raises(
+        InputError, match="de-it.training.it.*by hand.*pairs without English"
+    ):
         read_bucc(tmp_path, "de-it")
 
 
 def test_errors_say_what_is_missing(folder):
-    with pytest.raises(InputError, match="(?s)Missing in .*it-en.training.it.*Unpack"):
+    with pytest.raises(InputError, match="lacks it-en.training.it, .*Unpack"):
         read_bucc(folder, "it")
     (folder / "de-en" / "de-en.training.gold").unlink()
-    words = r"needs .*Missing in \S*de-en: de-en.training.gold. Unpack bucc2018-de-en"
+    words = r"lacks de-en.training.gold of BUCC 2018. Unpack bucc2018-de-en.training-g"
     with pytest.raises(InputError, match=words):
         score_bucc(Drawn(), folder, ["fr", "de"])
-    with pytest.raises(InputError, match="no gold standard for `test`"):
+    with pytest.raises(InputError, match="it lacks: gold standards of `test`"):
         score_bucc(Drawn(), folder, ["fr"], split="test")
     with pytest.raises(InputError, match="`split` must be one of.*`train`"):
         score_bucc(Drawn(), folder, ["fr"], split="training")

@@ -1,5 +1,3 @@
-import shutil
-
 import numpy as np
 import pytest
 from tiny_data import HashGuide, WordEncoder, sentences, triples
@@ -53,7 +51,6 @@ def test_each_shard_is_a_store_of_its_own_sentences(tmp_path, monkeypatch):
         for file in ("store.json", "vectors.f32", "keys.b16", "blocks.log"):
             there = (tmp_path / "whole" / name / file).read_bytes()
             assert (apart.folder / file).read_bytes() == there, file
-    shutil.copy(tmp_path / "whole" / "shards.json", tmp_path / "apart")
     again = ShardedStore(guide := HashGuide(), tmp_path / "apart")
     np.testing.assert_array_equal(again.targets(texts), whole.targets(texts))
     assert guide.asked == []
@@ -90,18 +87,6 @@ def test_a_damaged_shard_is_computed_anew(tmp_path):
     np.testing.assert_array_equal(found, [guide.vector(text) for text in texts])
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"shards": 3}', bytes(20)])
-def test_a_damaged_count_is_given_again(content, tmp_path):
-    expected = ShardedStore(HashGuide(), tmp_path, shards=2).targets(["a", "b", "c"])
-    (tmp_path / "shards.json").write_bytes(content)
-    with pytest.raises(InputError, match="shards.json`.*Delete it; give `shards`"):
-        ShardedStore(HashGuide(), tmp_path)
-    (tmp_path / "shards.json").unlink()
-    store = ShardedStore(guide := HashGuide(), tmp_path, shards=2)
-    np.testing.assert_array_equal(store.targets(["a", "b", "c"]), expected)
-    assert not guide.asked
-
-
 def test_what_a_folder_must_be(tmp_path):
     ShardedStore(HashGuide(), tmp_path / "a", shards=2)
     with pytest.raises(InputError, match=r"shards=3.*has 2"):
@@ -111,8 +96,5 @@ def test_what_a_folder_must_be(tmp_path):
     GuideStore(HashGuide(), tmp_path / "b")
     with pytest.raises(InputError, match="one store"):
         ShardedStore(HashGuide(), tmp_path / "b")
-    (tmp_path / "a" / "shards.json").write_text('{"shards": 9, "version": 1}')
-    with pytest.raises(InputError, match="as it was written"):
-        ShardedStore(HashGuide(), tmp_path / "a")
     with pytest.raises(InputError, match="`shards` must be at least 1"):
         ShardedStore(HashGuide(), tmp_path / "c", shards=0)

@@ -168,20 +168,16 @@ def write_store(
         shards=shards,
         run=uuid.uuid4().hex,
     )
-    empty: list[Any] = [(shard, (-1, [])) for shard in range(shards)]
-    every = texts.plan.pipeline | f"Shards {folder}" >> beam.Create(empty)
-    deal = beam.FlatMap(files.dealt, side=side, shards=shards)
     done = (
-        (texts.chunks | f"Deal {folder}" >> deal, every)
-        | f"Both {folder}" >> beam.Flatten()
+        texts.chunks
+        | f"Deal {folder}" >> beam.FlatMap(files.dealt, side=side, shards=shards)
         | f"By shard {folder}" >> beam.GroupByKey()
         | f"Vectors {folder}" >> write
     )
-    finish = beam.Map(files.write_shards_file, beam.pvalue.AsList(done), folder=folder)
     return (
         texts.plan.pipeline
-        | f"Count {folder}" >> beam.Create([shards])
-        | f"Store {folder}" >> finish
+        | f"Place {folder}" >> beam.Create([folder])
+        | f"Store {folder}" >> beam.Map(files.written, beam.pvalue.AsList(done))
     )
 
 

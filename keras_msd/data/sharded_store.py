@@ -7,15 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.checksums import sealed, unsealed
 from keras_msd.data.store import META, Guide, GuideStore, checked_slices
-from keras_msd.files import read_table, text_hash, write_json
+from keras_msd.files import text_hash
 from keras_msd.progress import track
 
-VERSION = 1
-SHARDS = "shards.json"
 DEFAULT = 16
-COUNT = "Delete it; give `shards`, the number in the names of the folders beside it."
 SLICE = 8192  # sentences that are dealt out at a time
 
 
@@ -124,29 +120,20 @@ def shard_name(shard: int, shards: int) -> str:
     return f"{shard:05d}-of-{shards:05d}"
 
 
-def shards_meta(shards: int) -> dict[str, object]:
-    """Return what `shards.json` says."""
-    return sealed({"version": VERSION, "shards": shards}, SHARDS)
-
-
 def _count(folder: Path, shards: int | None) -> int:
-    """Return how many shards a folder has; a new one gets as many as asked for."""
+    """Return how many shards a folder has, by their names; a new one what is asked."""
     if (folder / META).exists():
         raise InputError(
             f"`{folder}` must hold shards. Received: one store. Open it with "
             "`GuideStore`, or give another folder."
         )
-    path = folder / SHARDS
-    if not path.exists():
-        write_json(path, shards_meta(shards or DEFAULT))
-    meta = unsealed(read_table(path, repair=COUNT), SHARDS)
-    if meta is None:
-        raise InputError(
-            f"`{path}` must be as it was written. Received: changes. {COUNT}"
-        )
-    if shards not in (None, meta["shards"]):
+    there = {
+        int(path.name.rpartition("-")[2]) for path in folder.glob("?????-of-?????")
+    }
+    count = shards or max(there, default=DEFAULT)
+    if there - {count}:
         raise InputError(
             "`shards` must be that of the folder. Received: "
-            f"shards={shards}; `{folder}` has {meta['shards']}. Leave it out."
+            f"shards={shards}; `{folder}` has {max(there)}. Leave it out."
         )
-    return meta["shards"]
+    return count

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.checks import InputError, existing_folder
+from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import read_table
+from keras_msd.evaluate.set_files import check_parts, find_parts, read_table
 from keras_msd.evaluate.vectors import (
     DECIMALS,
     SentenceEncoder,
@@ -300,9 +300,8 @@ def score_bucc(
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds `<xx>-en.<part>.<xx>`, `.en` and `.gold`, with `training` for the
-            split "train", or a folder `<xx>-en` or `bucc2018/<xx>-en` with them, as the
-            archives unpack.
+        folder: Holds, at any depth, `<xx>-en.<part>.<xx>`, `.en` and `.gold`, with
+            `training` for the split "train".
         languages: Codes beside English, such as `de`; of files `<xx>-<yy>` both.
         split: Split that is scored: "sample", "train" or "test". The one that sets the
             threshold gives the best F1 that any threshold can give, as the shared
@@ -381,29 +380,18 @@ def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:
     ]
 
 
-def _files(folder: str | Path, language: str, split: str) -> tuple[Path, ...]:
+def _files(folder: str | Path, language: str, split: str) -> list[Path]:
     """Return the files of both languages and of the gold standard."""
-    folder, sides = existing_folder(folder, "BUCC folder"), _sides(language)
-    pair = "-".join(sides)
-    names = [f"{pair}.{SPLITS[split]}.{ending}" for ending in (*sides, "gold")]
-    places = (folder, folder / pair, folder / "bucc2018" / pair)
-    fullest = max(places, key=lambda place: sum((place / n).is_file() for n in names))
-    missing = [name for name in names if not (fullest / name).is_file()]
-    if not missing:
-        return tuple(fullest / name for name in names)
-    repair = (
-        f"Unpack bucc2018-{pair}.{SPLITS[split]}-gold.tar.bz2 there, from "
-        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html"
+    sides = _sides(language)
+    start = f"{'-'.join(sides)}.{SPLITS[split]}"
+    names = [f"{start}.{ending}" for ending in (*sides, "gold")]
+    what = (
+        f"BUCC 2018. Unpack bucc2018-{start}-gold.tar.bz2 there, from "
+        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html, or add by hand what "
+        "it lacks: gold standards of `test`, pairs without English."
     )
-    if ENGLISH not in sides:
-        repair = "Add them by hand: BUCC has no such pair."
-    elif split == "test":
-        repair = "The public archives have no gold standard for `test`; add it by hand."
-    place = fullest if len(missing) < len(names) else f"{folder}, {pair}/ or bucc2018/"
-    raise InputError(
-        f"BUCC {pair}, split {split!r}, needs {', '.join(names)}. Missing in "
-        f"{place}: {', '.join(missing)}. {repair}"
-    )
+    files = check_parts(find_parts(folder, BUCC), names, what, folder)
+    return [file.path for file in files.values()]
 
 
 def _sides(code: str) -> tuple[str, str]:
@@ -423,3 +411,6 @@ def _sentences(path: Path) -> dict[str, str]:
             )
         sentences[name] = text
     return sentences
+
+
+BUCC = {r"(\w+-\w+\.(?:sample|training|test)\.\w+)": _sentences}

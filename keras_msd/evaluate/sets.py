@@ -73,12 +73,6 @@ class EvaluationSet:
     similarity: bool = False
     others: Callable[..., list[str]] | None = None
 
-    def __post_init__(self) -> None:
-        if not self.splits:
-            raise InputError(
-                f"`splits` must name a split. Received: none for `{self.name}`."
-            )
-
     def by_split(self, split: str) -> dict[str, str]:
         """Return `split` as a keyword argument; nothing where there is only one."""
         return {"split": split} if len(self.splits) > 1 else {}

@@ -268,7 +268,7 @@ COMMANDS = [
     "search encoder Hallo lines.txt --top 2 --threshold 0.5",
     "search Hallo --index index --top 2 --json",
     "index lines.txt rows.csv --column text --model encoder --out out --tokens 9",
-    "evaluate encoder --set sts2017 --data . --languages de,fr --json",
+    "evaluate encoder --set sts2017-extended --data . --languages de,fr --json",
     "export encoder --format onnx --quantize int8 --out nowhere/out",
     "mine encoder lines.txt lines.txt --margin ratio",
     "trim encoder out --texts lines.txt --keep 0.9",

@@ -205,7 +205,7 @@ def test_half_of_the_queries_search_all_sentences():
 def test_a_set_says_whether_it_has_halves(data):
     halved = {name for name, record in SETS.items() if "part" in record.options}
     assert halved == {"stsb", "sick", "examples", "tatoeba", "held-out"}
-    for name in ("sts2017", "un", "bucc2018"):
+    for name in ("sts2017-extended", "un", "bucc2018"):
         with pytest.raises(
             InputError, match=f"`{name}` is scored whole; stsb, .*row-al"
         ):

@@ -56,7 +56,6 @@ def test_each_name_is_its_function(data):
 
     assert len(scores("sts2017-extended")["tracks"]) == 10
     assert list(scores("sts2017-extended", ["de"])["tracks"]) == ["en-en", "en-de"]
-    assert len(scores("sts2017")["tracks"]) == 6
     assert set(scores("stsb")["tracks"]) == {"en", "de", "en-de"}
     assert set(scores("stsb", ["en"], "dev")["tracks"]) == {"en"}
     assert set(scores("tatoeba")["tracks"]) == {"deu", "fra"}
@@ -86,10 +85,14 @@ def test_sets_for_mining_and_retrieval(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sts2018", (), r"mean `sts2017`\?.* Add `sts2018.dev.en.tsv.gz`"),
+        ("sts2018", (), r"mean `sts2017-extended`\?.* Add `sts2018.dev.en.tsv.gz`"),
         ("sick", (None, "train"), "lacks en of .*train.*Add `sick.train.en.tsv.gz`"),
         ("sick", (["fr"],), r"lacks fr of .*Add `sick\.dev\.fr\.tsv\.gz`"),
-        ("sts2017", (None, "dev"), "`sts2017` has the splits test. Received: 'dev'"),
+        (
+            "sts2017-extended",
+            (None, "dev"),
+            "`sts2017-extended` has the splits test. Received: 'dev'",
+        ),
         ("stsb", (["fr"],), "lacks fr of .*part dev"),
         ("tatoeba", (["tr"],), "lacks tur of"),
     ],

@@ -21,8 +21,8 @@ def short(monkeypatch):
     monkeypatch.setattr(similarity_sets, "PAIRS", PAIRS)
 
 
-def score(folder, languages=None, name="sts2017-extended"):
-    return score_set(Table(), name, folder, languages)
+def score(folder, languages=None):
+    return score_set(Table(), "sts2017-extended", folder, languages)
 
 
 def made_rows(pair, pairs=PAIRS):
@@ -55,10 +55,10 @@ def write_ours(folder, names=EXTENDED):
         path.write_bytes(gzip.compress(text.encode()))
 
 
-def check(folder, files, name="sts2017-extended"):
+def check(folder, files):
     """Compare with pairs scored one by one; `files` are the names on disk."""
     encoder = Table()
-    scores = score_set(encoder, name, folder)
+    scores = score_set(encoder, "sts2017-extended", folder)
     assert len(encoder.seen) == len(set(encoder.seen))
     expected = {}
     for pair in files:
@@ -81,11 +81,6 @@ def test_extended_as_downloaded(tmp_path, short, ending):
         write_extended(tmp_path, ending=ending)
     scores = check(tmp_path, EXTENDED)
     assert list(scores["tracks"]) == list(TRACKS)
-
-
-def test_the_six_tracks_of_semeval(tmp_path, short):
-    write_extended(tmp_path)
-    check(tmp_path, SEMEVAL, "sts2017")
 
 
 def test_languages_choose_tracks(tmp_path, short):

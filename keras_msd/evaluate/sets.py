@@ -119,13 +119,6 @@ def aligned_set(name: str, hint: str = "") -> EvaluationSet:
 
 SETS = {
     "stsb": aligned_set("stsb"),
-    "sts2017": EvaluationSet(
-        name="sts2017",
-        splits=("test",),
-        score=OnUse(lambda: _similarity_sets().score_semeval),
-        files=OnUse(lambda: _similarity_sets().semeval_files),
-        **SIMILARITY,
-    ),
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),

@@ -6,7 +6,6 @@ multilingual STS benchmark is row-aligned.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,10 @@ from keras_msd.evaluate.similarity import (
 from keras_msd.evaluate.splits import WHOLE
 from keras_msd.evaluate.vectors import SentenceEncoder
 
-SEMEVAL_TRACKS = ("ar-ar", "es-es", "en-en", "en-ar", "en-tr", "en-es")
-TRACKS = (*SEMEVAL_TRACKS[:4], "en-de", *SEMEVAL_TRACKS[4:], "en-fr", "en-it", "en-nl")
+TRACKS = (
+    *("ar-ar", "es-es", "en-en", "en-ar", "en-de", "en-tr", "en-es"),
+    *("en-fr", "en-it", "en-nl"),
+)
 PAIRS = 250  # of every track
 STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
@@ -48,7 +49,6 @@ def score_sts2017(
     encoder: SentenceEncoder,
     folder: Path,
     languages: list[str] | None,
-    tracks: Sequence[str] = TRACKS,
     within: bool = True,
 ) -> dict[str, Any]:
     """Score STS 2017.
@@ -58,7 +58,6 @@ def score_sts2017(
             sentence of all tracks once.
         folder: Holds the files at any depth; each is known by its name.
         languages: Only tracks of these and English are scored; None for all.
-        tracks: Those of the set.
         within: Score tracks in one language, too.
 
     Returns:
@@ -72,7 +71,7 @@ def score_sts2017(
 
     Source: Cer et al. 2017; the extension, Reimers and Gurevych 2020, section 4.1.
     """
-    chosen = _tracks(languages, tracks)
+    chosen = _tracks(languages)
     if not within:
         chosen = [track for track in chosen if len({*track.split("-")}) == 2]
     files = _track_files(folder, chosen)
@@ -80,25 +79,23 @@ def score_sts2017(
     return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
 
 
-def sts2017_files(
-    folder: Path, languages: list[str] | None, tracks: Sequence[str] = TRACKS
-) -> list[Path]:
+def sts2017_files(folder: Path, languages: list[str] | None) -> list[Path]:
     """Return the files of the tracks."""
-    files = _track_files(folder, _tracks(languages, tracks))
+    files = _track_files(folder, _tracks(languages))
     return [file.path for file in files.values()]
 
 
-def _tracks(languages: list[str] | None, tracks: Sequence[str]) -> list[str]:
+def _tracks(languages: list[str] | None) -> list[str]:
     """Return the tracks that use only English and the given languages."""
     if languages is None:
-        return list(tracks)
-    known = {code for track in tracks for code in track.split("-")}
+        return list(TRACKS)
+    known = {code for track in TRACKS for code in track.split("-")}
     if unknown := [code for code in languages if code not in known]:
         raise InputError(
             f"STS 2017 has the languages {', '.join(sorted(known))}. Received: "
             f"{', '.join(unknown)}. Choose among them, or take another set."
         )
-    return [track for track in tracks if {"en", *languages} >= {*track.split("-")}]
+    return [track for track in TRACKS if {"en", *languages} >= {*track.split("-")}]
 
 
 def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, SetFile]:
@@ -224,5 +221,3 @@ STS2017 = {
     r"sts2017\.test\.([a-z]{2})-([a-z]{2})\.tsv\.gz": read_sts,
     r"STS\.([a-z]{2})-([a-z]{2})\.txt(?:\.gz)?": _read_extended,
 }
-score_semeval = partial(score_sts2017, tracks=SEMEVAL_TRACKS)
-semeval_files = partial(sts2017_files, tracks=SEMEVAL_TRACKS)

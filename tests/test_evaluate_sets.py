@@ -85,7 +85,7 @@ def test_sets_for_mining_and_retrieval(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sts2018", (), r"mean `sts2017-extended`\?.* Add `sts2018.dev.en.tsv.gz`"),
+        ("sts2018", (), r"mean `stsb`\?.* Add `sts2018.dev.en.tsv.gz`"),
         ("sick", (None, "train"), "lacks en of .*train.*Add `sick.train.en.tsv.gz`"),
         ("sick", (["fr"],), r"lacks fr of .*Add `sick\.dev\.fr\.tsv\.gz`"),
         (

@@ -99,46 +99,6 @@ def test_a_second_similarity_set_has_names_of_its_own(data):
     assert row["tracks"]["sick-en-de"] == row["sick_cross_lingual"]
 
 
-def test_finished_sets_are_kept_where_scoring_is_stopped(data, tmp_path):
-    class Stopped(Table):
-        def encode(self, texts):
-            if len(self.seen) == len(first.seen):
-                raise KeyboardInterrupt
-            return super().encode(texts)
-
-    asked, kept = recipe("examples", "sick"), tmp_path / "kept"
-    first, both = Table(), Table()
-    score_row(recipe("examples"), data, first)
-    whole = score_row(asked, data, both)
-    with pytest.raises(KeyboardInterrupt):
-        score_row(asked, data, Stopped(both.vectors), kept=kept)
-    assert [path.name for path in kept.iterdir()] == ["examples.json"]
-    rest = Table(both.vectors)
-    assert score_row(asked, data, rest, kept=kept) == whole
-    assert len(rest.seen) == len(both.seen) - len(first.seen)
-
-
-def test_kept_scores_of_another_encoder_are_not_taken(data, tmp_path):
-    """Two runs of one recipe have the same step, file and seal of names alone."""
-    rows = []
-    for name in ("mine", "others"):
-        encoder = Table(seed=len(name))
-        encoder.fingerprint = name
-        kept = tmp_path / name / "score_student" / "unfinished"
-        rows.append(score_row(recipe("examples"), data, encoder, kept=kept))
-    mine, others = (
-        tmp_path / name / "score_student/unfinished/examples.json"
-        for name in ("mine", "others")
-    )
-    whole = mine.read_bytes()
-    mine.write_bytes(others.read_bytes())
-    assert rows[0] != rows[1]
-    encoder = Table(seed=len("mine"))
-    encoder.fingerprint = "mine"
-    assert score_row(recipe("examples"), data, encoder, kept=mine.parent) == rows[0]
-    assert mine.read_bytes() == whole
-
-
 def test_unfinished_models_and_teachers_get_less(data):
     quick = score_row(recipe("examples"), data, Table(), full=False)
     full = score_row(recipe("examples"), data, Table())

@@ -365,7 +365,7 @@ def test_blanks_between_inline_elements_stay(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "sep=;\nen;de\nA house.;Ein Haus.\n",  # for Excel
+        "en;de\nA house.;Ein Haus.\n",
         ",en,de\n0,A house.,Ein Haus.\n",  # an index of pandas
         '\ufeffen,de\r\n"A house.",Ein Haus.\r\n\r\n',
         "id;source;target;date\n1;A house.;Ein Haus.;2024-01-01\n",

@@ -66,10 +66,8 @@ class _Best:
 
     def __init__(self, queries: np.ndarray, k: int) -> None:
         self.queries, self.k, self.seen = queries, k, 0
-        self.norms = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
         self.cosines = np.full((len(queries), k), -np.inf)
         self.rows = np.full((len(queries), k), -1, np.int64)
-        self.slack = rounding(queries.shape[1])
 
     def add(self, block: np.ndarray) -> None:
         """Compare a block of candidates with all queries."""
@@ -82,12 +80,8 @@ class _Best:
         units = _units(block).astype(np.float32)
         for start in range(0, len(self.queries), QUERIES):
             part = slice(start, start + QUERIES)
-            queries = np.ascontiguousarray(self.queries[part], np.float32)
-            full = self.rows[part, -1] >= 0
-            kth = np.full(len(queries), -np.inf)
-            kth[full] = self.cosines[part, -1][full] * self.norms[part][full]
-            slack = self.slack * self.norms[part]
-            query, column = _possible(queries, units, kth, slack, self.k)
+            queries = _units(self.queries[part]).astype(np.float32)
+            query, column = _possible(queries, units, self.cosines[part, -1], self.k)
             self._keep(start + query, column, block)
         self.seen += len(block)
 
@@ -118,15 +112,14 @@ class _Best:
 
 
 def _possible(
-    queries: np.ndarray, units: np.ndarray, kth: np.ndarray, slack: np.ndarray, k: int
+    queries: np.ndarray, units: np.ndarray, kth: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return queries and columns of all pairs that may be among the best `k`.
 
     Args:
-        queries: `(n, dim)` float32.
+        queries: `(n, dim)` float32, of length one.
         units: `(m, dim)` float32, of length one.
-        kth: `(n,)`, product that the `k` best so far reach, `-inf` if there are fewer.
-        slack: `(n,)`, what two products may differ by from rounding alone.
+        kth: `(n,)`, cosine that the `k` best so far reach, `-inf` if there are fewer.
         k: Neighbours that are kept.
     """
     near = queries @ units.T
@@ -134,7 +127,7 @@ def _possible(
     if short.any() and k <= len(units):
         kth = kth.copy()
         kth[short] = np.partition(near[short], -k, axis=1)[:, -k]
-    floor = (kth - slack).astype(np.float32)
+    floor = (kth - rounding(units.shape[1])).astype(np.float32)
     # Most queries gain nothing from most blocks, and a maximum is the cheapest pass.
     open_ = np.flatnonzero(near.max(axis=1) >= floor)
     place, column = np.nonzero(near[open_] >= floor[open_, None])

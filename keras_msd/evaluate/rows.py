@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.checksums import read_sealed, sealed
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
 from keras_msd.evaluate.sets import (
@@ -19,7 +18,6 @@ from keras_msd.evaluate.sets import (
     unknown_set,
 )
 from keras_msd.evaluate.splits import WHOLE, named
-from keras_msd.files import write_json
 
 Settings = Mapping[str, Any]
 
@@ -126,7 +124,6 @@ def score_row(
     encoder: Any,
     full: bool = True,
     others: bool = True,
-    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Return sizes and scores of one encoder.
 
@@ -137,8 +134,6 @@ def score_row(
         full: All scores; otherwise the cross-lingual one alone, which reads a quarter
             of the sentences.
         others: With `full`, sets such as Tatoeba in the other languages there, too.
-        kept: Folder where the scores of each set are kept as they come, and found when
-            the same encoder is scored again; None keeps none.
 
     Returns:
         `parameters`, `bytes`, `table_bytes` and `parameters_by_layer` where known; the
@@ -148,7 +143,7 @@ def score_row(
         have the same names, those of the second begin with its own.
     """
     row = _sizes(encoder) if hasattr(encoder, "model") else {}
-    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others, kept)
+    return row | _scores(asked_sets(recipe), data_dir, encoder, full, others)
 
 
 def score_teacher_row(
@@ -156,7 +151,6 @@ def score_teacher_row(
     data_dir: Path,
     teacher: Any,
     encoder: Any | None,
-    kept: Path | None = None,
 ) -> dict[str, Any]:
     """Return a teacher's scores in the languages it knows, and its size.
 
@@ -165,14 +159,13 @@ def score_teacher_row(
         data_dir: The data folder.
         teacher: Has `encode`.
         encoder: The teacher as an encoder of ours, None if it is none.
-        kept: As for `score_row`.
     """
     sizes = _sizes(encoder) if encoder is not None else {}
     sets = asked_sets(recipe)
     if not recipe["teacher"]["multilingual"]:
         sets = [asked._replace(languages=[]) for asked in sets]
         sets = [asked for asked in sets if asked.record.similarity]
-    return sizes | _scores(sets, data_dir, teacher, kept=kept)
+    return sizes | _scores(sets, data_dir, teacher)
 
 
 def _sizes(encoder: Any) -> dict[str, Any]:
@@ -185,30 +178,15 @@ def _scores(
     encoder: Any,
     full: bool = True,
     others: bool = True,
-    kept: Path | None = None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {}
-
-    def score(asked: Asked, suffix: str = "", **options: Any) -> dict[str, Any]:
-        if kept is None:
-            return asked.score(encoder, data_dir, **options)
-        path = kept / f"{asked.record.name}{suffix}.json"
-        # Of the same step in another run they would be scores of another encoder.
-        whose = getattr(encoder, "fingerprint", "")
-        owner = f"{kept.parent.name}/{path.name} {whose} {asked.split} {asked.part}"
-        scores = read_sealed(path, owner)
-        if scores is None:  # not there yet, or damaged
-            scores = dict(asked.score(encoder, data_dir, **options))
-            write_json(path, sealed(scores, owner))
-        return scores
-
     for asked in sets:
         if full:
-            _add(row, asked, score(asked))
+            _add(row, asked, asked.score(encoder, data_dir))
             if others and (rest := asked.others(data_dir)):
-                _add(row, rest, score(rest, "_others"), "_others")
+                _add(row, rest, rest.score(encoder, data_dir), "_others")
         elif asked.record.similarity:
-            scores = score(asked, within=False)
+            scores = dict(asked.score(encoder, data_dir, within=False))
             scores.pop("monolingual", None)
             _add(row, asked, scores)
     return row

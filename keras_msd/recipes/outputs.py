@@ -15,9 +15,9 @@ from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.threshold import calibrate_threshold
-from keras_msd.files import atomic_path, digest, write_json
+from keras_msd.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
-from keras_msd.recipes.cache import ELSEWHERE, UNFINISHED
+from keras_msd.recipes.cache import ELSEWHERE
 from keras_msd.recipes.data import both_sides
 from keras_msd.recipes.parallel_files import corpus_of, development_pairs
 from keras_msd.recipes.resources import Run
@@ -34,14 +34,8 @@ def score(
     run: Run, folder: Path, step: str, full: bool, others: bool
 ) -> dict[str, Any]:
     """Score the encoder that a step left."""
-    return score_row(
-        run.recipe.settings(),
-        run.data_dir,
-        run.encoder(step),
-        full,
-        others,
-        kept=folder / UNFINISHED,
-    )
+    encoder = run.encoder(step)
+    return score_row(run.recipe.settings(), run.data_dir, encoder, full, others)
 
 
 def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
@@ -49,20 +43,16 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     from types import SimpleNamespace
 
     matrix = np.load(run.folder.step(step) / "reduction.npy")
-    reduced = SimpleNamespace(
-        encode=lambda texts: run.teacher.encode(texts) @ matrix,
-        fingerprint=digest(run.teacher.fingerprint, matrix.tobytes()),
-    )
+    reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
     row = {"dim": matrix.shape[1]}
-    kept = folder / UNFINISHED
-    return row | score_row(run.recipe.settings(), run.data_dir, reduced, kept=kept)
+    return row | score_row(run.recipe.settings(), run.data_dir, reduced)
 
 
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
     settings = run.recipe.settings()
     teacher = run.teacher, run.teacher_encoder
-    return score_teacher_row(settings, run.data_dir, *teacher, kept=folder / UNFINISHED)
+    return score_teacher_row(settings, run.data_dir, *teacher)
 
 
 def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str, Any]:

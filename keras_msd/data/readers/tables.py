@@ -25,7 +25,6 @@ from keras_msd.data.readers.records import (
 
 # A score, or the number of a sentence in Tatoeba's export.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
-SEPARATOR = re.compile(r"sep=(.)\s*")  # what Excel asks for in the first line of a CSV
 SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
 FORM = '{"source": ..., "target": ...}'
 
@@ -180,12 +179,9 @@ def csv_languages(path: Path) -> tuple[None, str | None]:
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that have a field, the first with names of columns."""
     _, head = next(read_lines(path))
-    named = SEPARATOR.fullmatch(head)
-    separator = named[1] if named else max(SEPARATORS, key=head.count)
+    separator = max(SEPARATORS, key=head.count)
     rows = ((where, row) for where, row in csv_rows(path, separator) if row)
     where, names = next(rows, (str(path), list[str]()))
-    if named:
-        where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(
             f"`{path}` must have a row with names of columns. Received: empty rows. "

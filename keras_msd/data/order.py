@@ -306,7 +306,7 @@ def padded_sides(
     """
     source, target = (padded_length(int(it), limit, multiple) for it in longest)
     if buckets is not None:
-        place = np.searchsorted(buckets, max(source, target))
+        place = int(np.searchsorted(buckets, max(source, target)))
         source = target = buckets[place]
     return source, target
 

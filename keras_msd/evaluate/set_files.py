@@ -16,7 +16,7 @@ class SetFile(NamedTuple):
     """A file of a set, and what gives its rows."""
 
     path: Path
-    read: Callable[[Path], list[Any]]
+    read: Callable[[Path], Any]
 
     def rows(self, pairs: int | None = None) -> list[Any]:
         """Return the rows of the file.
@@ -38,7 +38,7 @@ class SetFile(NamedTuple):
 
 def find_parts(
     folder: str | Path,
-    layouts: Mapping[str, Callable[[Path], list[Any]]],
+    layouts: Mapping[str, Callable[[Path], Any]],
     part: Callable[[re.Match[str]], str] = itemgetter(1),
 ) -> dict[str, SetFile]:
     """Return the file of each part of a set, at any depth of `folder`.

@@ -242,14 +242,18 @@ def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
 
 def _check_same_gold(gold: np.ndarray, rows: Sequence[Row], language: str) -> None:
     other = np.array([row[0] for row in rows], np.float64)
-    common = min(len(gold), len(other))
-    differing = np.flatnonzero(gold[:common] != other[:common])
-    if len(gold) != len(other) or differing.size:
-        line = (*differing, common)[0] + 1
+    if len(other) != len(gold):
         raise InputError(
             f"STS files must be row-aligned. Received: {len(gold)} rows for {PIVOT}, "
-            f"{len(other)} for {language}; the first scores that differ are in line "
-            f"{line}. Take both from the same release of the set."
+            f"{len(other)} for {language}. Take both from the same release of the set."
+        )
+    differing = np.flatnonzero(other != gold)
+    if differing.size:
+        row = differing[0]
+        raise InputError(
+            f"STS files must be row-aligned. Received: score {gold[row]:g} for {PIVOT} "
+            f"and {other[row]:g} for {language} in line {row + 1}. "
+            "Take both from the same release of the set."
         )
 
 

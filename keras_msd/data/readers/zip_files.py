@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import Any
@@ -50,8 +51,7 @@ class ZipMember(PosixPath):
         """Open the file for reading bytes."""
         path = self.archive
         name = str(self)[len(str(path)) + 1 :]
-        locked = f"`{path}` is locked with a password. Unzip it and give the file."
-        with explained(locked, RuntimeError):
+        with _explained(path):
             return zipfile.ZipFile(path).open(name)
 
 
@@ -63,7 +63,13 @@ def is_zip(path: Path) -> bool:
 @lru_cache(maxsize=8)
 def _names(path: Path, _: int) -> list[str]:
     """Return the names of an archive's files; the number is when it was changed."""
-    damage = f"`{path}` is a damaged zip archive. Download or compress it again."
-    kinds = (zipfile.BadZipFile, NotImplementedError, OSError)
-    with explained(damage, *kinds), zipfile.ZipFile(path) as archive:
+    with _explained(path), zipfile.ZipFile(path) as archive:
         return [one.filename for one in archive.infolist() if not one.is_dir()]
+
+
+def _explained(path: Path) -> AbstractContextManager[None]:
+    message = (
+        f"`{path}` is a damaged zip archive, or locked with a password. Download or "
+        "compress it again, or unzip it and give the file."
+    )
+    return explained(message, zipfile.BadZipFile, RuntimeError, OSError, ValueError)

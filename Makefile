@@ -12,6 +12,8 @@ RUNTIME := $(VENV)/runtime.stamp
 DEV := $(VENV)/dev.stamp
 TEACHER := $(VENV)/teacher.stamp
 DEMO := runs/demo
+# Held out, as are the English sentences that are searched.
+QUERY := Ich besuche gerade meine Großmutter im Krankenhaus.
 
 # One version of each package for all Pythons; no index address in the files.
 LOCK := $(PYTHON) -m uv --no-config pip compile pyproject.toml --quiet --upgrade \
@@ -32,7 +34,12 @@ help:  ## Show this list
 	while IFS='|' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(RUNTIME) $(TEACHER)  ## Distil a small student from a real teacher; minutes
-	@$(VENV)/bin/keras-msd run demo --out $(DEMO); status=$$?; \
+	@$(VENV)/bin/keras-msd run demo --out $(DEMO) && \
+	gzip -dc $(DEMO)/stages/example_data/data/parallel/dev/*.en-de.tsv.gz | \
+	    cut -f 1 > $(DEMO)/english.txt && \
+	echo "Query: $(QUERY)" && \
+	$(VENV)/bin/keras-msd search $(DEMO)/artefacts/student_saved_model "$(QUERY)" \
+	    $(DEMO)/english.txt --top 3; status=$$?; \
 	if [ -f $(DEMO)/report.html ]; then \
 	    if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
 	        $(PYTHON) -m webbrowser "file://$(CURDIR)/$(DEMO)/report.html"; \

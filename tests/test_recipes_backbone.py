@@ -157,7 +157,7 @@ def test_more_layers_than_there_are(place, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, capsys):
+def test_a_large_ridge_is_refused_or_left_out_and_hours_are_said(place, tmp_path, monkeypatch, capsys):
     for module in (checks, starts):
         monkeypatch.setattr(module, "MOST_PIECES", 39)
     begin = {
@@ -169,20 +169,16 @@ def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, caps
     with pytest.raises(InputError, match="needs at most 39 pieces.*Received: 40"):
         start(place, tmp_path / "run", begin)
     assert not (tmp_path / "run").exists()
-    done = start(place, tmp_path / "run", {"evaluate.artefacts": False})
-    assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
-    assert not (tmp_path / "run/stages/ridge").exists()
-    assert "No closed forms: the vocabulary has 40 pieces" in capsys.readouterr().err
-
-
-def test_hours_are_said_before_a_run_begins(place, tmp_path, capsys):
     with pytest.raises(InputError, match="folder of parallel files"):
         run("msd_lab", tmp_path / "run", "lab", tmp_path)
     assert "hours" not in capsys.readouterr().err
     changes = {"budget.stages": 90.0, "evaluate.artefacts": False}
-    start(place, tmp_path / "run", changes)
-    said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("small at scale smoke: about 1.5 hours on two cores")
+    done = start(place, tmp_path / "run", changes)
+    assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
+    assert not (tmp_path / "run/stages/ridge").exists()
+    said = capsys.readouterr().err
+    assert said.startswith("small at scale smoke: about 1.5 hours on two cores")
+    assert "No closed forms: the vocabulary has 40 pieces" in said
 
 
 def with_guides(place):

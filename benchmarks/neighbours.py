@@ -6,9 +6,10 @@
 Makes one environment with keras-msd, tiny12 and the versions that the page names, as
 far as pip finds that they fit together; `--python` takes an environment that has them.
 Each section runs in a process of its own, in an empty folder, and must print what the
-page says. Then LangChain's standard tests for embeddings run there. Prints one JSON
-object; exit code 1 if anything failed. `--out` is written after each section, and keeps
-those of an earlier run that are not run again.
+page says; a block that only imports a package runs before the page's first lines. Then
+LangChain's standard tests for embeddings run there. Prints one JSON object; exit code 1
+if anything failed. `--out` is written after each section, and keeps those of an earlier
+run that are not run again.
 """
 
 import argparse
@@ -33,22 +34,25 @@ TESTS = ["langchain-tests==1.1.9", "openai==3.57.0"]
 EXTRAS = "onnx,serve"
 VERSIONS = """
 import importlib.metadata, json, sys
-print(json.dumps({name: importlib.metadata.version(name) for name in sys.argv[1:]}))
+found = {it.name: it.version for it in importlib.metadata.distributions()}
+print(json.dumps({name: found[name] for name in sys.argv[1:] if name in found}))
 """
 
 
-def sections() -> tuple[str, dict[str, tuple[list[str], str]]]:
-    """Return the first lines, and of each section the packages and the snippets."""
-    head, *parts = PAGE.read_text(encoding="utf-8").split("\n## ")
+def sections() -> dict[str, tuple[list[str], str]]:
+    """Return of each section the packages, and its code with the page's first lines."""
+    first, *parts = PAGE.read_text(encoding="utf-8").split("\n## ")
+    head = BLOCK.findall(first)[0][1]
     found = {}
     for part in parts:
         blocks = BLOCK.findall(part)
-        code = "".join(text for language, text in blocks if language == "python")
+        code = [text for language, text in blocks if language == "python"]
         shell = "".join(text for language, text in blocks if language == "sh")
         if code:
             packages = re.findall(r"[\w.\[\]-]+==[\w.]+", shell)
-            found[part.split("\n")[0]] = packages, code
-    return BLOCK.findall(head)[0][1], found
+            code.insert(bool(re.fullmatch(r"import \w+\n", code[0])), head)
+            found[part.split("\n")[0]] = packages, "\n".join(code)
+    return found
 
 
 def environment(folder: Path, packages: list[str]) -> str:
@@ -97,6 +101,8 @@ def serve(python: str) -> subprocess.Popen[str]:
 def standard_tests(python: str) -> dict[str, Any]:
     """Run LangChain's standard tests for embeddings with ours."""
     tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for option in ("asyncio_mode=auto", "asyncio_default_fixture_loop_scope=function"):
+        tests += ["-o", option]
     command = [*tests, str(ROOT / "tests/test_integrations.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     last = done.stdout.strip().splitlines()[-1:]
@@ -110,11 +116,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="sections, with commas")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
-    head, found = sections()
+    found = sections()
     only = options.only.split(",") if options.only else [*found, TESTED]
     packages = sorted({name for names, _ in found.values() for name in names})
     out = options.out
-    earlier = read_json(out)["sections"] if out and out.is_file() else {}
+    earlier = read_json(out) if out and out.is_file() else {"sections": {}}
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         python = options.python or environment(Path(place) / "venv", packages + TESTS)
@@ -129,14 +135,16 @@ def main(arguments: list[str] | None = None) -> int:
                 result[name] = standard_tests(python)
             else:
                 server = serve(python) if name == SERVER else None
-                result[name] = run(python, f"{head}\n{found[name][1]}", folder)
+                result[name] = run(python, found[name][1], folder)
                 if server is not None:
                     server.terminate()
                     server.wait()
             print(name, result[name], file=sys.stderr, flush=True)
             if out:
-                kept = {"sections": earlier | result, "versions": versions}
-                write_json(out, kept)
+                kept = {"sections": earlier["sections"] | result}
+                write_json(
+                    out, kept | {"versions": earlier.get("versions", {}) | versions}
+                )
     print(json.dumps({"sections": result, "versions": versions}, indent=2))
     return int(not all(one["ok"] for one in result.values()))
 

@@ -157,7 +157,9 @@ def test_more_layers_than_there_are(place, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_large_ridge_is_refused_or_left_out_and_hours_are_said(place, tmp_path, monkeypatch, capsys):
+def test_a_large_ridge_is_refused_or_left_out_and_hours_are_said(
+    place, tmp_path, monkeypatch, capsys
+):
     for module in (checks, starts):
         monkeypatch.setattr(module, "MOST_PIECES", 39)
     begin = {

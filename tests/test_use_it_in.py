@@ -14,7 +14,7 @@ try:
 finally:
     sys.path.remove(str(BENCHMARKS))
 
-HEAD, SECTIONS = neighbours.sections()
+SECTIONS = neighbours.sections()
 
 
 def installed(packages):
@@ -27,9 +27,9 @@ def installed(packages):
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_snippet_prints_what_the_page_says(name, tmp_path):
     packages, code = SECTIONS[name]
-    ast.parse(HEAD + code)
+    ast.parse(code)
     assert neighbours.PRINTED.findall(code), "nothing is compared"
     if not installed(packages):
         pytest.skip("needs " + ", ".join(packages or ["a server"]))
-    result = neighbours.run(sys.executable, f"{HEAD}\n{code}", tmp_path)
+    result = neighbours.run(sys.executable, code, tmp_path)
     assert result["ok"], result

@@ -132,7 +132,7 @@ def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
     run.__dict__["teacher"] = SimpleNamespace(dim=384, fingerprint="teacher")
     named = {"tokenizer": SimpleNamespace(vocabulary_size=40_000)}
     run.__dict__["named_assistant"] = SimpleNamespace(**named, fingerprint="it")
-    steps = {it.name: it.inputs for it in steps_of(run)}
+    steps = {it.name: it.arguments for it in steps_of(run)}
     begun = {
         name: inputs["assistant"]
         for name, inputs in steps.items()

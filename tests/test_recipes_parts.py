@@ -46,7 +46,7 @@ def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
     steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
 
     def of(name, key="assistant"):
-        return steps[name].inputs[key]
+        return steps[name].arguments[key]
 
     names = list(steps)
     assert names.index("pretrain_assistant") < names.index("teach_assistant")

@@ -44,16 +44,19 @@ BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
 ENTRY, FILES = "entry.json", "files"  # of a shared step
 
 
+class Made(str):
+    """The name of a step that stands before another one, given to it as an argument."""
+
+
 class Step(NamedTuple):
     """One resumable piece of a run: a function that writes a folder.
 
     Attributes:
         name: Folder under `stages/`.
         part: Part of the time budget.
-        make: Called with the run, the empty folder, `settings` and `inputs`; returns
-            what later steps and the scores need, as JSON.
-        settings: Its settings, by argument.
-        inputs: Names of the steps that it reads, by argument.
+        make: Called with the run, the empty folder and `arguments`; returns what later
+            steps and the scores need, as JSON.
+        arguments: Its settings, and the steps that it reads as `Made`, by name.
         reads: Names of further steps that it reads, as far as the run has them.
         depends: What else its result depends on: sections of the recipe, fingerprints.
         files: Returns the files that it reads.
@@ -69,8 +72,7 @@ class Step(NamedTuple):
     name: str
     part: str
     make: Callable[..., Mapping[str, Any] | None]
-    settings: Mapping[str, Any] = {}
-    inputs: Mapping[str, str | None] = {}
+    arguments: Mapping[str, Any] = {}
     reads: tuple[str, ...] = ()
     depends: Mapping[str, Any] = {}
     files: Callable[[], list[Path]] | None = None
@@ -81,7 +83,7 @@ class Step(NamedTuple):
     def run(self, run: Any, folder: Path) -> Mapping[str, Any] | None:
         """Call its function, with its own random seed."""
         keras.utils.set_random_seed(run.seed(self.seed or self.name))
-        return self.make(run, folder, **self.settings, **self.inputs)
+        return self.make(run, folder, **self.arguments)
 
 
 @lru_cache
@@ -103,11 +105,12 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         step: The step.
         keys: Keys of the steps before, see `key_of`.
     """
-    inputs = {name: it for name, it in step.inputs.items() if it is not None}
+    settings = {name: _plain(it) for name, it in step.arguments.items()}
+    inputs = {k: settings.pop(k) for k in [*settings] if isinstance(settings[k], Made)}
     inputs |= {name: name for name in step.reads if name in keys}
     found = {
         "function": step.make.__name__,
-        "settings": {name: _plain(it) for name, it in step.settings.items()},
+        "settings": settings,
         "recipe": {name: _plain(it) for name, it in step.depends.items()},
         "inputs": {name: keys[it] for name, it in inputs.items()},
         "files": _digests(step.files() if step.files else ()),

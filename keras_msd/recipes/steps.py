@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.recipes import data, outputs, starts
-from keras_msd.recipes.cache import Step
+from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.stage_data import stage_data
@@ -52,27 +52,39 @@ class Steps:
         self.run, self.recipe = run, run.recipe
         self.found: list[Step] = []
 
-    def add(self, name: str, part: str, make: Any, *given: Any, **more: Any) -> str:
-        """Add a step, with the arguments of `Step`, and return its name."""
-        self.found.append(Step(name, part, make, *given, **more))
-        return name
+    def add(
+        self,
+        name: str,
+        part: str,
+        make: Any,
+        /,
+        reads: tuple[str, ...] = (),
+        depends: Mapping[str, Any] = {},
+        files: Any = None,
+        seed: str = "",
+        row: Mapping[str, str] | None = None,
+        shared: bool = True,
+        **arguments: Any,
+    ) -> Made:
+        """Add a step and return its name, as later steps take it; see `Step`."""
+        own = arguments, reads, depends, files, seed, row, shared
+        self.found.append(Step(name, part, make, *own))
+        return Made(name)
 
-    def add_start(
-        self, name: str, make: Any, *given: Any, seed: str = "", **more: Any
-    ) -> str:
+    def add_start(self, name: str, make: Any, /, seed: str = "", **more: Any) -> Made:
         """Add a step that makes an encoder without training it."""
         more = {"reads": TEXTS, "seed": seed or name, **more}
-        return self.add(name, "closed_forms", make, *given, **more)
+        return self.add(name, "closed_forms", make, **more)
 
     def add_scores(
-        self, name: str, make: Any, row: Mapping[str, str], *given: Any, **more: Any
+        self, name: str, make: Any, row: Mapping[str, str], /, **more: Any
     ) -> None:
         """Add a step that scores something on the run's evaluation sets."""
         more["depends"] = {"data": self.recipe.data, "evaluate": self.recipe.evaluate}
         more |= {"files": self.run.evaluation_files, "row": dict(row)}
-        self.add(SCORE + name, "evaluation", make, *given, **more)
+        self.add(SCORE + name, "evaluation", make, **more)
 
-    def add_score(self, step: str, row: Mapping[str, str], full: bool = True) -> None:
+    def add_score(self, step: Made, row: Mapping[str, str], full: bool = True) -> None:
         """Add a score row of the encoder that a step left, if the recipe wants it.
 
         Args:
@@ -82,32 +94,24 @@ class Steps:
         """
         rule = self.recipe.evaluate.intermediate
         if full or rule != "none":
+            whole = full or rule == "full"
             self.add_scores(
-                step,
-                outputs.score,
-                row,
-                {"full": full or rule == "full", "others": full},
-                {"step": step},
+                step, outputs.score, row, step=step, full=whole, others=full
             )
 
     def add_data(self) -> None:
         """Add pairs, teacher's embeddings, tokenizer."""
         run, recipe = self.run, self.recipe
-        of_data = {"data": recipe.data}
+        of_data, of_pairs = {"data": recipe.data}, ("pairs",)
         if recipe.data.kind == "examples":
             self.add("example_data", "tokens", data.write_example_data, depends=of_data)
-        self.add(
-            "pairs",
-            "tokens",
-            data.take_pairs,
-            depends=of_data,
-            files=run.training_files,
-        )
+        files = run.training_files
+        self.add("pairs", "tokens", data.take_pairs, depends=of_data, files=files)
         self.add(
             TEACHER,
             "teacher",
             data.take_teacher_vectors,
-            reads=("pairs",),
+            reads=of_pairs,
             depends={"teacher": recipe.teacher, "encoder": run.teacher.fingerprint},
             shared=False,
         )
@@ -117,31 +121,23 @@ class Steps:
                 GUIDE_VECTORS + name,
                 "teacher",
                 data.take_guide_vectors,
-                {"name": name},
-                reads=("pairs",),
+                reads=of_pairs,
                 depends={"guide": guide, "parts": [it.fingerprint for it in parts]},
                 shared=False,
+                name=name,
             )
         row = {"name": "teacher", "kind": "teacher"}
         self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
-        depends = {"tokenizer": recipe.tokenizer}
+        trim, given = data.trim_assistant, self._assistant()
         if recipe.assistant.trim:
-            self.add(
-                TRIMMED,
-                "tokens",
-                data.trim_assistant,
-                reads=("pairs",),
-                depends=self._assistant(),
-            )
-        else:
-            depends["encoder"] = self._assistant()["encoder"]
-        of_teacher = recipe.tokenizer_source == "teacher"
+            self.add(TRIMMED, "tokens", trim, reads=of_pairs, depends=given)
+        before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
             "tokenizer",
             "tokens",
             data.take_tokenizer,
-            depends=depends,
-            reads=("pairs", TRIMMED, *([TEACHER] if of_teacher else [])),
+            reads=("pairs", TRIMMED, *before),
+            depends={"tokenizer": recipe.tokenizer, "encoder": given["encoder"]},
         )
 
     def _assistant(self) -> dict[str, Any]:
@@ -156,29 +152,25 @@ class Steps:
         run, recipe = self.run, self.recipe
         if not fits_table(recipe) or run.pieces > starts.MOST_PIECES:
             return
-        grows = recipe.assistant.start == "grow"
         self.add(
             "ridge",
             "closed_forms",
             starts.fit_table,
-            settings={"ridge": recipe.starts.ridge, "grows": grows},
             reads=GUIDED,
+            ridge=recipe.starts.ridge,
+            grows=recipe.assistant.start == "grow",
         )
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
-            self.add_start(
-                name,
-                starts.closed_form,
-                settings={"width": width},
-                reads=("tokenizer", "ridge"),
-            )
+            read = ("tokenizer", "ridge")
+            step = self.add_start(name, starts.closed_form, reads=read, width=width)
             row = "closed form" if width is None else f"closed form, B {width}"
-            self.add_score(name, {"name": row, "kind": "closed_form"})
+            self.add_score(step, {"name": row, "kind": "closed_form"})
 
-    def add_assistant(self) -> dict[str, str]:
+    def add_assistant(self) -> dict[str, Made]:
         """Add what makes the assistant; return the steps after and before stage 1."""
         recipe, kind = self.recipe, {"kind": "assistant"}
-        last = untrained = self.add_start(
+        start = last = untrained = self.add_start(
             "assistant_start",
             starts.start_assistant,
             reads=(*GUIDED, TRIMMED, "ridge"),
@@ -192,30 +184,23 @@ class Steps:
             last = self.add_stage(name, settings, last)
             if order.index(name) < order.index("teach_assistant"):
                 untrained = last
-        if recipe.trained_share < 1:
+        if (share := recipe.trained_share) < 1:
             self.add_score(last, {"name": "assistant before its share", **kind})
             last = self.add_start(
                 "share_weights",
                 starts.share_weights,
-                {"share": recipe.trained_share},
-                {"start": "assistant_start", "trained": last},
+                start=start,
+                trained=last,
+                share=share,
             )
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)
-            last = self.add_start(
-                "weigh_rows",
-                starts.weigh_rows,
-                {"smoothing": smoothing},
-                {"step": last},
-            )
+            make = starts.weigh_rows
+            last = self.add_start("weigh_rows", make, step=last, smoothing=smoothing)
         if dims := recipe.matryoshka_dims:
-            last = self.add_start(
-                "order_dimensions",
-                starts.order_dimensions,
-                {"dims": dims},
-                {"step": last},
-            )
+            make = starts.order_dimensions
+            last = self.add_start("order_dimensions", make, step=last, dims=dims)
         self.add_score(last, {"name": "assistant", **kind})
         self.add_keep(last, "assistant")
         if recipe.student.kind == "none":
@@ -229,35 +214,27 @@ class Steps:
         for width in () if settings.skip else settings.widths:
             step = self.add_reduction(f"reduced_{width}", width=width)
             row = {"name": f"teacher, {width} dimensions", "kind": step}
-            self.add_scores(
-                step,
-                outputs.score_reduction,
-                row,
-                inputs={"step": step},
-                reads=(TEACHER,),
-            )
+            score = outputs.score_reduction
+            self.add_scores(step, score, row, step=step, reads=(TEACHER,))
 
     def add_reduction(
-        self, step: str, width: int | None = None, like: str | None = None
-    ) -> str:
+        self, step: str, width: int | None = None, like: Made | None = None
+    ) -> Made:
         """Add a dense layer after the teacher."""
-        stages = self.recipe.stages
         return self.add(
             step,
             "stages",
             starts.reduce_teacher,
-            {
-                "settings": stages["reduce_teacher"],
-                "pairs": stages["teach_thin_deep"],
-                "width": width,
-            },
-            {"like": like},
             reads=GUIDED,
             seed="reduce_teacher",
+            settings=self.recipe.stages["reduce_teacher"],
+            pairs=self.recipe.stages["teach_thin_deep"],
+            width=width,
+            like=like,
         )
 
     def add_student(
-        self, name: str, settings: StudentSettings, left: Mapping[str, str]
+        self, name: str, settings: StudentSettings, left: Mapping[str, Made]
     ) -> None:
         """Add what makes one student.
 
@@ -270,40 +247,37 @@ class Steps:
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         stages = student_stages(self.recipe, settings)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
-        last, table = f"untrained{suffix}", settings.start in starts.FROM_ASSISTANT
+        begun = settings.start
         if settings.kind == "thin_deep":
             first = stages["teach_thin_deep"].feature == "distillation_first"
-            ridge = settings.start == "ridge"
-            self.add_start(
-                last,
+            last = self.add_start(
+                f"untrained{suffix}",
                 starts.thin_deep_student,
                 seed="untrained",
-                settings={
-                    "shape": starts.thin_deep_shape(settings),
-                    "output_dim": self.run.teacher.dim if first else None,
-                    "ridge": ridge,
-                },
-                reads=(*TEXTS, "ridge") if ridge else TEXTS,
+                reads=(*TEXTS, "ridge") if begun == "ridge" else TEXTS,
+                shape=starts.thin_deep_shape(settings),
+                output_dim=self.run.teacher.dim if first else None,
+                ridge=begun == "ridge",
             )
         else:
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            self.add_start(
-                last,
+            last = self.add_start(
+                f"untrained{suffix}",
                 starts.untrained_student,
-                settings.model_dump(include=fields),
-                {"assistant": origin},
                 seed="untrained",
+                assistant=origin,
+                **settings.model_dump(include=fields),
             )
         self.add_score(last, row, full=False)
-        if table and settings.bottleneck_dim is not None:
-            begun = settings.start
-            scale = self.recipe.starts.branch_scale
+        if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
             last = self.add_start(
                 f"student_start{suffix}",
                 starts.start_student,
-                {"start": begun, "branch_scale": scale},
-                {"student": last, "assistant": origin},
                 seed="student_start",
+                student=last,
+                assistant=origin,
+                start=begun,
+                branch_scale=self.recipe.starts.branch_scale,
             )
             row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
@@ -324,10 +298,10 @@ class Steps:
         self,
         name: str,
         settings: Any,
-        start: str,
+        start: Made,
         suffix: str = "",
-        assistant: str | None = None,
-    ) -> str:
+        assistant: Made | None = None,
+    ) -> Made:
         """Add a stage that trains the encoder that the step `start` left."""
         spec, reduction = STAGES[name], None
         depends: dict[str, Any] = {"distribute": self.recipe.distribute}
@@ -336,7 +310,6 @@ class Steps:
         curve = bool(getattr(settings, "scored", None))
         if curve or spec.rows != "pairs":  # `[evaluate]` decides what is scored
             depends["evaluate"] = self.recipe.evaluate
-
         names = {name for name, _ in self.run.guides_of(settings).values()}
         further = [GUIDE_VECTORS + name for name in sorted(names)]
 
@@ -348,60 +321,52 @@ class Steps:
             name + suffix,
             "stages",
             fit,
-            {"name": name, "settings": settings, "precision": self.run.precision},
-            {
-                "start": start,
-                "assistant": assistant if spec.needs_assistant else None,
-                "reduction": reduction,
-            },
             reads=(*GUIDED, *further),
             depends=depends,
             files=files,
             seed=name,
+            name=name,
+            settings=settings,
+            precision=self.run.precision,
+            start=start,
+            assistant=assistant if spec.needs_assistant else None,
+            reduction=reduction,
         )
 
     def add_branch_alone(
-        self, name: str, suffix: str, student: str, settings: Any
-    ) -> str:
+        self, name: str, suffix: str, student: Made, settings: Any
+    ) -> Made:
         """Add what takes a student's word branch out, trains it and puts it back."""
-        branch = self.add_start(
-            f"branch{suffix}",
-            starts.take_branch,
-            seed="branch",
-            inputs={"step": student},
-        )
+        take, back = starts.take_branch, starts.give_branch
+        branch = self.add_start(f"branch{suffix}", take, seed="branch", step=student)
         trained = self.add_stage(name, settings, branch, suffix)
         if self.recipe.evaluate.branches:
             of = f"student{suffix}"
             row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
             self.add_score(trained, row)
-        return self.add_start(
-            f"branch_back{suffix}",
-            starts.give_branch,
-            seed="branch_back",
-            inputs={"step": student, "branch": trained},
-        )
+        step, seed = f"branch_back{suffix}", "branch_back"
+        return self.add_start(step, back, seed=seed, step=student, branch=trained)
 
-    def add_keep(self, step: str, name: str) -> None:
+    def add_keep(self, step: Made, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
-        self.add(KEEP + name, "stages", outputs.keep, {}, {"step": step}, shared=False)
+        self.add(KEEP + name, "stages", outputs.keep, shared=False, step=step)
 
-    def add_trims(self, last: str, name: str) -> None:
+    def add_trims(self, last: Made, name: str) -> None:
         """Add a finished encoder's smaller vocabularies."""
         for trim, settings in self.recipe.trim.items():
             step = self.add(
                 f"trim_{name}_{trim}",
                 "closed_forms",
                 outputs.trim,
-                {"settings": settings},
-                {"step": last},
                 reads=("pairs",),
+                step=last,
+                settings=settings,
             )
             row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")
 
-    def add_uses(self, last: str, name: str, first: bool = True) -> None:
+    def add_uses(self, last: Made, name: str, first: bool = True) -> None:
         """Add what is done with a finished encoder."""
         uses: dict[str, Any] = {SPEED + name: outputs.speed}
         if first:
@@ -409,4 +374,4 @@ class Steps:
         if outputs.can_export():
             uses[EXPORT + name] = outputs.export
         for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
-            self.add(step, "evaluation", make, {}, {"step": last}, shared=False)
+            self.add(step, "evaluation", make, shared=False, step=last)

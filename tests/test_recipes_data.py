@@ -15,7 +15,6 @@ from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.parallel_files import (
     corpus_of,
     development_pairs,
-    training_files,
     training_pairs,
 )
 from keras_msd.recipes.resources import Run
@@ -89,7 +88,8 @@ def test_every_format_is_found(place, tmp_path):
     files = training_pairs(recipe, tmp_path)
     assert [corpus_of(file.name) for file in files] == ["a", "b", "c", "d", "e"]
     assert [pair[:2] for pair in Pairs(files)] == pairs
-    assert [path.name for path in training_files(recipe, tmp_path)] == [
+    work = Run(recipe, SimpleNamespace(), [tmp_path], tmp_path)
+    assert [path.name for path in work.training_files()] == [
         *("a.en-de.tsv.gz", "b.en-de.tsv", "c.de-en.en", "c.de-en.de", "d.tmx"),
         "e.en-de.jsonl",
     ]

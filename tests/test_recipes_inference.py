@@ -127,8 +127,8 @@ def test_files_are_found_and_checked_before_work(tmp_path):
     found = checked(tmp_path, sets=["a", "b"], languages=["en", "de"])
     assert found == ["a.train.en.tsv.gz", "b.train.de.jsonl"]
     for changes, parts in (
-        ({"sets": ["c"]}, ["found no file", "nli/c.train.en.tsv.gz", "(or .jsonl.gz"]),
-        ({"languages": ["en", "fr"]}, ["Every language", "none for fr"]),
+        ({"sets": ["c"]}, ["none of c", "nli/<set>.train.<xx>` with .tsv.gz or .js"]),
+        ({"languages": ["en", "fr"]}, ["none of fr. Looked for"]),
         ({"classes": ["no", "yes"]}, ["a.train.en.tsv.gz`, line 2", "no, yes"]),
         ({"batch_size": 3}, ["classify_inference.batch_size", "2 rows in", "a.train"]),
         ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 steps"]),

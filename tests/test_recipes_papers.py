@@ -218,8 +218,11 @@ def data(tmp_path):
     ("changes", "parts"),
     [
         ({"sets": {"a": "from_1"}}, ["a.train.en", '"from_1"', "another of over_5"]),
-        ({"sets": {"b": "over_5"}}, ["found no file", "b.train.en.tsv.gz"]),
-        ({"languages": ["en", "de"]}, ["Every language", "none for de"]),
+        (
+            {"sets": {"b": "over_5"}},
+            ["none of b", "sts/<set>.train.<xx>` with .tsv.gz"],
+        ),
+        ({"languages": ["en", "de"]}, ["none of de. Looked for"]),
         ({"dev_set": "b"}, ["b.dev.en.tsv.gz", "does not exist"]),
     ],
 )

@@ -280,12 +280,12 @@ STUDENT = {"student": "student", "stage": "teach_student"}
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([line("closed_form", 55.0, 2)], "does better: closed form has 55.0, 5.0 poi"),
+        ([line("closed_form", 55.0, 2)], "5.0 points below the best closed form"),
         (
             [line("closed_form", 45.0, 2)],
-            "does worse: closed form has 45.0, 5.0 points",
+            "5.0 points above the best closed form of at most its bytes: closed form",
         ),
-        ([line("closed_form", 50.0, 2)], "does as well: closed form has 50.0"),
+        ([line("closed_form", 50.0, 2)], "0.0 points above the best closed form"),
         ([line("closed_form", 99.0, 4)], "No closed form of at most its bytes"),
         ([line("branch", 49.0, 2, student="student")], "the body adds +1.0 points"),
     ],

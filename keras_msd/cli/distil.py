@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.cli import output
-from keras_msd.cli.output import Json
-from keras_msd.cli.stop import goes_on
+from keras_msd.cli.output import Json, goes_on
 
 
 def distil(

@@ -1,8 +1,10 @@
 """What commands share: what they are given, and how their results are printed."""
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,21 +61,35 @@ def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> No
     if as_json:
         print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
         return
-    write(human(value))
-
-
-def write(parts: Iterable[Any], stderr: bool = False) -> None:
-    """Print texts and tables for people."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 120
+    width = None if sys.stdout.isatty() else 120
     # Said here, as what is said to `print` does not reach the cells of tables.
-    console = Console(
-        stderr=stderr, width=width, markup=False, emoji=False, highlight=False
-    )
-    for part in parts:
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    for part in human(value):
         console.print(part, soft_wrap=True)
+
+
+@contextmanager
+def goes_on() -> Iterator[None]:
+    """End at Ctrl-C and SIGTERM with a line that says how to go on."""
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        print(
+            "Stopped. Finished work is kept: give the same command again to resume.",
+            file=sys.stderr,
+        )
+        if isinstance(stop, SystemExit):
+            raise
+        raise SystemExit(128 + signal.SIGINT) from stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained
 from keras_msd.cli import output
 from keras_msd.cli.output import SOURCE_HELP, Json, open_source
 
@@ -118,12 +118,8 @@ def search(
         lines = _lines(Path(given[-1]))
         places = list(lines)
         found: list[list[Any]] = [
-            [
-                one._replace(place=places[one.place])
-                for one in matches
-                if one.cosine >= lowest
-            ]
-            for matches in find(encoder, asked, lines.values(), top)
+            [it._replace(place=places[it.place]) for it in near if it.cosine >= lowest]
+            for near in find(encoder, asked, lines.values(), top)
         ]
         table: Any = output.matches_table
     else:
@@ -171,13 +167,9 @@ def _model_of(index: Any, model: str | None) -> Any:
     named = index.meta.get("model")
     if named is None:
         raise InputError(f"`{index.path}` names no model. Give it with `--model`.")
-    try:
+    place = f"`{index.path}` names this model; give another place with `--model`."
+    with explained(lambda error: f"{error} {place}", InputError):
         return open_source(named)
-    except InputError as error:
-        raise InputError(
-            f"{error} `{index.path}` names this model; give another place with "
-            "`--model`."
-        ) from error
 
 
 def _lowest(threshold: str | None, *known: Any) -> float:

@@ -195,13 +195,6 @@ class RunFolder:
         """Return the folder of a step."""
         return self.path / STAGES / name
 
-    def record(self, name: str) -> dict[str, Any] | None:
-        """Return what a finished step left behind.
-
-        None if it is not done, or its mark is damaged, which `done` says.
-        """
-        return read_sealed(self.step(name) / DONE, name)
-
     def done(self, name: str, made_from: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the record of a finished step, None if there is none.
 
@@ -216,7 +209,7 @@ class RunFolder:
         mark = self.step(name) / DONE
         if not mark.is_file():
             return None
-        record = self.record(name)
+        record = read_sealed(mark, name)  # None if the mark is damaged
         lost = damaged(self.path, record["files"]) if record else [DONE]
         if record and not lost:
             self._compare(name, record["made_from"], made_from)

@@ -76,8 +76,8 @@ def check_stages(run: Run) -> None:
         stage_data(run, name, settings).check_rows()
     if reduces_teacher(recipe):
         size = recipe.stages["reduce_teacher"].batch_size
-        pairs = run.pairs_of(recipe.stages["teach_thin_deep"])
-        check_batch("reduce_teacher", size, pairs)
+        pairs = run.texts_of(recipe.stages["teach_thin_deep"])
+        check_batch("reduce_teacher", size, len(pairs))
 
 
 def _check_widths(

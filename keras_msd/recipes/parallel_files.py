@@ -44,12 +44,6 @@ def development_pairs(recipe: Recipe, data_dir: Path) -> list[PairFile]:
     return _pairs(recipe, [data_dir / "parallel" / "dev"])
 
 
-def training_files(recipe: Recipe, *data_dirs: Path) -> list[Path]:
-    """Return the paths of the recipe's corpora, each once."""
-    files = training_pairs(recipe, *data_dirs)
-    return list(dict.fromkeys(path for file in files for path in file.paths))
-
-
 def check_corpora(key: str, names: Sequence[str], files: Iterable[Any]) -> None:
     """Raise `InputError` naming the corpora that no file is of.
 

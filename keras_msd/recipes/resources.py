@@ -1,7 +1,6 @@
 """What the steps of one run share; each part is loaded when it is first asked for."""
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,11 +23,7 @@ from keras_msd.files import digest, read_json, write_json
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.loading import Recipe
-from keras_msd.recipes.parallel_files import (
-    corpus_of,
-    training_files,
-    training_pairs,
-)
+from keras_msd.recipes.parallel_files import corpus_of, training_pairs
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
 from keras_msd.teachers.joint import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
@@ -112,7 +107,8 @@ class Run:
 
     def training_files(self) -> list[Path]:
         """Return the paths of the recipe's corpora, each once."""
-        return training_files(self.recipe, *self.data_dirs)
+        paths = (path for file in self.training_pairs() for path in file.paths)
+        return list(dict.fromkeys(paths))
 
     def evaluation_files(self) -> list[Path]:
         """Return the files that scoring reads."""
@@ -253,24 +249,13 @@ class Run:
         """All training pairs: a `TextTable`."""
         return TextTable.open(self.folder.step("pairs") / "texts")
 
-    def pairs_of(self, settings: PairStageSettings) -> int:
-        """Return how many training pairs a stage has, without making its table."""
-        counts: Counter[tuple[str, str]] = Counter()
-        for file in self._files_of(settings, self.texts.files):
-            counts[file.source_language, file.language] += file.stop - file.start
-        limit = settings.pairs_per_language
-        return sum(min(count, limit or count) for count in counts.values())
-
-    def _files_of(self, stage: PairStageSettings, files: Any) -> list[Any]:
-        corpora = stage.corpora
-        return [it for it in files if not corpora or corpus_of(it.name) in corpora]
-
     def texts_of(self, stage: PairStageSettings) -> Any:
         """Return the training pairs of a stage: all, or those it limits itself to."""
         corpora, limit = stage.corpora, stage.pairs_per_language
         if not corpora and limit is None:
             return self.texts
-        files = self._files_of(stage, self.texts.pairs().files)
+        files = self.texts.pairs().files
+        files = [it for it in files if not corpora or corpus_of(it.name) in corpora]
         name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
         if len(name) > LONGEST_NAME:
             name = f"texts-{digest(name)}"

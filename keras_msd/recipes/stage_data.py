@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class PairRows:
         """Raise `InputError` unless there are a batch and steps beyond the warm-up."""
         run, name, settings = self.run, self.name, self.settings
         check_corpora(f"stages.{name}.corpora", settings.corpora, run.texts.files)
-        training_steps(name, settings, run.pairs_of(settings))
+        training_steps(name, settings, len(run.texts_of(settings)))
 
     @cached_property
     def rows(self) -> Any:
@@ -224,34 +225,21 @@ class InferenceRows(PairRows):
             InputError: A set has none of the stage's languages, or a language no set.
         """
         folder, name = self.run.data_dir / self.folder, f"stages.{self.name}"
-        languages = self._languages(self.settings.languages)
-        sets: dict[Path, str] = {}
-        empty = set(languages)
-        for one in self.settings.sets:
-            there = {
-                language: path
-                for language in languages
-                for end in reversed(self.ends)
-                if (path := folder / f"{one}.{TRAIN}.{language}{end}").is_file()
-            }
-            if not there:
-                places = (f"{one}.{TRAIN}.{it}{self.ends[0]}" for it in languages)
-                more = f" (or {', '.join(self.ends[1:])})" if self.ends[1:] else ""
-                raise InputError(
-                    f"The stage `{self.name}` found no file of a set. Looked for: "
-                    f"{', '.join(f'`{folder / it}`' for it in places)}{more}. Put one "
-                    f"there, or change `{name}.sets` or `.languages`."
-                )
-            empty -= there.keys()
-            sets |= dict.fromkeys(there.values(), one)
-        if empty:
+        wanted = [*self.settings.sets], self._languages(self.settings.languages)
+        found: dict[tuple[str, ...], Path] = {}
+        for one, code in product(*wanted):
+            paths = (folder / f"{one}.{TRAIN}.{code}{end}" for end in self.ends)
+            if path := next(filter(Path.is_file, paths), None):
+                found[one, code] = path
+        there = {it for names in found for it in names}
+        if absent := [it for names in wanted for it in names if it not in there]:
             raise InputError(
-                f"Every language of the stage `{self.name}` needs a set. Received: "
-                f"none for {', '.join(sorted(empty))} in `{folder}`. Put a file "
-                f"{next(iter(self.settings.sets))}.{TRAIN}.<xx>{self.ends[0]} there, "
-                "or change `.languages`."
+                f"`{name}` needs a file of each of its sets, and of each of its "
+                f"languages. Received: none of {', '.join(absent)}. Looked for "
+                f"`{folder}/<set>.{TRAIN}.<xx>` with {' or '.join(self.ends)}. Put one "
+                f"there, or change `{name}.sets` or `.languages`."
             )
-        return sets
+        return {path: one for (one, _), path in found.items()}
 
     def files(self) -> list[Path]:
         """Return the training files."""

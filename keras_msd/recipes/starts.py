@@ -71,7 +71,7 @@ def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
     tokenizer, max_length = run.tokenizer, run.recipe.data.max_length
-    parts = narrowed_table(run, width)
+    parts = _narrowed(run, run.array("ridge", "table"), width)
     encoder = forms.closed_form_encoder(tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
@@ -256,7 +256,8 @@ def thin_deep_student(
         fields["projection_activation"] = "linear"
     encoder = thin_deep(run.tokenizer, row=None, **fields)
     if ridge:
-        word, projection = narrowed_table(run, hidden)
+        table = run.array("ridge", "table")
+        word, projection = bottleneck(table, hidden, run.frequencies)
         kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
         values = {"embedding/word": word, "projection/kernel": kernel}
         forms.set_closed_form(encoder, values)
@@ -316,12 +317,8 @@ class StoredVectors:
         return self._store.vectors(self._where[rows])
 
 
-def narrowed_table(run: Run, width: int | None) -> tuple[Any, ...]:
-    """Return the closed form's word table; with a width also what projects it back."""
-    return _narrowed(run, run.array("ridge", "table"), width)
-
-
 def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
+    """Return a word table; with a width a narrower one, and what projects it back."""
     return (table,) if width is None else bottleneck(table, width, run.frequencies)
 
 
@@ -370,7 +367,7 @@ def _over_table(run: Run, table: np.ndarray) -> Any:
             f"bottleneck_dim={width}, hidden_dim={hidden}, teacher {dim}. Leave the "
             "first out."
         )
-    word, projection = _narrowed(run, table, hidden)
+    word, projection = bottleneck(table, hidden, run.frequencies)
     encoder = forms.closed_form_encoder(
         run.tokenizer, word, **fields | {"projection_bias": False}
     )

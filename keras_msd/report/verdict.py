@@ -12,8 +12,6 @@ from keras_msd.report.score_rows import (
     step_of,
 )
 
-SAME = 0.05  # points under which two scores are called equal
-
 
 def verdict(rows: Sequence[ScoreRow]) -> list[str]:
     r"""Return what each student keeps, in how many bytes, and what was lost where.
@@ -33,44 +31,38 @@ def verdict(rows: Sequence[ScoreRow]) -> list[str]:
         ... ]
         >>> print(*verdict(rows), sep="\n")
         student keeps 95.0 % of the assistant's cross-lingual score (57.0 of 60.0) ...
-        A closed form of at most its bytes does worse: closed form has 50.0, 7.0 ...
+        That is 7.0 points above the best closed form of at most its bytes: closed ...
     """
     key = primary_score(rows)
     if key is None:
         return ["This run has no score."]
-    students = {
-        name: found
-        for name, steps in by_student(rows).items()
-        if (found := having(steps, key))
-    }
-    if not students:
-        return list(_assistants(rows, key))
-    return [line for name in students for line in _student(rows, key, name, students)]
+    scored = having(rows, key)
+    students = by_student(scored).items()
+    found = [
+        it for name, steps in students for it in _student(scored, key, name, steps)
+    ]
+    return found or list(_assistants(scored, key))
 
 
 def _student(
-    rows: Sequence[ScoreRow], key: str, name: str, students: dict[str, list[ScoreRow]]
+    rows: Sequence[ScoreRow], key: str, name: str, steps: list[ScoreRow]
 ) -> Iterator[str]:
-    steps, last = students[name], students[name][-1]
-    whole = _last(rows, "assistant", key)
-    size = f"{last['bytes'] / 1e6:.1f} MB" if last.get("bytes") else ""
-    if whole and whole[key] > 0:
+    last, score = steps[-1], plain(key)
+    line = f"{plain(name)} has a {score} score of {number(last[key])}{_size(last)}"
+    assistants = [row for row in rows if row.get("kind") == "assistant"]
+    if assistants and (whole := assistants[-1])[key] > 0:
         line = (
             f"{plain(name)} keeps {100 * last[key] / whole[key]:.1f} % of the "
-            f"assistant's {plain(key)} score ({number(last[key])} of "
-            f"{number(whole[key])})"
+            f"assistant's {score} score ({number(last[key])} of {number(whole[key])})"
+            f"{_size(last)}"
         )
-        if size and whole.get("bytes"):
-            line += f" in {size}, {100 * last['bytes'] / whole['bytes']:.0f} % of its"
-            line += f" {whole['bytes'] / 1e6:.1f} MB"
-    else:
-        line = f"{plain(name)} has a {plain(key)} score of {number(last[key])}"
-        line += f" in {size}" if size else ""
+        if last.get("bytes") and whole.get("bytes"):
+            share = 100 * last["bytes"] / whole["bytes"]
+            line += f", {share:.0f} % of its {whole['bytes'] / 1e6:.1f} MB"
     yield f"{line}."
     yield _closed_form(rows, key, last)
-    branches = [row for row in having(rows, key) if row.get("kind") == "branch"]
-    for row in branches:
-        if row.get("student") == name:
+    for row in rows:
+        if row.get("kind") == "branch" and row.get("student") == name:
             yield (
                 f"Its word branch alone, without a body, has {number(row[key])}, so "
                 f"the body adds {last[key] - row[key]:+.1f} points."
@@ -84,43 +76,35 @@ def _student(
         yield f"Step by step: {', '.join([first, *gains])}."
 
 
+def _size(row: ScoreRow) -> str:
+    return f" in {row['bytes'] / 1e6:.1f} MB" if row.get("bytes") else ""
+
+
 def _closed_form(rows: Sequence[ScoreRow], key: str, last: ScoreRow) -> str:
     rivals = [
         row
-        for row in having(rows, key, "bytes")
+        for row in having(rows, "bytes")
         if row.get("kind") == "closed_form" and row["bytes"] <= last.get("bytes", 0)
     ]
     if not rivals:
         return "No closed form of at most its bytes was scored."
-    rival = max(rivals, key=lambda row: row[key])
-    gap = last[key] - rival[key]
-    name, score = plain(rival["name"]), number(rival[key])
-    if abs(gap) < SAME:
-        return f"A closed form of at most its bytes does as well: {name} has {score}."
-    better = "worse" if gap > 0 else "better"
-    side = "lower" if gap > 0 else "higher"
+    best = max(rivals, key=lambda row: row[key])
     return (
-        f"A closed form of at most its bytes does {better}: {name} has {score}, "
-        f"{abs(gap):.1f} points {side}."
+        f"That is {_gap(last[key] - best[key])} the best closed form of at most its "
+        f"bytes: {plain(best['name'])} has {number(best[key])}."
     )
 
 
+def _gap(points: float) -> str:
+    return f"{abs(points):.1f} points {'above' if points >= 0 else 'below'}"
+
+
 def _assistants(rows: Sequence[ScoreRow], key: str) -> Iterator[str]:
-    found = [row for row in having(rows, key) if row.get("kind") == "assistant"]
-    if not found:
-        row = having(rows, key)[-1]
-        yield f"{plain(row['name'])} has a {plain(key)} score of {number(row[key])}."
-        return
+    found = [row for row in rows if row.get("kind") == "assistant"] or [rows[-1]]
     first, last = found[0], found[-1]
     line = f"{plain(last['name'])} has a {plain(key)} score of {number(last[key])}"
     if first is not last:
-        gap = last[key] - first[key]
-        side = "above" if gap >= 0 else "below"
-        line += f", {abs(gap):.1f} points {side} {plain(first['name'])}"
+        line += f", {_gap(last[key] - first[key])} {plain(first['name'])}"
     yield f"{line}."
-    yield _closed_form(rows, key, last)
-
-
-def _last(rows: Sequence[ScoreRow], kind: str, key: str) -> ScoreRow | None:
-    found = [row for row in having(rows, key) if row.get("kind") == kind]
-    return found[-1] if found else None
+    if last.get("kind") == "assistant":
+        yield _closed_form(rows, key, last)

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import product
+from itertools import compress, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -186,7 +186,10 @@ def distil(
         return read_json(out / "report.json") | {"encoder": str(out / "encoder")}
     train = read_pairs(out / "data" / "parallel" / "train")
     held = read_held_out(out / "data" / "parallel" / "dev")
-    store = _store(guide, store_dir or out / "store")
+    from keras_msd.data.store import GuideStore
+
+    vectors = Path(store_dir or out / "store")
+    store = GuideStore(guide, vectors / guide.fingerprint[:16])
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
     say("Fitting the ridge baseline: the teacher's vectors, then the regression")
     closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size), seed)
@@ -256,12 +259,6 @@ def _check_languages(guide: Any, multilingual: bool, corpus: Pairs) -> None:
         guide = SimpleNamespace(name=name, languages=["en"])
     for file in corpus.files:
         check_reads(guide, "source", file)
-
-
-def _store(guide: Any, folder: str | Path) -> Any:
-    from keras_msd.data.store import GuideStore
-
-    return GuideStore(guide, Path(folder) / guide.fingerprint[:16])
 
 
 def _opened(
@@ -439,9 +436,7 @@ def _general() -> _General:
     of = [{half_of(first), half_of(second)} for _, first, second in rows["en"]]
     parts = {
         part: {
-            code: [
-                row for row, of_row in zip(graded, of, strict=True) if of_row == {part}
-            ]
+            code: list(compress(graded, (it == {part} for it in of)))
             for code, graded in rows.items()
         }
         for part in (CHOOSE, REPORT)

@@ -1,4 +1,4 @@
-"""Reports say all that is not as in the paper, and compare like with like alone.
+"""Reports say all that is not as in the paper.
 
 What the papers print is typed here, apart from the package's own lists, with what
 prints it. None: the paper does not. A text: what it prints is not the setting's kind.
@@ -9,8 +9,6 @@ import pytest
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report.differences import differences
-from keras_msd.report.files import RunFiles
-from keras_msd.report.published import PublishedRow, other_set
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 FOUR = ["ted2020", "wikimatrix", "europarl", "news-commentary"]
@@ -238,46 +236,3 @@ def test_recipes_of_our_own_have_no_published_score():
         about = describe(name)
         assert (about.paper, about.table, about.expected) == ("", "", {})
         assert differences(load_recipe(name).settings()) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "scale", "changes", "column", "other"),
-    [
-        ("lealla_base", "paper", {}, "tatoeba", "Tatoeba, 112 languages"),
-        ("lealla_base", "paper", {}, "un_avg", ""),
-        ("lealla_base", "paper", {}, "bucc_zh", ""),
-        ("lealla_base", "paper", {"evaluate.languages.un": ["es"]}, "un_avg",
-         "UN, 4 languages"),
-        ("lealla_base", "paper", {"evaluate.languages.un": ["es"]}, "un_es", ""),
-        ("lealla_base", "paper", {"evaluate.splits.bucc2018": "test"}, "bucc_de",
-         "BUCC, 4 languages"),
-        ("msd_xlmr_ru3", "paper", {}, "cross_lingual", ""),
-        ("msd_xlmr_ru3", "paper", {}, "ar_ar", ""),
-        ("msd_xlmr_ru3", "paper", {"evaluate.languages.sts2017-extended": ["de"]},
-         "cross_lingual", "sts2017-extended, 7 languages"),
-        ("msd_xlmr_ru3", "lab", {}, "cross_lingual", "sts2017-extended, 7 languages"),
-        ("msd_xlmr_ru3", "lab", {}, "en_de", "sts2017-extended, 7 languages"),
-    ],
-)  # fmt: skip
-def test_scores_of_other_sets_are_known(name, scale, changes, column, other):
-    recipe = load_recipe(name, scale, changes).settings()
-    assert other_set(recipe, column) == other
-    scores = {"rows": [], "measured": {column: 70.0}}
-    run = RunFiles(recipe, scores, {}, {}, [], [])
-    row = PublishedRow("", "", "", "", {column: 71.5}, run)
-    wanted = ("(71.5)", "70.0", "") if other else ("71.5", "70.0", "-1.5")
-    assert row.compared(column) == wanted
-
-
-def test_as_many_tatoeba_files_as_the_paper_are_compared():
-    codes = [f"{a}{b}x" for a in "abcdefgh" for b in "abcdefghijklmn"]
-    changes = {"evaluate.languages.tatoeba": codes}
-    recipe = load_recipe("lealla_base", "paper", changes).settings()
-    assert len(codes) == 112 and other_set(recipe, "tatoeba") == ""
-    recipe = load_recipe("lealla_base", "paper").settings()
-    for count, other in ((112, ""), (14, "Tatoeba, 112 languages")):
-        row = {"retrieval_tracks": dict.fromkeys(codes[:count], 50.0)}
-        assert other_set(recipe, "tatoeba", row) == other
-    row = {"retrieval_tracks": dict.fromkeys(codes, 50.0)}
-    lab = load_recipe("lealla_lab", "lab").settings()  # names its languages
-    assert other_set(lab, "tatoeba", row) == "Tatoeba, 112 languages"

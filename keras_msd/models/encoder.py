@@ -77,13 +77,14 @@ class Encoder(TextEncoder):
                     f"Received: `{weight.path}`. Build encoders outside "
                     "`keras.name_scope`."
                 )
-        self._config = config
+        self._config: EncoderConfig | None = config
+        self._max_length = config.max_length
         self._take(model, tokenizer)
 
     def __repr__(self) -> str:
         kind, rows = self.tokenizer.kind, self.tokenizer.vocabulary_size
         return (
-            f"<{type(self).__name__.lstrip('_')}: dim={self.dim}, "
+            f"<{type(self).__name__}: dim={self.dim}, "
             f"parameters={self.num_parameters:,}, max_length={self.max_length}, "
             f"{kind} tokenizer of {rows:,} tokens>"
         )
@@ -167,37 +168,61 @@ class Encoder(TextEncoder):
             >>> encoder.encode(["A cat.", "Eine Katze."]).shape
             (2, 8)
         """
-        return _OwnModelEncoder(model, tokenizer, max_length)
+        checks.at_least(2, max_length=max_length)
+        encoder = object.__new__(Encoder)
+        encoder._config, encoder._max_length = None, max_length
+        encoder._take(check_own_model(model), tokenizer)
+        last = np.array([[tokenizer.vocabulary_size - 1]], np.int32)
+        rows = (
+            f"The model must accept every id below {tokenizer.vocabulary_size}, the "
+            "tokenizer's vocabulary size, at any length. Received: {}."
+        )
+        # Backends raise different errors for an out-of-range id, so catch all.
+        with checks.explained(lambda error: rows.format(f"{error}"[:200]), Exception):
+            encoder._forward({"token_ids": last, "padding_mask": np.ones_like(last)})
+        return encoder
 
     @property
     def config(self) -> EncoderConfig:
-        """The fields that the model was built from."""
+        """The fields that the model was built from.
+
+        Raises:
+            InputError: The encoder is from `from_model`.
+        """
+        if self._config is None:
+            raise InputError(
+                "This operation needs an encoder built by keras-msd. Received: an "
+                f"encoder with your own model `{self.model.name}`. To save it, call "
+                '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`; '
+                "later pass both to `Encoder.from_model`. To export it, use "
+                '"saved_model", without `quantize`.'
+            )
         return self._config
 
     @property
     def has_body(self) -> bool:
-        """Whether the model has transformer layers, not just an embedding table."""
-        return self.config.num_layers > 0
+        """Whether the model has transformer layers; False for your own model."""
+        return self._config is not None and self._config.num_layers > 0
 
     @property
     def normalized(self) -> bool | None:
         """Whether the output vectors have length 1; None if unknown."""
-        return self.config.normalize
+        return None if self._config is None else self._config.normalize
 
     @property
     def prefix(self) -> str:
         """Text that `encode` puts before every sentence."""
-        return self.config.prefix
+        return "" if self._config is None else self._config.prefix
 
     @property
     def dim(self) -> int:
         """Dimension of the sentence embeddings."""
-        return self.config.dim
+        return self.model.output.shape[-1]
 
     @property
     def max_length(self) -> int:
         """Maximum number of tokens; longer sentences are truncated."""
-        return self.config.max_length
+        return self._max_length
 
     @property
     def num_parameters(self) -> int:
@@ -213,7 +238,11 @@ class Encoder(TextEncoder):
         return digest(*parts)
 
     def _settings(self) -> str:
-        return self.config.model_dump_json()
+        if self._config is not None:
+            return self._config.model_dump_json()
+        # Keras writes memory addresses as shared object ids: not stable, so not hashed.
+        network = re.sub(r', "shared_object_id": \d+', "", self.model.to_json())
+        return f"{self.max_length} {network}"
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return every weight by its path, such as `embedding/word`."""
@@ -281,7 +310,7 @@ class Encoder(TextEncoder):
 
         It needs a third of the CPU time of the Keras model on padded batches.
         """
-        config = getattr(self, "_config", None)
+        config = self._config
         if config is None or config.num_layers or config.pooling != "mean":
             return None
         if config.embedding_layer_norm or config.word_branch:
@@ -470,62 +499,3 @@ def _from_pickle(
             f"Received: {encoder.fingerprint}, not {fingerprint}. Pickle it again."
         )
     return encoder
-
-
-class _OwnModelEncoder(Encoder):
-    """An encoder with a user's own model, without `EncoderConfig`."""
-
-    def __init__(
-        self, model: keras.Model, tokenizer: Tokenizer, max_length: int
-    ) -> None:
-        checks.at_least(2, max_length=max_length)
-        self._max_length = max_length
-        self._take(check_own_model(model), tokenizer)
-        last = np.array([[tokenizer.vocabulary_size - 1]], np.int32)
-        rows = (
-            f"The model must accept every id below {tokenizer.vocabulary_size}, the "
-            "tokenizer's vocabulary size, at any length. Received: {}."
-        )
-        # Backends raise different errors for an out-of-range id, so catch all.
-        with checks.explained(lambda error: rows.format(f"{error}"[:200]), Exception):
-            self._forward({"token_ids": last, "padding_mask": np.ones_like(last)})
-
-    @property
-    def config(self) -> EncoderConfig:
-        """Raise `InputError`: an encoder from `from_model` has no config."""
-        raise InputError(
-            "This operation needs an encoder built by keras-msd. Received: an encoder "
-            f"with your own model `{self.model.name}`. To save it, call "
-            '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`; later '
-            'pass both to `Encoder.from_model`. To export it, use "saved_model", '
-            "without `quantize`."
-        )
-
-    @property
-    def has_body(self) -> bool:
-        """Always False: the layers of your own model are unknown."""
-        return False
-
-    @property
-    def prefix(self) -> str:
-        """Always empty: put a prefix into the texts."""
-        return ""
-
-    @property
-    def normalized(self) -> None:
-        """Always None: unknown."""
-
-    @property
-    def dim(self) -> int:
-        """Dimension of the sentence embeddings."""
-        return self.model.output.shape[-1]
-
-    @property
-    def max_length(self) -> int:
-        """Maximum number of tokens; longer sentences are truncated."""
-        return self._max_length
-
-    def _settings(self) -> str:
-        # Keras writes memory addresses as shared object ids: not stable, so not hashed.
-        network = re.sub(r', "shared_object_id": \d+', "", self.model.to_json())
-        return f"{self.max_length} {network}"

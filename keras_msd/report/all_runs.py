@@ -8,9 +8,9 @@ from pathlib import Path
 from keras_msd.checks import existing_folder
 from keras_msd.files import read_json
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.one_run import published_table
+from keras_msd.report.one_run import PUBLISHED
 from keras_msd.report.page import Html, heading, paragraph, table, write_page
-from keras_msd.report.published import elsewhere, published_rows
+from keras_msd.report.published import published_rows
 from keras_msd.report.verdict import verdict
 
 TITLE = "All runs"
@@ -77,15 +77,10 @@ def _linked(name: str) -> Html:
 
 
 def _papers(runs: dict[str, RunFiles]) -> Iterator[str]:
-    rows = [
-        row for run in runs.values() for row in published_rows(run) if row.published
-    ]
+    rows = [row for run in runs.values() for row in published_rows(run)]
     rows.sort(key=lambda row: (row.paper, row.table))
     for paper, of_paper in groupby(rows, key=lambda row: row.paper):
         yield heading(paper or "Without a paper")
         for name, found in groupby(of_paper, key=lambda row: row.table):
-            group = list(found)
             yield heading(f"Tables and figures: {name}" if name else "Its own", 3)
-            yield published_table(group)
-            others = [row.other_set(key) for row in group for key in row.published]
-            yield from map(paragraph, elsewhere(others))
+            yield table(PUBLISHED, (cells for row in found for cells in row.cells()))

@@ -9,11 +9,12 @@ from keras_msd.report import page, score_rows
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.differences import differences
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.published import PublishedRow, elsewhere, published_rows
+from keras_msd.report.published import published_rows
 from keras_msd.report.score_rows import ScoreRow, number, plain
 from keras_msd.report.verdict import verdict
 
 OWN = "A recipe of our own, no row of a paper"
+PUBLISHED = ["row", "score", "published", "measured"]
 
 
 def write_report(run_folder: str | Path) -> Path:
@@ -134,13 +135,11 @@ def _losses(run: RunFiles) -> Iterator[str]:
 
 def _published(run: RunFiles) -> Iterator[str]:
     """Yield published numbers beside measured ones, where the recipe has some."""
-    found = [row for row in published_rows(run) if row.published]
+    found = [cells for row in published_rows(run) for cells in row.cells()]
     if not found:
         return
     yield page.heading("Published and measured")
-    yield published_table(found)
-    others = [row.other_set(key) for row in found for key in row.published]
-    yield from map(page.paragraph, elsewhere(others))
+    yield page.table(PUBLISHED, found)
     about = run.recipe.get("recipe", {})
     where = ", ".join(
         f"{word}{about[key]}"
@@ -148,24 +147,14 @@ def _published(run: RunFiles) -> Iterator[str]:
         if about.get(key)
     )
     sets = [asked.title for asked in asked_sets(run.recipe)] or ["its own set"]
+    papers = about.get("printed_on", {}).items()
+    printed_on = "; ".join(f"{name} in {count} languages" for name, count in papers)
     yield page.paragraph(
-        f"Published: {where or 'the recipe'}. Measured: this run, scale "
-        f"{run.scores['scale']}, on {', '.join(sets)}: other data and another scale "
-        "give other numbers."
+        f"Published: {where or 'the recipe'}{', on ' * bool(printed_on)}{printed_on}. "
+        f"Measured: this run, scale {run.scores['scale']}, on {', '.join(sets)}. Other "
+        "sentences, languages, training data and scales give other numbers."
     )
     yield page.source("scores.json, recipe.toml")
-
-
-def published_table(rows: list[PublishedRow]) -> page.Html:
-    """Return a line for each row and score that a paper prints."""
-    return page.table(
-        ["row", "score", "published", "measured", "difference"],
-        (
-            [row.name, plain(key), *row.compared(key)]
-            for row in rows
-            for key in row.published
-        ),
-    )
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:

@@ -80,7 +80,7 @@ def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
         ],
         **own,
     }
-    for name, stage in loaded.stages:
+    for name, stage in loaded.stages.items():
         if not stage.skip and getattr(stage, "scored", LAST_TENTH) is None:
             changes[f"stages.{name}.scored"] = LAST_TENTH
     if table in MULTILINGUAL:
@@ -107,7 +107,7 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
         "student.stages.",
         *(f"student.variants.{name}.stages." for name in loaded.student.variants),
     ]
-    for name, stage in loaded.stages:
+    for name, stage in loaded.stages.items():
         if stage.skip and name != "align_embedding":
             continue
         if stage_1 and name == "teach_assistant":

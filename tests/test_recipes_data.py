@@ -214,7 +214,7 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
     ours = Run(recipe, folder, [tmp_path], tmp_path)
     take_pairs(ours, folder.step("pairs"))
-    table = ours.texts_of(recipe.stages.teach_assistant)
+    table = ours.texts_of(recipe.stages["teach_assistant"])
     sizes = {corpus_of(file.name): file.stop - file.start for file in table.files}
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
 
@@ -233,7 +233,7 @@ def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
         ours = Run(recipe, folder, [tmp_path], tmp_path)
         if not folders:
             take_pairs(ours, folder.step("pairs"))
-        table = ours.texts_of(recipe.stages.teach_assistant)
+        table = ours.texts_of(recipe.stages["teach_assistant"])
         assert [corpus_of(file.name) for file in table.files] == chosen
         folders.add(table.folder)
     assert len(folders) == 2

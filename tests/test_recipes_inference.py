@@ -11,7 +11,7 @@ from small_recipe import write_rows
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.loading import recipe_model
+from keras_msd.recipes.loading import checked as as_recipe
 from keras_msd.recipes.stage_data import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
@@ -31,7 +31,7 @@ QUICK = {
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_scale_is_as_reimers_and_gurevych(name):
     recipe = load_recipe(name, "paper")
-    ran = {stage: it for stage, it in recipe.stages if not it.skip}
+    ran = {stage: it for stage, it in recipe.stages.items() if not it.skip}
     assert list(ran) == ["classify_inference", "regress_similarity"]
     for stage, epochs in zip(ran.values(), (1, 4), strict=True):
         assert (stage.epochs, stage.steps, stage.of) == (epochs, None, "assistant")
@@ -54,7 +54,7 @@ def test_a_later_stage_is_said_where_it_is():
     recipe = load_recipe(NAMES[0], "paper")
     said = recipe.settings()
     assert said["stages"]["classify_inference"]["sets"] == ["snli", "multinli"]
-    assert recipe_model().model_validate(said) == recipe
+    assert as_recipe(said) == recipe
     alone = {"student.stages.classify_inference": {"skip": False}}
     shared = {"stages.classify_inference": {"skip": True, "epochs": 1, "sets": ["x"]}}
     changed = load_recipe("msd_lab", "lab", alone | shared).settings()

@@ -36,7 +36,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         "student": 6, "student_ru3": 3, "student_ru2": 2,
         "student_cut58": 1, "student_cut80": 1,
     }  # fmt: skip
-    assert not recipe.stages.teach_assistant.skip
+    assert not recipe.stages["teach_assistant"].skip
     assert all(it.dims == "sum" for _, it in stages_in_use(recipe))
     widths = [student.bottleneck_dim for student in students.values()]
     assert widths == [43, 43, 43, 135, 50]  # H / 6, and what two sizes ask for
@@ -55,11 +55,11 @@ def test_trade_offs_have_one_layer_and_tables_in_order():
         like = cuts["student_cut58" if name == "student" else name]
         assert student.bottleneck_dim == like.bottleneck_dim
     changed = {"learning_rate", "steps"}
-    for name, stage in ours.stages:
+    for name, stage in ours.stages.items():
         theirs = getattr(faithful.stages, name).model_dump(exclude=changed)
         assert stage.model_dump(exclude=changed) == theirs
-    assert ours.stages.teach_assistant == faithful.stages.teach_assistant
-    assert ours.stages.contrastive_learning == faithful.stages.contrastive_learning
+    for name in ("teach_assistant", "contrastive_learning"):
+        assert ours.stages[name] == faithful.stages[name]
     assert ours.evaluate.part == "report"
 
 
@@ -106,7 +106,7 @@ def test_recipes_begin_with_an_assistant_that_is_given(ablations, name, tmp_path
     assert recipe.tokenizer_source == "assistant"
     assert recipe.evaluate.part == "report"
     alone = name in ("msd_layers", "xkd_amounts")  # X-KD is a stage of the student
-    assert recipe.stages.teach_assistant.skip == alone
+    assert recipe.stages["teach_assistant"].skip == alone
     assert recipe.starts.closed_form
     narrow = load_recipe("msd_assistant_narrow", "lab").assistant
     assert recipe.starts.widths == (narrow.hidden_dim,)
@@ -114,7 +114,7 @@ def test_recipes_begin_with_an_assistant_that_is_given(ablations, name, tmp_path
 
 def test_targets_of_the_curves_are_those_of_the_figure():
     recipe = load_recipe("msd_convergence", "lab")
-    shared = recipe.stages.contrastive_learning
+    shared = recipe.stages["contrastive_learning"]
     found = {
         recipe.recipe.rows[name].row: (
             student.stage("contrastive_learning", shared).target,
@@ -150,7 +150,7 @@ def test_students_of_table_6_that_are_not_taught_begin_before_stage_1(tmp_path):
 
 def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     recipe = load_recipe("xkd_amounts", "lab")
-    shared = recipe.stages.contrastive_learning
+    shared = recipe.stages["contrastive_learning"]
     found = {}
     for name, student in recipe.student.each().items():
         (stage,) = student_stages(recipe, student).values()

@@ -35,7 +35,7 @@ def test_every_training_of_the_tables_has_a_recipe():
 @pytest.mark.parametrize("name", TRAINED)
 def test_paper_scale_has_the_papers_values(name):
     ours = load_recipe(name, "paper")
-    stage, shape = ours.stages.teach_thin_deep, thin_deep_shape(ours.student)
+    stage, shape = ours.stages["teach_thin_deep"], thin_deep_shape(ours.student)
     width, inner, depth = (
         shape[key] for key in ("hidden_dim", "intermediate_dim", "num_layers")
     )
@@ -71,7 +71,7 @@ def test_rows_by_name_and_by_number_agree():
 
 def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
     recipe = load_recipe("lealla_lab", "lab")
-    shared = recipe.stages.teach_thin_deep
+    shared = recipe.stages["teach_thin_deep"]
     students = recipe.student.each()
     shapes = {name: thin_deep_shape(own) for name, own in students.items()}
     assert all(shape == shapes["student"] for shape in shapes.values())
@@ -100,7 +100,7 @@ def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
 def lab_arms(name):
     """Return (alpha, beta, gamma) of each student, and all else that is set."""
     recipe = load_recipe(name, "lab")
-    stage, arms = recipe.stages.teach_thin_deep, {}
+    stage, arms = recipe.stages["teach_thin_deep"], {}
     for student, own in recipe.student.each().items():
         changed = own.stage("teach_thin_deep", stage)
         weights = {f"{term}_weight": 0.0 for term in ("ams", "feature", "logit")}
@@ -127,11 +127,11 @@ def test_weights_of_table_5_are_trained_like_the_arms_of_table_8():
 @pytest.mark.parametrize("size", ["base", "large"])
 def test_legal_bertimbau_has_its_description_values(size):
     ours = load_recipe(f"xkd_legal_bertimbau_{size}", "paper")
-    stage = ours.stages.teach_assistant
+    stage = ours.stages["teach_assistant"]
     assert (stage.epochs, stage.learning_rate) == (5, 1e-5)
     assert (stage.warmup_steps, stage.weight_decay) == (10_000, 0.0)
     assert ours.data.languages == ("pt",) and ours.data.corpora == ("ted2020",)
-    regress = ours.stages.regress_similarity
+    regress = ours.stages["regress_similarity"]
     assert (regress.of, regress.dev_set) == ("assistant", "stsb")
     assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}
     assert ours.evaluate.splits["stsb"] == "test"  # the dev split chooses

@@ -55,14 +55,14 @@ def test_arms_are_fair(name):
     }
     students = recipe.student.each().values()
     stages = [
-        one.stage("teach_student", recipe.stages.teach_student) for one in students
+        one.stage("teach_student", recipe.stages["teach_student"]) for one in students
     ]
     assert len({stage.batch_size for stage in stages}) == 1
 
 
 def test_ablations_differ_in_what_they_name():
     recipe = load_recipe("msd_ablations", "paper")
-    stage, each = recipe.stages.contrastive_learning, recipe.student.each()
+    stage, each = recipe.stages["contrastive_learning"], recipe.student.each()
     found = {
         name: (
             student.repeats,

@@ -12,11 +12,11 @@ from keras_msd.recipes.files import (
     recipe_names,
 )
 from keras_msd.recipes.loading import (
+    checked,
     list_recipes,
     load_recipe,
     merge,
     parse_override,
-    recipe_model,
 )
 
 ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
@@ -101,10 +101,10 @@ def test_layers_of_values(recipe):
     ours = load_recipe(recipe(text), "smoke", {"data.seed": 4, "teacher.dim": 16})
     base = tomllib.loads((recipe_folder() / "_shared.toml").read_text(encoding="utf-8"))
     assert (
-        ours.stages.teach_student.batch_size
+        ours.stages["teach_student"].batch_size
         == (base["smoke"]["stages"]["teach_student"]["batch_size"])
     )  # a scale stands above the recipe's common values
-    assert ours.stages.teach_student.warmup == 0.1  # base, untouched
+    assert ours.stages["teach_student"].warmup == 0.1  # base, untouched
     assert (ours.data.seed, ours.teacher.dim) == (4, 16)
     assert load_recipe(recipe(text)).data.seed == 3
     assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
@@ -114,7 +114,7 @@ def test_resolved_recipe_is_toml_of_equal_values():
     for name in ("msd_lab", "msd_xlmr_ru3"):
         ours = load_recipe(name)
         values = tomllib.loads(to_toml(ours.settings()))
-        assert recipe_model().model_validate(values) == ours
+        assert checked(values) == ours
     odd = {"a b": {"x": 'q"\\\n\x7fü', "y": [1.5, 1e-12, float("inf")], "z": {}}}
     assert tomllib.loads(to_toml(odd)) == odd
 
@@ -137,19 +137,19 @@ def test_students_of_table_6_have_equal_updates(scale, updates, more):
     for name, student in recipe.student.each().items():
         stages = [
             student.stage(stage, settings)
-            for stage, settings in recipe.stages
+            for stage, settings in recipe.stages.items()
             if stage != "teach_assistant"
         ]
         totals[name] = sum(stage.steps for stage in stages if not stage.skip)
     assert totals.pop("student_longer") == updates + more
     assert totals.pop("student") == updates
     assert set(totals.values()) == {updates} and len(totals) == 4
-    assert recipe.stages.teach_assistant.steps == more
+    assert recipe.stages["teach_assistant"].steps == more
 
 
 def test_a_student_changes_only_what_it_names():
     recipe = load_recipe("msd_stages", "lab")
-    students, shared = recipe.student.each(), recipe.stages.contrastive_learning
+    students, shared = recipe.student.each(), recipe.stages["contrastive_learning"]
     assert students["student"].stage("contrastive_learning", shared) == shared
     single = students["student_single"].stage("contrastive_learning", shared)
     assert (single.steps, single.target) == (260, "none")
@@ -284,7 +284,7 @@ def test_an_empty_table_takes_out_what_a_recipe_has():
         assert load_recipe(recipe, "lab", taken_out).student.variants == {}
     taken_out = dict([parse_override("stages.pretrain_assistant.losses={}")])
     stages = load_recipe("tiny12", "lab", taken_out).stages
-    assert stages.pretrain_assistant.losses == {}
+    assert stages["pretrain_assistant"].losses == {}
 
 
 def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():

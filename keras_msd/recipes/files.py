@@ -223,7 +223,7 @@ def _line(
     key, origin = ".".join(path), _origin(path, layers)
     received = finding["input"]
     if finding["type"] == "extra_forbidden":
-        siblings = _keys(model, inner[:-1])
+        siblings = _keys(model, inner[:-1], whole=not prefix)
         error = unknown_key(".".join(path[:-1]), path[-1], received, siblings, layers)
         return str(error)
     if finding["type"] == "missing":
@@ -263,7 +263,7 @@ def _depth(values: Any, path: Sequence[str]) -> int:
     return len(path)
 
 
-def _keys(model: Any, path: Sequence[str]) -> list[str]:
+def _keys(model: Any, path: Sequence[str], whole: bool) -> list[str]:
     """Return the keys that are allowed in the table at `path` under `model`."""
     current = model
     for part in path:
@@ -272,4 +272,4 @@ def _keys(model: Any, path: Sequence[str]) -> list[str]:
         current = fields[part].annotation if fields else get_args(current)[-1]
         if type(None) in get_args(current):
             current = get_args(current)[0]
-    return [key for key in current.model_fields if path or key != "scale"]
+    return [key for key in current.model_fields if path or not whole or key != "scale"]

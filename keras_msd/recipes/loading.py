@@ -4,12 +4,12 @@ Files, scale and `--set` are laid over each other, then checked.
 """
 
 import tomllib
-from collections.abc import Mapping
-from functools import lru_cache, reduce
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, model_validator
 
 from keras_msd import limits
 from keras_msd.checks import InputError, one_of
@@ -39,7 +39,6 @@ from keras_msd.recipes.settings import (
     Positive,
     Scale,
     Settings,
-    StagesSettings,
     StartsSettings,
     StudentSettings,
     TeacherSettings,
@@ -64,7 +63,8 @@ class Recipe(Settings):
     `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
     `starts.order_dimensions`. Below 1, `trained_share` is the share of the trained
     weights in the finished assistant; the rest are those it began with (Wortsman et al.
-    2022). `budget` is the expected time of each part in minutes.
+    2022). `budget` is the expected time of each part in minutes. `stages` has the
+    settings of each stage in `STAGES`, by its name; one that is absent is skipped.
     """
 
     recipe: About
@@ -77,7 +77,7 @@ class Recipe(Settings):
     tokenizer: TokenizerSettings = TokenizerSettings()
     assistant: AssistantSettings = AssistantSettings(source="none")
     student: StudentSettings
-    stages: StagesSettings
+    stages: dict[str, Any]
     starts: StartsSettings = StartsSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
@@ -192,21 +192,6 @@ class Recipe(Settings):
             )
 
 
-def recipe_model() -> type[Recipe]:
-    """Return `Recipe` with the stages that are in `STAGES` now."""
-    return _recipe_model(tuple(STAGES.items()))
-
-
-@lru_cache
-def _recipe_model(specs: tuple[tuple[str, StageSpec], ...]) -> type[Recipe]:
-    fields: dict[str, Any] = {
-        name: (spec.settings, spec.settings.model_validate({"skip": True}))
-        for name, spec in specs
-    }
-    stages: Any = create_model("StagesSettings", __base__=StagesSettings, **fields)
-    return create_model("Recipe", __base__=Recipe, stages=(stages, ...))
-
-
 def load_recipe(
     name_or_path: str | Path,
     scale: str | None = None,
@@ -228,17 +213,36 @@ def load_recipe(
     Example:
         >>> changes = {"stages.teach_student.batch_size": 32}
         >>> recipe = msd.recipes.load_recipe("msd_minilm_b128_ru3", "paper", changes)
-        >>> recipe.student.bottleneck_dim, recipe.stages.teach_student.batch_size
+        >>> recipe.student.bottleneck_dim, recipe.stages["teach_student"].batch_size
         (128, 32)
-        >>> recipe.stages.teach_student.epochs
+        >>> recipe.stages["teach_student"].epochs
         20
     """
     place = find_recipe(name_or_path)
     _, merged, layers = _laid_over(place, scale, overrides)
-    recipe = validated(recipe_model(), merged, layers)
+    recipe = checked(merged, layers)
     _check_students(recipe, layers)
     about = with_published(recipe.recipe, place.path)
     return recipe.model_copy(update={"recipe": about})
+
+
+def checked(values: Mapping[str, Any], layers: Sequence[Layer] = ()) -> Recipe:
+    """Return the values of a recipe as a `Recipe`; `layers` are where they are from.
+
+    Raises:
+        InputError: A key is unknown or missing, or has a value that is not allowed.
+    """
+    given = values.get("stages", {})
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in STAGES:
+                raise unknown_key("stages", name, given[name], STAGES, layers)
+        stages = {}
+        for name, spec in STAGES.items():
+            table, key = given.get(name, {"skip": True}), f"stages.{name}"
+            stages[name] = validated(spec.settings, table, layers, key)
+        values = {**values, "stages": stages}
+    return validated(Recipe, values, layers)
 
 
 def _laid_over(

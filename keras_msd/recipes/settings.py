@@ -561,20 +561,6 @@ class RegressSettings(RowSettings):
     patience: Count | None = None
 
 
-class StagesSettings(Settings):
-    """`[stages]`: the stages, in the order of `STAGES`; one that is absent is skipped.
-
-    The fields are those of `STAGES`, see `loading.recipe_model`.
-    """
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Return name and settings of all stages, in order."""
-        return list(self)
-
-
 class StartsSettings(Settings):
     """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
 

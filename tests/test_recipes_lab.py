@@ -56,7 +56,7 @@ def test_trade_offs_have_one_layer_and_tables_in_order():
         assert student.bottleneck_dim == like.bottleneck_dim
     changed = {"learning_rate", "steps"}
     for name, stage in ours.stages.items():
-        theirs = getattr(faithful.stages, name).model_dump(exclude=changed)
+        theirs = faithful.stages[name].model_dump(exclude=changed)
         assert stage.model_dump(exclude=changed) == theirs
     for name in ("teach_assistant", "contrastive_learning"):
         assert ours.stages[name] == faithful.stages[name]

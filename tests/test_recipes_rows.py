@@ -41,7 +41,7 @@ def updates(recipe):
     names = ("align_embedding", "teach_student", "contrastive_learning")
     found = {}
     for name, student in recipe.student.each().items():
-        stages = [student.stage(n, getattr(recipe.stages, n)) for n in names]
+        stages = [student.stage(n, recipe.stages[n]) for n in names]
         found[name] = sum(stage.steps for stage in stages if not stage.skip)
     return found
 

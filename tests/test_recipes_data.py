@@ -19,7 +19,6 @@ from keras_msd.recipes.parallel_files import (
 )
 from keras_msd.recipes.resources import Run
 
-
 # What these recipes read is chosen by licence, not by a paper.
 BY_LICENCE = "msd_assistant", "msd_backbone", "msd_stage1", "tiny12"
 

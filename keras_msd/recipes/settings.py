@@ -281,17 +281,13 @@ class AssistantSettings(Settings):
             shape.insert(1, "hidden_dim")
         if absent := [key for key in shape if getattr(self, key) is None]:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
-        identity = {
-            "normalize_first": True,
-            "zero_residuals": True,
-            "embedding_layer_norm": False,
-        }
-        for key, value in identity.items() if self.start in ("ridge", "body") else ():
-            if getattr(self, key) is not value:
-                raise ValueError(
-                    f'`start = "{self.start}"` needs `{key} = {str(value).lower()}`, '
-                    "as the body must begin as the identity"
-                )
+        found = self.normalize_first, self.zero_residuals, self.embedding_layer_norm
+        if self.start in ("ridge", "body") and found != (True, True, False):
+            raise ValueError(
+                f'`start = "{self.start}"` needs `normalize_first = true`, '
+                "`zero_residuals = true` and `embedding_layer_norm = false`, as the "
+                f"body must begin as the identity; received {found}"
+            )
         return self
 
 

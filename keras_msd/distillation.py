@@ -501,11 +501,8 @@ class _Watch(ScoreCallback):
                 if self.refused == 1:
                     worst = max(losses, key=lambda key: losses[key])
                     self._say(
-                        f"Guard: after {self.step} steps general {worst} fell by "
-                        f"{losses[worst]:.2f}"
-                    )
-                    self._say(
-                        f"       (limit {self._guard}): this checkpoint is rejected"
+                        f"Guard: a checkpoint is rejected, as general {worst} fell by "
+                        f"{losses[worst]:.2f}, more than {self._guard}"
                     )
         self._notes = {"P@1": own}
         self._notes |= {f"general {name}": value for name, value in general.items()}

@@ -196,11 +196,11 @@ class Steps:
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)
-            make = starts.weigh_rows
-            last = self.add_start("weigh_rows", make, step=last, smoothing=smoothing)
+            weigh = starts.weigh_rows
+            last = self.add_start("weigh_rows", weigh, step=last, smoothing=smoothing)
         if dims := recipe.matryoshka_dims:
-            make = starts.order_dimensions
-            last = self.add_start("order_dimensions", make, step=last, dims=dims)
+            turn = starts.order_dimensions
+            last = self.add_start("order_dimensions", turn, step=last, dims=dims)
         self.add_score(last, {"name": "assistant", **kind})
         self.add_keep(last, "assistant")
         if recipe.student.kind == "none":

@@ -158,14 +158,10 @@ def _extended(path: Path, base: Any) -> Place | None:
     """Return the recipe, or the file of shared values, that a file extends."""
     if base is None:
         return None
-    if not isinstance(base, str):
-        raise InputError(
-            f"`extends` in `{path}` must be the name of a recipe, or of a file without "
-            f'.toml. Received: {base!r}. Write: extends = "{SHARED}"'
-        )
-    if (path.parent / f"{base}.toml").is_file():
-        return Place(path.parent / f"{base}.toml")
-    return recipe_places().get(base) or Place(shared_file(path, base, "extends"))
+    name = str(base)
+    if (path.parent / f"{name}.toml").is_file():
+        return Place(path.parent / f"{name}.toml")
+    return recipe_places().get(name) or Place(shared_file(path, name, "extends"))
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

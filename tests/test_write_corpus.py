@@ -96,7 +96,7 @@ def test_graded_pairs_and_translations(tmp_path):
         ([("a", "b"), ("a",)], {}, "row 2: a row must have two texts"),
         ([("a", 3)], {}, "row 1: a row must have two texts"),
         (["ab"], {}, "row 1: a row must be a mapping or a tuple"),
-        ([("a", " ")], {}, "no row has text on both sides"),
+        ([("a", " ")], {}, "must hold a row with text on both sides"),
         ([(5.5, "a", "b")], {"layout": "sts"}, "row 1: a row must have a score from 0"),
         ([("high", "a", "b")], {"layout": "sts"}, "score from 0 to 5"),
         ([(float("nan"), "a", "b")], {"layout": "sts"}, "score from 0 to 5"),

@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def write_corpus(
     fields: Iterable[Sequence[str]] = _full(rows)
     if layout == "sts":
         path, fields = f"sts/{name}.{split}.{language}.tsv.gz", _scored(rows)
-    return {path: write_rows(folder / path, fields)}
+    return {path: write_rows(folder / path, _some(fields))}
 
 
 def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str, int]:
@@ -107,7 +108,7 @@ def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str,
                 yield pair
 
     train, dev = (f"parallel/{part}/{name}" for part in ("train", "dev"))
-    written = {train: write_rows(folder / train, training())}
+    written = {train: write_rows(folder / train, _some(training()))}
     if held:
         kept = (held[number] for number in sorted(held)[:LARGEST])
         written[dev] = write_rows(folder / dev, kept)
@@ -170,14 +171,22 @@ def _scored(rows: Iterable[tuple[str, list[Any]]]) -> Iterator[tuple[str, str, s
         yield f"{float(score):.6g}", first, second
 
 
+def _some(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    rows = iter(rows)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(
+            "`source` must hold a row with text on both sides. Received: none. Look "
+            "at the files and at `columns`."
+        )
+    return chain([first], rows)
+
+
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> int:
     """Write rows as gzip-compressed TSV and return their number.
 
     Equal rows give equal bytes. The fields are normalised, so that none holds a tab or
     an end of line.
-
-    Raises:
-        InputError: There is no row.
     """
     count = 0
     with (
@@ -189,9 +198,4 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> int:
         for fields in rows:
             text.write("\t".join(map(normalize, fields)) + "\n")
             count += 1
-        if not count:
-            raise InputError(
-                f"`{path}` would be empty: no row has text on both sides. Look at the "
-                "files and at `columns`."
-            )
     return count

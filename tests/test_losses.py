@@ -190,14 +190,16 @@ def shares_of_others(rows, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
-def test_similarity_distribution_equals_its_formula(temperature):
+@pytest.mark.parametrize("guides", [GUIDE, (TARGET, SOURCE)], ids=["one", "each side"])
+def test_similarity_distribution_equals_its_formula(guides, temperature):
     wanted = np.zeros(len(GUIDE))
-    goal = shares_of_others(GUIDE.astype("float64"), temperature)
-    for side in (SOURCE, TARGET):
+    each = guides if isinstance(guides, tuple) else (guides, guides)
+    for guide, side in zip(each, (SOURCE, TARGET), strict=True):
+        goal = shares_of_others(guide.astype("float64"), temperature)
         shares = shares_of_others(side.astype("float64"), temperature)
         logs = np.log(np.where(shares > 0, shares, 1))
         wanted -= (goal * logs).sum(axis=1) / 2
-    run_loss_test(SimilarityDistribution(temperature), GUIDE, (SOURCE, TARGET), wanted)
+    run_loss_test(SimilarityDistribution(temperature), guides, (SOURCE, TARGET), wanted)
 
 
 @pytest.mark.parametrize("dims", [(2,), (1, 2), (2, 1, 3)])

@@ -225,8 +225,9 @@ class SimilarityDistribution(Float32Loss):
     zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
     policy.
 
-    Shapes: `y_true` guide vectors `(n, d)`; `y_pred` a pair of source and target
-    embeddings, `(n, e)` each; `call` returns `(n,)`.
+    Shapes: `y_true` guide vectors `(n, d)`, or a pair of them, of the sources and of
+    the targets, from a guide that reads both languages; `y_pred` a pair of source and
+    target embeddings, `(n, e)` each; `call` returns `(n,)`.
 
     Args:
         temperature: Divides the cosines, above 0.
@@ -261,9 +262,13 @@ class SimilarityDistribution(Float32Loss):
             InputError: `y_pred` is not a pair.
         """
         sides = pair_of(y_pred, "y_pred", "source and target embeddings")
-        share = ops.softmax(self._others(y_true), axis=-1)
-        logs = sum(ops.log_softmax(self._others(side), axis=-1) for side in sides)
-        return -ops.sum(share * logs, axis=-1) / 2
+        guides = y_true if isinstance(y_true, tuple | list) else (y_true, y_true)
+        rows = (
+            ops.softmax(self._others(guide), axis=-1)
+            * ops.log_softmax(self._others(side), axis=-1)
+            for guide, side in zip(guides, sides, strict=True)
+        )
+        return -ops.sum(sum(rows), axis=-1) / 2
 
     def _others(self, rows: Any) -> Any:
         cosines = cosine_matrix(rows, rows)

@@ -229,6 +229,15 @@ def test_pictures_have_every_stage_term_and_model(text):
     )
 
 
+def test_sentences_that_got_worse_are_shown(run):
+    worse = [
+        {"language": "zh", "pair": ["A <b>", "电车"], "before": 0.9, "after": 0.25}
+    ]
+    write(run / "worse.json", worse)
+    page = Page(write_report(run).read_text(encoding="utf-8"))
+    assert ["zh", "A <b>", "电车", "0.90", "0.25"] in page.rows
+
+
 def test_a_model_has_one_colour():
     rows = [
         {"name": f"{name}, {stage}", "student": name, "stage": stage}
@@ -326,7 +335,13 @@ def test_a_missing_file_is_named(run, name):
         ("scores.json", "{", "not valid JSON"),
         ("scores.json", "[]", "must have the key `recipe`"),
         ("scores.json", '{"recipe": "a", "scale": "lab", "rows": 3}', "`rows`, a l"),
+        ("scores.json", '{"recipe": "a", "scale": "l", "rows": [{}]}', "row 1 must"),
         ("timings.json", "{}", "key `parts`"),
+        (
+            "stages/align_embedding/history.json",
+            '{"steps": [1], "terms": {"a": []}}',
+            "`a` must have a value for each of 1 steps. Received: 0",
+        ),
         ("stages/align_embedding/history.json", '{"steps": []}', "the key `terms`"),
     ],
 )

@@ -292,7 +292,8 @@ class Steps:
             self.add_score(last, row, full="pairs" not in later)
         self.add_keep(last, name)
         self.add_trims(last, name)
-        self.add_uses(last, name, first=not suffix)
+        compared = None if settings.kind == "thin_deep" else guide
+        self.add_uses(last, name, first=not suffix, assistant=compared)
 
     def add_stage(
         self,
@@ -366,8 +367,17 @@ class Steps:
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")
 
-    def add_uses(self, last: Made, name: str, first: bool = True) -> None:
-        """Add what is done with a finished encoder."""
+    def add_uses(
+        self,
+        last: Made,
+        name: str,
+        first: bool = True,
+        assistant: Made | None = None,
+    ) -> None:
+        """Add what is done with a finished encoder.
+
+        The first student's translations are compared with those of its assistant.
+        """
         uses: dict[str, Any] = {SPEED + name: outputs.speed}
         if first:
             uses["neighbours"] = outputs.neighbours
@@ -375,3 +385,6 @@ class Steps:
             uses[EXPORT + name] = outputs.export
         for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
             self.add(step, "evaluation", make, shared=False, step=last)
+        if first and assistant and self.recipe.evaluate.artefacts:
+            given = {"step": last, "assistant": assistant}
+            self.add("worse", "evaluation", outputs.worse, shared=False, **given)

@@ -20,6 +20,7 @@ class RunFiles:
             by row name, where it was measured.
         histories: `stages/<name>/history.json` by name, in the recipe's order.
         neighbours: `neighbours.json`, or an empty list if the run has none.
+        worse: `worse.json`, likewise: translations that a student finds less alike.
         counts: What became of the rows of each training file, from the `done.json` of
             the step `pairs`; see `TextTable.counts`.
     """
@@ -29,6 +30,7 @@ class RunFiles:
     timings: dict[str, Any]
     histories: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
+    worse: list[dict[str, Any]]
     counts: list[dict[str, Any]]
 
 
@@ -44,12 +46,16 @@ def read_run(folder: str | Path) -> RunFiles:
     scores = _mapping(
         folder / "scores.json", {"recipe": str, "scale": str, "rows": list}
     )
+    for number, row in enumerate(scores["rows"], 1):
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise InputError(
+                f"`{folder / 'scores.json'}`: row {number} must have a `name`. "
+                f"Received: {row!r:.60}. Run the recipe again."
+            )
     stages = list(recipe.get("stages", {}))
     paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
     order = sorted(paths, key=lambda name: (_place(name, stages), name))
-    needed: dict[str, type] = {"steps": list, "terms": dict}
-    histories = {name: _mapping(paths[name], needed) for name in order}
-    neighbours = folder / "neighbours.json"
+    histories = {name: _history(paths[name]) for name in order}
     pairs = folder / "stages" / "pairs" / "done.json"
     taken = _mapping(pairs, {"result": dict})["result"] if pairs.is_file() else {}
     return RunFiles(
@@ -57,9 +63,14 @@ def read_run(folder: str | Path) -> RunFiles:
         scores,
         _mapping(folder / "timings.json", {"parts": dict}),
         histories,
-        read_json(neighbours) if neighbours.is_file() else [],
+        _list(folder / "neighbours.json"),
+        _list(folder / "worse.json"),
         taken.get("counts", []),
     )
+
+
+def _list(path: Path) -> list[dict[str, Any]]:
+    return read_json(path) if path.is_file() else []
 
 
 def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
@@ -72,6 +83,18 @@ def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
                 f"Received: {content!r:.60}. Run the recipe again."
             )
     return value
+
+
+def _history(path: Path) -> dict[str, Any]:
+    history = _mapping(path, {"steps": list, "terms": dict})
+    for term, values in history["terms"].items():
+        if len(values) != len(history["steps"]):
+            raise InputError(
+                f"`{path}`: `{term}` must have a value for each of "
+                f"{len(history['steps'])} steps. Received: {len(values)} values. "
+                "Run the recipe again."
+            )
+    return history
 
 
 def _place(name: str, stages: list[str]) -> int:

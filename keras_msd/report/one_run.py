@@ -22,9 +22,9 @@ def write_report(run_folder: str | Path) -> Path:
 
     The page begins with a verdict, then the scores, charts, and examples; settings are
     folded at the end. Every number comes from `recipe.toml`, `scores.json`,
-    `timings.json`, `stages/<stage>/history.json`, `stages/pairs/done.json` or
-    `neighbours.json` of that folder, and the page names which. The same files give the
-    same bytes.
+    `timings.json`, `stages/<stage>/history.json`, `stages/pairs/done.json`,
+    `neighbours.json` or `worse.json` of that folder, and the page names which. The same
+    files give the same bytes.
 
     Args:
         run_folder: The folder that `recipes.run` made.
@@ -67,6 +67,7 @@ def write_report(run_folder: str | Path) -> Path:
             *_scores(rows),
             *_published(run),
             *_charts(rows),
+            page.folded("Sentences that got worse", _worse(run)),
             page.folded("Nearest neighbours across languages", _neighbours(run)),
             page.folded("Losses", _losses(run)),
             page.folded("Rows that were skipped", _dirty_rows(run)),
@@ -155,6 +156,27 @@ def _published(run: RunFiles) -> Iterator[str]:
         "sentences, languages, training data and scales give other numbers."
     )
     yield page.source("scores.json, recipe.toml")
+
+
+def _worse(run: RunFiles) -> Iterator[str]:
+    """Yield translations that the student finds less alike than the assistant did."""
+    rows = [
+        [
+            item["language"],
+            *(page.Html(f"<span dir=auto>{escape(it)}</span>") for it in item["pair"]),
+            f"{item['before']:.2f}",
+            f"{item['after']:.2f}",
+        ]
+        for item in run.worse
+    ]
+    if rows:
+        yield page.paragraph(
+            "Held-out translations whose cosine fell most from the assistant to the "
+            "student."
+        )
+        heads = ["language", "sentence", "translation", "assistant", "student"]
+        yield page.table(heads, rows, words=True)
+        yield page.source("worse.json")
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:

@@ -354,9 +354,6 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
     vocabulary = "\n".join("[PAD] [UNK] [CLS] [SEP] the cat ##s , .".split()).encode()
     settings = b'{"do_lower_case": true, "pad_token": {"content": "[PAD]"}}'
     put("wordpiece", **{"vocab.txt": vocabulary, "tokenizer_config.json": settings})
-    pieces = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab", "Ġ"]
-    table = json.dumps({piece: n for n, piece in enumerate(pieces)}).encode()
-    put("bytepair", **{"vocab.json": table, "merges.txt": b"#version: 0.2\na b\n"})
     golden = Path(__file__).parents[1] / "tests" / "golden"
     for family in ("bert", "distilbert", "roberta", "xlm-roberta"):
         place = root / "checkpoint" / family
@@ -367,7 +364,7 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
     tokenizer = golden / "xlm-roberta" / "tokenizer"
     shutil.copytree(tokenizer, root / "sentencepiece" / "0")
     shutil.copytree(golden / "bert" / "tokenizer", root / "wordpiece" / "1")
-    shutil.copytree(golden / "roberta" / "tokenizer", root / "bytepair" / "1")
+    shutil.copytree(golden / "roberta" / "tokenizer", root / "bytepair" / "0")
 
 
 def _write_own(root: Path, put: Callable[..., Path]) -> None:

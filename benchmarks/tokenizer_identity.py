@@ -161,7 +161,7 @@ def compare(
     own.enable_truncation(LENGTH)
     ids = {"own": [row.ids for row in own.encode_batch(texts)]}
     python = tokenizer.encode(texts, LENGTH)
-    if tokenizer.kind != "bytepair":
+    if tokenizer.kind != "tokenizer_json":
         ids |= in_graphs(tokenizer, texts, folder / name)
         portable = load_portable(describe(tokenizer, LENGTH))
         ids["portable"] = portable.encode(texts)

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 CHUNK = 4096  # sentences whose means are multiplied by the matrix at a time
-BATCH = 32  # sentences that an ONNX file is given at a time
 BLOCK = 4096  # tokens whose rows are added up at a time; they stay in the cache
 SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter vectors count as zero
-MODEL = "model.onnx"  # beside the folder of an encoder that is more than a table
 DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
 
@@ -80,12 +78,10 @@ def sentence_vectors(
 
 
 class LightEncoder:
-    """An encoder's folder, read without Keras: a bag of words, or an ONNX file.
+    """The folder of a bag of words, read without Keras.
 
     Args:
-        folder: What `Encoder.save` wrote. Where the encoder has more than a table of
-            words, `model.onnx` of its export stands beside the folder, and onnxruntime
-            runs it.
+        folder: What `Encoder.save` wrote.
 
     Attributes:
         dim: Width of a vector.
@@ -107,10 +103,7 @@ class LightEncoder:
         # As bytes: on Windows SentencePiece opens paths in ASCII alone.
         model = (folder / "tokenizer" / "sentencepiece.model").read_bytes()
         self._pieces = SentencePieceProcessor(model_proto=model)
-        if (folder.parent / MODEL).is_file():
-            self._vectors = _onnx(folder.parent / MODEL, config["pad_id"])
-        else:
-            self._vectors = _bag_of_words(folder / "weights.safetensors", config)
+        self._vectors = _bag_of_words(folder / "weights.safetensors", config)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, start and end included."""
@@ -171,7 +164,7 @@ def _bag_of_words(path: Path, config: dict[str, Any]) -> Callable[..., np.ndarra
     known |= {"projection/bias"} | {f"{name}/scales" for name in known}
     plain = config["pooling"] == "mean" and activation == "linear"
     if not plain or weights.keys() - known or any(part.any() for part in fixed):
-        raise ValueError(f"`{path}` is more than a bag of words: it needs {MODEL}.")
+        raise ValueError(f"`{path}` is more than a bag of words: it needs keras-msd.")
     table, scales = weights["embedding/word"], weights.get("embedding/word/scales")
     matrices = [
         weights[name] * weights.get(f"{name}/scales", np.float32(1))
@@ -207,26 +200,3 @@ def _weights(path: Path) -> dict[str, np.ndarray]:
         ).reshape(part["shape"])
         for name, part in header.items()
     }
-
-
-def _onnx(path: Path, pad_id: int) -> Callable[..., np.ndarray]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        path.read_bytes(), providers=["CPUExecutionProvider"]
-    )
-
-    def vectors(ids: list[list[int]]) -> np.ndarray:
-        order = np.argsort([-len(row) for row in ids], kind="stable")
-        parts = []
-        for start in range(0, len(ids), BATCH):
-            batch = [ids[place] for place in order[start : start + BATCH]]
-            lengths = np.array([[len(row)] for row in batch])
-            mask = np.arange(lengths.max()) < lengths
-            token_ids = np.full(mask.shape, pad_id, np.int32)
-            token_ids[mask] = np.concatenate(batch)
-            feed = {"token_ids": token_ids, "padding_mask": mask.astype(np.int32)}
-            parts.append(session.run(None, feed)[0])
-        return np.concatenate(parts)[np.argsort(order)]
-
-    return vectors

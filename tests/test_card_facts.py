@@ -1,4 +1,4 @@
-"""What a card is filled with: the run's languages and licences, and runtimes."""
+"""What a card is filled with: the run's languages and licences."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,8 @@ import pytest
 
 from keras_msd.cli.export import card_of
 from keras_msd.data.licences import LICENCES
-from keras_msd.export.card import BROWSER, write_card
-from keras_msd.export.formats import loaders_folder
 from keras_msd.recipes import outputs
 from keras_msd.recipes.outputs import data_licence, export, teacher_licence
-from keras_msd.testing import tiny_encoder
 
 TATOEBA = (
     "sentences of Tatoeba: CC BY 2.0 FR (Tatoeba's contributors, https://tatoeba.org)"
@@ -82,33 +79,3 @@ def test_the_command_takes_what_the_run_said(tmp_path):
     (art / "card.json").write_text(json.dumps(said | {"teacher_license": None}))
     assert card_of(str(tmp_path / "student")) == said
     assert card_of(str(tmp_path / "other")) == {}
-
-
-@pytest.mark.parametrize(
-    ("format", "facts", "runtimes", "size"),
-    [
-        ("saved_model", {}, ["tensorflow", "tensorflow-text"], None),
-        ("litert", {}, ["ai-edge-litert"], None),
-        ("litert_text", {}, ["mediapipe"], "6.9 MB"),
-        ("onnx", {"min_onnxruntime": "1.17", "opset": 18}, ["onnxruntime"], "14.2 MB"),
-    ],
-)
-def test_runtimes_and_their_sizes(tmp_path, format, facts, runtimes, size):
-    if format == "onnx":
-        facts = facts | {"libraries": {"onnx": "1.23.0", "onnxruntime": "1.31.0"}}
-    card = write_card(tmp_path, tiny_encoder(), format, ["de"], **facts)
-    assert [*card["runtimes"]] == runtimes
-    assert all(">=" in which for which in card["runtimes"].values())
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    (row,) = (line for line in text.splitlines() if line.startswith("| runs with |"))
-    assert all(f"{name} " in row for name in runtimes)
-    if format == "onnx":  # an older opset runs in an older runtime
-        assert card["runtimes"] == {"onnxruntime": ">=1.17"}
-    assert (f"{size} beside the model" in text) == (size is not None)
-    assert ("browser" in card) == (size is not None)
-
-
-def test_the_runtime_that_was_measured_is_the_one_of_our_page():
-    package = json.loads((loaders_folder() / "web" / "package.json").read_text())
-    name, version = BROWSER["onnx"][0].rsplit(" ", 1)
-    assert package["dependencies"][name] == version

@@ -194,12 +194,7 @@ def bytepair(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("with_json", [True, False])
-def test_blanks_around_a_text_go_where_the_writer_took_them_away(
-    with_json, bytepair, tmp_path
-):
-    if not with_json:  # vocab.json and merges.txt stay
-        (bytepair / "tokenizer.json").unlink()
+def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_path):
     encoder = load_encoder(bytepair)
     plain, blanks = ["The cat", "A dog"], ["\n The cat", "A dog \n"]
     ids = encoder.tokenizer.encode(plain)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.starts.dimension_reduction import order_dimensions, reduce_dimensions
-from keras_msd.teachers.guides import ReducedGuide
+from keras_msd.starts.dimension_reduction import reduce_dimensions
 
 WIDE, DIM, COUNT = 12, 3, 200
 QUICK = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "scale": 20.0}
@@ -77,76 +76,3 @@ def test_mistakes_are_named():
         reduce_dimensions(source, target, DIM)
     with pytest.raises(InputError, match="`dim` must be at least 1"):
         reduce_dimensions(source, target, 0, **QUICK)
-
-
-class Words:
-    dim, fingerprint = 2, "words"
-
-    def encode(self, texts, scale=1):
-        return scale * np.array([[len(text), text.count("a")] for text in texts], "f4")
-
-
-def test_a_reduced_guide_is_a_guide():
-    matrix = np.array([[1, 0, 1], [0, 2, 0]], "float32")
-    guide = ReducedGuide(Words(), matrix)
-    assert guide.dim == 3 and guide.fingerprint != Words.fingerprint
-    assert guide.fingerprint != ReducedGuide(Words(), 2 * matrix).fingerprint
-    made = guide.encode(["ab", ""], scale=3)
-    norm = np.sqrt(2**2 + 2**2 + 2**2)
-    np.testing.assert_allclose(made, [[2 / norm, 2 / norm, 2 / norm], [0, 0, 0]])
-    with pytest.raises(InputError, match="guide.dim=2"):
-        ReducedGuide(Words(), matrix.T)
-
-
-def loud(seed=0):
-    """Return translations: what they share is quieter than what they do not."""
-    draw = np.random.default_rng(seed)
-    meaning, basis = (
-        draw.normal(size=(COUNT, DIM)),
-        np.linalg.qr(draw.normal(size=(WIDE, WIDE)))[0],
-    )
-    noise = [2 * draw.normal(size=(COUNT, DIM)) for _ in range(2)]
-    rows = [np.hstack([meaning, it, np.zeros((COUNT, DIM))]) for it in noise]
-    return [(side @ basis[: 3 * DIM]).astype("float32") for side in rows]
-
-
-TURN = {"steps": 200, "batch_size": 100, "learning_rate": 0.05, "temperature": 0.1}
-
-
-def test_a_rotation_brings_what_translations_share_to_the_front():
-    source, target = loud()
-    matrix = order_dimensions(source, target, [DIM], **TURN)
-    assert matrix.dtype == np.float32
-    np.testing.assert_allclose(matrix @ matrix.T, np.eye(WIDE), atol=1e-6)
-    turned = [side @ matrix for side in (source, target)]
-    whole = [unit(a) @ unit(b).T for a, b in ((source, target), turned)]
-    np.testing.assert_allclose(*whole, atol=1e-6)
-    first = precision(*(side[:, :DIM] for side in turned))
-    begun = order_dimensions(source, target, [DIM], **TURN | {"learning_rate": 1e-9})
-    largest = precision(*((side @ begun)[:, :DIM] for side in (source, target)))
-    assert largest < 0.1 and first > 0.6
-    # Two thirds of the directions are in use: the others come last.
-    assert np.abs(turned[0][:, 2 * DIM :]).max() < 1e-5
-
-
-def test_it_begins_with_the_largest_directions():
-    rows = np.float32([[3, 4, 0], [-3, -4, 0], [0, 0, 1], [0.6, 0.8, 0]])
-    still = {"steps": 1, "batch_size": 4, "learning_rate": 1e-9}
-    matrix = order_dimensions(rows, rows, [1], **still)
-    np.testing.assert_allclose(np.abs(matrix[:, 0]), [0.6, 0.8, 0], atol=1e-6)
-    np.testing.assert_allclose(np.abs(matrix[:, 1]), [0, 0, 1], atol=1e-6)
-    for same in ([2], [3]):  # the whole vectors: nothing is left to be learned
-        turned = order_dimensions(rows, rows, same, **still | {"learning_rate": 1.0})
-        np.testing.assert_allclose(turned, matrix, atol=1e-4)
-
-
-def test_mistakes_about_prefixes_are_named():
-    source, target = stored()
-    with pytest.raises(InputError, match=r"\(200, 12\), \(200, 11\)"):
-        order_dimensions(source, target[:, 1:], [2])
-    with pytest.raises(InputError, match="dim=13"):
-        order_dimensions(source, target, [2, 13], **TURN)
-    with pytest.raises(InputError, match="widths|every prefix"):
-        order_dimensions(source, target, [2, 2], **TURN)
-    with pytest.raises(InputError, match="temperature"):
-        order_dimensions(source, target, [2], **TURN | {"temperature": 0.0})

@@ -1,11 +1,11 @@
 """Every format: exported, loaded in its runtime, the same neighbours."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
 import pytest
+from tokenizer_files import write_byte_pairs
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
@@ -143,11 +143,9 @@ def test_threads_share_an_artefact(artefacts, format):
 
 @pytest.mark.parametrize("format", ANY_NETWORK)
 def test_no_format_carries_byte_pairs(encoder, format, tmp_path):
-    content = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-    (tmp_path / "vocab.json").write_text(json.dumps(content))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    write_byte_pairs(tmp_path)
     pairs = Encoder(encoder.model, read_checkpoint_tokenizer(tmp_path), encoder.config)
-    with pytest.raises(InputError, match="Received: bytepair. No format carries such"):
+    with pytest.raises(InputError, match="Received: tokenizer_json. No format carries"):
         export(pairs, tmp_path / "a", format)
 
 

@@ -42,7 +42,7 @@ BERTS = {
 FOLDED = ["Größe GRÖẞE", "ΟΔΟΣ ὁδός", "İSTANBUL Isparta ılık"]
 OTHERS = {
     "pre-norm": "layers that normalise first",
-    "closed form": "a table of word pieces without layers",
+    "closed form": "no layers",
     "word branch": "a word branch",
 }
 

@@ -60,8 +60,6 @@ def test_bad_requests(encoder, model, tmp_path, monkeypatch):
     wordpiece = type("WordPiece", (), {"kind": "wordpiece"})()
     with pytest.raises(InputError, match="Received: kind wordpiece.*format='litert'"):
         exporter._check_tokenizer(wordpiece)
-    with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
-        exporter.write_text(encoder, tmp_path / "art", "int2")
     with pytest.raises(InputError, match="one thread. Received: threads=2"):
         load_text(model, threads=2)
     with monkeypatch.context() as patch:

@@ -62,7 +62,6 @@ def test_the_artefact_gives_the_encoders_vectors(encoder, artefact):
         vectors = run([TEXTS[row] for row in rows])
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(vectors, expected[list(rows)], atol=1e-6)
-    assert run([]).shape == (0, encoder.dim)
     assert np.linalg.norm(expected[0] - expected[4]) > 0.1  # they could differ
 
 
@@ -194,7 +193,7 @@ def test_foreign_folders_are_an_error(tmp_path):
     )
     for signatures in ({}, {"serving_default": foreign.double}):
         tf.saved_model.save(foreign, str(tmp_path / "1"), signatures=signatures)
-        with pytest.raises(InputError, match="Received: KeyError"):
+        with pytest.raises(InputError, match="A SavedModel must map"):
             saved_model.load(tmp_path)
 
 
@@ -208,8 +207,6 @@ def test_names_that_tensorflow_takes_for_patterns(encoder, artefact, tmp_path, n
 
 
 def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="`quantize` must be one of None, 'fp16'"):
-        saved_model.write(encoder, tmp_path / "a", quantize="int2")
     with pytest.raises(InputError, match="only before its first operation"):
         saved_model.load(artefact, threads=1)
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")

@@ -77,11 +77,8 @@ def test_links_and_the_working_directory(write, tmp_path, monkeypatch):
         with pytest.raises(InputError, match="holds the working directory"):
             write(path)
     (tmp_path / "notes.txt").write_text("keep me")
-    for path, message in (
-        (tmp_path / "notes.txt", "is a file, and an artefact is a folder"),
-        (tmp_path / "notes.txt" / "a" / "b", "notes.txt`, which is a file"),
-    ):
-        with pytest.raises(InputError, match=message):
+    for path in (tmp_path / "notes.txt", tmp_path / "notes.txt" / "a" / "b"):
+        with pytest.raises(InputError, match="a folder, and `.*notes.txt` is a file"):
             write(path)
 
 

@@ -81,7 +81,7 @@ def test_nothing_more_is_the_same_encoder(encoder, known):
 
 def test_what_cannot_be_extended(encoder, known, tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\n")
-    pieces = WordPieceTokenizer.from_checkpoint(tmp_path)
+    pieces = WordPieceTokenizer.from_file(tmp_path / "vocab.txt", {})
     with pytest.raises(InputError, match="unigram vocabulary.*Received: wordpiece"):
         extend_unigram(known, pieces)
     with pytest.raises(InputError, match="mean of its rows.*Received: 2 layers"):

@@ -88,10 +88,6 @@ class Letters(msd.tokenizers.Tokenizer):
     def from_definition(cls, definition, settings, origin):
         return cls(definition.decode())
 
-    @classmethod
-    def from_checkpoint(cls, folder):
-        return cls((folder / cls.definition_file).read_text())
-
 
 def write_rows(encoder, path, quantize=None):
     """Keep one vector per word: an artefact for sentences of known words."""

@@ -4,12 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+from tokenizer_files import write_byte_pairs
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
 from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
-from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
 
 tf = pytest.importorskip("tensorflow")
 from keras_msd.tokenizers.graph import GraphTokenizer  # noqa: E402
@@ -107,9 +107,7 @@ def test_shapes(unigram):
     assert batch["token_ids"][2, -1] == unigram.end_id
     short = GraphTokenizer(unigram, max_length=10)(tf.constant(texts[:2]))
     assert short["token_ids"].shape == (2, len(unigram.encode(texts[:1])[0]))
-    fixed = GraphTokenizer(unigram, max_length=10, length=12)(tf.constant(texts[:2]))
-    assert fixed["token_ids"].shape == fixed["padding_mask"].shape == (2, 12)
-    assert rows(fixed) == rows(short) == unigram.encode(texts[:2])
+    assert rows(short) == unigram.encode(texts[:2])
     none = GraphTokenizer(unigram, max_length=10)(tf.constant([], tf.string))
     assert none["token_ids"].shape[0] == 0
 
@@ -124,12 +122,9 @@ def test_what_is_no_utf8_is_dropped_by_wordpiece(tmp_path):
 def test_what_a_graph_cannot_do_is_refused(unigram, tmp_path):
     from sentencepiece import sentencepiece_model_pb2 as schema
 
-    content = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-    (tmp_path / "vocab.json").write_text(json.dumps(content))
-    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    write_byte_pairs(tmp_path)
     pairs = read_checkpoint_tokenizer(tmp_path)
-    assert isinstance(pairs, BytePairTokenizer)
-    with pytest.raises(InputError, match="unigram or wordpiece. Received: bytepair"):
+    with pytest.raises(InputError, match="or wordpiece. Received: tokenizer_json"):
         GraphTokenizer(pairs, 8)
     proto = schema.ModelProto.FromString(unigram.definition)
     for byte in range(256):
@@ -144,8 +139,6 @@ def test_what_a_graph_cannot_do_is_refused(unigram, tmp_path):
         GraphTokenizer(SentencePieceTokenizer(proto.SerializeToString()), 8)
     with pytest.raises(InputError, match="`max_length` must be at least 2"):
         GraphTokenizer(unigram, 1)
-    with pytest.raises(InputError, match="`length` must be at least 8"):
-        GraphTokenizer(unigram, 8, length=7)
 
 
 def test_other_wordpiece_preparations_are_refused(tmp_path):

@@ -24,7 +24,7 @@ WANTED = {
     "msd_labse": None,
     "msd_minilm_b128_ru3": None,
     "msd_xlmr_xkd": None,
-    "tiny12": "a table of word pieces without layers",
+    "tiny12": "no layers",
     "xkd_lab": "layers that normalise first .* and embeddings without a layer norm",
 }
 

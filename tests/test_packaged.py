@@ -120,21 +120,6 @@ def test_the_tool_writes_int8_and_the_sha256(made, encoder):
     assert by_hand(made[0] / "again")[1] == sha256
 
 
-def test_the_tool_writes_onnx_for_a_body(tokenizer, tmp_path, monkeypatch):
-    pytest.importorskip("onnxruntime")
-    table = tmp_path / "packaged.json"
-    shutil.copy(packaged.TABLE, table)
-    monkeypatch.setattr(packaged, "TABLE", table)
-    empty_package(tmp_path / "packages" / "tiny12")
-    tiny_encoder(tokenizer).save(tmp_path / "trained")
-    options = ["--packages", str(tmp_path / "packages")]
-    folder = TOOL["main"]([str(tmp_path / "trained"), *options])
-    assert "onnxruntime" in (folder.parents[1] / "pyproject.toml").read_text()
-    vectors = light.LightEncoder(folder).encode(TEXTS)
-    expected = load_encoder(folder).encode(TEXTS)
-    assert (vectors * expected).sum(axis=1).min() > 0.99
-
-
 def test_the_tool_knows_the_tables_names_alone(made, monkeypatch):
     monkeypatch.setattr(packaged, "TABLE", made[1])
     with pytest.raises(InputError, match=r"has no `tiny13`"):

@@ -21,7 +21,7 @@ from keras_msd.data import (
 )
 from keras_msd.data.pair import language_pair, languages_of_pairs, pair_code
 from keras_msd.data.readers.discover import LanguageTexts
-from keras_msd.teachers import TEACHERS, ReducedGuide
+from keras_msd.teachers import TEACHERS
 
 ROWS = [("Ein Haus.", "Une maison."), ("Tee, bitte", "Du thé")]
 PAIRS = [Pair(*row, "fr", "de") for row in ROWS]
@@ -209,8 +209,6 @@ def test_teachers_say_what_they_read():
     teacher = msd.load_teacher("hashed-words", dim=4, languages=["en", "de"])
     assert teacher.languages == ("en", "de")
     assert msd.load_teacher(teacher).languages == ("en", "de")
-    reduced = ReducedGuide(teacher, np.eye(4, 2))
-    assert msd.load_teacher(reduced).languages == ("en", "de")
     with pytest.raises(InputError, match="`languages` must be a list.*'en'"):
         msd.load_teacher("hashed-words", dim=4, languages="en")
 

@@ -14,7 +14,7 @@ from keras_msd.tokenizers.sentencepiece import (
     parse,
     train_unigram,
 )
-from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer
+from keras_msd.tokenizers.tokenizer_json import BackendTokenizer
 
 ANY_LENGTH = 10**6
 
@@ -128,8 +128,8 @@ def test_other_tokenizers_that_cannot_travel(unigram, tmp_path):
     own.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>"])
     roles = ("start_token", "pad_token", "end_token", "unknown_token")
     names = dict(zip(roles, ["<s>", "<pad>", "</s>", "<unk>"], strict=True))
-    with pytest.raises(InputError, match="Received: kind bytepair"):
-        describe(BytePairTokenizer(own.to_str(), **names), 64)
+    with pytest.raises(InputError, match="Received: kind tokenizer_json"):
+        describe(BackendTokenizer(own.to_str(), **names), 64)
     tokenizer = portable_cases.wordpiece(tmp_path)
     tokenizer.backend.add_tokens(["kras"])
     with pytest.raises(InputError, match="added tokens: kras"):

@@ -1,26 +1,14 @@
-import json
-
-import pytest
 import tokenizers
+from tokenizer_files import FRAME, write_byte_pairs
 from tokenizer_texts import CORPUS, made_texts
 from tokenizers import decoders, pre_tokenizers, processors, trainers
 
-from keras_msd.checks import InputError
 from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.kinds import load_tokenizer
 
-FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]
-MERGES = ["h e", "l l", "Ġ he"]
+MERGES = [("h", "e"), ("l", "l"), ("Ġ", "he")]
 PIECES = FRAME + LETTERS + ["he", "ll", "Ġhe"]
-
-
-def write_vocabulary(folder, **fields):
-    table = {piece: number for number, piece in enumerate(PIECES)}
-    (folder / "vocab.json").write_text(json.dumps(table))
-    lines = ["#version: 0.2", *MERGES]
-    (folder / "merges.txt").write_text("\n".join(lines) + "\n")
-    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
 
 
 def named(tokenizer, text):
@@ -29,9 +17,9 @@ def named(tokenizer, text):
 
 
 def test_merges_by_hand(tmp_path):
-    write_vocabulary(tmp_path)
+    write_byte_pairs(tmp_path, PIECES[4:], MERGES)
     tokenizer = read_checkpoint_tokenizer(tmp_path, "roberta")
-    assert (tokenizer.kind, tokenizer.pieces()) == ("bytepair", PIECES)
+    assert (tokenizer.kind, tokenizer.pieces()) == ("tokenizer_json", PIECES)
     special = (tokenizer.start_id, tokenizer.pad_id, tokenizer.end_id)
     assert special + (tokenizer.unknown_id,) == (0, 1, 2, 3)
     for text, result in {
@@ -44,22 +32,10 @@ def test_merges_by_hand(tmp_path):
 
 
 def test_prefix_space_comes_from_the_configuration(tmp_path):
-    write_vocabulary(tmp_path, add_prefix_space=True)
-    tokenizer = read_checkpoint_tokenizer(tmp_path)
-    assert named(tokenizer, "hell") == ["<s>", "Ġhe", "ll", "</s>"]
-    backend = tokenizer.backend
-    backend.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    backend.save(str(tmp_path / "tokenizer.json"))
-    assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "Ġhe", "</s>"]
-    write_vocabulary(tmp_path, add_prefix_space=False)
-    assert named(read_checkpoint_tokenizer(tmp_path), "he") == ["<s>", "he", "</s>"]
-
-
-def test_vocabulary_and_merges_must_fit(tmp_path):
-    write_vocabulary(tmp_path)
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nz z\n")
-    with pytest.raises(InputError, match="must hold one BPE vocabulary"):
-        read_checkpoint_tokenizer(tmp_path)
+    for prefix, first in ((True, "Ġhe"), (False, "he")):
+        write_byte_pairs(tmp_path, PIECES[4:], MERGES, add_prefix_space=prefix)
+        tokenizer = read_checkpoint_tokenizer(tmp_path)
+        assert named(tokenizer, "hell") == ["<s>", first, "ll", "</s>"]
 
 
 def test_published_tokenizer_json_keeps_its_ids(tmp_path):

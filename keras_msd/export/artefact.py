@@ -149,14 +149,10 @@ def check_destination(path: str | Path) -> None:
             f"An artefact needs a folder of its own. Received: `{path}`, which holds "
             "the working directory. Give a new path."
         )
-    if files := [parent for parent in folder.parents if parent.is_file()]:
+    if files := [place for place in (folder, *folder.parents) if place.is_file()]:
         raise InputError(
-            f"`{path}` lies under `{files[0]}`, which is a file. Give a path under a "
-            "folder."
-        )
-    if folder.is_file():
-        raise InputError(
-            f"`{path}` is a file, and an artefact is a folder. Give a new path."
+            f"An artefact is a folder, and `{files[0]}` is a file. Received: `{path}`. "
+            "Give a new path."
         )
     if folder.is_dir() and any(folder.iterdir()):
         _check_replaceable(folder)
@@ -284,7 +280,6 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     """
     folder = artefact_folder(path)
     card = read_card(folder)
-    _check_part(Path(path), folder, card)
     checks.at_least(1, threads=threads)
     with placed(folder / CARD):
         checks.one_of(FORMATS, format=card["format"])
@@ -313,14 +308,3 @@ def artefact_folder(path: str | Path) -> Path:
         "checksums. Copy the whole folder that `export` wrote; an encoder that is no "
         "artefact is given by its folder."
     )
-
-
-def _check_part(path: Path, folder: Path, card: Mapping[str, Any]) -> None:
-    inside = path.relative_to(folder).as_posix()
-    if path != folder and not any(
-        f"{name}/".startswith(f"{inside}/") for name in card["files"]
-    ):
-        raise InputError(
-            f"`{path}` is no part of the artefact `{folder}`, whose {CARD} lists "
-            f"{', '.join(sorted(card['files']))}. Give the folder."
-        )

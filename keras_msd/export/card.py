@@ -1,10 +1,9 @@
 """`card.json`: what an artefact is, how to load it, and checksums of its files."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,15 +27,6 @@ LICENCES = {
     "license": "this artefact",
     "teacher_license": "the teacher it learned from",
     "data_license": "the sentences it was trained on",
-}
-# What a browser loads once beside the model: package of npm, its file, bytes.
-BROWSER = {
-    "onnx": ("onnxruntime-web 1.30.0", "dist/ort-wasm-simd-threaded.wasm", 14_239_897),
-    "litert_text": (
-        "@mediapipe/tasks-text 1.0.1",
-        "wasm/text_wasm_internal.wasm",
-        6_928_322,
-    ),
 }
 
 
@@ -97,31 +87,11 @@ def write_card(
         "files": files,
         "bytes": sum(size["bytes"] for size in files.values()),
     } | facts
-    card["runtimes"] = _runtimes(card)
-    if format in BROWSER:
-        package, file, size = BROWSER[format]
-        card["browser"] = {"package": package, "file": file, "bytes": size}
     write_json(folder / CARD, card)
     head = record.header(card) if record.header else ()
     with atomic_path(folder / TEXT) as temporary:
         temporary.write_text("\n".join([*head, *_lines(card), ""]), encoding="utf-8")
     return card
-
-
-def _runtimes(card: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the code of a card imports, with the versions that we ask for."""
-    imported = re.findall(r"^(?:import|from) (\w+)", card["how_to_load"], re.M)
-    try:
-        asked = requires("keras-msd") or []
-    except PackageNotFoundError:  # the code alone, without the package around it
-        asked = []
-    parts = (re.match(r"([\w-]+)([^;\s]*)", one) for one in asked)
-    versions = {part[1]: part[2] for part in parts if part}
-    if "min_onnxruntime" in card:
-        versions["onnxruntime"] = f">={card['min_onnxruntime']}"
-    names = [name.replace("_", "-") for name in dict.fromkeys(imported)]
-    known = card["libraries"].keys() & versions.keys()
-    return {name: versions[name] for name in names if name in known}
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -292,8 +262,6 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
         ("parameters", f"{encoder['parameters']:,}"),
         ("bytes of the encoder's weights", f"{encoder['bytes']:,}"),
         ("bytes of the artefact", f"{card['bytes']:,}"),
-        *((("runs with", _runs_with(card)),) if card.get("runtimes") else ()),
-        *((("in a browser", _browser(card["browser"])),) if "browser" in card else ()),
         ("tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"),
         *(
             (f"licence of {of}", card.get(key) or UNSTATED)
@@ -307,15 +275,6 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
 
 def _opset(card: Mapping[str, Any]) -> str:
     return f"opset {card['opset']}, for onnxruntime {card['min_onnxruntime']} or newer"
-
-
-def _runs_with(card: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {which}" for name, which in card["runtimes"].items())
-
-
-def _browser(facts: Mapping[str, Any]) -> str:
-    size = f"{facts['bytes'] / 1e6:.1f} MB beside the model"
-    return f"{facts['package']} of npm, {size} ({facts['file']}, unpacked)"
 
 
 def _versions(card: Mapping[str, Any]) -> str:

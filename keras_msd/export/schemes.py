@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd.checks import InputError, one_of
+from keras_msd.checks import InputError
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
@@ -30,12 +30,6 @@ SCHEMES: dict[str | None, Scheme] = {
     "int4_table": Scheme("int4", "int8"),
     "int4": Scheme("int4", "int4"),
 }
-
-
-def find_scheme(quantize: str | None) -> Scheme:
-    """Return a scheme; raise `InputError` if there is none of that name."""
-    one_of(SCHEMES, quantize=quantize)
-    return SCHEMES[quantize]
 
 
 def check_weights(encoder: Any, quantize: str | None) -> None:

@@ -1,9 +1,6 @@
 from keras_msd.teachers.guides import (
     EmbeddingGuide as EmbeddingGuide,
 )
-from keras_msd.teachers.guides import (
-    ReducedGuide as ReducedGuide,
-)
 from keras_msd.teachers.joint import (
     JointTeacher as JointTeacher,
 )

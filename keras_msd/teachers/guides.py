@@ -1,4 +1,4 @@
-"""Guides made from others: an encoder's embedding block, and narrower vectors."""
+"""An encoder's embedding block as a guide."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,60 +6,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, sentences
+from keras_msd.checks import sentences
 from keras_msd.files import digest
 from keras_msd.layers.pooling import Pooling
 from keras_msd.models.network import forward_pass, use_xla
-
-
-class ReducedGuide:
-    """A teacher with fewer numbers per vector: scored and imitated like any other.
-
-    Args:
-        guide: Has `encode(texts)`, `dim` and `fingerprint`.
-        matrix: `(guide.dim, dim)`, as `starts.reduce_dimensions` returns it.
-
-    Raises:
-        InputError: The matrix does not fit the guide.
-
-    Example:
-        >>> teacher = msd.load_teacher("hashed-words", dim=8)
-        >>> narrow = msd.teachers.ReducedGuide(teacher, np.eye(8, 4))
-        >>> narrow.dim, narrow.encode(["A cat."]).shape
-        (4, (1, 4))
-    """
-
-    def __init__(self, guide: Any, matrix: np.ndarray) -> None:
-        self.guide, self.matrix = guide, np.asarray(matrix, np.float32)
-        self.languages = getattr(guide, "languages", None)
-        if self.matrix.ndim != 2 or len(self.matrix) != guide.dim:
-            raise InputError(
-                "`matrix` must be (guide.dim, dim). Received: shape "
-                f"{self.matrix.shape}, guide.dim={guide.dim}."
-            )
-
-    @property
-    def dim(self) -> int:
-        """Width of a sentence vector."""
-        return self.matrix.shape[1]
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the guide and the matrix."""
-        return digest(self.guide.fingerprint, self.matrix.tobytes())
-
-    def encode(self, texts: Iterable[str], **options: Any) -> np.ndarray:
-        """Return float32 `(n, dim)`, of length one; a zero vector stays zero.
-
-        Args:
-            texts: Sentences.
-            **options: As the guide's `encode` takes them.
-
-        Raises:
-            InputError: `texts` is a single string or holds something else.
-        """
-        return unit_rows(self.guide.encode(sentences(texts), **options) @ self.matrix)
 
 
 class EmbeddingGuide:

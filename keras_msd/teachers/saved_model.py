@@ -93,7 +93,7 @@ def load_saved_model(
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
     # It registers the operations of tokenizers, such as that of multilingual USE.
-    tensorflow_text("A SavedModel teacher")
+    tensorflow_text("A SavedModel")
     models = {
         path: _load(path, allow_operations) for path in folder if path is not None
     }
@@ -171,9 +171,9 @@ def _from_ids(calls: list[Call], model: Any) -> Apply | None:
             and len(specs) == len(IDS)
             and all(_is_tensor(spec, 2, tf.int32, tf.int64) for spec in specs)
         ):
-            tokenizer = WordPieceTokenizer.from_vocabulary(
+            tokenizer = WordPieceTokenizer.from_file(
                 Path(os.fsdecode(vocabulary.asset_path.numpy())),
-                lowercase=bool(model.do_lower_case.numpy()),
+                {"do_lower_case": bool(model.do_lower_case.numpy())},
             )
             return partial(_tokenized, tokenizer, call, specs[0])
     return None

@@ -415,8 +415,13 @@ _KINDS = (
     ),
     TeacherKind(
         name="folder",
-        form="a folder",
-        recognises=lambda source: _is_place(source) and Path(source).is_dir(),
+        form='a folder, "hf://organisation/model", "tiny12", "e5-small"',
+        recognises=lambda source: (
+            is_packaged(source)
+            or is_backbone(source)
+            or (_is_place(source) and str(source).startswith("hf://"))
+            or (_is_place(source) and Path(source).is_dir())
+        ),
         open=_load_encoder,
         options=("pooling",),
         encoder=True,
@@ -437,33 +442,10 @@ _KINDS = (
         open=VectorFile,
     ),
     TeacherKind(
-        name="hub",
-        form='"hf://organisation/model"',
-        recognises=lambda source: _is_place(source) and str(source).startswith("hf://"),
-        open=_load_encoder,
-        options=("pooling",),
-        encoder=True,
-    ),
-    TeacherKind(
-        name="packaged",
-        form='"tiny12", an encoder in a package',
-        recognises=is_packaged,
-        open=_load_encoder,
-        options=("pooling",),
-        encoder=True,
-    ),
-    TeacherKind(
         name="several",
         form="a list of teachers",
         recognises=lambda source: isinstance(source, list | tuple),
         open=_open_several,
-    ),
-    TeacherKind(
-        name="e5-small",
-        recognises=is_backbone,
-        open=_load_encoder,
-        options=("pooling",),
-        encoder=True,
     ),
     TeacherKind(
         name="muse",

@@ -18,8 +18,5 @@ from keras_msd.tokenizers.tokenizer_json import (
     BackendTokenizer as BackendTokenizer,
 )
 from keras_msd.tokenizers.tokenizer_json import (
-    BytePairTokenizer as BytePairTokenizer,
-)
-from keras_msd.tokenizers.tokenizer_json import (
     WordPieceTokenizer as WordPieceTokenizer,
 )

@@ -20,11 +20,8 @@ class Tokenizer(abc.ABC):
     produce a start, end or padding id.
 
     Attributes:
-        kind: Its name in `TOKENIZERS`: "unigram", "wordpiece", "bytepair",
-            "tokenizer_json".
+        kind: Its name in `TOKENIZERS`: "unigram", "wordpiece", "tokenizer_json".
         definition_file: Name of the file that holds `definition`.
-        checkpoint_files: Sets of file names. A checkpoint's folder that has no
-            tokenizer.json but all files of one set has a tokenizer of this kind.
         vocabulary_size: Rows that a table of token vectors needs.
         pad_id: Id that fills a row at its right.
         start_id: Id that opens every sentence.
@@ -41,7 +38,6 @@ class Tokenizer(abc.ABC):
 
     kind: ClassVar[str]
     definition_file: ClassVar[str]
-    checkpoint_files: ClassVar[tuple[tuple[str, ...], ...]] = ()
     vocabulary_size: int
     pad_id: int
     start_id: int
@@ -89,11 +85,6 @@ class Tokenizer(abc.ABC):
             settings: Fields of tokenizer_config.json besides `kind`.
             origin: Where they come from, for messages.
         """
-
-    @classmethod
-    @abc.abstractmethod
-    def from_checkpoint(cls, folder: Path) -> Self:
-        """Make a tokenizer from the `checkpoint_files` of a published checkpoint."""
 
     def encode(
         self, texts: Iterable[str], max_length: int | None = None

@@ -12,10 +12,9 @@ import numpy as np
 from tokenizers import Tokenizer as Backend
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.files import parse_json, read_bytes
+from keras_msd.files import parse_json, read_bytes, read_toml
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
-from keras_msd.tokenizers.kinds import TOKENIZERS
 from keras_msd.tokenizers.sentencepiece import (
     BLANK,
     SentencePieceTokenizer,
@@ -31,7 +30,6 @@ from keras_msd.tokenizers.settings import (
 from keras_msd.tokenizers.tokenizer_json import (
     NORMALIZER_FIELDS,
     BackendTokenizer,
-    BytePairTokenizer,
     WordPieceTokenizer,
     read_backend,
     rust_errors,
@@ -41,7 +39,6 @@ from keras_msd.tokenizers.tokenizer_json import (
 logger = logging.getLogger(__name__)
 
 FILE = "tokenizer.json"
-JSON_KINDS = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer}
 # Classes that take a tokenizer.json as it stands, without fields that change it.
 PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # Classes, without "Tokenizer" and "Fast" at their end, whose ids are those of a
@@ -52,10 +49,16 @@ JSON_CLASSES = frozenset(
     "MobileBert Nllb Pegasus Qwen2 RemBert Roberta SqueezeBert T5 XLMRoberta XLNet "
     "CodeLlama MBart50 Nystromformer Retribert Splinter".split()
 )
-# Classes that read the files of a kind without a tokenizer.json as we do.
+# Vocabularies that are read without a tokenizer.json, and the classes that read them as
+# we do.
+VOCABULARIES: dict[str, type[WordPieceTokenizer | SentencePieceTokenizer]] = {
+    "vocab.txt": WordPieceTokenizer,
+    "sentencepiece.bpe.model": SentencePieceTokenizer,
+    "sentencepiece.model": SentencePieceTokenizer,
+    "spiece.model": SentencePieceTokenizer,
+}
 FILE_CLASSES = {
     "wordpiece": ("Bert", "DistilBert", "Electra", "MobileBert"),
-    "bytepair": ("Roberta",),
     "unigram": ("XLMRoberta",),
 }
 # Fields of tokenizer_config.json that change no ids, or are applied.
@@ -75,62 +78,7 @@ CUT = 12  # ids, start and end included, of a probe that is over the limit
 JOINED = 8  # pieces in a probe
 MOST_PIECES = 2000
 
-PROBES = (
-    "",
-    " ",
-    "hello",
-    "hello world",
-    "The Cat sleeps on the OLD chair.",
-    "hello  two   blanks",
-    " leading",
-    "trailing ",
-    "trailing two  ",
-    "line\nfeed",
-    "line\r\nfeed\n",
-    "\n\n",
-    "tab\there",
-    "hello 12",
-    "0123456789",
-    "3.14 1,234.56 -7 10% 2024-11-25",
-    "this is a sentence",
-    "don't can't it's we'll I'm",
-    "\"quoted\" 'single' ``tex'' `tick`",
-    "“curly” ‘single’ „low“ «guillemets»",
-    "a-b a–b a—b a_b a/b a\\b",
-    "(round) [square] {curly} <angle>",
-    "... … !!! ?! ;:,.",
-    "@user #tag $5 €5 a&b a+b=c ~ ^ | *",
-    "http://example.org/a?b=c#d me@example.org",
-    "ÀÉÎÕÜ àéîõü çñß øåæ",
-    "Straße STRASSE ẞ",
-    "İstanbul ılık IŞIK",
-    "ΔΡΟΜΟΣ δρόμος",
-    "Привет, мир! ЁЖИК ёжик",
-    "שלום עולם",
-    "القطة تنام على الكرسي",
-    "नमस्ते दुनिया",
-    "สวัสดีชาวโลก",
-    "東京 学生",
-    "日本語のテキストです。",
-    "我们早上喝咖啡，然后去火车站。",
-    "안녕하세요 세계",
-    "ＦＵＬＬ　ｗｉｄｔｈ １２３",
-    "ﬁ ﬂ œ æ ½ ² ™ ℃ № Ⅳ ①",
-    "😀 👍🏽 🇩🇪",
-    "a😀b",
-    "nb\u00a0space thin\u2009space ideographic\u3000space",
-    "zero\u200bwidth joi\u200dner so\u00adft",
-    "▁under▁score ▁",
-    "##ing ##",
-    "camelCase PascalCase ALLCAPS mixedCASE",
-    "aaaaaaaaaaaa",
-    "a b c d e f g",
-    "x" * 120,
-    "\x01control\x7f",
-    "private \ue000 use",
-)
-# Letters of several code points, and a line end that only `tokenizers` takes for one.
-NOT_NFKC = ("e\u0301 n\u0303", "a\u0302\u0301", "ﬁ\u0301", "ｶﾞｷﾞ", "か\u3099", "a\x85b")
+PROBES = read_toml(Path(__file__).with_name("probes.toml"))
 
 
 def read_checkpoint_tokenizer(
@@ -156,8 +104,8 @@ def read_checkpoint_tokenizer(
         strip: Whether blanks around a text are taken away first.
 
     Raises:
-        InputError: No known tokenizer file is there, one is damaged, or the ids would
-            differ from those of transformers.
+        InputError: No tokenizer.json, vocab.txt or SentencePiece model is there, a file
+            is damaged, or the ids would differ from those of transformers.
 
     Example:
         >>> from pathlib import Path
@@ -170,24 +118,14 @@ def read_checkpoint_tokenizer(
     fields = checkpoint_fields(folder)
     if (folder / FILE).is_file():
         return _from_json(folder / FILE, fields, strip)
-    kind = _kind_of_files(folder, f"the {family} model" if family else "the model")
-    if kind in FILE_CLASSES:
-        _check_fields(folder, kind, fields)
-    tokenizer = TOKENIZERS[kind].from_checkpoint(folder)
-    _strip(tokenizer, strip)
-    return tokenizer
-
-
-def _kind_of_files(folder: Path, owner: str) -> str:
-    there = {path.name for path in folder.iterdir()}
-    known = [FILE]
-    for name, kind in TOKENIZERS.items():
-        if any(there.issuperset(names) for names in kind.checkpoint_files):
-            return name
-        known += [" and ".join(names) for names in kind.checkpoint_files[:1]]
+    for name, kind in VOCABULARIES.items():
+        if (folder / name).is_file():
+            _check_fields(folder, kind.kind, fields)
+            return kind.from_file(folder / name, fields)
     raise InputError(
-        f"`{folder}` holds no tokenizer for {owner}. Copy there {', '.join(known[:-1])}"
-        f", or {known[-1]}, whichever the checkpoint was published with."
+        f"`{folder}` must hold the {FILE} of the {family or 'model'}. Received: none. "
+        "Load its tokenizer with `transformers` and write it again with "
+        f'`tokenizer.save_pretrained("{folder}")`, which makes {FILE}.'
     )
 
 
@@ -242,7 +180,7 @@ def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
         fast = _by_sentencepiece(content, backend, tokens, origin, strip)
         if fast is not None:
             return fast
-    kind = JSON_KINDS.get(model, BackendTokenizer)
+    kind = WordPieceTokenizer if model == "WordPiece" else BackendTokenizer
     tokenizer = kind(definition, origin=origin, **tokens)
     _strip(tokenizer, strip)
     if difference := differing(tokenizer, backend, strip=strip):
@@ -301,7 +239,7 @@ def _frame(backend: Backend) -> tuple[list[str], list[str]]:
     They are read off a text. A post-processor that does something else is found by
     `differing`.
     """
-    for text in PROBES:
+    for text in PROBES["texts"]:
         row = backend.encode(text)
         mask = row.special_tokens_mask
         if 0 in mask:
@@ -368,7 +306,7 @@ def _by_sentencepiece(
         except InputError as error:
             reason = str(error)
     if reason is None:
-        if found := differing(model, backend, NOT_NFKC):
+        if found := differing(model, backend, PROBES["not_nfkc"]):
             logger.warning(
                 "%s is run by SentencePiece, which its vocabulary was made with. Texts "
                 "that are not in NFKC may have other ids than in the library "
@@ -414,7 +352,7 @@ def _not_sentencepiece(content: dict[str, Any], tokens: dict[str, Any]) -> str |
 
 def _probes(backend: Backend) -> Iterator[str]:
     """Yield texts on which tokenizers differ, and texts made of the vocabulary."""
-    yield from PROBES
+    yield from PROBES["texts"]
     for token in backend.get_added_tokens_decoder().values():
         yield from (token.content, f"a {token.content} b", f"hello{token.content}there")
         yield token.content.upper()

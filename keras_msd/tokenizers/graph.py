@@ -45,27 +45,22 @@ class GraphTokenizer(tf.Module):
             tokenizer, with one token before a text and one after it.
         max_length: Most ids per sentence, start and end included; a longer sentence
             loses ids before its end token, which stays.
-        length: Pad every batch to so many ids, at least `max_length`. Without it, to
-            the longest sentence of the batch.
 
     Raises:
         InputError: No operation gives the ids of such a tokenizer.
 
     Example:
         >>> tokenizer = msd.testing.tiny_tokenizer()
-        >>> graph = msd.tokenizers.GraphTokenizer(tokenizer, max_length=8, length=8)
+        >>> graph = msd.tokenizers.GraphTokenizer(tokenizer, max_length=8)
         >>> ids = graph(["The cat"])["token_ids"].numpy()[0].tolist()
-        >>> ids == tokenizer.encode(["The cat"])[0] + [tokenizer.pad_id] * ids.count(1)
+        >>> ids == tokenizer.encode(["The cat"])[0]
         True
     """
 
-    def __init__(
-        self, tokenizer: Tokenizer, max_length: int, length: int | None = None
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
         super().__init__(name="graph_tokenizer")
         at_least(2, max_length=max_length)
-        at_least(max_length, length=length)
-        self.max_length, self.length = max_length, length
+        self.max_length = max_length
         self.pad_id = tokenizer.pad_id
         self.start_id, self.end_id = tokenizer.start_id, tokenizer.end_id
         if tokenizer.kind not in GRAPH_IDS:
@@ -87,7 +82,7 @@ class GraphTokenizer(tf.Module):
         ids = self.plain(text)[:, : self.max_length - 2]
         edge = tf.ones([tf.size(text), 1], tf.int32)
         ids = tf.concat([edge * self.start_id, ids, edge * self.end_id], axis=1)
-        token_ids = ids.to_tensor(self.pad_id, shape=[None, self.length])
+        token_ids = ids.to_tensor(self.pad_id)
         mask = tf.sequence_mask(ids.row_lengths(), tf.shape(token_ids)[1], tf.int32)
         return {"token_ids": token_ids, "padding_mask": mask}
 

@@ -10,7 +10,6 @@ from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 from keras_msd.tokenizers.tokenizer_json import (
     BackendTokenizer,
-    BytePairTokenizer,
     WordPieceTokenizer,
 )
 
@@ -19,7 +18,6 @@ from keras_msd.tokenizers.tokenizer_json import (
 TOKENIZERS: dict[str, type[Tokenizer]] = {
     "unigram": SentencePieceTokenizer,
     "wordpiece": WordPieceTokenizer,
-    "bytepair": BytePairTokenizer,
     "tokenizer_json": BackendTokenizer,
 }
 

@@ -15,7 +15,6 @@ from keras_msd.checks import InputError, at_least, explained, sentences
 from keras_msd.files import read_bytes
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.settings import checkpoint_fields
 
 _FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
@@ -65,11 +64,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "unigram"
     definition_file = "sentencepiece.model"
-    checkpoint_files = (
-        ("sentencepiece.bpe.model",),
-        ("sentencepiece.model",),
-        ("spiece.model",),
-    )
     start_id, pad_id, end_id, unknown_id = 0, 1, 2, 3
 
     def __init__(self, model: bytes, origin: str = "`model`") -> None:
@@ -137,21 +131,19 @@ class SentencePieceTokenizer(Tokenizer):
         return cls(definition, origin)
 
     @classmethod
-    def from_checkpoint(cls, folder: Path) -> Self:
-        """Read a SentencePiece model file."""
-        names = [name for (name,) in cls.checkpoint_files]
-        path = next(folder / name for name in names if (folder / name).is_file())
+    def from_file(cls, path: Path, fields: dict[str, Any]) -> Self:
+        """Read a published model; `fields` are what `checkpoint_fields` returned."""
         content = read_bytes(path, VOCABULARY, "Take a smaller vocabulary.")
         tokenizer = cls(content, f"`{path}`")
         # transformers adds the row for `<mask>` that the model file does not have.
         more = {tokenizer.vocabulary_size: "<mask>"}
-        for number, token in checkpoint_fields(folder)["added"].items():
+        for number, token in fields["added"].items():
             if [token.content] != tokenizer.pieces()[number : number + 1]:
                 more[number] = token.content
         if set(more.values()) != {"<mask>"} or len(more) > 1:
             raise InputError(
-                f"The added tokens of `{folder}` must be those of `{path}`, and "
-                f"`<mask>` behind them. Received: {', '.join(more.values())}. Put the "
+                f"The added tokens beside `{path}` must be its own, and `<mask>` "
+                f"behind them. Received: {', '.join(more.values())}. Put the "
                 "checkpoint's tokenizer.json there."
             )
         return cls(add_control(tokenizer.definition, more.values()), f"`{path}`")

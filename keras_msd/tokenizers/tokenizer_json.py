@@ -5,23 +5,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError, one_of, sentences
-from keras_msd.files import decoded, parse_json, read_bytes, read_table
+from keras_msd.files import decoded, parse_json, read_bytes
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.settings import (
-    ROLES,
-    SIDE,
-    add_declared,
-    checkpoint_fields,
-    special_tokens,
-)
+from keras_msd.tokenizers.settings import ROLES, SIDE, add_declared, special_tokens
 
 # Fields of a checkpoint's tokenizer_config.json and what they set in BERT's normaliser.
 NORMALIZER_FIELDS = {
@@ -40,8 +34,7 @@ CHANGES = ("strip", "model2vec")  # settings that are absent where they are fals
 class BackendTokenizer(Tokenizer):
     """A tokenizer.json of any kind; truncation and padding in it are dropped.
 
-    It runs in Python only. `WordPieceTokenizer` and `BytePairTokenizer` are the kinds
-    of it that can do more.
+    It runs in Python only, except for the kind `WordPieceTokenizer`.
 
     Args:
         content: The text of a tokenizer.json.
@@ -74,8 +67,6 @@ class BackendTokenizer(Tokenizer):
 
     kind = "tokenizer_json"
     definition_file = "tokenizer.json"
-    # Pad, start, end and unknown token of a checkpoint that does not name them.
-    default_tokens: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -232,24 +223,6 @@ class BackendTokenizer(Tokenizer):
             )
         return cls(definition, origin=origin, **settings)
 
-    @classmethod
-    def _of_files(cls, backend: Backend, fields: dict[str, Any], path: Path) -> Self:
-        """Make a tokenizer of a vocabulary at `path` and of the fields beside it."""
-        add_declared(backend, fields, f"`{path}`")
-        settings: dict[str, Any] = special_tokens(fields, cls.default_tokens)
-        settings[SIDE] = fields.get(SIDE, "right")
-        return cls(backend.to_str(), origin=f"`{path}`", **settings)
-
-    @classmethod
-    def from_checkpoint(cls, folder: Path) -> Self:
-        """Raise `InputError`: only `read_checkpoint_tokenizer` reads a tokenizer.json.
-
-        It puts start and end as the file's post-processor says.
-        """
-        raise InputError(
-            f"`{folder}` must be read by `read_checkpoint_tokenizer`. Call that."
-        )
-
 
 def unknown_of(backend: Backend) -> str | None:
     """Return the token of what a tokenizer cannot spell, None if it has none."""
@@ -289,33 +262,30 @@ class WordPieceTokenizer(BackendTokenizer):
         >>> path = Path("vocab.txt")
         >>> _ = path.write_text(chr(10).join("[PAD] [UNK] [CLS] [SEP] cat ##s".split()))
         >>> kind = msd.tokenizers.WordPieceTokenizer
-        >>> kind.from_vocabulary(path, lowercase=True).encode(["Cats, cat"])
+        >>> kind.from_file(path, {"do_lower_case": True}).encode(["Cats, cat"])
         [[2, 4, 5, 1, 4, 3]]
     """
 
     kind = "wordpiece"
-    checkpoint_files = (("vocab.txt",),)
-    default_tokens = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 
     @classmethod
-    def from_checkpoint(cls, folder: Path) -> Self:
-        """Read vocab.txt and the settings beside it."""
-        return cls._read(folder / "vocab.txt", checkpoint_fields(folder))
+    def from_file(cls, path: Path, fields: dict[str, Any]) -> Self:
+        """Read a vocab.txt.
 
-    @classmethod
-    def from_vocabulary(cls, path: Path, lowercase: bool) -> Self:
-        """Read a vocab.txt alone, whose special tokens have BERT's names."""
-        return cls._read(path, {"do_lower_case": lowercase})
-
-    @classmethod
-    def _read(cls, path: Path, fields: dict[str, Any]) -> Self:
+        Args:
+            path: The file.
+            fields: What `checkpoint_fields` returned, or `do_lower_case` alone; special
+                tokens have BERT's names if it gives no others.
+        """
         # Only \n and \r\n end a line: some vocabularies hold other separators as
         # tokens.
         content = read_bytes(path, VOCABULARY, "Take a whole copy of the checkpoint.")
         lines = decoded(content, f"`{path}`").rstrip("\n").split("\n")
         table = {line.rstrip("\r"): number for number, line in enumerate(lines)}
-        unknown = special_tokens(fields, cls.default_tokens)["unknown_token"]
-        backend = Backend(models.WordPiece(table, unk_token=unknown))
+        names: dict[str, Any] = special_tokens(
+            fields, ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
+        )
+        backend = Backend(models.WordPiece(table, unk_token=names["unknown_token"]))
         accents = fields.get("strip_accents")
         backend.normalizer = normalizers.BertNormalizer(
             lowercase=bool(fields.get("do_lower_case", True)),
@@ -323,45 +293,9 @@ class WordPieceTokenizer(BackendTokenizer):
             handle_chinese_chars=bool(fields.get("tokenize_chinese_chars", True)),
         )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        return cls._of_files(backend, fields, path)
-
-
-class BytePairTokenizer(BackendTokenizer):
-    """Bytes joined by learned merges; nothing is unknown and blanks count.
-
-    It runs in Python only: there is no operation for it in a saved graph.
-
-    Source: Radford et al. 2019 (GPT-2); Liu et al. 2019 (arXiv:1907.11692).
-
-    Example:
-        >>> import json
-        >>> from pathlib import Path
-        >>> pieces = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab"]
-        >>> table = json.dumps({piece: number for number, piece in enumerate(pieces)})
-        >>> _ = Path("vocab.json").write_text(table)
-        >>> _ = Path("merges.txt").write_text("a b")
-        >>> kind = msd.tokenizers.BytePairTokenizer
-        >>> kind.from_checkpoint(Path(".")).encode(["abba"])
-        [[1, 6, 5, 4, 2]]
-    """
-
-    kind = "bytepair"
-    checkpoint_files = (("vocab.json", "merges.txt"),)
-    default_tokens = ("<pad>", "<s>", "</s>", "<unk>")
-
-    @classmethod
-    def from_checkpoint(cls, folder: Path) -> Self:
-        """Read vocab.json, merges.txt and the settings beside them."""
-        fields = checkpoint_fields(folder)
-        path, merges = folder / "vocab.json", folder / "merges.txt"
-        both = f"`{path}` and `{merges}` must hold one BPE vocabulary"
-        check_ids(read_table(path), 0, f"`{path}`")
-        with rust_errors(f"{both}: {{}}. Copy both anew."):
-            table, pairs = models.BPE.read_file(str(path), str(merges))
-            backend = Backend(models.BPE(table, pairs))
-        prefix = bool(fields.get("add_prefix_space", False))
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-        return cls._of_files(backend, fields, path)
+        add_declared(backend, fields, f"`{path}`")
+        names[SIDE] = fields.get(SIDE, "right")
+        return cls(backend.to_str(), origin=f"`{path}`", **names)
 
 
 @contextmanager

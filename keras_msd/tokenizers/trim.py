@@ -1,8 +1,7 @@
 """Vocabularies with some of their pieces only, and which ones texts need."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,9 @@ _UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
 
 class Trimming:
-    """How the vocabulary of a tokenizer.json loses pieces; kinds differ in some ways.
+    """How a WordPiece vocabulary loses pieces.
+
+    The longest match at each place is still the longest.
 
     Args:
         tokenizer: Stays as it is.
@@ -27,40 +28,23 @@ class Trimming:
 
     @property
     def prefix(self) -> str:
-        """What marks a piece that stands inside a word."""
-        return ""
+        """What the model puts before a piece inside a word, "##" in BERT."""
+        return self.tokenizer.backend.model.continuing_subword_prefix
 
     def always_kept(self) -> set[int]:
-        """Return the ids without which other texts would be split differently.
-
-        Special pieces, in every kind.
-
-        Raises:
-            InputError: Such a vocabulary cannot be trimmed.
-        """
+        """Return the ids of special pieces."""
         content, tokenizer = json.loads(self.tokenizer.definition), self.tokenizer
         special = {tokenizer.pad_id, *tokenizer.start_ids}
         special |= {*tokenizer.end_ids, tokenizer.unknown_id}
         return special | {self.table[t["content"]] for t in content["added_tokens"]}
-
-    def derivation(self) -> Callable[[int], set[int]]:
-        """Return a function from an id to the ids that must be kept with it."""
-        return lambda number: set()
 
     def definition(self, kept: Sequence[int]) -> bytes:
         """Return the `definition` of a tokenizer that has only the pieces of `kept`."""
         content: dict[str, Any] = json.loads(self.tokenizer.definition)
         pieces = self.tokenizer.pieces()
         table = {pieces[old]: new for new, old in enumerate(kept)}
-        model = content["model"]
-        vocabulary = model["vocab"]
-        model["vocab"] = {piece: table[piece] for piece in vocabulary if piece in table}
-        if "merges" in model:
-            model["merges"] = [
-                pair
-                for pair in model["merges"]
-                if all(part in table for part in (*pair, "".join(pair)))
-            ]
+        vocabulary = content["model"]["vocab"]
+        content["model"]["vocab"] = {p: table[p] for p in vocabulary if p in table}
         for token in content["added_tokens"]:
             token["id"] = table[token["content"]]
         # It adds start and end by id, which `Tokenizer.encode` does itself.
@@ -68,52 +52,16 @@ class Trimming:
         return json.dumps(content, ensure_ascii=False).encode()
 
 
-class WordPieceTrimming(Trimming):
-    """The longest match at each place is still the longest."""
+class UnigramTrimming(Trimming):
+    """How a unigram vocabulary loses pieces.
+
+    The likeliest of all splits is still there and still the likeliest.
+    """
 
     @property
     def prefix(self) -> str:
-        """What the model puts before a piece inside a word, "##" in BERT."""
-        return self.tokenizer.backend.model.continuing_subword_prefix
-
-
-class BytePairTrimming(Trimming):
-    """The merge of the lowest rank at each step is still the lowest."""
-
-    def always_kept(self) -> set[int]:
-        """Return special ids and every single byte, so that nothing becomes unknown.
-
-        Raises:
-            InputError: The tokenizer marks pieces inside or at the end of a word.
-        """
-        model = json.loads(self.tokenizer.definition)["model"]
-        for mark in (
-            "continuing_subword_prefix",
-            "end_of_word_suffix",
-            "byte_fallback",
-        ):
-            if model.get(mark):
-                raise InputError(
-                    f"Only byte pairs without `{mark}` can be trimmed. Received: "
-                    f"{model[mark]!r}. Keep the whole vocabulary."
-                )
-        single = {number for piece, number in self.table.items() if len(piece) == 1}
-        return super().always_kept() | single
-
-    def derivation(self) -> Callable[[int], set[int]]:
-        """Return a function from an id to those of the pieces that it is merged from.
-
-        Each merge on the way makes a piece. Merges inside a piece happen in the same
-        order whatever stands around it, because none of them crosses its border.
-        """
-        pieces = self.tokenizer.pieces()
-        merges = json.loads(self.tokenizer.definition)["model"]["merges"]
-        ranks = {tuple(pair): rank for rank, pair in enumerate(merges)}
-        return lambda number: {self.table[p] for p in _merged(pieces[number], ranks)}
-
-
-class UnigramTrimming(Trimming):
-    """The likeliest of all splits is still there and still the likeliest."""
+        """Nothing marks a piece inside a word."""
+        return ""
 
     def always_kept(self) -> set[int]:
         """Return special ids, and those of the least and the most likely piece.
@@ -146,8 +94,7 @@ class UnigramTrimming(Trimming):
 # By kind; a vocabulary of another kind cannot lose pieces.
 TRIMMINGS: dict[str, Callable[[Any], Trimming]] = {
     "unigram": UnigramTrimming,
-    "wordpiece": WordPieceTrimming,
-    "bytepair": BytePairTrimming,
+    "wordpiece": Trimming,
 }
 
 
@@ -213,15 +160,14 @@ def choose_pieces(
             f"`keep` must be at least {len(kept)}: special pieces and the characters "
             f"of the texts need so many. Received: keep={keep}."
         )
-    parts = trimming.derivation()
     covered = int(counts[list(kept)].sum())
     candidates = np.flatnonzero(counts >= min_count)
     for number in candidates[np.argsort(-counts[candidates], kind="stable")]:
-        group = {int(number), *parts(int(number))} - kept
-        if covered >= goal or len(kept) + len(group) > room:
+        if covered >= goal or len(kept | {int(number)}) > room:
             break
-        kept |= group
-        covered += int(counts[list(group)].sum())
+        if number not in kept:
+            kept.add(int(number))
+            covered += int(counts[number])
     return sorted(kept)
 
 
@@ -251,14 +197,13 @@ def trim_tokenizer(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
 
     A text that `tokenizer` splits into kept pieces is split in the same way. Unigram:
     the likeliest of all splits is still there and still the likeliest. WordPiece: the
-    longest match at each place is still the longest. Byte pairs: the merge of the
-    lowest rank at each step is still the lowest.
+    longest match at each place is still the longest.
 
     Args:
         tokenizer: Stays as it is.
-        kept: Ids in ascending order, as `choose_pieces` returns them: with all that the
-            kind always keeps and all that the others are derived from.
-            The piece of the k-th of them gets the id k, counted from 0.
+        kept: Ids in ascending order, as `choose_pieces` returns them, with all that the
+            kind always keeps. The piece of the k-th of them gets the id k, counted from
+            0.
 
     Raises:
         InputError: `kept` is in another order, or lacks some that are always kept.
@@ -273,19 +218,3 @@ def trim_tokenizer(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
     return type(tokenizer).from_definition(
         trimming.definition(kept), tokenizer.settings, "the trimmed vocabulary"
     )
-
-
-def _merged(piece: str, ranks: dict[tuple[str, ...], int]) -> Iterator[str]:
-    """Yield what each merge makes while single characters become `piece`."""
-    parts = list(piece)
-    while True:
-        merges = [
-            (ranks[pair], place)
-            for place, pair in enumerate(pairwise(parts))
-            if pair in ranks
-        ]
-        if not merges:
-            return
-        place = min(merges)[1]
-        parts[place : place + 2] = ["".join(parts[place : place + 2])]
-        yield parts[place]

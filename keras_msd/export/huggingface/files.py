@@ -23,20 +23,13 @@ MODULES = "sentence_transformers.models"
 def check_bert(config: EncoderConfig) -> None:
     """Raise `InputError`, saying what is in the way, unless an encoder is a BERT."""
     wrong = {
+        "no layers (`num_layers=0`)": not config.num_layers,
         "a word branch (`word_branch=True`)": config.word_branch,
         "layers that normalise first (`normalize_first=True`)": config.normalize_first,
         "embeddings without a layer norm (`embedding_layer_norm=False`)": (
             not config.embedding_layer_norm
         ),
     }
-    if not config.num_layers:
-        raise InputError(
-            "A Hugging Face folder holds a BERT, and this encoder is a table of word "
-            "pieces without layers. Give leave_out=['weights'] (--leave-out weights) "
-            'for a folder that sentence-transformers with backend="onnx", '
-            "transformers.js and fastembed load; or use the format `onnx`, "
-            "`onnx_text`, `litert` or `saved_model`."
-        )
     if found := [what for what, is_so in wrong.items() if is_so]:
         raise InputError(
             "model.safetensors of a Hugging Face folder holds a BERT. Received: an "

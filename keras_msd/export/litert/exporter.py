@@ -21,7 +21,7 @@ from keras_msd.export.litert.files import (
 from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
 from keras_msd.export.litert.network import LiteRTNetwork
 from keras_msd.export.portable import copy_reader, describe
-from keras_msd.export.schemes import find_scheme
+from keras_msd.export.schemes import SCHEMES
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer, inexact_feature
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -50,10 +50,10 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
         Facts for the card.
 
     Raises:
-        InputError: `quantize` is unknown, Keras runs on another backend, LiteRT is not
-            installed, or the tokenizer cannot travel in a file.
+        InputError: Keras runs on another backend, LiteRT is not installed, or the
+            tokenizer cannot travel in a file.
     """
-    scheme = find_scheme(quantize)
+    scheme = SCHEMES[quantize]
     check_backend("A .tflite file")
     require_litert()
     description = describe(encoder.tokenizer, encoder.max_length)
@@ -88,10 +88,10 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
         Facts for the card.
 
     Raises:
-        InputError: `quantize` is unknown, Keras runs on another backend, a package is
-            missing, or MediaPipe's tokenizer would give other ids than the encoder's.
+        InputError: Keras runs on another backend, a package is missing, or MediaPipe's
+            tokenizer would give other ids than the encoder's.
     """
-    scheme = find_scheme(quantize)
+    scheme = SCHEMES[quantize]
     check_backend("A .tflite file")
     require("mediapipe", "mediapipe", "A litert_text model")
     _check_tokenizer(encoder.tokenizer)

@@ -24,7 +24,7 @@ from keras_msd.export.onnx.files import (
     save,
 )
 from keras_msd.export.portable import TokenRun, copy_reader, describe, load_portable
-from keras_msd.export.schemes import SCHEMES, find_scheme
+from keras_msd.export.schemes import SCHEMES
 
 if TYPE_CHECKING:
     import onnx
@@ -58,10 +58,10 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
         Facts for the card.
 
     Raises:
-        InputError: `quantize` is unknown, the tokenizer has no portable description,
-            the file would be over 2 GiB, or a package is not installed.
+        InputError: The tokenizer has no portable description, the file would be over 2
+            GiB, or a package is not installed.
     """
-    libraries = _libraries(quantize, "onnx", "onnxruntime")
+    libraries = _libraries("onnx", "onnxruntime")
     from keras_msd.export.onnx.graph import INT32, Graph
 
     description = describe(encoder.tokenizer, encoder.max_length).decode()
@@ -83,7 +83,7 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
     vocabulary and all of Unicode, before it is written. `write_ids` says the rest.
 
     Args:
-        encoder: The encoder to write; its tokenizer is unigram or WordPiece.
+        encoder: The encoder to write; its tokenizer is SentencePiece unigram.
         path: A folder that does not exist yet.
         quantize: How weights are stored, None or a key of `SCHEMES`.
 
@@ -91,10 +91,10 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
         Facts for the card; `tokenizer_check` says what was compared.
 
     Raises:
-        InputError: `quantize` is unknown, no operator gives the tokenizer's ids, the
-            file would be over 2 GiB, or a package is not installed.
+        InputError: No operator gives the tokenizer's ids, the file would be over 2 GiB,
+            or a package is not installed.
     """
-    libraries = _libraries(quantize, "onnx", "onnxruntime", "onnxruntime_extensions")
+    libraries = _libraries("onnx", "onnxruntime", "onnxruntime_extensions")
     from keras_msd.export.onnx.graph import STRING, Graph
     from keras_msd.export.onnx.tokenizer import check_ids, token_ids
 
@@ -141,14 +141,15 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
     session = open_session(path, (TEXT,), threads, extensions=True)
 
     def run(texts: list[str]) -> np.ndarray:
-        return session.run([OUTPUT], {TEXT: np.array(sentences(texts), object)})[0]
+        # The operator ends a text at NUL. Like it, the replacement is in no vocabulary.
+        whole = [text.replace("\0", "\uffff") for text in sentences(texts)]
+        return session.run([OUTPUT], {TEXT: np.array(whole, object)})[0]
 
     return run
 
 
-def _libraries(quantize: str | None, *modules: str) -> dict[str, str]:
-    """Check what was asked and what it needs; return the versions, for the card."""
-    find_scheme(quantize)
+def _libraries(*modules: str) -> dict[str, str]:
+    """Import what writes and runs the file; return the versions, for the card."""
     versions = {}
     for name in modules:
         extensions = name == "onnxruntime_extensions"

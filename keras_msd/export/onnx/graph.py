@@ -59,10 +59,6 @@ class Graph:
         """Return a constant of whole numbers, int64 `(len(values),)`."""
         return self.constant(values, np.int64)
 
-    def strings(self, *values: str) -> str:
-        """Return a constant of strings, `(len(values),)`."""
-        return self.constant(np.array(values))
-
     def part(self, value: str, first: int, last: int, axis: int = 0) -> str:
         """Return `value[first:last]` along an axis."""
         return self.node("Slice", value, *map(self.numbers, (first, last, axis)))

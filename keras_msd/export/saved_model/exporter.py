@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.export.export_model import check_backend
 from keras_msd.export.formats import Run
 from keras_msd.export.saved_model.network import IDS, store_network
-from keras_msd.export.schemes import find_scheme
-from keras_msd.teachers.saved_model_operations import check_operations
-from keras_msd.tokenizers.graph import GraphTokenizer, tensorflow_text
+from keras_msd.export.schemes import SCHEMES
+from keras_msd.teachers.saved_model import load_saved_model
+from keras_msd.teachers.saved_model_folder import SavedModelFolder
+from keras_msd.tokenizers.graph import GraphTokenizer
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
 PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
@@ -38,9 +38,9 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         Facts for the card.
 
     Raises:
-        InputError: `quantize` is unknown, or Keras runs on another backend.
+        InputError: Keras runs on another backend.
     """
-    scheme = find_scheme(quantize)
+    scheme = SCHEMES[quantize]
     check_backend("A SavedModel")
     _check_name(path)
     # The Keras model itself is never an attribute: its variables would be kept twice.
@@ -76,33 +76,14 @@ def load(path: str | Path, threads: int | None = None) -> Run:
             operation in a process. By default its own choice.
 
     Raises:
-        InputError: No SavedModel is there, it is damaged, or has no `serving_default`
-            from `text` to `embedding`; or it is too late for `threads`.
+        InputError: No SavedModel is there, it is damaged, or maps no text to vectors;
+            or it is too late for `threads`.
     """
     folder = existing_folder(path, "artefact") / VERSION
     _check_name(folder)
     if threads is not None:
         _set_threads(threads)
-    check_operations(folder)
-    tensorflow_text("A SavedModel")  # registers the tokenizer's operations
-    try:
-        model = tf.saved_model.load(str(folder))
-        serve = model.signatures["serving_default"]
-        serve(text=tf.constant([], tf.string))["embedding"]
-    # TensorFlow promises no kind of error for a damaged file.
-    except Exception as error:
-        raise InputError(
-            f"`{folder}` must be a SavedModel with the signature serving_default, from "
-            f"`text` to `embedding`. Received: {type(error).__name__}: {error}. "
-            "Take a whole copy, or export the encoder again."
-        ) from error
-
-    def run(texts: list[str]) -> np.ndarray:
-        # The model owns the variables that `serve` reads, so it must stay alive.
-        _ = model
-        return serve(text=tf.constant(texts, tf.string))["embedding"].numpy()
-
-    return run
+    return load_saved_model(SavedModelFolder(folder))
 
 
 def _check_name(folder: Path) -> None:

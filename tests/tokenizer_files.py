@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
-def write_byte_pairs(folder, pieces=(), merges=(), **fields):
+def write_byte_pairs(folder, pieces="helo", merges=(), **fields):
     """Write byte pairs as RoBERTa's, whose first ids are those of `FRAME`.
 
     `fields` are those of tokenizer_config.json.

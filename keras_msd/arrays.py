@@ -22,6 +22,13 @@ def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield chunk
 
 
+def by_length(texts: Sequence[str], size: int) -> Iterator[list[int]]:
+    """Yield the places of `size` texts of like length: little padding is computed."""
+    yield from in_chunks(
+        sorted(range(len(texts)), key=lambda row: len(texts[row].encode())), size
+    )
+
+
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """Scale the rows of `(n, dim)` to length one; a zero row stays zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

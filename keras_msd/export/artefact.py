@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.arrays import TextEncoder
+from keras_msd.arrays import TextEncoder, by_length
 from keras_msd.checks import InputError, placed, without_prefix
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
@@ -238,14 +238,11 @@ class Artefact(TextEncoder):
         return tokenizer and [len(ids) for ids in tokenizer.encode(texts)]
 
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
-        # Sentences of like length share a batch, so that little padding is computed.
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
         vectors = np.zeros((len(texts), self.dim), np.float32)
-        starts: Iterable[int] = range(0, len(texts), batch_size)
+        batches = by_length(texts, batch_size)
         if progress:
-            starts = track(starts, -(-len(texts) // batch_size), "Encoding")
-        for start in starts:
-            rows = order[start : start + batch_size]
+            batches = track(batches, -(-len(texts) // batch_size), "Encoding")
+        for rows in batches:
             batch = self._run([texts[row] for row in rows])
             if np.shape(batch) != (len(rows), self.dim):
                 raise InputError(

@@ -1,8 +1,8 @@
 """The description of a tokenizer that travels with an artefact fed by token ids."""
 
 import base64
-import importlib.util
 import json
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, at_least
+from keras_msd.checks import InputError, at_least, explained
 from keras_msd.export.formats import NO_FORMAT, loaders_folder
 from keras_msd.tokenizers.base import Tokenizer
 
@@ -89,16 +89,9 @@ def load_portable(description: bytes, origin: str = "`description`") -> Any:
     Raises:
         InputError: The description is damaged.
     """
-    path = loaders_folder() / READER
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"`{path}` is missing. Install keras-msd again.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    try:
-        return module.PortableTokenizer(description)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{origin}: {error}") from error
+    reader = runpy.run_path(str(loaders_folder() / READER))
+    with explained(lambda error: f"{origin}: {error}", ValueError, RecursionError):
+        return reader["PortableTokenizer"](description)
 
 
 def _unigram(tokenizer: "SentencePieceTokenizer") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_msd.arrays import pad_batch
+from keras_msd.arrays import by_length, pad_batch
 from keras_msd.checks import InputError
 from keras_msd.teachers.saved_model_folder import SavedModelFolder
 from keras_msd.teachers.saved_model_operations import DAMAGED, check_operations
@@ -199,15 +199,12 @@ def _tokenized(tokenizer: Tokenizer, call: Call, spec: Any, texts: list[str]) ->
 def _in_batches(
     apply: Apply, name: str, _models: tuple[Any, ...], texts: list[str]
 ) -> np.ndarray:
-    # Sentences of like length share a batch, so that little padding is computed.
-    order = sorted(range(len(texts)), key=lambda row: len(texts[row].encode()))
-    parts = []
-    for start in range(0, len(texts), BATCH):
-        batch = [texts[row] for row in order[start : start + BATCH]]
-        parts.append(checked(name, _vectors_of(apply(batch)), batch))
-    vectors = np.empty((len(texts), parts[0].shape[1]), np.float32)
-    vectors[order] = np.concatenate(parts)
-    return vectors
+    vectors = {}
+    for rows in by_length(texts, BATCH):
+        batch = [texts[row] for row in rows]
+        found = checked(name, _vectors_of(apply(batch)), batch)
+        vectors |= zip(rows, found, strict=True)
+    return np.stack([vectors[row] for row in range(len(texts))])
 
 
 def _find_calls(model: Any) -> list[Call]:

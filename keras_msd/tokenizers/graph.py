@@ -95,9 +95,9 @@ class UnigramIds(tf.Module):
         if feature := inexact_feature(tokenizer):
             raise InputError(
                 "A SentencePiece tokenizer in a graph must prepare text as that of "
-                f"XLM-RoBERTa does. Received: {feature}. TensorFlow's operation gives "
-                "other ids then, without a word. Tokenize in Python; to export, try "
-                "format='litert' or 'onnx', which take ids."
+                f"XLM-RoBERTa does. Received: {feature}. The operation of TensorFlow "
+                "and MediaPipe gives other ids then, without a word. Tokenize in "
+                "Python; to export, try format='litert' or 'onnx', which take ids."
             )
         self.unknown_id = tokenizer.unknown_id
         # Not `SentencepieceTokenizer`: for some texts with "…" it gives other ids.

@@ -34,7 +34,7 @@ CHANGES = ("strip", "model2vec")  # settings that are absent where they are fals
 class BackendTokenizer(Tokenizer):
     """A tokenizer.json of any kind; truncation and padding in it are dropped.
 
-    It runs in Python only, except for the kind `WordPieceTokenizer`.
+    It runs in Python only; of its kinds, `WordPieceTokenizer` runs in graphs, too.
 
     Args:
         content: The text of a tokenizer.json.

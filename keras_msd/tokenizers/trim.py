@@ -163,11 +163,12 @@ def choose_pieces(
     covered = int(counts[list(kept)].sum())
     candidates = np.flatnonzero(counts >= min_count)
     for number in candidates[np.argsort(-counts[candidates], kind="stable")]:
-        if covered >= goal or len(kept | {int(number)}) > room:
+        if number in kept:
+            continue
+        if covered >= goal or len(kept) == room:
             break
-        if number not in kept:
-            kept.add(int(number))
-            covered += int(counts[number])
+        kept.add(int(number))
+        covered += int(counts[number])
     return sorted(kept)
 
 

@@ -1,15 +1,12 @@
 """LiteRT models of token ids, and of a string for MediaPipe, made from an encoder."""
 
-import logging
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from keras_msd.checks import InputError, require
+from keras_msd.checks import require
 from keras_msd.export.export_model import check_backend, export_model
 from keras_msd.export.litert.files import (
     FILE,
@@ -22,9 +19,7 @@ from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
 from keras_msd.export.litert.network import LiteRTNetwork
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.export.schemes import SCHEMES
-from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.graph import GraphTokenizer, inexact_feature
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
+from keras_msd.tokenizers.graph import GraphTokenizer
 
 # One kernel under two names: tensorflow-text's, and the one MediaPipe registers.
 TOKENIZE = "TFText>FastSentencepieceTokenize"
@@ -94,7 +89,6 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
     scheme = SCHEMES[quantize]
     check_backend("A .tflite file")
     require("mediapipe", "mediapipe", "A litert_text model")
-    _check_tokenizer(encoder.tokenizer)
     module = tf.Module()
     module.network = LiteRTNetwork(encoder.config, export_model(encoder, scheme.table))
     module.tokenizer = tokenizer = GraphTokenizer(encoder.tokenizer, encoder.max_length)
@@ -124,7 +118,7 @@ def convert(module: tf.Module, embed: Any) -> TFLiteModel:
         embed: A `tf.function` with an input signature, returning a dictionary.
     """
     # A SavedModel keeps the signature's names.
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, folder, signatures={SIGNATURE: embed})
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -132,17 +126,6 @@ def convert(module: tf.Module, embed: Any) -> TFLiteModel:
         model = TFLiteModel(converter.convert())
     model.gather_halves()
     return model
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _write(
@@ -166,18 +149,3 @@ def _write(
         "operators": model.operators(),
         "signatures": {SIGNATURE: shapes[0], "output": {"embedding": shapes[1]}},
     }
-
-
-def _check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Raise `InputError` where MediaPipe's tokenizer gives other ids than ours."""
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        feature = inexact_feature(tokenizer)
-    else:
-        feature = f"kind {tokenizer.kind}"
-    if feature:
-        raise InputError(
-            "A .tflite file that takes strings needs a unigram SentencePiece "
-            "vocabulary without byte fallback, prepared as XLM-RoBERTa's is. Received: "
-            f"{feature}. MediaPipe's tokenizer would give other ids without a word: "
-            "try format='litert', which takes ids."
-        )

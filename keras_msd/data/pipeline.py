@@ -1,8 +1,10 @@
 """The same batches as a `tf.data.Dataset`, read ahead while a step runs."""
 
+import inspect
 import weakref
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import tensorflow as tf
 
@@ -12,8 +14,28 @@ from keras_msd.data.text_table import SIDES
 
 AHEAD = 4  # batches; the work for one is short against a training step
 
+P = ParamSpec("P")
+B = TypeVar("B", bound=Batches)
 
-def pair_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
+
+def _of(
+    batches: Callable[P, B],
+) -> Callable[[Callable[[B], tf.data.Dataset]], Callable[P, tf.data.Dataset]]:
+    """Make a function of batches one of the arguments that the batches are made of."""
+
+    def decorate(build: Callable[[B], tf.data.Dataset]) -> Callable[P, tf.data.Dataset]:
+        @wraps(build)
+        def dataset(*args: P.args, **kwargs: P.kwargs) -> tf.data.Dataset:
+            return build(batches(*args, **kwargs))
+
+        dataset.__signature__ = inspect.signature(batches)  # type: ignore[attr-defined]
+        return dataset
+
+    return decorate
+
+
+@_of(PairBatches)
+def pair_dataset(batches: PairBatches) -> tf.data.Dataset:
     """Return batches `(x, y)` of pairs with guide vectors.
 
     Every argument, and what a batch holds, is as in `PairBatches`: each pass of the
@@ -33,7 +55,6 @@ def pair_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
         >>> int(dataset.cardinality()), dataset.element_spec[1]["teacher"].shape
         (2, TensorShape([4, 16]))
     """
-    batches = PairBatches(*args, **options)
     rows = batches.stream.batch_size
     x = _sides(rows) | {"group": tf.TensorSpec((rows,), tf.int32)}
     dims = batches.dims.items()
@@ -41,7 +62,8 @@ def pair_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
     return _dataset(batches, (x, y))
 
 
-def scored_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
+@_of(ScoredBatches)
+def scored_dataset(batches: ScoredBatches) -> tf.data.Dataset:
     """Return batches `(x, y)` of scored sentence pairs, for `RegressSimilarity`.
 
     Every argument, and what a batch holds, is as in `ScoredBatches`. The number of
@@ -57,10 +79,11 @@ def scored_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
         >>> dataset.element_spec[1]["gold"].shape
         TensorShape([2])
     """
-    return _of_rows(ScoredBatches(*args, **options))
+    return _of_rows(batches)
 
 
-def inference_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
+@_of(InferenceBatches)
+def inference_dataset(batches: InferenceBatches) -> tf.data.Dataset:
     """Return batches `(x, y)` of labelled sentence pairs, for `ClassifyInference`.
 
     Every argument, and what a batch holds, is as in `InferenceBatches`. The number of
@@ -76,7 +99,7 @@ def inference_dataset(*args: Any, **options: Any) -> tf.data.Dataset:
         >>> dataset.element_spec[1]["label"].dtype.name
         'int32'
     """
-    return _of_rows(InferenceBatches(*args, **options))
+    return _of_rows(batches)
 
 
 def _of_rows(batches: RowBatches) -> tf.data.Dataset:

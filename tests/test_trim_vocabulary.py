@@ -167,7 +167,7 @@ def test_languages_of_a_data_folder(tmp_path, unigram):
     assert pieces("ru", "de") == of(*german, "Быстрая лиса") != pieces("de")
     assert pieces("en") == of("the cat", "a dog", "ka lo mi")
     for codes, words in {
-        ("dee",): "de, ru. Received: 'dee'. Did you mean `de`",
+        ("dee",): "'ru'. Received: languages='dee'. Did you mean `de`",
         "de": "a list of one code or more. Received: 'de'",
         (): "a list of one code or more",
     }.items():

@@ -199,7 +199,7 @@ def _tokenized(tokenizer: Tokenizer, call: Call, spec: Any, texts: list[str]) ->
 def _in_batches(
     apply: Apply, name: str, _models: tuple[Any, ...], texts: list[str]
 ) -> np.ndarray:
-    vectors = {}
+    vectors: dict[int, np.ndarray] = {}
     for rows in by_length(texts, BATCH):
         batch = [texts[row] for row in rows]
         found = checked(name, _vectors_of(apply(batch)), batch)

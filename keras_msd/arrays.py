@@ -1,18 +1,23 @@
 """The base class of everything that embeds text, and the arrays that it works on."""
 
 import abc
+import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, explained, one_of, sentences
+from keras_msd.progress import track
 
 Item = TypeVar("Item")
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 LEVELS = 255  # steps of an 8-bit integer
 MIDDLE = 128  # subtracted so that codes fit into int8
+PART = 16  # batches that a process encodes at a time
 
 
 def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -191,6 +196,7 @@ class TextEncoder(abc.ABC):
         prompt: str | None = None,
         precision: str = "float32",
         truncate_dim: int | None = None,
+        processes: int = 1,
         normalize_embeddings: bool = False,
         show_progress_bar: bool | None = True,
         convert_to_numpy: bool = True,
@@ -210,6 +216,8 @@ class TextEncoder(abc.ABC):
             precision: "float32", or what `quantize_embeddings` makes of the vectors.
             truncate_dim: Keep the first so many numbers of each vector, scaled to
                 length one. `losses.Matryoshka` trains them.
+            processes: How many processes share the work; each loads the model. A script
+                must then run its work under `if __name__ == "__main__":`.
             normalize_embeddings: Another name of `normalize`.
             show_progress_bar: Another name of `progress`; either hides the bar.
             convert_to_numpy: Must be True.
@@ -221,11 +229,11 @@ class TextEncoder(abc.ABC):
 
         Raises:
             InputError: `texts` holds something else than valid Unicode (bytes, None,
-                NaN), or is a mapping, a data frame or a set; `batch_size` is below 1,
-                `truncate_dim` is below 1 or above `dim`, `precision` is unknown, or a
-                tensor is asked for. Of an encoder: JAX trains the network at this
-                moment. Of an artefact: it gives vectors of another shape than its card
-                says.
+                NaN), or is a mapping, a data frame or a set; `batch_size` or
+                `processes` is below 1, `truncate_dim` is below 1 or above `dim`,
+                `precision` is unknown, or a tensor is asked for. Of an encoder: JAX
+                trains the network at this moment. Of an artefact: it gives vectors of
+                another shape than its card says.
         """
         if convert_to_tensor or not convert_to_numpy:
             raise InputError(
@@ -233,7 +241,7 @@ class TextEncoder(abc.ABC):
                 f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
                 "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
             )
-        at_least(1, batch_size=batch_size)
+        at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
         check_prefix(truncate_dim, self.dim)
         if getattr(texts, "shape", None) == ():
@@ -243,11 +251,36 @@ class TextEncoder(abc.ABC):
         if before := self.prefix if prompt is None else prompt:
             listed = [before + text for text in listed]
         shown = progress and bool(show_progress_bar)
-        vectors = self._vectors(listed, batch_size, shown)
+        if processes > 1:
+            vectors = self._in_processes(listed, batch_size, shown, processes)
+        else:
+            vectors = self._vectors(listed, batch_size, shown)
         if normalize or normalize_embeddings or truncate_dim:
             vectors = unit_rows(vectors[:, :truncate_dim])
         vectors = quantize_embeddings(vectors, precision)
         return vectors[0] if one else vectors
+
+    def _in_processes(
+        self, texts: list[str], batch_size: int, progress: bool, processes: int
+    ) -> np.ndarray:
+        parts = list(in_chunks(texts, PART * batch_size))
+        tasks = [(part, batch_size) for part in parts]
+        # A forked process would inherit locks that TensorFlow's threads hold.
+        context = multiprocessing.get_context("spawn")
+        vectors = [np.zeros((0, self.dim), np.float32)]
+        try:
+            with ProcessPoolExecutor(processes, context, _take, (self,)) as pool:
+                done: Iterable[np.ndarray] = pool.map(_vectors_of, tasks)
+                if progress:
+                    done = track(done, total=len(tasks), what="Encoding")
+                vectors += done
+        except BrokenProcessPool as error:
+            raise InputError(
+                "A process that encodes ended early. Call `encode(processes=...)` "
+                'under `if __name__ == "__main__":`, and look at the memory: each '
+                "process loads the model."
+            ) from error
+        return np.concatenate(vectors)
 
     def encode_query(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
         """Turn queries into vectors; arguments as for `encode`.
@@ -302,3 +335,15 @@ class TextEncoder(abc.ABC):
         if rows.ndim != 2 or not 0 < rows.shape[1] <= self.dim:
             raise InputError(f"{rule} Received: shape {np.shape(given)}.")
         return unit_rows(rows)
+
+
+_taken: TextEncoder  # in a process of `encode(processes=...)`: what it encodes with
+
+
+def _take(encoder: TextEncoder) -> None:
+    global _taken
+    _taken = encoder
+
+
+def _vectors_of(task: tuple[list[str], int]) -> np.ndarray:
+    return _taken._vectors(*task, progress=False)

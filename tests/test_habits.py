@@ -241,6 +241,20 @@ def test_an_artefact_says_what_it_is_and_is_pickled(tokenizer, tmp_path):
     assert artefact.max_seq_length == 32
 
 
+def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
+    encoder = tiny_encoder(tokenizer)
+    texts = [f"{pair.source} {n}" for n in range(3) for pair in tiny_pairs()]
+    found = encoder.encode(texts, batch_size=1, processes=2)
+    np.testing.assert_allclose(found, encoder.encode(texts), atol=1e-6)
+    graded = [(1, "a", "b"), (0, "a", "c")]
+    art = encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
+    artefact = msd.export.load_artefact(art)
+    found = artefact.encode(texts, batch_size=1, processes=2)
+    np.testing.assert_allclose(found, artefact.encode(texts), atol=1e-6)
+    assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
+    assert artefact.max_seq_length == 32
+
+
 def test_the_first_numbers_of_vectors(encoder):
     whole, short = encoder.encode(TEXTS), encoder.encode(TEXTS, truncate_dim=5)
     norms = np.linalg.norm(whole[:, :5], axis=1)[:, None]

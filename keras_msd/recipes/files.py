@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from keras_msd.checks import InputError, existing_file, nearest
 from keras_msd.files import read_toml
 
-M = TypeVar("M", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 SHARED = "_shared"
 ROWS = "rows"  # the table whose tables are recipes
 
@@ -188,6 +189,8 @@ def validated(
     Raises:
         InputError: They are something else, with a line for each finding of pydantic.
     """
+    from pydantic import ValidationError  # the command line lists recipes without it
+
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -210,7 +213,7 @@ def unknown_key(
 
 def _line(
     finding: dict[str, Any],
-    model: type[BaseModel],
+    model: type["BaseModel"],
     layers: Sequence[Layer],
     prefix: str,
 ) -> str:
@@ -228,7 +231,7 @@ def _line(
         return f"Key `{key}` is missing in {places}. Add it."
     rule = finding["msg"].removeprefix("Value error, ").removesuffix(".")
     text = f"`{key}` in {origin}: {rule}." if key else f"{origin}: {rule}."
-    if not isinstance(received, BaseModel | Mapping):
+    if not (isinstance(received, Mapping) or hasattr(received, "model_fields")):
         text += f" Received: {received!r:.200}."
     elif ". " not in rule:  # it names several keys, and does not say which to change
         text += " Change what it names."

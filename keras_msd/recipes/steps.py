@@ -386,5 +386,11 @@ class Steps:
         for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
             self.add(step, "evaluation", make, shared=False, step=last)
         if first and assistant and self.recipe.evaluate.artefacts:
-            given = {"step": last, "assistant": assistant}
-            self.add("worse", "evaluation", outputs.worse, shared=False, **given)
+            self.add(
+                "worse",
+                "evaluation",
+                outputs.worse,
+                shared=False,
+                step=last,
+                assistant=assistant,
+            )

@@ -17,9 +17,9 @@ from keras_msd.export.huggingface.files import (
 )
 from keras_msd.export.onnx.files import (
     EXTRA,
-    MIN_ONNXRUNTIME,
     OPSET,
     PURPOSE,
+    RUNTIMES,
     open_session,
     save,
 )
@@ -107,7 +107,7 @@ def write(
         "tokenizer_check": check_ids(encoder.tokenizer, path),
         "libraries": libraries,
         "opset": OPSET,
-        "min_onnxruntime": MIN_ONNXRUNTIME,
+        "min_onnxruntime": RUNTIMES[OPSET],
         "base_model": base_model,
         "datasets": list(datasets),
     }

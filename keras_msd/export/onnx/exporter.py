@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_msd.arrays import pad_batch
-from keras_msd.checks import InputError, explained, require, sentences
+from keras_msd.checks import InputError, explained, one_of, require, sentences
 from keras_msd.export.formats import Run
 from keras_msd.export.onnx.files import (
     EXTRA,
     FILE,
-    MIN_ONNXRUNTIME,
     OPSET,
     PURPOSE,
+    RUNTIMES,
     load_extensions,
     open_session,
     save,
@@ -35,7 +35,9 @@ IDS, TEXT, OUTPUT = ("token_ids", "padding_mask"), "text", "embedding"
 TOKENIZER = "tokenizer"  # metadata: the portable description of the tokenizer
 
 
-def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+def write_ids(
+    encoder: Any, path: Path, quantize: str | None = None, opset: int = OPSET
+) -> dict[str, Any]:
     """Write an encoder as `model.onnx`: network, pooling and normalisation.
 
     Inputs `token_ids`, `padding_mask` (1 on real tokens) int32 `(batch, length)`,
@@ -53,20 +55,37 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
         encoder: The encoder to write.
         path: A folder that does not exist yet.
         quantize: How weights are stored, None or a key of `SCHEMES`.
+        opset: Version of ONNX's operators, one of `RUNTIMES`. For one below 23, which
+            old runtimes need, tf2onnx converts the Keras network, to more and slower
+            operators, in float32.
 
     Returns:
         Facts for the card.
 
     Raises:
-        InputError: The tokenizer has no portable description, the file would be over 2
-            GiB, or a package is not installed.
+        InputError: `opset` is unknown or below 23 with `quantize`, the tokenizer has no
+            portable description, the file would be over 2 GiB, or a package is not
+            installed.
     """
     libraries = _libraries("onnx", "onnxruntime")
-    from keras_msd.export.onnx.graph import INT32, Graph
-
+    one_of(RUNTIMES, opset=opset)
+    if opset < OPSET and quantize is not None:
+        raise InputError(
+            f"Below opset {OPSET} weights are float32. Received: {opset=}, "
+            f"{quantize=}. Leave one of both out."
+        )
+    axes = ["batch", "length"]
     description = describe(encoder.tokenizer, encoder.max_length).decode()
-    inputs = dict.fromkeys(IDS, (INT32, ["batch", "length"]))
-    model = _model(Graph(), encoder, quantize, inputs, IDS)
+    if opset == OPSET:
+        from keras_msd.export.onnx.graph import INT32, Graph
+
+        inputs = dict.fromkeys(IDS, (INT32, axes))
+        model = _model(Graph(), encoder, quantize, inputs, IDS)
+    else:
+        from keras_msd.export.onnx.convert import converted
+
+        model = converted(encoder.model, opset, outputs=[OUTPUT], axes=axes)
+        libraries |= _libraries("tf2onnx")
     model.metadata_props.add(key=TOKENIZER, value=description)
     save(model, path)
     copy_reader(path)
@@ -179,11 +198,12 @@ def _facts(
     inputs: dict[str, str],
     libraries: dict[str, str],
 ) -> dict[str, Any]:
+    opset = model.opset_import[0].version
     return {
         "libraries": libraries,
-        "min_onnxruntime": MIN_ONNXRUNTIME,
+        "min_onnxruntime": RUNTIMES[opset],
         "operators": sorted({node.op_type for node in model.graph.node}),
-        "opset": OPSET,
+        "opset": opset,
         "signatures": {
             "inputs": inputs,
             "output": {OUTPUT: f"float32[batch, {encoder.dim}]"},

@@ -17,9 +17,18 @@ if TYPE_CHECKING:
 FILE = "model.onnx"
 EXTRA = "onnx"
 PURPOSE = "The ONNX format"
-OPSET = 23  # the first with an attention operator
-# The first that runs it: https://onnxruntime.ai/docs/reference/compatibility.html
-MIN_ONNXRUNTIME = "1.23"
+# Versions of ONNX's operators that we can write, and the first onnxruntime to run each:
+# https://onnxruntime.ai/docs/reference/compatibility.html
+RUNTIMES = {
+    13: "1.6",
+    14: "1.8",
+    15: "1.9",
+    16: "1.11",
+    17: "1.12",
+    18: "1.14",
+    23: "1.23",
+}
+OPSET = 23  # of our own writer: the first with an attention operator
 LARGEST = 2**31 - 1  # bytes in a protocol buffer
 ERRORS_ONLY = 3
 LIBRARY = "onnxruntime_extensions._extensions_pydll"
@@ -32,17 +41,31 @@ def save(model: "onnx.ModelProto", folder: Path, name: str = FILE) -> None:
     Raises:
         InputError: It is larger than an ONNX file may be.
     """
+    content = serialized(model)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+def serialized(model: "onnx.ModelProto") -> bytes:
+    """Check a model and return its bytes; the same model gives the same ones.
+
+    Raises:
+        InputError: It is larger than an ONNX file may be.
+    """
     import onnx
 
-    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    check_size(sum(len(tensor.raw_data) for tensor in model.graph.initializer))
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString(deterministic=True)
+
+
+def check_size(size: int) -> None:
+    """Raise `InputError` unless weights of `size` bytes fit into an ONNX file."""
     if size > LARGEST:
         raise InputError(
             f"An ONNX file must be smaller than {LARGEST} bytes. Received: weights of "
             f"{size} bytes. Give quantize='fp16' or 'int8', or trim the vocabulary."
         )
-    onnx.checker.check_model(model, full_check=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def open_session(

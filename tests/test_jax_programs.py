@@ -88,8 +88,8 @@ def programs(folder):
     free = PairBatches(pairs, encoder, {}, 4, multiple=4, buckets=1000)
     return {
         "steps": steps,
-        "shapes": len({batches.shape(it) for it in range(len(batches))}),
-        "free": len({free.shape(it) for it in range(len(free))}),
+        "shapes": batches.shapes(),
+        "free": free.shapes(),
         "encodes": encodes,
     }
 

@@ -73,6 +73,11 @@ class Batches(keras.utils.PyDataset):
         """Return the rows of a batch and the lengths that its sides are padded to."""
         raise NotImplementedError
 
+    def shapes(self) -> int:
+        """Return how many shapes the batches of a pass have; XLA compiles each."""
+        places = range(self.position, self.position + self.steps)
+        return len(set(map(self.shape, places)))
+
     def after(self, count: int) -> "Batches":
         """Return the pass without its first `count` batches."""
         rest = copy.copy(self)

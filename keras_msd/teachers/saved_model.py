@@ -200,6 +200,8 @@ def _in_batches(
     apply: Apply, name: str, _models: tuple[Any, ...], texts: list[str]
 ) -> np.ndarray:
     vectors: dict[int, np.ndarray] = {}
+    if not texts:  # the width of a vector is known from one
+        return _in_batches(apply, name, _models, ["a"])[:0]
     for rows in by_length(texts, BATCH):
         batch = [texts[row] for row in rows]
         found = checked(name, _vectors_of(apply(batch)), batch)

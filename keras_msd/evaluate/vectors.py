@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from keras_msd import checks
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError
 
@@ -95,4 +96,50 @@ def over_tracks(
         **{key: sum(score[key] for score in single) for key in sums},
         "tracks": {name: score[primary] for name, score in scores.items()},
         "primary": primary,
+    }
+
+
+def mse(
+    encoder: SentenceEncoder, teacher_vectors: np.ndarray, texts: Iterable[str]
+) -> dict[str, Any]:
+    """Score how far an encoder's vectors are from those of its teacher.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        teacher_vectors: What the teacher gives for the source sentences, `(n, dim)`.
+        texts: What the encoder is given, one a vector: the translations, or the source
+            sentences themselves.
+
+    Returns:
+        `{"mse": x100, "negative_mse": the same below zero, "sentences": n, "primary":
+        "negative_mse"}`: the mean over all n x dim squared differences, not rounded.
+
+    Raises:
+        InputError: There is no text, or the shapes or numbers do not fit.
+
+    Source: Reimers and Gurevych 2020; `MSEEvaluator` of sentence-transformers.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> vectors = encoder.encode(["A cat."])
+        >>> scores = msd.evaluate.mse(encoder, vectors + 0.5, ["A cat."])
+        >>> round(scores["mse"], 3), scores["primary"]
+        (25.0, 'negative_mse')
+    """
+    texts = checks.sentences(texts)
+    guides = np.asarray(teacher_vectors, np.float64)
+    vectors = encoded(encoder, texts).astype(np.float64)
+    if not texts or guides.shape != vectors.shape:
+        raise InputError(
+            "`teacher_vectors` must have one vector a text, as wide as the encoder's. "
+            f"Received: teacher {guides.shape}, encoder {vectors.shape}."
+        )
+    if not np.isfinite(guides).all():
+        raise InputError("`teacher_vectors` must be finite. Received: NaN or infinity.")
+    score = 100 * float(np.square(vectors - guides).mean())
+    return {
+        "mse": score,
+        "negative_mse": -score,
+        "sentences": len(texts),
+        "primary": "negative_mse",
     }

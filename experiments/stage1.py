@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--part", default="choose", choices=["choose", "report"])
-    parser.add_argument("--shares", nargs="+", type=float, default=[0, 0.5, 1])
+    parser.add_argument("--shares", nargs="+", type=float, default=[0.0, 0.5, 1.0])
     parser.add_argument("--sts", nargs="+", default=STSB, metavar="LANGUAGE")
     parser.add_argument("--tatoeba", nargs="+", default=TATOEBA, metavar="LANGUAGE")
     given = parser.parse_args()

@@ -110,9 +110,11 @@ def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
         "assistant.dropout": 0.25,
         "starts.closed_form": False,
         "stages.teach_assistant.skip": True,
+        "trained_share": 0.5,  # of nothing
     }
     start(place, tmp_path / "run", changes)
     found = load_encoder(tmp_path / "run/assistant")
+    assert not (tmp_path / "run/stages/share_weights").exists()
     config = found.config
     assert (config.num_layers, config.pooling, config.dropout) == (2, "cls", 0.25)
     whole = load_encoder(place / "backbone").weights()

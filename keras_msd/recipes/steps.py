@@ -184,8 +184,10 @@ class Steps:
             last = self.add_stage(name, settings, last)
             if order.index(name) < order.index("teach_assistant"):
                 untrained = last
-        if (share := recipe.trained_share) < 1:
-            self.add_score(last, {"name": "assistant before its share", **kind})
+        share = recipe.trained_share
+        if share < 1 and last is not start:
+            row = {"name": "assistant, trained weights alone", **kind}
+            self.add_score(last, row)
             last = self.add_start(
                 "share_weights",
                 starts.share_weights,

@@ -7,8 +7,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
-from keras_msd.recipes.loading import describe
-from keras_msd.recipes.published import read_paper, tables_named
+from keras_msd.recipes.loading import describe, read_paper, tables_named
 
 FILES = sorted((recipe_folder() / "published").glob("*.toml"))
 PAPER = """

@@ -11,8 +11,7 @@ from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.outputs import held_out
-from keras_msd.recipes.parallel_files import corpus_of, training_pairs
-from keras_msd.recipes.resources import Run
+from keras_msd.recipes.resources import Run, corpus_of, training_pairs
 
 NAME = "lealla_small_ams_fd"
 CHANGES = QUICK | {

@@ -5,9 +5,9 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import many_runs, run_all
+from keras_msd.recipes import run_all, runner
 from keras_msd.recipes.loading import describe
-from keras_msd.recipes.many_runs import with_scale
+from keras_msd.recipes.runner import with_scale
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def one(monkeypatch):
         return {"recipe": name, "folder": str(out)}
 
     run.error = InputError("no such thing")
-    monkeypatch.setattr(many_runs, "run", run)
+    monkeypatch.setattr(runner, "run", run)
     return run
 
 

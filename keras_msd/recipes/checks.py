@@ -6,12 +6,11 @@ from keras_msd.checks import InputError, divides
 from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.loading import Recipe
-from keras_msd.recipes.parallel_files import development_pairs
-from keras_msd.recipes.resources import Run
+from keras_msd.recipes.resources import Run, development_pairs
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stage_data import check_batch, stage_data
 from keras_msd.recipes.stages import begins_at_table, reduces_teacher, stages_in_use
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
+from keras_msd.recipes.train import check_batch, stage_data
 from keras_msd.starts.closed_form import table_of
 
 

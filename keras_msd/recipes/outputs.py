@@ -20,10 +20,8 @@ from keras_msd.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE
 from keras_msd.recipes.data import both_sides
-from keras_msd.recipes.parallel_files import corpus_of, development_pairs
-from keras_msd.recipes.resources import Run
+from keras_msd.recipes.resources import Run, corpus_of, development_pairs
 from keras_msd.recipes.settings import TrimSettings
-from keras_msd.recipes.summary import EXPORT, KEEP
 from keras_msd.teachers.teacher import default_folder
 
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
@@ -71,7 +69,7 @@ def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str,
 
 def keep(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Copy the encoder that a step left to the run's folder, under its name."""
-    name = folder.name.removeprefix(KEEP)
+    name = folder.name.removeprefix("keep_")
     with atomic_path(run.folder.path / name) as temporary:
         shutil.copytree(run.folder.step(step) / "encoder", temporary)
     return {ELSEWHERE: [name]}
@@ -133,7 +131,7 @@ def can_export() -> bool:
 
 def export(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Write a student as a SavedModel under `artefacts/`, with its threshold."""
-    name = folder.name.removeprefix(EXPORT)
+    name = folder.name.removeprefix("export_")
     path = run.folder.path / "artefacts" / f"{name}_saved_model"
     languages = languages_of_pairs(run.recipe.data.languages)
     encoder, pairs = run.encoder(step), list(chain.from_iterable(held_out_pairs(run)))

@@ -1,29 +1,35 @@
-"""Run a recipe: every step that is not done yet, then the report."""
+"""Run a recipe: every step that is not done yet, then the report; or several."""
 
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_msd.checks import InputError
-from keras_msd.files import clear_leftovers, write_json
+from keras_msd.checks import InputError, utf8
+from keras_msd.evaluate.splits import named
+from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import Recipe, describe, load_recipe
 
 if TYPE_CHECKING:
     from keras_msd.recipes.cache import Step
     from keras_msd.recipes.resources import Run
+
+Records = Mapping[str, dict[str, Any]]  # what steps left, by name
 
 XLA_FLAG = "--xla_gpu_deterministic_ops"
 WORKERS = ".workers"
 ENDED = "the run has ended"  # no step has such a name
 RESULT = "result.json"  # in the folder of the workers
 LOOK_S = 0.1
+RESULTS, ERRORS = "results.json", "errors"  # of several runs
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
 
@@ -170,7 +176,6 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
     from keras_msd.recipes.cache import locked, perform
     from keras_msd.recipes.checks import check, check_stages
     from keras_msd.recipes.steps import steps_of
-    from keras_msd.recipes.summary import write_summary
 
     recipe, folder, where = work.recipe, work.folder, work.folder.path
     shared = work.store_dir / "steps" if share_steps else None
@@ -246,3 +251,178 @@ def _follow(run: "Run") -> dict[str, Any]:
         done = len(said)
         time.sleep(LOOK_S)
     return json.loads((run.workers.folder / RESULT).read_bytes())
+
+
+def write_summary(
+    recipe: Recipe,
+    where: Path,
+    steps: Sequence["Step"],
+    records: Records,
+) -> dict[str, Any]:
+    """Write the files of the whole run and return what they say."""
+    from keras_msd.report import write_report
+
+    scores = run_scores(recipe, steps, records)
+    timings = run_timings(steps, records)
+    write_json(where / "scores.json", scores)
+    write_json(where / "timings.json", timings)
+    exported = _results(records, "export_")
+    return scores | {
+        "folder": str(where),
+        "timings": timings,
+        "budget": dict(recipe.budget),
+        "artefacts": [str(where / result["path"]) for result in exported.values()],
+        "report": str(write_report(where)),
+    }
+
+
+def run_scores(
+    recipe: Recipe, steps: Sequence["Step"], records: Records
+) -> dict[str, Any]:
+    """Return the content of scores.json.
+
+    Args:
+        recipe: The recipe.
+        steps: The run's steps, in order.
+        records: What each step left, by its name.
+
+    Returns:
+        `recipe`, `scale`, `part` if it is a half, `rows` in order, `published`, and
+        `measured`: how much of the assistant's cross-lingual score, if that is not 0,
+        each student kept, in per cent.
+    """
+    rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
+    return {
+        "recipe": recipe.recipe.name,
+        "scale": recipe.scale,
+        **named(recipe.evaluate.part),
+        "rows": rows,
+        "published": dict(recipe.recipe.expected),
+        "measured": dict(_kept(rows)),
+    }
+
+
+def run_timings(steps: Sequence["Step"], records: Records) -> dict[str, Any]:
+    """Return the content of timings.json.
+
+    Returns:
+        `seconds` in all; `parts` and `steps`, seconds by name; `speed`, sentences a
+        second by student; `reused`, for steps taken from another run, the seconds that
+        they took there.
+    """
+    spent = {name: record["seconds"] for name, record in records.items()}
+    parts: dict[str, float] = {}
+    for step in steps:
+        parts[step.part] = round(parts.get(step.part, 0.0) + spent[step.name], 3)
+    timed = _results(records, "speed_").items()
+    return {
+        "seconds": round(sum(spent.values()), 3),
+        "parts": parts,
+        "steps": spent,
+        "speed": {name: result["sentences_per_second"] for name, result in timed},
+        "reused": {
+            name: record["reused"]
+            for name, record in records.items()
+            if "reused" in record
+        },
+    }
+
+
+def _results(records: Records, prefix: str) -> dict[str, Any]:
+    """Return the results of the steps of one kind, by what follows in their names."""
+    return {
+        name.removeprefix(prefix): record["result"]
+        for name, record in records.items()
+        if name.startswith(prefix)
+    }
+
+
+def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    assistants = [row for row in rows if row["kind"] == "assistant"]
+    if not assistants or not (whole := assistants[-1].get("cross_lingual")):
+        return
+    last = {row["student"]: row for row in rows if "student" in row}
+    for name, row in last.items():
+        share = 100 * row["cross_lingual"] / whole
+        yield f"kept_{name}", round(share, 4)
+
+
+def run_all(
+    names: Iterable[str | Path] | None = None,
+    scale: str | None = "smoke",
+    out_dir: str | Path | None = None,
+    data_dir: str | Path | Sequence[str | Path] | None = None,
+    store_dir: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Run several recipes; one that fails does not stop the others.
+
+    Steps that recipes have in common are done once, see `run(share_steps=True)`. Given
+    again with the same folders it resumes where it was stopped.
+
+    Args:
+        names: Names or paths, in a list; by default every recipe that has the scale.
+        scale: As for `run`.
+        out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
+            `results.json` and `report.html`: what each run came to, and the papers'
+            scores beside those measured.
+        data_dir: As for `run`.
+        store_dir: As for `run`.
+        overrides: As for `run`, for all recipes.
+
+    Returns:
+        What `run` returns for each recipe, or `recipe`, `scale`, `folder` and `error`
+        for one that failed; where it failed stands in `errors/<recipe>.txt`.
+
+    Raises:
+        InputError: `names` is no list of texts, or `out_dir` is itself a run.
+
+    Example:
+        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> print(results[0]["error"])
+        InputError: There is no recipe `msd_labb`. Did you mean `msd_lab`? ...
+    """
+    from keras_msd.report import write_report_of_all
+
+    if isinstance(names, str | Path):
+        raise InputError(
+            f"`names` must be a list of recipes. Received: {names!r} alone. Put it in "
+            "a list."
+        )
+    wanted = with_scale(scale) if names is None else list(names)
+    for name in wanted:
+        utf8(str(name), "`names`")
+    out = Path(out_dir or Path("runs", "all", scale or "default"))
+    if (out / "recipe.toml").is_file():
+        raise InputError(
+            "`out_dir` must be the parent of runs. Received: "
+            f"`{out}`, which is a run itself. Give another folder."
+        )
+    results = []
+    for name in wanted:
+        title = Path(name).name.removesuffix(".toml")
+        where, trace = out / title, out / ERRORS / f"{title}.txt"
+        try:
+            result = run(
+                name, where, scale, data_dir, store_dir, overrides, share_steps=True
+            )
+            remove(trace)
+        except Exception as error:  # whatever it is, the other recipes are run
+            result = {
+                "recipe": title,
+                "scale": scale or "default",
+                "folder": str(where),
+            }
+            result["error"] = f"{type(error).__name__}: {error}"
+            trace.parent.mkdir(parents=True, exist_ok=True)
+            trace.write_text(traceback.format_exc(), encoding="utf-8")
+        results.append(result)
+    write_json(out / RESULTS, results)
+    write_report_of_all(out)
+    return results
+
+
+def with_scale(scale: str | None) -> list[str]:
+    """Return the names of the recipes that have a scale; without one, all."""
+    names = recipe_names()
+    return [name for name in names if scale in (None, *describe(name).scales)]

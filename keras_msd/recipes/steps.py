@@ -8,15 +8,13 @@ from keras_msd.recipes import data, outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stage_data import stage_data
 from keras_msd.recipes.stages import (
     STAGES,
     assistant_stages,
     fits_table,
     student_stages,
 )
-from keras_msd.recipes.summary import EXPORT, KEEP, SPEED
-from keras_msd.recipes.train import fit
+from keras_msd.recipes.train import fit, stage_data
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
@@ -352,7 +350,7 @@ class Steps:
 
     def add_keep(self, step: Made, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
-        self.add(KEEP + name, "stages", outputs.keep, shared=False, step=step)
+        self.add(f"keep_{name}", "stages", outputs.keep, shared=False, step=step)
 
     def add_trims(self, last: Made, name: str) -> None:
         """Add a finished encoder's smaller vocabularies."""
@@ -380,11 +378,11 @@ class Steps:
 
         The first student's translations are compared with those of its assistant.
         """
-        uses: dict[str, Any] = {SPEED + name: outputs.speed}
+        uses: dict[str, Any] = {f"speed_{name}": outputs.speed}
         if first:
             uses["neighbours"] = outputs.neighbours
         if outputs.can_export():
-            uses[EXPORT + name] = outputs.export
+            uses[f"export_{name}"] = outputs.export
         for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
             self.add(step, "evaluation", make, shared=False, step=last)
         if first and assistant and self.recipe.evaluate.artefacts:

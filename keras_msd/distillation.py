@@ -31,21 +31,21 @@ from keras_msd.files import atomic_path, read_json, remove, text_hash, write_jso
 from keras_msd.progress import Progress
 from keras_msd.teachers.vectors import HASHED_WORDS
 
-PAIRS, KNOWN = "pairs", "tiny12"  # what training starts from
-START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # what may be kept
+PAIRS, KNOWN = "pairs", "tiny12"  # values of `start`
+START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # values of `kept`
 HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
 MAX_HELD_OUT = 2000  # held-out pairs per language
 MIN_TRAIN_PAIRS = 100
-SHIFTS = 5  # number of other sentences that each sentence is compared with
-RIDGE, MAX_LENGTH = 0.3, 128  # ridge baseline
-# Chosen in trials with German, Turkish and Korean pairs: docs/design.md.
+SHIFTS = 5  # graded pairs per held-out sentence
+RIDGE, MAX_LENGTH = 0.3, 128  # penalty and maximum tokens of the ridge baseline
+# Chosen in trials with German, Turkish and Korean pairs.
 TEMPERATURE, PATIENCE = 0.1, 10
 SCORE_EVERY = 20  # training steps
 CHECKPOINT_MINUTES = 1.0
 HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
-GENERAL_SHARE = 0.25  # of the training pairs, if training starts from an encoder
-GENERAL_PAIRS = 1000  # training pairs per language
-GENERAL_ROWS = 600  # graded pairs per language, for evaluation
+GENERAL_SHARE = 0.25  # share of general pairs, if training starts from an encoder
+GENERAL_PAIRS = 1000  # general training pairs per language
+GENERAL_ROWS = 600  # graded general pairs per language, for evaluation
 
 
 def distil(
@@ -68,30 +68,36 @@ def distil(
     seed: int = 0,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Distil a teacher into a small encoder with pairs of your own.
+    """Distil a teacher into a small encoder, using your own sentence pairs.
 
-    One source sentence in eight is held out with its translations, chosen by a hash of
-    the text. The tuning half of these pairs selects the checkpoint and the encoder that
-    is kept; the reporting half gives the scores of the report.
+    One source sentence in eight is held out with its translations; a hash of the text
+    decides which. The tuning half of these pairs selects the checkpoint and the final
+    encoder. The reporting half is used only for the scores of the report.
 
-    Training continues from tiny12, which gets the tokens of your pairs that are
-    missing, or from the ridge baseline ("closed form"): a token embedding table, by
-    ridge regression from your pairs to the teacher's vectors. Training teaches the
-    encoder to retrieve translations. It stops when the score of the tuning half stops
-    improving, or after `minutes`.
+    Training starts from tiny12 or from the ridge baseline. tiny12 first gets new rows
+    for the tokens of your pairs that it lacks. The ridge baseline ("closed form") is a
+    token embedding table, fitted by ridge regression of the teacher's vectors on the
+    token counts of your sentences. The encoder is trained to retrieve translations.
+    Training stops when the score on the tuning half stops improving, or after
+    `minutes`.
 
-    If training starts from an encoder, a general set guards what that encoder knows:
-    sentences of Tatoeba in eight languages, which ship with the library. A quarter of
-    the training pairs are general ones, and a checkpoint is rejected if a general score
-    falls by more than `guard` points.
+    If training starts from tiny12 or another encoder, that encoder should not forget
+    what it knows. So a quarter of the training pairs are general ones: sentences of
+    Tatoeba in eight languages, which ship with the library. A checkpoint is rejected if
+    a score on held-out general pairs falls by more than `guard` points.
 
-    The trained encoder is kept if it retrieves more pairs of the tuning half than the
-    start. Otherwise the start is kept. If `guard` is None and the ridge baseline is
-    better than both, the baseline is kept.
+    The result is the trained encoder if it retrieves more pairs of the tuning half than
+    the encoder at the start of training. Otherwise it is the encoder at the start. If
+    `guard` is None, it is the ridge baseline if that is better than both.
 
-    `out_dir` gets `encoder/`, which `load_encoder` reads; `report.json`; `data/`, the
-    pairs after the split; `start/` and `closed_form/`, the encoders it is compared
-    with. Repeat the same call to resume an interrupted one.
+    `out_dir` then contains:
+
+    - `encoder/`: the result, for `load_encoder`.
+    - `report.json`: the scores.
+    - `data/`: the pairs after the split.
+    - `start/`, `closed_form/`: the encoders that the result is compared with.
+
+    Repeat the same call to resume an interrupted one.
 
     Args:
         pairs: Paths of files that `read_pairs` accepts, or rows in memory: a pandas
@@ -112,37 +118,39 @@ def distil(
             if its package is installed and the teacher is the default one, else
             "pairs".
         guard: Maximum drop, in points, of either general score. None turns the guard
-            off: training uses only your pairs, and the encoder with the best retrieval
-            is kept.
+            off: training uses only your pairs, and the result is the encoder with the
+            best retrieval.
         minutes: Maximum training time. The other steps add about a minute for a few
             thousand pairs.
         updates: Maximum number of training steps. To reproduce a run, use the number in
-            its report.
+            its report, and `minutes` high enough.
         batch_size: Pairs in a batch; at most half of the training pairs.
         learning_rate: Constant learning rate of AdamW.
         vocabulary_size: Maximum vocabulary of the ridge baseline; default 8,000 for one
             language and 2,000 for each further one, at most 16,000.
-        store_dir: Folder of the teacher's vectors, which other runs can share; default
-            `store` inside `out_dir`.
-        seed: Seed of the order of the pairs.
+        store_dir: Folder where the teacher's vectors are cached. Runs can share it.
+            Default: `store` inside `out_dir`.
+        seed: Seed for the order of the pairs.
         progress: Print progress to stderr.
 
     Returns:
-        The content of report.json plus `encoder`, the path of the result:
+        The content of `report.json`, and `encoder`, the path of the result:
 
-        - `pairs`: number of pairs per language: "train", "choose" (tuning half) and
-          "report" (reporting half).
-        - `start`: the argument. `kept`: "start", "trained" or "closed_form".
-          `verdict`: the same in words.
-        - `scores`: of "start", "closed_form" and "end" (the result), on the reporting
-          half. Each has `precision`, precision at 1 x 100, `tracks`, the same by
-          language, `similarities`, Spearman x 100 between the encoder's and the
-          teacher's cosines, `within` the source language and `across` languages, and
-          `general`, see `general_scores`.
-        - `updates`, `best_update`: number of training steps, and the selected one.
-          `ended`: "updates", "minutes" or "patience".
+        - `pairs`: for each language, the numbers of pairs in "train", "choose" (tuning
+          half) and "report" (reporting half).
+        - `start`: the encoder that training started from.
+        - `kept`: which encoder is the result: "start", "trained" or "closed_form".
+        - `verdict`: a sentence about the result.
+        - `scores`: scores on the reporting half of "start", "closed_form" and "end"
+          (the result). For each: `precision`, precision at 1 x 100; `tracks`, the same
+          by language; `general`, see `general_scores`; and `similarities`, Spearman
+          x 100 between the encoder's and the teacher's cosines. `similarities` has
+          `within` (both sentences in the source language) and `across`.
+        - `updates`: number of training steps.
+        - `best_update`: step of the selected checkpoint.
+        - `ended`: why training ended: "updates", "minutes" or "patience".
         - `weights_refused`: number of checkpoints that the guard rejected.
-          `scores_on_the_way`: scores of the tuning halves during training.
+        - `scores_on_the_way`: scores of the tuning halves during training.
         - `parameters`, `seconds`, `settings`.
 
     Raises:
@@ -167,7 +175,7 @@ def distil(
     checks.at_least(2, batch_size=batch_size)
     checks.at_least(1, updates=updates)
     out, say, began = Path(out_dir), _printer(progress), time.monotonic()
-    say("Looking for the teacher")
+    say("Loading the teacher")
     guide = _teacher(teacher, multilingual)
     if start is None:
         known = teacher == "default" and is_installed(KNOWN)
@@ -191,9 +199,9 @@ def distil(
     vectors = Path(store_dir or out / "store")
     store = GuideStore(guide, vectors / guide.fingerprint[:16])
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
-    say("Fitting the ridge baseline: the teacher's vectors, then the regression")
+    say("Embedding the sentences with the teacher and fitting the ridge baseline")
     closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size), seed)
-    say(f"Scoring the start: {_named(start)}")
+    say(f"Preparing the start: {_named(start)}")
     first = closed
     if start != PAIRS:
         extended = partial(_extended, start, closed.tokenizer, guide.dim)
@@ -317,7 +325,7 @@ def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
     if total < MIN_TRAIN_PAIRS:
         raise InputError(
             f"`pairs` needs at least {MIN_TRAIN_PAIRS} training pairs after one in "
-            f"eight is held out. Received: {total}. Give more."
+            f"eight is held out. Received: {total}. Add pairs."
         )
     for code, count in counts.items():
         if not min(count.values()):
@@ -402,8 +410,8 @@ def _extended(start: str | Path, own: Any, dim: int) -> Any:
     if not hasattr(known, "tokenizer") or known.dim != dim:
         raise InputError(
             f"`start` must be an encoder with the teacher's dimension, {dim}. "
-            f"Received: {type(known).__name__} `{start}`, {known.dim}. Give another "
-            "one, or another teacher."
+            f"Received: {type(known).__name__} `{start}` with dimension {known.dim}. "
+            "Choose another encoder or another teacher."
         )
     return extend_vocabulary(known, extend_unigram(known.tokenizer, own))
 
@@ -501,14 +509,14 @@ class _Watch(ScoreCallback):
                 if self.refused == 1:
                     worst = max(losses, key=lambda key: losses[key])
                     self._say(
-                        f"Guard: a checkpoint is rejected, as general {worst} fell by "
+                        f"Guard: rejected a checkpoint because general {worst} fell by "
                         f"{losses[worst]:.2f}, more than {self._guard}"
                     )
         self._notes = {"P@1": own}
         self._notes |= {f"general {name}": value for name, value in general.items()}
         if self.step == 0:
             begin = (f"{name} {value:.1f}" for name, value in self._notes.items())
-            self._say(f"Training from {', '.join(begin)}")
+            self._say(f"Scores before training: {', '.join(begin)}")
         scores = {"precision": own, **general, "selection_score": selection_score}
         return scores | {"primary": "selection_score"}
 
@@ -543,7 +551,7 @@ class _Watch(ScoreCallback):
             self.ended, self.model.stop_training = "minutes", True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Take the bar away and restore the best weights."""
+        """Close the progress bar and restore the best weights."""
         self._bar.close()
         super().on_train_end(logs)
 
@@ -708,8 +716,8 @@ def _graded(guide: Any, held: Mapping[str, list[tuple[str, str]]]) -> dict[str, 
     """Build sentence pairs from the reporting half, graded with the teacher's cosines.
 
     Returns:
-        Rows as for `sts`: `within` the sources' language, and `across`: the second
-        sentence is a translation.
+        Rows as for `sts`. In `within`, both sentences are in the source language. In
+        `across`, the second sentence is a translation.
     """
     pairs = [pair for of in held.values() for pair in of if half_of(pair[0]) == REPORT]
     units = guide.encode([source for source, _ in pairs])

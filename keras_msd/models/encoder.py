@@ -141,7 +141,8 @@ class Encoder(TextEncoder):
 
         You can use it as a teacher, train it in a stage, and evaluate it, like any
         other encoder. You can export it as `saved_model`, or as `onnx` with `opset`
-        below 23. It has no `config`, so you cannot save, pickle, shrink or grow it.
+        below 23. It has no `config`, so you cannot save or pickle it, or make a smaller
+        or larger encoder from it.
         Save `model` with Keras and the tokenizer separately.
 
         Args:
@@ -184,7 +185,7 @@ class Encoder(TextEncoder):
 
     @property
     def config(self) -> EncoderConfig:
-        """The fields that the model was built from.
+        """The settings that the model was built from.
 
         Raises:
             InputError: The encoder is from `from_model`.
@@ -268,7 +269,7 @@ class Encoder(TextEncoder):
             weight.assign(values[path])
 
     def count_tokens(self, texts: list[str]) -> list[int]:
-        """Return how many tokens the model reads of each text."""
+        """Return the number of tokens that the model reads from each text."""
         return [len(ids) for ids in self.tokenizer.encode(texts, self.max_length)]
 
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
@@ -308,7 +309,7 @@ class Encoder(TextEncoder):
     def _bag_of_words(self) -> Callable[[list[list[int]]], np.ndarray] | None:
         """Return a NumPy version of the encoder if it is a linear bag of words.
 
-        It needs a third of the CPU time of the Keras model on padded batches.
+        It takes a third of the CPU time that the Keras model takes on padded batches.
         """
         config = self._config
         if config is None or config.num_layers or config.pooling != "mean":
@@ -367,9 +368,10 @@ class Encoder(TextEncoder):
                 yield start + rows, batch
 
     def embedding_guide(self, per_token: bool = False) -> EmbeddingGuide:
-        """Return the teacher of stage 2, `AlignEmbedding`.
+        """Return the encoder's embedding block as a teacher for `AlignEmbedding`.
 
-        Its vectors are the output of the embedding block, pooled or per token.
+        Args:
+            per_token: Whether to return one vector per token instead of their mean.
         """
         return EmbeddingGuide(self, per_token=per_token)
 
@@ -379,8 +381,8 @@ class Encoder(TextEncoder):
         Args:
             folder: Path of the new folder.
             quantize: None for float32. "int8" quantises the embedding table per row and
-                matrices per output channel, about a quarter of the size. `load_encoder`
-                converts back to float32, so speed does not change.
+                matrices per output channel. The files have about a quarter of the size.
+                `load_encoder` converts back to float32, so speed does not change.
 
         Raises:
             InputError: A weight is not finite, or `quantize` is unknown.
@@ -392,7 +394,7 @@ class Encoder(TextEncoder):
         return {path: np.ascontiguousarray(value) for path, value in weights}
 
     def __reduce__(self) -> tuple[Callable[..., "Encoder"], tuple[Any, ...]]:
-        """Support pickling with one keras-msd function and plain strings and bytes."""
+        """Pickle as a call of one keras-msd function with strings and bytes."""
         tokenizer = self.tokenizer
         parts = tokenizer.kind, tokenizer.definition, tokenizer.settings
         fields, content = self.config.model_dump(), save(self._tensors())
@@ -412,7 +414,7 @@ class Encoder(TextEncoder):
             format: "saved_model", "litert", "litert_text", "onnx", "onnx_text",
                 "huggingface" or "model2vec".
             quantize: None (float32), "fp16", "int8", "int4_table" or "int4". Not every
-                format supports each.
+                format supports every scheme.
             **options: Other arguments of `keras_msd.export.export`, such as `languages`
                 or `opset`.
 

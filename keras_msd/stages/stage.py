@@ -34,8 +34,8 @@ class LossTerm(NamedTuple):
     """One term of a stage's loss, over both sides of a batch.
 
     The loss is called as `loss(goals, (source, target))`. `goals` are the target
-    vectors from `y`; `source` and `target` are the embeddings of the two sides of each
-    pair, `target` those of the translations.
+    vectors from `y`. `source` holds the embeddings of the source sentences, `target`
+    those of the translations.
 
     Attributes:
         name: Name of the term in the logs and in the stage's weights.
@@ -62,25 +62,32 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     Use `compile`, `fit` and `evaluate` as for any Keras model.
 
-    A pair has two sides: `source`, and its translation, which names call `target`. All
-    other targets are the vectors in `y` that the encoder learns to reproduce.
+    The word "target" has two meanings here. The side `target` of a pair is the
+    translation of the side `source`. The `targets` of a stage are the vectors in `y`
+    that the encoder learns to reproduce. They are computed in advance: every batch
+    contains them, and the stage does not hold the teacher.
 
-    The loss is a weighted sum of terms. `goals` maps a side to a key of `y`. The MSE
-    between that side's embeddings and those vectors is the term `source_mse` or
-    `target_mse`. `losses` adds terms that see both sides. A subclass sets `goals`. For
-    other losses it lists the `targets` and `terms` it needs and overrides `loss_terms`.
-    A stage does not hold the teacher; each batch contains the target vectors. The logs
-    hold every term by name, unweighted, and `loss`, the weighted sum.
+    The loss is a weighted sum of two kinds of terms:
 
-    Batches: `(x, y)`; x holds `source_token_ids`, `source_padding_mask`,
-    `target_token_ids`, `target_padding_mask`, int32 `(n, length)`, and `group`, int32
-    `(n,)`; y holds a float32 `(n, dim)` for every name in `targets`. Sample weights
-    raise an `InputError`.
+    - `goals` maps a side to a key of `y`. The MSE between the embeddings of that side
+      and these vectors is the term `source_mse` or `target_mse`.
+    - `losses` adds terms that are computed from both sides together.
+
+    The logs contain every term by name, unweighted, and `loss`, the weighted sum.
+
+    A subclass sets `goals`. If it needs other losses, it also lists their `targets` and
+    `terms`, and overrides `loss_terms`.
+
+    Batches: `(x, y)`. x contains `source_token_ids`, `source_padding_mask`,
+    `target_token_ids` and `target_padding_mask`, int32 `(n, length)`, and `group`,
+    int32 `(n,)`. y contains float32 `(n, dim)` for every name in `targets`. Sample
+    weights raise an `InputError`.
 
     Args:
         encoder: A keras_msd encoder, or a functional Keras model with the inputs
             `token_ids` and `padding_mask`. It is trained in place.
-        dims: "mean" or "sum", see `EmbeddingMSE`.
+        dims: Whether the MSE is the "mean" or the "sum" over the dimensions of a
+            vector, see `EmbeddingMSE`.
         name: Name of the stage.
         chunk_size: Number of rows to run through the network at once. Set it if a batch
             does not fit in memory; see `CachedGradients`. None runs the whole batch.
@@ -242,7 +249,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return self.mse(goal, embedding)
 
     def group(self, x: Any, what: str, instead: str = "") -> Any:
-        """Return `group` of a batch.
+        """Return `group`: for each row, the first row with the same source sentence.
 
         Args:
             x: Inputs of the batch.
@@ -265,7 +272,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         for name in INPUTS:
             if name not in x:
                 raise InputError(
-                    f"A batch must hold `{name}`. Received: {', '.join(x)}. Make "
+                    f"A batch must contain `{name}`. Received: {', '.join(x)}. Make "
                     "batches with `pair_dataset` or `PairBatches`."
                 )
         if self.chunk_size is None:
@@ -289,7 +296,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         jit_compile: bool | str | None = None,
         **options: Any,
     ) -> None:
-        """Configure the optimizer. The stage defines its own loss.
+        """Configure the optimizer.
 
         Args:
             optimizer: As for every Keras model.
@@ -304,8 +311,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             if name in OWN and given is not None:
                 raise InputError(
                     "A stage has its own loss and logs every term. Received: "
-                    f"{name}={given!r}. Leave `{name}` out; weights of the terms are "
-                    "arguments of the stage."
+                    f"{name}={given!r}. Leave `{name}` out. To weight a term, pass its "
+                    "weight to the stage, for example `source_mse=0.5`."
                 )
         if jit_compile is None:
             jit_compile = device_settings().xla and not options.get("run_eagerly")
@@ -343,15 +350,15 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         if self.optimizer is None:
             raise InputError(
-                "A stage that is fitted needs an optimizer. Received: "
-                "`compile(optimizer=None)`, which is only for `evaluate`. Give one, "
-                "for example `make_optimizer(learning_rate=2e-4, steps=1000)`."
+                "`fit` needs an optimizer. Received: `compile(optimizer=None)`, which "
+                "is only for `evaluate`. Pass one to `compile`, for example "
+                "`make_optimizer(learning_rate=2e-4, steps=1000)`."
             )
         backend = keras.backend.backend()
         if self.bad_batches is not None and backend not in ("tensorflow", "jax"):
             raise InputError(
                 "`skip_bad_batches` works with TensorFlow and JAX only. Received: "
-                f"{backend}. Do not call it."
+                f"{backend}. Remove the call, or change the backend."
             )
         super().make_train_function(force)
 
@@ -383,8 +390,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         if sample_weight is not None:
             raise InputError(
-                f"`{type(self).__name__}` takes no sample weights. Received: a batch "
-                "with a third part. Give `(x, y)`."
+                f"`{type(self).__name__}` does not support sample weights. Received: a "
+                "batch with three elements. Make batches of `(x, y)`."
             )
         self._check_targets(y, y_pred)
         x, y, y_pred = self.gathered((x, y, y_pred))
@@ -420,7 +427,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             if name not in given:
                 raise InputError(
                     f"`{type(self).__name__}` needs the target `{name}`. Received: "
-                    f"{', '.join(sorted(given)) or 'none'}. Give it to the batches: "
+                    f"{', '.join(sorted(given)) or 'none'}. Make batches with "
                     f'guides={{"{name}": (store, "{side}")}}.'
                 )
             if name in self.goals.values() or name in type(self).targets:

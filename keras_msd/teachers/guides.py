@@ -15,13 +15,13 @@ from keras_msd.models.network import forward_pass, use_xla
 class EmbeddingGuide:
     """The embedding block of an encoder, without a transformer layer.
 
-    Pooled, `encode` gives the masked mean, `(n, hidden_dim)`, as the authors' code
-    does. Per token it gives `(n, max_length * hidden_dim)`: the token vectors in a row,
-    zeros after the last one.
+    `encode` returns the masked mean of the token vectors, `(n, hidden_dim)`, as in the
+    authors' code. With `per_token`, it returns the token vectors joined in a row and
+    padded with zeros, `(n, max_length * hidden_dim)`.
 
     Args:
         encoder: The assistant.
-        per_token: Whether token vectors are kept apart.
+        per_token: Whether to return every token vector instead of their mean.
 
     Source: Ding et al. 2022, eq. 3.
 

@@ -116,7 +116,10 @@ def compute():
         made[f"loss/mse_{dims}"] = EmbeddingMSE(dims)(*pair)
     for target in TARGETS:
         made[f"loss/{target}"] = MultilingualContrastive(target)(goal, pair)
-    made["loss/distribution"] = SimilarityDistribution()(goal[0], pair)
+    for across in (False, True):
+        made[f"loss/distribution_{across}"] = SimilarityDistribution(across=across)(
+            goal[0], pair
+        )
     goals = (y["teacher_source"], y["teacher_target"])
     made["loss/ams"] = AdditiveMarginSoftmax()(goal, pair)
     made["loss/ams_literal"] = AdditiveMarginSoftmax(scale=1.0)(goal[0], pair)

@@ -178,12 +178,13 @@ def test_zero_vectors_have_cosine_zero_and_finite_gradients(target):
     np.testing.assert_array_equal(tape.gradient(value, source), 0)
 
 
-def shares_of_others(rows, temperature):
-    """Return, row by row, what a softmax gives every other row."""
+def shares_of_others(rows, temperature, lines=None):
+    """Return, row by row, what a softmax gives every row of another line."""
+    lines = range(len(rows)) if lines is None else lines
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     shares = np.zeros((len(rows), len(rows)))
     for i in range(len(rows)):
-        others = [j for j in range(len(rows)) if j != i]
+        others = [j for j in range(len(rows)) if lines[j] != lines[i]]
         powers = np.exp([unit[i] @ unit[j] / temperature for j in others])
         shares[i, others] = powers / powers.sum()
     return shares
@@ -200,6 +201,20 @@ def test_similarity_distribution_equals_its_formula(guides, temperature):
         logs = np.log(np.where(shares > 0, shares, 1))
         wanted -= (goal * logs).sum(axis=1) / 2
     run_loss_test(SimilarityDistribution(temperature), guides, (SOURCE, TARGET), wanted)
+
+
+@pytest.mark.parametrize("guides", [GUIDE, (TARGET, SOURCE)], ids=["one", "each side"])
+def test_similarity_distribution_across_sides_equals_its_formula(guides):
+    each = guides if isinstance(guides, tuple) else (guides, guides)
+    lines = [*range(len(GUIDE))] * 2
+    goal, shares = (
+        shares_of_others(np.concatenate(rows).astype("float64"), 0.5, lines)
+        for rows in (each, (SOURCE, TARGET))
+    )
+    values = -(goal * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)
+    wanted = (values[: len(GUIDE)] + values[len(GUIDE) :]) / 2
+    loss = SimilarityDistribution(0.5, across=True)
+    run_loss_test(loss, guides, (SOURCE, TARGET), wanted)
 
 
 @pytest.mark.parametrize("dims", [(2,), (1, 2), (2, 1, 3)])

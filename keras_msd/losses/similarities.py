@@ -221,9 +221,10 @@ class SimilarityDistribution(Float32Loss):
     `T[i, :] / temperature` over all rows but i itself; `P` likewise of the embeddings
     of one side. Row i is the mean over both sides of `-sum_j Q[i, j] log P[i, j]`. A
     contrastive term spends nearly all of its share on the row itself, and so teaches
-    which sentence is the translation; this one teaches how alike the others are. A
-    zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
-    policy.
+    which sentence is the translation; this one teaches how alike the others are. With
+    `across`, each sentence is compared with the others of both sides: `i` and `j` run
+    over the 2n sentences, and the row's own translation is left out, too. A zero vector
+    has cosine 0 with everything. Computed in float32 whatever the dtype policy.
 
     Shapes: `y_true` guide vectors `(n, d)`, or a pair of them, of the sources and of
     the targets, from a guide that reads both languages; `y_pred` a pair of source and
@@ -233,6 +234,8 @@ class SimilarityDistribution(Float32Loss):
         temperature: Divides the cosines, above 0.
         reduction: Over the rows, as for every Keras loss.
         name: Name of the loss.
+        across: Whether to compare with the sentences of both sides, not only of the
+            sentence's own.
 
     Raises:
         InputError: `temperature` is not above 0.
@@ -251,8 +254,9 @@ class SimilarityDistribution(Float32Loss):
         temperature: float = 0.05,
         reduction: str | None = "sum_over_batch_size",
         name: str = "similarity_distribution",
+        across: bool = False,
     ) -> None:
-        super().__init__(reduction, name, temperature=temperature)
+        super().__init__(reduction, name, temperature=temperature, across=across)
         checks.above(0, temperature=temperature)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -263,16 +267,23 @@ class SimilarityDistribution(Float32Loss):
         """
         sides = pair_of(y_pred, "y_pred", "source and target embeddings")
         guides = y_true if isinstance(y_true, tuple | list) else (y_true, y_true)
-        rows = (
-            ops.softmax(self._others(guide), axis=-1)
-            * ops.log_softmax(self._others(side), axis=-1)
+        lines = ops.arange(ops.shape(sides[0])[0])
+        if self.across:
+            guides, sides = (ops.concatenate(guides),), (ops.concatenate(sides),)
+            lines = ops.concatenate((lines, lines))
+        values = [
+            -ops.sum(
+                ops.softmax(self._others(guide, lines), axis=-1)
+                * ops.log_softmax(self._others(side, lines), axis=-1),
+                axis=-1,
+            )
             for guide, side in zip(guides, sides, strict=True)
-        )
-        return -ops.sum(sum(rows), axis=-1) / 2
+        ]
+        return ops.mean(ops.reshape(ops.concatenate(values), (2, -1)), axis=0)
 
-    def _others(self, rows: Any) -> Any:
-        cosines = cosine_matrix(rows, rows)
-        return ops.where(same_line(rows), EXCLUDED, cosines / self.temperature)
+    def _others(self, rows: Any, lines: Any) -> Any:
+        cosines = cosine_matrix(rows, rows) / self.temperature
+        return ops.where(same_line(rows, lines), EXCLUDED, cosines)
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")

@@ -384,10 +384,10 @@ def load_all() -> None:
     """Import what targets need, once for all processes; nothing is computed here."""
     import keras_msd.checkpoints.loading
     import keras_msd.cli.commands
-    import keras_msd.export.export_model
+    import keras_msd.export.network
     import keras_msd.index.build
     import keras_msd.recipes.checks
-    import keras_msd.teachers.saved_model_operations
+    import keras_msd.teachers.saved_model
     import keras_msd.testing  # noqa: F401
 
 

@@ -22,7 +22,7 @@ MODULES = [
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py", "models/int8_weights.py"),
     *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),
-    *("teachers/saved_model_operations.py", "teachers/vectors.py", "tokenizers/*.py"),
+    *("teachers/saved_model.py", "teachers/vectors.py", "tokenizers/*.py"),
 ]
 TEXTS = ["The cat, die Katze.", "", "aa ab"]
 ENDS = (0, 1, 2, None)  # exit codes of the command line
@@ -187,7 +187,7 @@ def _portable(path: Path) -> object:
 
 
 def _saved_model(folder: Path) -> None:
-    from keras_msd.teachers.saved_model_operations import check_operations
+    from keras_msd.teachers.saved_model import check_operations
 
     check_operations(folder)
 

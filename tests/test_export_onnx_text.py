@@ -21,7 +21,7 @@ from keras_msd.tokenizers.sentencepiece import train_unigram
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 from keras_msd.export.onnx import tokenizer as onnx_check  # noqa: E402
-from keras_msd.export.onnx.graph import INT32, STRING, Graph  # noqa: E402
+from keras_msd.export.onnx.network import INT32, STRING, Graph  # noqa: E402
 from keras_msd.export.onnx.tokenizer import token_ids  # noqa: E402
 
 SAMPLE = [text.replace("\0", "\uffff") for text in made_texts(600) + CORPUS]

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from keras_msd.checks import InputError
 from keras_msd.data import example_similarity
 from keras_msd.export import ExportError, export, loaders_folder, read_card
+from keras_msd.export.formats import SCHEMES
 from keras_msd.export.proof import (
     SENTENCES,
     THRESHOLDS,
@@ -21,7 +22,6 @@ from keras_msd.export.proof import (
     proof_sentences,
     row_cosines,
 )
-from keras_msd.export.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -124,22 +124,6 @@ def test_the_document_has_these_thresholds():
         shown += f" {100 * limits.min_neighbours:g} % |"
         shown += f" {100 * limits.max_length_change:.2g} % |"
         assert f"{shown} {limits.max_sts_loss:g} |" in text
-
-
-def test_each_sentence_is_encoded_once():
-    class Counting:
-        def __init__(self):
-            self.seen = []
-
-        def encode(self, texts):
-            self.seen += texts
-            return np.array([[len(text), text.count("a") + 1.0] for text in texts])
-
-    before, after = Counting(), Counting()
-    found = Proof(TEXTS + TEXTS[:2], ROWS)(before, after, "plain", None)
-    assert found["sentences"] == len(TEXTS)
-    for one in (before, after):
-        assert len(one.seen) == len(set(one.seen)) == len(TEXTS) + 2
 
 
 def test_the_card_has_the_proof(encoder, tmp_path):

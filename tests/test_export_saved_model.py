@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export import FORMATS
-from keras_msd.export.saved_model import exporter as saved_model
+from keras_msd.export import FORMATS, saved_model
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [

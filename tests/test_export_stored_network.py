@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_msd.export.saved_model import exporter as saved_model
-from keras_msd.export.saved_model.network import Kernel, store_network
-from keras_msd.export.schemes import SCHEMES
+from keras_msd.export import saved_model
+from keras_msd.export.formats import SCHEMES
+from keras_msd.export.saved_model import Kernel, store_network
 from keras_msd.testing import tiny_encoder
 
 TEXTS = ["Die Katze schläft.", "", "A dog runs in the park. " * 30, "ok"]

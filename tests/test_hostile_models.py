@@ -16,7 +16,7 @@ from keras_msd.checks import InputError
 from keras_msd.checksums import sealed
 from keras_msd.export import export, load_artefact
 from keras_msd.export.onnx.exporter import load_ids
-from keras_msd.export.onnx.external import check_self_contained
+from keras_msd.export.onnx.files import check_self_contained
 from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved

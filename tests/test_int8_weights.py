@@ -8,10 +8,10 @@ from safetensors.numpy import load_file, save_file
 
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.export.formats import SCHEMES
 from keras_msd.export.litert import exporter as litert
 from keras_msd.export.litert.model import TFLiteModel
-from keras_msd.export.saved_model.network import Kernel, store_network
-from keras_msd.export.schemes import SCHEMES
+from keras_msd.export.saved_model import Kernel, store_network
 from keras_msd.files import write_json
 from keras_msd.testing import tiny_encoder
 

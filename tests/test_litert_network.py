@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_msd.export.litert.network import LiteRTNetwork
+from keras_msd.export.litert.exporter import LiteRTNetwork
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)

@@ -42,7 +42,7 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/training/_tensorflow.py",
     "keras_msd/training/tensorflow_step.py",
     "keras_msd/teachers/saved_model.py",
-    "keras_msd/teachers/saved_model_operations.py",
+    "keras_msd/teachers/saved_model.py",
     "keras_msd/tokenizers/graph.py",
 )
 HEAVY = {

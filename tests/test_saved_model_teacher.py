@@ -11,8 +11,7 @@ from saved_models import IDS, TEXT, letters, letters_in_graph, save, vocabulary
 
 from keras_msd.checks import InputError
 from keras_msd.export import export
-from keras_msd.teachers.saved_model_folder import find_saved_model
-from keras_msd.teachers.teacher import load_teacher
+from keras_msd.teachers.teacher import find_saved_model, load_teacher
 from keras_msd.testing import tiny_encoder
 
 GOLDEN = Path(__file__).parent / "golden"

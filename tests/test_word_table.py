@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.export.export_model import export_model
+from keras_msd.export.network import export_model
 from keras_msd.quantization import quantize_table
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
 

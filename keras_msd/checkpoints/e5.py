@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checkpoints.backbones import E5, backbone_files
+from keras_msd.checkpoints.packaged import E5, backbone_files
 from keras_msd.checkpoints.weights import in_our_layout, stored_shape
 from keras_msd.files import read_json
 from keras_msd.models.encoder import Encoder

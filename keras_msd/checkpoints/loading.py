@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.checkpoints.backbones import E5, is_backbone
 from keras_msd.checkpoints.e5 import load_e5_small
 from keras_msd.checkpoints.modules import (
     MODULES,
@@ -22,6 +21,8 @@ from keras_msd.checkpoints.modules import (
     read_modules,
 )
 from keras_msd.checkpoints.packaged import (
+    E5,
+    is_backbone,
     is_packaged,
     packaged_folder,
     packaged_names,

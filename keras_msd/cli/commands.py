@@ -17,7 +17,6 @@ from keras_msd.cli import (
     output,
     run,
     search,
-    serve,
     trim,
 )
 from keras_msd.cli.output import Json, Source, open_source
@@ -137,6 +136,41 @@ def embed(
     output.show(result, json, output.vectors_text)
 
 
+def serve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="An encoder's folder, tiny12, an artefact or hf://organisation/model."
+        ),
+    ],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for every network.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")
+    ] = 8000,
+    name: Annotated[
+        str | None, typer.Option(help="What requests call the model; else its name.")
+    ] = None,
+) -> None:
+    """Serve embeddings over HTTP as OpenAI's API does.
+
+    Example: keras-msd serve tiny12 --port 8000
+    """
+    from keras_msd.serve.app import serve as run
+
+    path = Path(model)
+    if path.is_file() or (path / "card.json").is_file():
+        from keras_msd.export import load_artefact  # needs no TensorFlow
+
+        encoder: Any = load_artefact(model)
+    else:
+        from keras_msd import load_encoder
+
+        encoder = load_encoder(model)
+    run(encoder, name or path.name or path.resolve().name, host, port)
+
+
 for command in (
     run.list_recipes,
     run.run,
@@ -150,7 +184,7 @@ for command in (
     mine.mine,
     search.index,
     search.search,
-    serve.serve,
+    serve,
     trim.trim,
 ):
     name = "list" if command is run.list_recipes else command.__name__

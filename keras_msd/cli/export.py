@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checkpoints.packaged import is_packaged, packaged_card
 from keras_msd.cli import output
 from keras_msd.cli.output import Json, codes
 from keras_msd.cli.search import PAIRS_HELP, calibrated
@@ -126,6 +125,7 @@ def card_of(encoder: str) -> dict[str, Any]:
         encoder: The name of a packaged one; or perhaps a folder in that of a run, where
             they stand on the card of the run's own artefact.
     """
+    from keras_msd.checkpoints.packaged import is_packaged, packaged_card
     from keras_msd.export.card import CARD
 
     if is_packaged(encoder):

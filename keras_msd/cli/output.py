@@ -40,11 +40,9 @@ def open_source(source: str, light: bool = False) -> Any:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
     if light:
-        from keras_msd.checkpoints.packaged import is_packaged
+        from keras_msd.checkpoints.packaged import PackagedEncoder, is_packaged
 
         if is_packaged(source):
-            from keras_msd.checkpoints.packaged_encoder import PackagedEncoder
-
             return PackagedEncoder(source)
     from keras_msd import load_encoder, load_teacher
     from keras_msd.teachers.teacher import find_kind

@@ -11,8 +11,7 @@ from keras_msd.arrays import TextEncoder, by_length
 from keras_msd.checks import InputError, placed, without_prefix
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
-from keras_msd.export.formats import FORMATS, Run
-from keras_msd.export.schemes import check_weights
+from keras_msd.export.formats import FORMATS, Run, check_weights
 from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
 
@@ -49,7 +48,7 @@ def export(
         path: Folder of the artefact.
         format: A key of `FORMATS`.
         quantize: How weights are stored, None for float32, else a key of
-            `schemes.SCHEMES` that the format offers.
+            `formats.SCHEMES` that the format offers.
         languages: Codes of the languages it was trained on, for the card.
         license: Licence of the artefact, for the card; so the next two.
         teacher_license: Licence of the teacher it learned from.

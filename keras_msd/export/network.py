@@ -1,70 +1,130 @@
-"""The forward pass of an encoder, written once for all runtimes of exports."""
+"""The networks of artefacts: with a word table in fewer bits, in any runtime."""
 
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
 
 from keras_msd import checks
+from keras_msd.checks import InputError, one_of
+from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import WORD, build_model
+from keras_msd.quantization import BITS, StoredTable, quantize_table
+
+
+class StoredEmbedding(BottleneckEmbedding):
+    """A `BottleneckEmbedding` whose word table is stored in 16, 8 or 4 bits.
+
+    Only the rows that a sentence takes are turned into float32, by operations that
+    every runtime has: gather, cast, floor, multiply. A graph made from it holds the
+    table in its stored form, on disk and in memory.
+
+    Args:
+        *arguments: Of `BottleneckEmbedding`.
+        table: The quantised table, or a float16 array.
+        **kwargs: Of `BottleneckEmbedding`.
+    """
+
+    def __init__(
+        self, *arguments: Any, table: StoredTable | np.ndarray, **kwargs: Any
+    ) -> None:
+        super().__init__(*arguments, **kwargs)
+        self.table = table
+
+    def build_word_table(self) -> None:
+        """Make `word_values` and, with whole numbers, `word_scales`."""
+        if isinstance(self.table, StoredTable):
+            self.values = self._stored("word_values", self.table.values)
+            self.scales = self._stored("word_scales", self.table.scales)
+        else:
+            self.values = self._stored("word_values", self.table)
+
+    def look_up(self, token_ids: Any) -> Any:
+        """Return float32 rows: `(batch, length, B)`."""
+        rows = ops.cast(ops.take(self.values, token_ids, axis=0), "float32")
+        if not isinstance(self.table, StoredTable):
+            return rows
+        if self.table.bits == 4:
+            high = ops.floor(rows / 16)
+            rows = ops.concatenate([rows - 16 * high, high], axis=-1)
+            rows = rows[..., : self.width] - 8
+        scales = ops.take(self.scales, token_ids, axis=0)
+        groups = self.table.scales.shape[1]
+        if groups > 1:  # not by reshapes: those need both sizes of the batch
+            columns = np.arange(self.width) // (self.width // groups)
+            scales = ops.take(scales, columns, axis=-1)
+        return rows * scales
+
+    def _stored(self, name: str, value: np.ndarray) -> Any:
+        return self.add_weight(
+            name=name,
+            shape=value.shape,
+            dtype=str(value.dtype),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(value, dtype=dtype),
+            trainable=False,
+        )
+
+
+def check_backend(what: str) -> None:
+    """Raise `InputError` unless Keras runs on TensorFlow, which writes `what`."""
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            f"{what} is written under Keras' TensorFlow backend. Received: "
+            f"{keras.backend.backend()}. Save the encoder, set "
+            "KERAS_BACKEND=tensorflow, load it and export it there."
+        )
+
+
+def export_model(encoder: Any, table: str = "float32") -> keras.Model:
+    """Return the encoder's network with its word table stored as `table` says.
+
+    Args:
+        encoder: An encoder; it is not changed.
+        table: "float32" (the encoder's own model), "float16", "int8" or "int4".
+
+    Returns:
+        A model with the inputs and the output of `encoder.model`.
+
+    Raises:
+        InputError: `table` is something else.
+    """
+    one_of(("float32", "float16", *BITS), table=table)
+    if table == "float32":
+        return encoder.model
+    config, weights = encoder.config, encoder.weights()
+    word = weights.pop(WORD)
+    stored = (
+        quantize_table(word, BITS[table]) if table in BITS else word.astype(np.float16)
+    )
+    model = build_model(config, partial(StoredEmbedding, table=stored))
+    for weight in model.weights:
+        if weight.path in weights:
+            weight.assign(weights[weight.path])
+    return model
+
 
 MASKED = 1e9  # taken from an attention score, or a value, that does not count
 SMALLEST_COUNT = 1e-9  # tokens that a mean divides by, as in `masked_mean`
 
 
-class Operations(Protocol):
-    """The operations of a runtime, for one batch of token ids and their mask.
-
-    A value is what the runtime calls one: a tensor, or a name in a graph. Weights are
-    given by their path, such as `body/block_0/feedforward_output_dense`.
-    """
-
-    def word_rows(self) -> Any:
-        """Return the rows of the word table, `(batch, length, width)`."""
-
-    def positions(self) -> Any:
-        """Return what is added for positions and token types, `(..., hidden_dim)`."""
-
-    def product(self, inputs: Any, path: str) -> Any:
-        """Return `inputs @ matrix`."""
-
-    def dense(self, inputs: Any, path: str) -> Any:
-        """Return `inputs @ kernel + bias`."""
-
-    def norm(self, hidden: Any, path: str) -> Any:
-        """Return the layer norm of the last axis."""
-
-    def attend(self, hidden: Any, path: str) -> Any:
-        """Return multi-head attention to real tokens, after its output projection."""
-
-    def activate(self, hidden: Any) -> Any:
-        """Return the activation of a feed-forward layer."""
-
-    def tanh(self, vector: Any) -> Any:
-        """Return the hyperbolic tangent."""
-
-    def add(self, first: Any, second: Any) -> Any:
-        """Return the sum."""
-
-    def scale(self, vector: Any, path: str) -> Any:
-        """Return a vector times a weight of one number."""
-
-    def mean(self, rows: Any) -> Any:
-        """Return the mean over real tokens."""
-
-    def max(self, rows: Any) -> Any:
-        """Return the maximum over real tokens."""
-
-    def first(self, rows: Any) -> Any:
-        """Return the first token's row."""
-
-    def unit(self, vectors: Any) -> Any:
-        """Return vectors of length one; a zero vector stays zero."""
-
-
-def states(ops: Operations, config: EncoderConfig) -> tuple[Any, Any]:
+def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
     """Return the vectors of tokens and of sentences, as `build_model`'s network does.
 
+    The forward pass is written once for the runtimes of LiteRT and ONNX.
+
     Args:
-        ops: Of the runtime, for a batch.
+        ops: The operations of the runtime, for one batch of token ids and their mask,
+            on its values: tensors, or names in a graph. `word_rows()` `(batch, length,
+            width)`, `positions()` (with token types), `add(a, b)`, `activate(x)`,
+            `tanh(x)`, `unit(x)` (length one; a zero vector stays zero), and over real
+            tokens `mean(x)`, `max(x)` and `first(x)`. With the path of a weight, such
+            as `body/block_0/feedforward_output_dense`: `product(x, path)`, `dense(x,
+            path)`, `norm(x, path)`, `scale(x, path)` (a weight of one number) and
+            `attend(x, path)`, multi-head attention after its output projection.
         config: The encoder's.
 
     Returns:
@@ -95,7 +155,7 @@ def states(ops: Operations, config: EncoderConfig) -> tuple[Any, Any]:
     return hidden, ops.unit(vector) if config.normalize else vector
 
 
-def _block(ops: Operations, hidden: Any, path: str, first: bool) -> Any:
+def _block(ops: Any, hidden: Any, path: str, first: bool) -> Any:
     """Return a transformer block, which normalises first or last."""
 
     def feed(inputs: Any, path: str) -> Any:

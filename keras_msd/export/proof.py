@@ -138,7 +138,7 @@ class Proof:
         format: str,
         quantize: str | None,
     ) -> dict[str, Any]:
-        """Compare both; each distinct sentence is encoded once by each.
+        """Compare both.
 
         Returns:
             What `parity` returns, `sts` (`set`, `pairs`, and `before` and `after` with
@@ -167,8 +167,7 @@ class Proof:
                 "`sentences` must hold a text that the format runs as the encoder "
                 "does. Received: empty or long ones alone."
             )
-        before, after = _Remembered(encoder, texts), _Remembered(artefact, texts)
-        measured = parity(texts, before.encode(texts), after.encode(texts))
+        measured = parity(texts, encoder.encode(texts), artefact.encode(texts))
         demand(
             measured["min_cosine"] >= limits.min_cosine,
             f"The artefact {name} must agree with the encoder to cosine "
@@ -194,9 +193,9 @@ class Proof:
         )
         rows = graded_rows() if self._sts is None else self._sts
         if isinstance(rows, Mapping):
-            old, new = sts_aligned(before, rows), sts_aligned(after, rows)
+            old, new = sts_aligned(encoder, rows), sts_aligned(artefact, rows)
         else:
-            old, new = score_rows(before, rows), score_rows(after, rows)
+            old, new = score_rows(encoder, rows), score_rows(artefact, rows)
         scores = [key for key in SCORES if key in old]
         for key in scores:
             demand(
@@ -215,20 +214,6 @@ class Proof:
             },
             "thresholds": limits._asdict() | {"max_length_change": longest},
         }
-
-
-class _Remembered:
-    """An encoder that computes the vector of a sentence once."""
-
-    def __init__(self, encoder: SentenceEncoder, texts: Sequence[str]) -> None:
-        self._encoder = encoder
-        self._vectors = dict(zip(texts, encoder.encode(list(texts)), strict=True))
-
-    def encode(self, texts: list[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        if new:
-            self._vectors |= zip(new, self._encoder.encode(new), strict=True)
-        return np.stack([self._vectors[text] for text in texts])
 
 
 def _advice(format: str, quantize: str | None) -> str:

@@ -19,9 +19,9 @@ from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE
-from keras_msd.recipes.data import both_sides
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs
 from keras_msd.recipes.settings import TrimSettings
+from keras_msd.recipes.starts import both_sides
 from keras_msd.teachers.teacher import default_folder
 
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold

@@ -26,7 +26,7 @@ from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.loading import Recipe
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
-from keras_msd.teachers.joint import JointTeacher
+from keras_msd.teachers.guides import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 from keras_msd.tokenizers.kinds import load_tokenizer
 from keras_msd.training.precision import faster_precision

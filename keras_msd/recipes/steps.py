@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.recipes import data, outputs, starts
+from keras_msd.recipes import outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
@@ -102,13 +102,14 @@ class Steps:
         run, recipe = self.run, self.recipe
         of_data, of_pairs = {"data": recipe.data}, ("pairs",)
         if recipe.data.kind == "examples":
-            self.add("example_data", "tokens", data.write_example_data, depends=of_data)
+            make = starts.write_example_data
+            self.add("example_data", "tokens", make, depends=of_data)
         files = run.training_files
-        self.add("pairs", "tokens", data.take_pairs, depends=of_data, files=files)
+        self.add("pairs", "tokens", starts.take_pairs, depends=of_data, files=files)
         self.add(
             TEACHER,
             "teacher",
-            data.take_teacher_vectors,
+            starts.take_teacher_vectors,
             reads=of_pairs,
             depends={"teacher": recipe.teacher, "encoder": run.teacher.fingerprint},
             shared=False,
@@ -118,7 +119,7 @@ class Steps:
             self.add(
                 GUIDE_VECTORS + name,
                 "teacher",
-                data.take_guide_vectors,
+                starts.take_guide_vectors,
                 reads=of_pairs,
                 depends={"guide": guide, "parts": [it.fingerprint for it in parts]},
                 shared=False,
@@ -126,14 +127,14 @@ class Steps:
             )
         row = {"name": "teacher", "kind": "teacher"}
         self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
-        trim, given = data.trim_assistant, self._assistant()
+        trim, given = starts.trim_assistant, self._assistant()
         if recipe.assistant.trim:
             self.add(TRIMMED, "tokens", trim, reads=of_pairs, depends=given)
         before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
             "tokenizer",
             "tokens",
-            data.take_tokenizer,
+            starts.take_tokenizer,
             reads=("pairs", TRIMMED, *before),
             depends={"tokenizer": recipe.tokenizer, "encoder": given["encoder"]},
         )
@@ -378,19 +379,15 @@ class Steps:
 
         The first student's translations are compared with those of its assistant.
         """
+        if not self.recipe.evaluate.artefacts:
+            return
         uses: dict[str, Any] = {f"speed_{name}": outputs.speed}
         if first:
             uses["neighbours"] = outputs.neighbours
         if outputs.can_export():
             uses[f"export_{name}"] = outputs.export
-        for step, make in uses.items() if self.recipe.evaluate.artefacts else ():
+        for step, make in uses.items():
             self.add(step, "evaluation", make, shared=False, step=last)
-        if first and assistant and self.recipe.evaluate.artefacts:
-            self.add(
-                "worse",
-                "evaluation",
-                outputs.worse,
-                shared=False,
-                step=last,
-                assistant=assistant,
-            )
+        if first and assistant:
+            both = {"step": last, "assistant": assistant}
+            self.add("worse", "evaluation", outputs.worse, shared=False, **both)

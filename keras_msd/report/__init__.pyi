@@ -1,2 +1,2 @@
-from keras_msd.report.all_runs import write_report_of_all as write_report_of_all
-from keras_msd.report.one_run import write_report as write_report
+from keras_msd.report.reports import write_report as write_report
+from keras_msd.report.reports import write_report_of_all as write_report_of_all

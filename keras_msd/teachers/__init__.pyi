@@ -1,7 +1,7 @@
 from keras_msd.teachers.guides import (
     EmbeddingGuide as EmbeddingGuide,
 )
-from keras_msd.teachers.joint import (
+from keras_msd.teachers.guides import (
     JointTeacher as JointTeacher,
 )
 from keras_msd.teachers.teacher import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_msd.arrays import unit_rows
-from keras_msd.checkpoints.backbones import FILES, backbone_files
+from keras_msd.checkpoints.packaged import FILES, backbone_files
 from keras_msd.checks import sentences
 from keras_msd.files import digest
 

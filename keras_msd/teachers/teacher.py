@@ -5,16 +5,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd.arrays import TextEncoder
-from keras_msd.checkpoints.backbones import is_backbone
-from keras_msd.checkpoints.packaged import is_packaged
+from keras_msd.checkpoints.packaged import is_backbone, is_packaged
 from keras_msd.checks import InputError, sentences
-from keras_msd.files import digest
-from keras_msd.teachers.saved_model_folder import published_saved_model
+from keras_msd.files import digest, file_digest
 from keras_msd.teachers.vectors import (
     HASHED_WORDS,
     HashedWords,
@@ -308,7 +306,7 @@ def _open_hashed_words(source: str, dim: int | None) -> HashedWords:
 
 
 def _open_several(sources: Sequence[Any]) -> Any:
-    from keras_msd.teachers.joint import JointTeacher
+    from keras_msd.teachers.guides import JointTeacher
 
     return JointTeacher([load_teacher(source) for source in sources])
 
@@ -467,3 +465,64 @@ _KINDS = (
     ),
 )
 TEACHERS: dict[str, TeacherKind] = {kind.name: kind for kind in _KINDS}
+
+
+MODEL = "saved_model.pb"
+# What decides a model's vectors; metadata beside it does not.
+PARTS = (MODEL, "variables", "assets")
+# With one of these, a folder is an encoder or an artefact, whatever else it holds.
+KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")
+
+
+class SavedModelFolder(NamedTuple):
+    """A SavedModel that gives vectors, and the one that prepares its inputs, if any."""
+
+    encoder: Path
+    preprocessor: Path | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of graph, variables and assets; it does not follow the folder's name."""
+        parts = ["saved_model"]
+        for role, folder in self._asdict().items():
+            if folder is None:
+                continue
+            files = [path for name in PARTS for path in _files(folder / name)]
+            for path in files:
+                place = path.relative_to(folder).as_posix()
+                parts += [f"{role}/{place}", file_digest(path)]
+        return digest(*parts)
+
+
+def published_saved_model(folder: Path) -> SavedModelFolder | None:
+    """Return the SavedModel that a folder is, None if it is of another kind."""
+    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
+    known = any(place.is_file() for place in places)
+    return None if known else find_saved_model(folder)
+
+
+def find_saved_model(folder: Path) -> SavedModelFolder | None:
+    """Return the SavedModel in a folder, or None if there is none.
+
+    It lies in the folder itself, or in the subfolder of a version, of which the highest
+    counts; or there are two in subfolders `preprocessor` and `encoder`.
+    """
+    if model := _model_folder(folder):
+        return SavedModelFolder(model)
+    if encoder := _model_folder(folder / "encoder"):
+        return SavedModelFolder(encoder, _model_folder(folder / "preprocessor"))
+    return None
+
+
+def _model_folder(folder: Path) -> Path | None:
+    if (folder / MODEL).is_file():
+        return folder
+    versions = [path.parent for path in folder.glob(f"*/{MODEL}")]
+    versions = [path for path in versions if path.name.isdecimal()]
+    return max(versions, key=lambda path: int(path.name), default=None)
+
+
+def _files(path: Path) -> list[Path]:
+    return (
+        [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    )

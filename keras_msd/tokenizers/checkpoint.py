@@ -20,19 +20,17 @@ from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer,
     rebuild,
 )
-from keras_msd.tokenizers.settings import (
-    CHECKPOINT_NAMES,
-    SIDE,
-    add_declared,
-    checkpoint_fields,
-    special_tokens,
-)
 from keras_msd.tokenizers.tokenizer_json import (
+    CHECKPOINT_NAMES,
     NORMALIZER_FIELDS,
+    SIDE,
     BackendTokenizer,
     WordPieceTokenizer,
+    add_declared,
+    checkpoint_fields,
     read_backend,
     rust_errors,
+    special_tokens,
     unknown_of,
 )
 

@@ -13,8 +13,7 @@ from keras_msd.tokenizers.tokenizer_json import (
     WordPieceTokenizer,
 )
 
-# A class of your own goes under its `kind`; `graph.GRAPH_IDS` and `trim.TRIMMINGS` have
-# what some kinds can do besides.
+# A class of your own goes under its `kind`.
 TOKENIZERS: dict[str, type[Tokenizer]] = {
     "unigram": SentencePieceTokenizer,
     "wordpiece": WordPieceTokenizer,

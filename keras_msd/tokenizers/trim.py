@@ -1,7 +1,7 @@
 """Vocabularies with some of their pieces only, and which ones texts need."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,102 +10,60 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, with_pieces
 
-_UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
+UNIGRAM_SPECIAL = 4  # `<s>`, `<pad>`, `</s>`, `<unk>`
 
 
-class Trimming:
-    """How a WordPiece vocabulary loses pieces.
+def _always_kept(tokenizer: Any) -> set[int]:
+    """Return the ids of special pieces, and what else a vocabulary needs.
 
-    The longest match at each place is still the longest.
+    Unigram: the least and the most likely piece. An unknown character costs a fixed
+    amount more than the least likely one.
 
-    Args:
-        tokenizer: Stays as it is.
+    Raises:
+        InputError: The tokenizer is of a kind that cannot lose pieces.
     """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-        self.table = {piece: number for number, piece in enumerate(tokenizer.pieces())}
-
-    @property
-    def prefix(self) -> str:
-        """What the model puts before a piece inside a word, "##" in BERT."""
-        return self.tokenizer.backend.model.continuing_subword_prefix
-
-    def always_kept(self) -> set[int]:
-        """Return the ids of special pieces."""
-        content, tokenizer = json.loads(self.tokenizer.definition), self.tokenizer
+    if tokenizer.kind == "unigram":
+        pieces = parse(tokenizer.definition).pieces
+        likelihoods, kept = {}, set(range(UNIGRAM_SPECIAL))
+        for number, piece in enumerate(pieces, 1):  # ours are one more
+            if piece.type == piece.NORMAL:
+                likelihoods[number] = piece.score
+            elif piece.type != piece.UNUSED:
+                kept.add(number)
+        order = sorted(likelihoods, key=likelihoods.__getitem__)
+        return kept.union(order[:1], order[-1:])
+    if tokenizer.kind == "wordpiece":
+        content, table = json.loads(tokenizer.definition), _table(tokenizer)
         special = {tokenizer.pad_id, *tokenizer.start_ids}
         special |= {*tokenizer.end_ids, tokenizer.unknown_id}
-        return special | {self.table[t["content"]] for t in content["added_tokens"]}
-
-    def definition(self, kept: Sequence[int]) -> bytes:
-        """Return the `definition` of a tokenizer that has only the pieces of `kept`."""
-        content: dict[str, Any] = json.loads(self.tokenizer.definition)
-        pieces = self.tokenizer.pieces()
-        table = {pieces[old]: new for new, old in enumerate(kept)}
-        vocabulary = content["model"]["vocab"]
-        content["model"]["vocab"] = {p: table[p] for p in vocabulary if p in table}
-        for token in content["added_tokens"]:
-            token["id"] = table[token["content"]]
-        # It adds start and end by id, which `Tokenizer.encode` does itself.
-        content["post_processor"] = None
-        return json.dumps(content, ensure_ascii=False).encode()
+        return special | {table[t["content"]] for t in content["added_tokens"]}
+    raise InputError(
+        "A vocabulary that loses pieces must be of kind unigram or wordpiece. "
+        f"Received: {tokenizer.kind}. Keep the whole vocabulary."
+    )
 
 
-class UnigramTrimming(Trimming):
-    """How a unigram vocabulary loses pieces.
+def _table(tokenizer: Tokenizer) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(tokenizer.pieces())}
 
-    The likeliest of all splits is still there and still the likeliest.
-    """
 
-    @property
-    def prefix(self) -> str:
-        """Nothing marks a piece inside a word."""
-        return ""
-
-    def always_kept(self) -> set[int]:
-        """Return special ids, and those of the least and the most likely piece.
-
-        An unknown character costs a fixed amount more than the least likely one.
-        """
-        pieces = parse(self.tokenizer.definition).pieces
-        kept = set(range(_UNIGRAM_SPECIAL))
-        if not pieces:
-            return kept
-        types = type(pieces[0])
-        normal = [n for n, piece in enumerate(pieces) if piece.type == types.NORMAL]
-        normal.sort(key=lambda number: pieces[number].score)
-        kept |= {number + 1 for number in normal[:1] + normal[-1:]}
-        trimmable = (types.NORMAL, types.UNUSED)
-        return kept | {
-            number + 1
-            for number, piece in enumerate(pieces)
-            if number >= _UNIGRAM_SPECIAL - 1 and piece.type not in trimmable
-        }
-
-    def definition(self, kept: Sequence[int]) -> bytes:
-        """Return the serialised model that has only the pieces of `kept`."""
-        proto = parse(self.tokenizer.definition)
-        rest = (it - 1 for it in kept if it >= _UNIGRAM_SPECIAL)
-        rows = [*range(_UNIGRAM_SPECIAL - 1), *rest]
+def _definition(tokenizer: Any, kept: Sequence[int]) -> bytes:
+    """Return the `definition` of a tokenizer that has only the pieces of `kept`."""
+    if tokenizer.kind == "unigram":
+        proto = parse(tokenizer.definition)
+        rest = (it - 1 for it in kept if it >= UNIGRAM_SPECIAL)
+        rows = [*range(UNIGRAM_SPECIAL - 1), *rest]
         return with_pieces(proto, [proto.pieces[row] for row in rows])
-
-
-# By kind; a vocabulary of another kind cannot lose pieces.
-TRIMMINGS: dict[str, Callable[[Any], Trimming]] = {
-    "unigram": UnigramTrimming,
-    "wordpiece": Trimming,
-}
-
-
-def _trimming(tokenizer: Tokenizer) -> Trimming:
-    if tokenizer.kind not in TRIMMINGS:
-        raise InputError(
-            "A vocabulary that loses pieces must be of kind "
-            f"{' or '.join(TRIMMINGS)}. Received: {tokenizer.kind}. Keep the whole "
-            "vocabulary."
-        )
-    return TRIMMINGS[tokenizer.kind](tokenizer)
+    content: dict[str, Any] = json.loads(tokenizer.definition)
+    pieces = tokenizer.pieces()
+    table = {pieces[old]: new for new, old in enumerate(kept)}
+    vocabulary = content["model"]["vocab"]
+    content["model"]["vocab"] = {p: table[p] for p in vocabulary if p in table}
+    for token in content["added_tokens"]:
+        token["id"] = table[token["content"]]
+    # It adds start and end by id, which `Tokenizer.encode` does itself.
+    content["post_processor"] = None
+    return json.dumps(content, ensure_ascii=False).encode()
 
 
 def choose_pieces(
@@ -151,8 +109,7 @@ def choose_pieces(
             f"`min_count` must be at most {most}, what the most frequent piece has. "
             f"Received: min_count={min_count}. With it nothing would be left."
         )
-    trimming = _trimming(tokenizer)
-    kept = trimming.always_kept() | _needed_letters(trimming, counts)
+    kept = _always_kept(tokenizer) | _needed_letters(tokenizer, counts)
     goal = total * keep if isinstance(keep, float) else np.inf
     room = keep if isinstance(keep, int) else len(counts)
     if room < len(kept):
@@ -172,9 +129,10 @@ def choose_pieces(
     return sorted(kept)
 
 
-def _needed_letters(trimming: Trimming, counts: np.ndarray) -> set[int]:
-    tokenizer, table, prefix = trimming.tokenizer, trimming.table, trimming.prefix
-    pieces = tokenizer.pieces()
+def _needed_letters(tokenizer: Any, counts: np.ndarray) -> set[int]:
+    pieces, table, prefix = tokenizer.pieces(), _table(tokenizer), ""
+    if tokenizer.kind == "wordpiece":  # "##" in BERT, before a piece inside a word
+        prefix = tokenizer.backend.model.continuing_subword_prefix
     kept: set[int] = set()
     characters: set[str] = set()
     for number in np.flatnonzero(counts).tolist():
@@ -209,13 +167,12 @@ def trim_tokenizer(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
     Raises:
         InputError: `kept` is in another order, or lacks some that are always kept.
     """
-    trimming = _trimming(tokenizer)
-    if list(kept) != sorted(trimming.always_kept().union(kept)):
+    if list(kept) != sorted(_always_kept(tokenizer).union(kept)):
         raise InputError(
             "`kept` must be ascending ids, each once, with all that a vocabulary of "
             f"kind {tokenizer.kind} always keeps. Received: {len(kept)} ids. Take them "
             "from `choose_pieces`."
         )
     return type(tokenizer).from_definition(
-        trimming.definition(kept), tokenizer.settings, "the trimmed vocabulary"
+        _definition(tokenizer, kept), tokenizer.settings, "the trimmed vocabulary"
     )

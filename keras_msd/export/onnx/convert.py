@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_msd.checks import InputError, one_of, require
-from keras_msd.export.export_model import check_backend
+from keras_msd.export.network import check_backend
 from keras_msd.export.onnx.files import EXTRA, OPSET, RUNTIMES, check_size, serialized
 from keras_msd.files import atomic_path
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError, explained, one_of, require, sentences
-from keras_msd.export.formats import Run
+from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.onnx.files import (
     EXTRA,
     FILE,
@@ -24,12 +24,11 @@ from keras_msd.export.onnx.files import (
     save,
 )
 from keras_msd.export.portable import TokenRun, copy_reader, describe, load_portable
-from keras_msd.export.schemes import SCHEMES
 
 if TYPE_CHECKING:
     import onnx
 
-    from keras_msd.export.onnx.graph import Graph
+    from keras_msd.export.onnx.network import Graph
 
 IDS, TEXT, OUTPUT = ("token_ids", "padding_mask"), "text", "embedding"
 TOKENIZER = "tokenizer"  # metadata: the portable description of the tokenizer
@@ -77,7 +76,7 @@ def write_ids(
     axes = ["batch", "length"]
     description = describe(encoder.tokenizer, encoder.max_length).decode()
     if opset == OPSET:
-        from keras_msd.export.onnx.graph import INT32, Graph
+        from keras_msd.export.onnx.network import INT32, Graph
 
         inputs = dict.fromkeys(IDS, (INT32, axes))
         model = _model(Graph(), encoder, quantize, inputs, IDS)
@@ -114,7 +113,7 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
             or a package is not installed.
     """
     libraries = _libraries("onnx", "onnxruntime", "onnxruntime_extensions")
-    from keras_msd.export.onnx.graph import STRING, Graph
+    from keras_msd.export.onnx.network import STRING, Graph
     from keras_msd.export.onnx.tokenizer import check_ids, token_ids
 
     compared = check_ids(encoder.tokenizer)
@@ -185,8 +184,7 @@ def _model(
     ids: tuple[str, str],
 ) -> "onnx.ModelProto":
     """Append the network to a graph that has made `token_ids` and `padding_mask`."""
-    from keras_msd.export.onnx.graph import FLOAT
-    from keras_msd.export.onnx.network import append_network
+    from keras_msd.export.onnx.network import FLOAT, append_network
 
     _, vector = append_network(graph, encoder, SCHEMES[quantize], *ids)
     return graph.model(inputs, {OUTPUT: (vector, FLOAT, ["batch", encoder.dim])})

@@ -1,16 +1,113 @@
-"""The network of a SavedModel: weights stored in few bits, expanded when it runs."""
+"""A TensorFlow SavedModel: text in, vectors out, the tokenizer inside."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_msd.export.export_model import export_model
-from keras_msd.export.schemes import Scheme
+from keras_msd.checks import InputError, existing_folder
+from keras_msd.export.formats import SCHEMES, Run, Scheme
+from keras_msd.export.network import check_backend, export_model
 from keras_msd.models.network import KERNELS
 from keras_msd.quantization import BITS, quantize_table
+from keras_msd.teachers.saved_model import load_saved_model
+from keras_msd.teachers.teacher import SavedModelFolder
+from keras_msd.tokenizers.graph import GraphTokenizer
+
+VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
+PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
+
+
+def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as a SavedModel, which needs neither Keras nor this package.
+
+    It stands in the folder `1/`, so that TensorFlow Serving takes `path` as
+    `model_base_path`. Signatures: `serving_default`: `text` string
+    `(n,)` -> `embedding` float32 `(n, dim)`; `token_ids`: `token_ids`, `padding_mask`
+    int32 `(n, length)` -> the same. Tokenizer, network, pooling and normalisation are
+    one graph; texts longer than `encoder.max_length` tokens are cut as
+    `encoder.encode` cuts them.
+
+    Args:
+        encoder: The encoder to write.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, a key of `SCHEMES`. The arithmetic is
+            float32 all the same: files are smaller, a call is not faster.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: Keras runs on another backend.
+    """
+    scheme = SCHEMES[quantize]
+    check_backend("A SavedModel")
+    _check_name(path)
+    # The Keras model itself is never an attribute: its variables would be kept twice.
+    module = tf.Module()
+    module.weights, network = store_network(encoder, scheme)
+    module.tokenizer = GraphTokenizer(encoder.tokenizer, encoder.max_length)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def from_text(text: Any) -> dict[str, Any]:
+        return {"embedding": network(**module.tokenizer(text))}
+
+    @tf.function(input_signature=IDS)
+    def from_ids(token_ids: Any, padding_mask: Any) -> dict[str, Any]:
+        return {"embedding": network(token_ids, padding_mask)}
+
+    signatures = {"serving_default": from_text, "token_ids": from_ids}
+    tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
+    return {
+        "signatures": {
+            "serving_default": {"text": "string[n]"},
+            "token_ids": dict.fromkeys((spec.name for spec in IDS), "int32[n, length]"),
+            "output": {"embedding": f"float32[n, {encoder.dim}]"},
+        },
+    }
+
+
+def load(path: str | Path, threads: int | None = None) -> Run:
+    """Load a SavedModel as a function from sentences to float32 `(n, dim)`.
+
+    Args:
+        path: The artefact's folder.
+        threads: Threads that TensorFlow may use; it takes them only before its first
+            operation in a process. By default its own choice.
+
+    Raises:
+        InputError: No SavedModel is there, it is damaged, or maps no text to vectors;
+            or it is too late for `threads`.
+    """
+    folder = existing_folder(path, "artefact") / VERSION
+    _check_name(folder)
+    if threads is not None:
+        _set_threads(threads)
+    return load_saved_model(SavedModelFolder(folder))
+
+
+def _check_name(folder: Path) -> None:
+    if special := sorted(PATTERN.intersection(str(folder.absolute()))):
+        raise InputError(
+            f"TensorFlow reads no SavedModel from a path with {' '.join(special)}, "
+            f"which it takes for a pattern. Received: `{folder}`. Rename the folder."
+        )
+
+
+def _set_threads(threads: int) -> None:
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    except RuntimeError as error:
+        raise InputError(
+            "TensorFlow takes `threads` only before its first operation in a process. "
+            f"Received: threads={threads} after it. Load the artefact first, or leave "
+            "`threads` out."
+        ) from error
+
 
 IDS = [
     tf.TensorSpec([None, None], tf.int32, name=name)

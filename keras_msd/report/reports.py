@@ -1,19 +1,21 @@
-"""The report of a run: one HTML page that needs no other file and no network."""
+"""The reports of one run and of many: HTML pages that need no other file."""
 
 from collections.abc import Iterator
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
+from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
+from keras_msd.files import read_json
 from keras_msd.report import page, score_rows
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.differences import differences
 from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.published import published_rows
-from keras_msd.report.score_rows import ScoreRow, number, plain
-from keras_msd.report.verdict import verdict
+from keras_msd.report.score_rows import ScoreRow, number, plain, published_rows, verdict
 
 OWN = "A recipe of our own, no row of a paper"
+TITLE = "All runs"
 PUBLISHED = ["row", "score", "published", "measured"]
 
 
@@ -267,3 +269,75 @@ def _label(key: str) -> str:
 
 def _minutes(seconds: float | None) -> str:
     return "" if seconds is None else number(seconds / 60)
+
+
+def write_report_of_all(out_dir: str | Path) -> Path:
+    """Write `report.html` over the runs in a folder.
+
+    It has the verdict of each run with a link to its own report, the recipes that
+    failed, and the scores that papers print beside those measured, paper by paper.
+
+    Args:
+        out_dir: Parent of the runs' folders, as `run_all` leaves it.
+
+    Returns:
+        The path of `report.html`.
+
+    Raises:
+        InputError: The folder is missing, or a file of a run is broken.
+
+    Example:
+        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> page = msd.report.write_report_of_all("runs").read_text()
+        >>> "There is no recipe `msd_labb`. Did you mean" in page
+        True
+    """
+    folder = existing_folder(out_dir, "folder of runs")
+    return page.write_page(folder / "report.html", TITLE, _parts_of_all(folder))
+
+
+def _parts_of_all(folder: Path) -> Iterator[str]:
+    finished = sorted(path.parent for path in folder.glob("*/scores.json"))
+    runs = {run_folder.name: read_run(run_folder) for run_folder in finished}
+    scales = sorted({run.scores["scale"] for run in runs.values()})
+    yield page.heading(TITLE, 1)
+    yield page.paragraph(
+        f"{len(runs)} finished runs, scale {', '.join(scales) or 'none'}. Scores are "
+        "x100. Another scale and other test sentences give other numbers."
+    )
+    results = folder / "results.json"
+    failed = [
+        [result["recipe"], result["error"]]
+        for result in (read_json(results) if results.is_file() else [])
+        if "error" in result
+    ]
+    if failed:
+        yield page.heading("Recipes that failed")
+        yield page.table(["recipe", "error (results.json)"], failed, words=True)
+    if runs:
+        yield page.heading("What each came to")
+        yield page.table(
+            ["run", "verdict (scores.json)"],
+            (
+                [_linked(name), verdict(it.scores["rows"])[0]]
+                for name, it in runs.items()
+            ),
+            words=True,
+        )
+    yield from _papers(runs)
+
+
+def _linked(name: str) -> page.Html:
+    return page.Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")
+
+
+def _papers(runs: dict[str, RunFiles]) -> Iterator[str]:
+    rows = [row for run in runs.values() for row in published_rows(run)]
+    rows.sort(key=lambda row: (row.paper, row.table))
+    for paper, of_paper in groupby(rows, key=lambda row: row.paper):
+        yield page.heading(paper or "Without a paper")
+        for name, found in groupby(of_paper, key=lambda row: row.table):
+            yield page.heading(f"Tables and figures: {name}" if name else "Its own", 3)
+            yield page.table(
+                PUBLISHED, (cells for row in found for cells in row.cells())
+            )

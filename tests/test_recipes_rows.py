@@ -86,6 +86,6 @@ def test_ablations_differ_in_what_they_name():
     ]  # fmt: skip
     layers = load_recipe("msd_layers", "paper")
     assert [one.unit_layers for one in layers.student.each().values()] == [
-        row.x for row in layers.recipe.rows.values()
+        int(row.row.split()[0]) for row in layers.recipe.rows.values()
     ]
     assert {one.repeats for one in layers.student.each().values()} == {1}

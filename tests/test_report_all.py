@@ -46,8 +46,8 @@ def runs(tmp_path):
     add(tmp_path, "several", {
         "table": "3", "row": "all",
         "rows": {
-            "student": {"table": "figure 1", "row": "3 layers", "x": 3.0},
-            "student_x": {"table": "figure 1", "row": "6 layers", "x": 6.0,
+            "student": {"table": "figure 1", "row": "3 layers"},
+            "student_x": {"table": "figure 1", "row": "6 layers",
                           "expected": {"cross_lingual": 41.0}},
             "assistant": {"table": "3", "row": "X-KD", "expected": {"monolingual": 1}},
             "student_gone": {"table": "3", "row": "gone",

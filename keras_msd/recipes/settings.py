@@ -60,16 +60,14 @@ class Settings(BaseModel):
 class PublishedRow(Settings):
     """`[recipe.rows.<model>]`: the row of a paper's table that a model reproduces.
 
-    `table` names one or more tables or figures, separated by semicolons; `x` is the
-    position on a figure's axis. `printed_as` is the paper's name of the row where `row`
-    adds something to it, and "none" for a row that no paper has. `columns` limits the
-    comparison to some columns. `expected` holds published scores x100; by default they
-    come from the paper's file.
+    `table` names one or more tables or figures, separated by semicolons. `printed_as`
+    is the paper's name of the row where `row` adds something to it, and "none" for a
+    row that no paper has. `columns` limits the comparison to some columns. `expected`
+    holds published scores x100; by default they come from the paper's file.
     """
 
     table: str
     row: str
-    x: float | None = None
     printed_as: str | None = None
     columns: Words = ()
     expected: dict[str, float] = Field(default_factory=dict)

@@ -389,5 +389,5 @@ class Steps:
         for step, make in uses.items():
             self.add(step, "evaluation", make, shared=False, step=last)
         if first and assistant:
-            both = {"step": last, "assistant": assistant}
+            both: dict[str, Any] = {"step": last, "assistant": assistant}
             self.add("worse", "evaluation", outputs.worse, shared=False, **both)

@@ -84,7 +84,7 @@ def test_what_cannot_be_extended(encoder, known, tmp_path):
     pieces = WordPieceTokenizer.from_file(tmp_path / "vocab.txt", {})
     with pytest.raises(InputError, match="unigram vocabulary.*Received: wordpiece"):
         extend_unigram(known, pieces)
-    with pytest.raises(InputError, match="mean of its rows.*Received: 2 layers"):
+    with pytest.raises(InputError, match="averages.*Received: 2 layers"):
         extend_vocabulary(tiny_encoder(known, num_layers=2), known)
     other = train_unigram(texts_of(), 60, at_most=True)
     with pytest.raises(InputError, match="begin with the encoder's"):

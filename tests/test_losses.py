@@ -263,14 +263,14 @@ def test_cosine_ignores_length():
         (lambda: MultilingualContrastive()(GUIDE, SOURCE), "must be a pair"),
         (lambda: SimilarityDistribution(temperature=0), "above 0"),
         (lambda: SimilarityDistribution()(GUIDE, SOURCE), "must be a pair"),
-        (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same width"),
+        (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same dimension"),
         (lambda: Matryoshka("similarity_distribution", []), "once.*Received: \\(\\)"),
         (lambda: Matryoshka("similarity_distribution", [2, 2]), "once"),
         (lambda: Matryoshka("similarity_distribution", [0]), "at least 1"),
         (lambda: Matryoshka("similarity_distributio", [2]), "Did you mean"),
         (
             lambda: Matryoshka("similarity_distribution", [4])(GUIDE, (SOURCE, TARGET)),
-            "of 3 numbers.*Received: 4",
+            "dimension, 3.*Received: 4",
         ),
     ],
 )

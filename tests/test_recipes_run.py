@@ -323,7 +323,7 @@ def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
     apart = [np.square(it - goals).mean() for it in (found, other.encode(texts))]
     assert apart[0] < apart[1] / 2
     bent = begin | {"assistant.source": str(place / "finished/assistant")}
-    with pytest.raises(InputError, match="a word table without layers"):
+    with pytest.raises(InputError, match="an embedding table without layers"):
         start(place, tmp_path / "run", overrides=bent)
     with pytest.raises(InputError, match="takes the table of an encoder"):
         other_run(place, begin | {"assistant.source": "new"})

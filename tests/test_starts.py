@@ -46,7 +46,7 @@ def test_ridge_is_the_normal_equation(tile, monkeypatch):
 
 @pytest.mark.parametrize("goals", [GOALS[:5], np.concatenate([GOALS, GOALS])])
 def test_ridge_wants_one_goal_per_sentence(goals):
-    with pytest.raises(InputError, match="as long as"):
+    with pytest.raises(InputError, match="must have the same length"):
         fit_ridge(LISTS, goals, 6)
 
 
@@ -126,8 +126,8 @@ def test_rows_are_weighted_by_smooth_inverse_frequency(tokenizer):
 @pytest.mark.parametrize(
     ("counts", "smoothing", "message"),
     [
-        (np.ones(3), 0.1, "one number for each row"),
-        (0, 0.1, "not all of them zero"),
+        (np.ones(3), 0.1, "one number per row"),
+        (0, 0.1, "not all zero"),
         (1, 0.0, "`smoothing`"),
     ],
 )
@@ -227,7 +227,7 @@ def test_a_start_keeps_the_directions_that_it_is_given(tokenizer):
     with pytest.raises(InputError, match=r"\(16, 3\).*Received: \(16, 16\)"):
         start_student(student, assistant, np.ones(5), directions=directions)
     branched = tiny_encoder(bottleneck_dim=3, word_branch=True)
-    with pytest.raises(InputError, match="word_branch=True.*from the SVD"):
+    with pytest.raises(InputError, match="word_branch=True.*use the SVD"):
         start_student(branched, assistant, np.ones(5), directions=given)
 
 
@@ -289,12 +289,12 @@ def test_all_that_training_a_branch_alone_changes_is_put_back(tmp_path):
 
 def test_only_a_branch_of_its_own_is_put_back():
     plain = tiny_encoder(bottleneck_dim=8)
-    with pytest.raises(InputError, match="must have a word branch"):
+    with pytest.raises(InputError, match="must have a bag-of-words branch"):
         branch_encoder(plain, np.ones(plain.config.vocabulary_size))
     encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
     ones = np.ones(encoder.config.vocabulary_size)
     narrow = tiny_encoder(bottleneck_dim=4, word_branch=True)
-    with pytest.raises(InputError, match="encoder's own"):
+    with pytest.raises(InputError, match="must be made from this encoder"):
         set_branch(encoder, branch_encoder(narrow, ones), ones)
 
 

@@ -1,4 +1,4 @@
-"""Scores and costs of anything that turns sentences into vectors."""
+"""Evaluate anything that turns sentences into vectors: scores, costs, mining."""
 
 from keras_msd.lazy import lazy_names
 

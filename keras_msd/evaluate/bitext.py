@@ -1,4 +1,4 @@
-"""Bitext mining by margin scores: of two lists of sentences, and of BUCC 2018."""
+"""Bitext mining by margin scores, in two lists of sentences or in BUCC 2018."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from keras_msd.evaluate.vectors import (
 
 MARGINS = ("ratio", "distance", "absolute")
 NEIGHBOURS = 4
-# Splits of BUCC 2018, and how its files call them.
+# Splits of BUCC 2018, and their names in its files.
 SPLITS = {"sample": "sample", "train": "training", "test": "test"}
 MEANS, SUMS = ("f1", "precision", "recall"), ("pairs", "gold")
 
@@ -49,34 +49,36 @@ def mine(
     k: int = NEIGHBOURS,
     threshold: float | None = None,
 ) -> list[MinedPair]:
-    """Find pairs of sentences that translate each other, best first.
+    """Find pairs of sentences that are translations of each other, best first.
+
+    The score of a pair is computed from a, its cosine, and b, the mean cosine of its
+    neighbours: the `k` targets nearest to the source and the `k` sources nearest to the
+    target.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
-            sentence once.
-        sources: One or more sentences. Every row counts: copies of a sentence are
-            neighbours of their own, so leave them out where that is not wanted.
+        encoder: Anything with `encode(list[str]) -> (n, dim)`. Each distinct sentence
+            is encoded once.
+        sources: One or more sentences. Remove duplicates first: every copy counts as a
+            neighbour.
         targets: One or more sentences, in another language.
-        margin: With a the cosine of a pair and b the mean of two means, that over the
-            `k` nearest targets of its source and that over the `k` nearest sources of
-            its target: "ratio" a / b, "distance" a - b, or "absolute" a.
+        margin: The score: "ratio" a / b, "distance" a - b, or "absolute" a.
         k: Nearest neighbours in each direction; all if there are fewer.
-        threshold: Keep pairs of this score or a higher one; all if None.
+        threshold: Return only pairs with this score or a higher one; all if None.
 
     Returns:
-        `MinedPair(score, source_row, target_row)`. From each row in either direction
-        comes the best of its `k` neighbours; of these pairs the best is taken, then
-        the best of those that have neither of its rows, and so on. Scores are rounded
-        to ten decimals; of equal ones the lower source row comes first, then the lower
-        target row. A ratio is 0 where b is not above 0.
+        `MinedPair(score, source_row, target_row)`, the highest score first. The
+        candidates are each row's best neighbour, in both directions. Each row is in at
+        most one pair: a candidate is dropped if a better pair contains one of its rows.
+        Scores are rounded to ten decimals. Pairs with equal scores are ordered by
+        source row, then by target row. A ratio is 0 if b is not above 0.
 
     Raises:
-        InputError: A list is empty, `margin` is not known, `k` is below 1,
-            or the vectors are not finite.
+        InputError: A list is empty, `margin` is unknown, `k` is below 1, or the vectors
+            are not finite.
 
     Source: Artetxe and Schwenk 2019, "Margin-based Parallel Corpus Mining with
-    Multilingual Sentence Embeddings", equations 1 and 2; all three margins; candidates
-    of both directions, taken by falling score ("max").
+    Multilingual Sentence Embeddings", equations 1 and 2, all three margins, with the
+    retrieval method "max".
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -101,7 +103,7 @@ def mine_vectors(
     k: int = NEIGHBOURS,
     threshold: float | None = None,
 ) -> list[MinedPair]:
-    """Mine like `mine`, from embeddings `(n, dim)` and `(m, dim)`."""
+    """Do the same as `mine`, from embeddings `(n, dim)` and `(m, dim)`."""
     _check(margin, k)
     forward, forward_rows = top_k(sources, targets, k)
     backward, backward_rows = top_k(targets, sources, k)
@@ -138,12 +140,12 @@ def mine_paraphrases(
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         sentences: Two or more sentences.
-        k: Nearest neighbours of each sentence that are looked at.
-        threshold: Keep pairs of this cosine or a higher one; all if None.
+        k: Nearest neighbours to compare with each sentence.
+        threshold: Return only pairs with this cosine or a higher one; all if None.
 
     Returns:
-        `MinedPair(cosine, row, higher row)`, each pair once. A sentence may be in
-        several. Of equal cosines the lower rows come first.
+        `MinedPair(cosine, row, higher row)`, the highest cosine first, each pair once.
+        A sentence may be in several pairs. Pairs with equal cosines are ordered by row.
 
     Raises:
         InputError: There are fewer than two sentences, `k` is below 1, or the vectors
@@ -178,20 +180,19 @@ def best_f1(
     """Return the best F1 over all thresholds, and its threshold.
 
     Args:
-        pairs: As `mine` returns them without a threshold: best first. The threshold is
-            tuned on the pairs that it is scored on, so the score is an upper bound for
-            any other set.
-        gold: Known pairs of a source row and a target row; repeated ones count once.
+        pairs: Pairs from `mine` without a threshold, best first. The threshold is tuned
+            on the pairs that it is scored on, so the score is optimistic for other
+            text.
+        gold: Correct pairs of a source row and a target row; repeated pairs count once.
 
     Returns:
         `{"f1", "precision", "recall", "threshold", "pairs", "gold", "primary": "f1"}`,
-        the first three x100; `pairs` is how many have the threshold's score or a
-        higher one. The threshold lies halfway to the next score. Pairs with
-        the same score go together, so it gives this very F1 when it is applied; of
-        equally good thresholds it is the highest. Where no pair is right, it is the
-        lowest score, and without any pair 0.
+        the first three x100. `pairs` is the number of pairs at or above the threshold.
+        The threshold is halfway between two scores, so applying it gives the same F1.
+        If several thresholds are equally good, it is the highest. If no pair is
+        correct, it is the lowest score; if there is no pair, it is 0.
 
-    Source: the search of the BUCC shared task, as LASER runs it.
+    Source: the search of the BUCC shared task, as in LASER.
 
     Example:
         >>> mined = [msd.evaluate.MinedPair(1.2, 0, 0)]
@@ -213,15 +214,16 @@ def best_f1(
 def cuts(
     scores: np.ndarray, right: Sequence[bool] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return every useful threshold, `(m,)` descending, and how many pairs it keeps.
+    """Return every useful threshold and how many pairs are at or above it.
 
     Args:
-        scores: `(n,)`, falling, one or more. Equal ones are kept together.
-        right: Whether each pair is a true one.
+        scores: `(n,)`, in descending order, one or more.
+        right: Whether each pair is correct.
 
     Returns:
-        Thresholds, each halfway to the next score; how many of the pairs kept are true;
-        how many are kept.
+        Thresholds `(m,)` in descending order, each halfway to the next score; the
+        number of correct pairs at or above each; the number of all pairs at or above
+        each.
     """
     last = np.append(np.flatnonzero(scores[1:] < scores[:-1]), len(scores) - 1)
     thresholds = (scores[last] + np.append(scores, scores[-1])[last + 1]) / 2
@@ -231,7 +233,7 @@ def cuts(
 def f1_at(
     pairs: Sequence[MinedPair], gold: Iterable[tuple[int, int]], threshold: float
 ) -> dict[str, Any]:
-    """Return F1 at a threshold that was tuned on other data."""
+    """Return F1 at a given threshold, with the keys of `best_f1`."""
     known = {(int(source), int(target)) for source, target in gold}
     kept = [pair for pair in pairs if pair.score >= threshold]
     return _scores(sum(pair[1:] in known for pair in kept), len(kept), known, threshold)
@@ -274,13 +276,13 @@ def _best_of_each(
 ) -> Iterator[tuple[float, int, int]]:
     """Return (score, own row, other row) of each row's best neighbour."""
     highest = scores.max(axis=1)
-    beyond = np.iinfo(rows.dtype).max  # of equal maxima the lowest row counts
+    beyond = np.iinfo(rows.dtype).max  # if maxima are equal, the lowest row counts
     lowest = np.where(scores == highest[:, None], rows, beyond).min(axis=1)
     return zip(highest.tolist(), range(len(rows)), lowest.tolist(), strict=True)
 
 
 class BuccPart(NamedTuple):
-    """One split of one language: sentences of it and of English, and known pairs."""
+    """One split of one language: its sentences, the English ones, and gold pairs."""
 
     sources: list[str]
     targets: list[str]
@@ -296,30 +298,33 @@ def score_bucc(
     margin: str = "ratio",
     k: int = NEIGHBOURS,
 ) -> dict[str, Any]:
-    """Mine each language of BUCC 2018 against English or another one.
+    """Mine each language of BUCC 2018 against English or another language.
+
+    All sentences are used, including duplicates.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds, at any depth, `<xx>-en.<part>.<xx>`, `.en` and `.gold`, with
-            `training` for the split "train".
-        languages: Codes beside English, such as `de`; of files `<xx>-<yy>` both.
-        split: Split that is scored: "sample", "train" or "test". The one that sets the
-            threshold gives the best F1 that any threshold can give, as the shared
-            task's training scores are reported; another one shows what is to be
-            expected of new text.
-        tuned_on: Split whose best F1 sets the threshold.
-        margin: As `mine` takes it, like `k`.
+        folder: Folder with the files `<xx>-en.<part>.<xx>`, `<xx>-en.<part>.en` and
+            `<xx>-en.<part>.gold`, at any depth. `<part>` is `training` for the split
+            "train".
+        languages: Codes such as `de` for German and English, or `de-fr` for a pair
+            without English.
+        split: Split to score: "sample", "train" or "test".
+        tuned_on: Split that sets the threshold, at its best F1. If it is also the split
+            to score, the F1 is the best that any threshold can reach, as in the
+            training scores of the shared task. Use another split to estimate F1 on new
+            text.
+        margin: See `mine`.
         k: Nearest neighbours in each direction.
 
     Returns:
         `{"f1", "precision", "recall"}` x100, means over languages; `pairs` and `gold`,
-        sums; `tracks` and `thresholds`: F1 and threshold by `de-en`; `tuned_on`,
-        `reported_on`, `margin`, `k`, and `primary`: "f1". No sentence is left out, nor
-        any copy of one.
+        sums; `tracks` and `thresholds`: F1 and threshold by language pair, such as
+        `de-en`; `tuned_on`, `reported_on`, `margin`, `k`, and `primary`: "f1".
 
     Raises:
-        InputError: A file is missing or broken, a language is missing, or an argument
-            is not known.
+        InputError: A file is missing or damaged, a language is missing, or an argument
+            is unknown.
 
     Source: Zweigenbaum et al. 2018 (the set); Artetxe and Schwenk 2019 (margins).
     """
@@ -353,7 +358,7 @@ def score_bucc(
 
 
 def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPart:
-    """Read one split of one language; errors as of `score_bucc`."""
+    """Read one split of one language; raises the errors of `score_bucc`."""
     sources, targets, gold = _files(folder, language, split)
     left, right = _sentences(sources), _sentences(targets)
     rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
@@ -370,7 +375,7 @@ def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPa
 
 
 def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:
-    """Return the files that `score_bucc` reads; raise `InputError` for missing ones."""
+    """Return the files that `score_bucc` reads; raise an error if one is missing."""
     splits = dict.fromkeys(["train", split])
     return [
         path
@@ -387,15 +392,15 @@ def _files(folder: str | Path, language: str, split: str) -> list[Path]:
     names = [f"{start}.{ending}" for ending in (*sides, "gold")]
     what = (
         f"BUCC 2018. Unpack bucc2018-{start}-gold.tar.bz2 there, from "
-        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html, or add by hand what "
-        "it lacks: gold standards of `test`, pairs without English."
+        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html. Gold pairs of `test` "
+        "and language pairs without English are not published: add them yourself."
     )
     files = check_parts(find_parts(folder, BUCC), names, what, folder)
     return [file.path for file in files.values()]
 
 
 def _sides(code: str) -> tuple[str, str]:
-    """Return the languages in the names of files, where English comes second."""
+    """Return the languages in the order of the file names, English last."""
     source, target = language_pair(code)
     return (target, source) if source == ENGLISH else (source, target)
 
@@ -406,8 +411,8 @@ def _sentences(path: Path) -> dict[str, str]:
     for where, (name, text) in read_table(path, 2):
         if name in sentences:
             raise InputError(
-                f"{where}: a name must occur once. Received: {name!r:.40} again. Take "
-                "a whole copy of the file."
+                f"{where}: a sentence id must be unique. Received: {name!r:.40} again. "
+                "Download the file again."
             )
         sentences[name] = text
     return sentences

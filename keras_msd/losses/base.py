@@ -10,12 +10,13 @@ from keras_msd.layers.pooling import l2_normalize
 
 
 class Float32Loss(keras.losses.Loss):
-    """A loss that computes in float32 whatever the dtype policy.
+    """Base class of losses that compute in float32 under every dtype policy.
 
     Args:
-        reduction: Over the batch, as for every Keras loss.
+        reduction: Reduction over the batch, as for every Keras loss.
         name: Name of the loss.
-        **settings: Arguments of the subclass: its attributes, and part of its config.
+        **settings: Arguments of the subclass. They become attributes and are stored in
+            the config.
     """
 
     def __init__(self, reduction: str | None, name: str, **settings: Any) -> None:
@@ -25,13 +26,13 @@ class Float32Loss(keras.losses.Loss):
             setattr(self, setting, value)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this loss again."""
+        """Return the arguments that recreate this loss."""
         settings = {name: getattr(self, name) for name in self._settings}
         return super().get_config() | settings
 
 
 def cosine_matrix(rows: Any, columns: Any) -> Any:
-    """Return `cos(rows[i], columns[j])` at `[i, j]`; 0 where either is a zero vector.
+    """Return `cos(rows[i], columns[j])` at `[i, j]`; 0 if either is a zero vector.
 
     Shapes: `rows` `(n, d)`, `columns` `(m, d)`; returns `(n, m)`.
     """
@@ -43,9 +44,9 @@ def pair_of(value: Any, name: str, parts: str) -> tuple[Any, Any]:
     """Return the two parts of a loss's argument.
 
     Args:
-        value: What was given.
-        name: The argument.
-        parts: What its two parts are, in words.
+        value: The argument.
+        name: Name of the argument, for the error message.
+        parts: Description of its two parts, for the error message.
 
     Raises:
         InputError: `value` is not a pair.

@@ -17,22 +17,22 @@ def _distance(goal: Any, vectors: Any, dims: str) -> Any:
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class EmbeddingMSE(Float32Loss):
-    """Mean squared error between embeddings and guide vectors.
+    """Mean squared error between embeddings and target vectors.
 
-    With the default reduction, over a batch of n vectors of d numbers:
+    With the default reduction, the loss of n vectors of dimension d is:
 
-    - `dims="mean"`: `sum_ik (y_pred[i, k] - y_true[i, k])^2 / (n d)`, as the authors'
-      code trains;
-    - `dims="sum"`: `sum_ik (...)^2 / n`, as the paper prints it, d times as large.
+    - `dims="mean"`: `sum_ik (y_pred[i, k] - y_true[i, k])^2 / (n d)`, as in the
+      authors' code;
+    - `dims="sum"`: `sum_ik (y_pred[i, k] - y_true[i, k])^2 / n`, as in the paper.
 
-    Computed in float32 whatever the dtype policy.
+    Computed in float32 under every dtype policy.
 
-    Shapes: `y_true` and `y_pred` `(n, d)`, or `(n, length, d)` with a `sample_weight`
-    of `(n, length)`; `call` returns the shape without d.
+    Shapes: `y_true` and `y_pred` `(n, d)`; `call` returns `(n,)`. Or `(n, length, d)`
+    with a `sample_weight` `(n, length)`; `call` returns `(n, length)`.
 
     Args:
-        dims: "mean" or "sum", over the d numbers of a vector.
-        reduction: Over the batch, as for every Keras loss.
+        dims: "mean" or "sum": reduction over the d dimensions of a vector.
+        reduction: Reduction over the batch, as for every Keras loss.
         name: Name of the loss.
 
     Source: Ding et al. 2022, eq. 2, 3, 4 and 6.
@@ -56,11 +56,11 @@ class EmbeddingMSE(Float32Loss):
         """Return one number per vector.
 
         Raises:
-            InputError: The vectors differ in width.
+            InputError: The vectors have different dimensions.
         """
         if y_true.shape[-1] != y_pred.shape[-1]:
             raise InputError(
-                "Guide vectors and embeddings must have the same width. Received: "
+                "Target vectors and embeddings must have the same dimension. Received: "
                 f"y_true {tuple(y_true.shape)}, y_pred {tuple(y_pred.shape)}."
             )
         return _distance(y_true, y_pred, self.dims)
@@ -70,22 +70,21 @@ class EmbeddingMSE(Float32Loss):
 class FeatureDistillation(Float32Loss):
     """Squared distances to the teacher's vectors, summed over both sides.
 
-    Row i is `sum_k (source[i, k] - teacher_source[i, k])^2 + sum_k (target[i, k] -
-    teacher_target[i, k])^2`, as the equation prints it, with `dims="sum"`; with
-    `dims="mean"` 1/d of that. The student's vectors come here at the teacher's width,
-    from a dense layer that only training knows. Computed in float32 whatever the dtype
-    policy.
+    With `dims="sum"`, row i is `sum_k (source[i, k] - teacher_source[i, k])^2 + sum_k
+    (target[i, k] - teacher_target[i, k])^2`, as in the paper. `dims="mean"` divides
+    this by d. A dense layer, used only in training, must project the student's vectors
+    to the teacher's dimension. Computed in float32 under every dtype policy.
 
-    Shapes: `y_true` and `y_pred` each a pair of source and target vectors, all
-    `(n, d)`; `call` returns `(n,)`.
+    Shapes: `y_true` and `y_pred` are pairs of source and target vectors, all `(n, d)`;
+    `call` returns `(n,)`.
 
     Args:
-        dims: "mean" or "sum", over the d numbers of a vector.
-        reduction: Over the rows, as for every Keras loss.
+        dims: "mean" or "sum": reduction over the d dimensions of a vector.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
 
     Raises:
-        InputError: `dims` is neither.
+        InputError: `dims` is unknown.
 
     Source: Mao & Nakagawa 2023, eq. 3.
 
@@ -109,16 +108,17 @@ class FeatureDistillation(Float32Loss):
         """Return one number per row of the batch.
 
         Raises:
-            InputError: An argument is not a pair, or the vectors differ in width.
+            InputError: An argument is not a pair, or the vectors have different
+                dimensions.
         """
         goals = pair_of(y_true, "y_true", "the teacher's source and target vectors")
         vectors = pair_of(y_pred, "y_pred", "source and target vectors")
         widths = [part.shape[-1] for part in (*goals, *vectors)]
         if len(set(widths)) > 1:
             raise InputError(
-                "The teacher's vectors and those beside them must have the same width. "
+                "The teacher's and the student's vectors must have the same dimension. "
                 f"Received: y_true {widths[0]} and {widths[1]}, y_pred {widths[2]} and "
-                f"{widths[3]} numbers."
+                f"{widths[3]}."
             )
         sides = zip(goals, vectors, strict=True)
         return sum(_distance(goal, part, self.dims) for goal, part in sides)
@@ -128,15 +128,15 @@ class FeatureDistillation(Float32Loss):
 class CosineSimilarityMSE(Float32Loss):
     """Regression of cosines on gold similarities.
 
-    With the default reduction `mean_i (cos(u_i, v_i) - y_i)^2`. The cosine is raw, in
-    [-1, 1]; it is the gold scores that are scaled, see `data.scale_gold`. A
-    zero vector has cosine 0. Computed in float32 whatever the dtype policy.
+    With the default reduction the loss is `mean_i (cos(u_i, v_i) - y_i)^2`. The cosine
+    is in [-1, 1]; scale the gold scores with `data.scale_gold`. A zero vector has
+    cosine 0. Computed in float32 under every dtype policy.
 
     Shapes: `y_true` gold similarities `(n,)`; `y_pred` a pair of embeddings, `(n, d)`
     each; `call` returns `(n,)`.
 
     Args:
-        reduction: Over the batch, as for every Keras loss.
+        reduction: Reduction over the batch, as for every Keras loss.
         name: Name of the loss.
 
     Source: Reimers and Gurevych 2019, section 3 (regression objective).
@@ -159,7 +159,7 @@ class CosineSimilarityMSE(Float32Loss):
         """Return one number per pair of sentences.
 
         Raises:
-            InputError: `y_pred` is not a pair, or `y_true` not one number per row.
+            InputError: `y_pred` is not a pair, or `y_true` is not one number per row.
         """
         pair = pair_of(y_pred, "y_pred", "embeddings of first and second sentences")
         if len(y_true.shape) != 1:
@@ -175,15 +175,15 @@ class CosineSimilarityMSE(Float32Loss):
 class SoftmaxClassification(Float32Loss):
     """Cross-entropy of a classifier on the embeddings of two sentences.
 
-    Row i is `-log softmax([u_i; v_i; |u_i - v_i|] W)[y_i]`. W has no bias, as printed,
-    and comes with the predictions, because training changes it: no term of a recipe's
-    `losses` can be this one. Computed in float32 whatever the dtype policy.
+    Row i is `-log softmax([u_i; v_i; |u_i - v_i|] W)[y_i]`. There is no bias, as in the
+    paper. W is trained, so it is part of `y_pred`. For this reason a recipe cannot use
+    the loss in `losses`. Computed in float32 under every dtype policy.
 
-    Shapes: `y_true` ids of classes from 0, `(n,)`; `y_pred` the embeddings u and v,
-    `(n, d)` each, and W, `(3 d, classes)`; `call` returns `(n,)`.
+    Shapes: `y_true` class ids from 0, `(n,)`; `y_pred` a triple of the embeddings u and
+    v, `(n, d)` each, and W, `(3 d, classes)`; `call` returns `(n,)`.
 
     Args:
-        reduction: Over the batch, as for every Keras loss.
+        reduction: Reduction over the batch, as for every Keras loss.
         name: Name of the loss.
 
     Source: Reimers and Gurevych 2019, section 3 (classification objective).
@@ -206,7 +206,8 @@ class SoftmaxClassification(Float32Loss):
         """Return one number per pair of sentences.
 
         Raises:
-            InputError: `y_pred` has not three parts, or `y_true` not one id per row.
+            InputError: `y_pred` does not have three parts, or `y_true` is not one id
+                per row.
         """
         if not isinstance(y_pred, tuple | list) or len(y_pred) != 3:
             raise InputError(

@@ -1,4 +1,4 @@
-"""A loss of embeddings and their prefixes."""
+"""A loss on embeddings and their leading dimensions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,26 +13,26 @@ from keras_msd.losses.table import loss_class
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class Matryoshka(Float32Loss):
-    """A loss summed over whole embeddings and their prefixes.
+    """A loss summed over whole embeddings and their leading dimensions.
 
-    With `loss(m)[i]` row i of the loss of the first m numbers of all embeddings, row i
-    is `loss(d)[i] + sum_m loss(m)[i]`, so that `encode(truncate_dim=m)` gives vectors
-    that were trained. Goals stay whole: what compares embeddings with goals number by
-    number, such as `EmbeddingMSE`, cannot be used. Computed in float32 whatever the
-    dtype policy.
+    It trains the vectors that `encode(truncate_dim=m)` returns. Row i is `loss(d)[i] +
+    sum_m loss(m)[i]`, where `loss(m)` is the loss of the first m dimensions of all
+    embeddings. Target vectors are not shortened, so the loss must not compare them with
+    embeddings dimension by dimension, as `EmbeddingMSE` does. Computed in float32 under
+    every dtype policy.
 
     Shapes: `y_true` as for the loss; `y_pred` a pair of source and target embeddings,
     `(n, d)` each; `call` returns `(n,)`.
 
     Args:
         loss: A loss whose `call` returns a number per row, or its name in `LOSSES`.
-        dims: Widths m of the prefixes, each once. The whole width always counts, and
-            once, whether it is named or not.
-        reduction: Over the rows, as for every Keras loss.
+        dims: Numbers m of leading dimensions, each once. The full dimension d is always
+            included, also if you do not list it.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
 
     Raises:
-        InputError: There is no width, or one is below 1 or given twice.
+        InputError: `dims` is empty, or a number is below 1 or given twice.
 
     Source: Kusupati et al. 2022, eq. 1, with all weights 1.
 
@@ -58,8 +58,8 @@ class Matryoshka(Float32Loss):
         self.loss = loss
         if not self.dims or len(set(self.dims)) < len(self.dims):
             raise InputError(
-                "`dims` must name the width of every prefix once, such as (64, 128). "
-                f"Received: {self.dims}."
+                "`dims` must list numbers of leading dimensions, each once, such as "
+                f"(64, 128). Received: {self.dims}."
             )
         for width in self.dims:
             checks.at_least(1, dims=width)
@@ -68,20 +68,20 @@ class Matryoshka(Float32Loss):
         """Return one number per row of the batch.
 
         Raises:
-            InputError: A prefix is wider than the embeddings.
+            InputError: A number in `dims` is larger than the embeddings' dimension.
         """
         whole = min(part.shape[-1] for part in y_pred)
         if max(self.dims) > whole:
             raise InputError(
-                f"A prefix of embeddings of {whole} numbers has at most as many. "
-                f"Received: {max(self.dims)}. Take it out of the widths."
+                f"`dims` must be at most the embeddings' dimension, {whole}. Received: "
+                f"{max(self.dims)}. Remove it from `dims`."
             )
         widths = {whole, *self.dims}
         prefixes = ([part[:, :width] for part in y_pred] for width in sorted(widths))
         return sum(self.loss.call(y_true, prefix) for prefix in prefixes)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this loss again."""
+        """Return the arguments that recreate this loss."""
         loss = keras.saving.serialize_keras_object(self.loss)
         return super().get_config() | {"loss": loss}
 

@@ -1,4 +1,4 @@
-"""Losses over the n x n similarities of the translations in a batch."""
+"""Losses on the n x n similarities between the sentences of a batch."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.losses.base import Float32Loss, cosine_matrix, pair_of
 
-EXCLUDED = -1e9  # as a logit: no share of a softmax in float32
+EXCLUDED = -1e9  # a logit with probability 0 in float32
 TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 
 
 def same_line(rows: Any, group: Any = None) -> Any:
-    """Return which rows of a batch share a source line, bool `(n, n)`.
+    """Return which rows of a batch have the same source sentence, bool `(n, n)`.
 
     Args:
         rows: Anything with n rows.
-        group: `(n,)`, equal numbers where the line is the same; None where every row
-            has a line of its own.
+        group: `(n,)`, the same number for the same source sentence; None if all source
+            sentences differ.
     """
     if group is None:
         group = ops.arange(ops.shape(rows)[0])
@@ -27,7 +27,7 @@ def same_line(rows: Any, group: Any = None) -> Any:
 
 
 def without_duplicates(logits: Any, group: Any = None) -> Any:
-    """Mask the logits between rows that share a source line.
+    """Mask the logits between different rows with the same source sentence.
 
     Shapes: `logits` `(n, n)` in and out; `group` as for `same_line`.
     """
@@ -39,10 +39,10 @@ def without_duplicates(logits: Any, group: Any = None) -> Any:
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class MultilingualContrastive(Float32Loss):
-    """Multilingual contrastive learning over the n x n similarities of a batch.
+    """Multilingual contrastive learning on the n x n similarities of a batch.
 
-    `S[i, j]` is the cosine of source i and target j, `T[i, j]` that of guide vectors i
-    and j. The default reduction averages what stands here per row i:
+    `S[i, j]` is the cosine between the embeddings of source i and target j. `T[i, j]`
+    is the cosine between the teacher's vectors i and j. The loss of row i is:
 
     | `target` | row i | equation |
     |---|---|---|
@@ -52,32 +52,32 @@ class MultilingualContrastive(Float32Loss):
     | "ce_hard" | `-log softmax_j(S[i, :] / temperature)[i]` | the authors' code |
     | "softmax" | `-sum_j (Q[i, j] L[i, j] + Q'[i, j] L'[i, j]) / 2` | ours |
 
-    `Q[i, :]` is `softmax(T[i, :] / goal_temperature)`, `L` the log-softmax of
-    `S / temperature` over j, `Q'` and `L'` the same of the transposes: near neighbours
-    count for most, where "soft" and "ce_soft" spend their effort on the many unrelated
-    sentences.
+    In "softmax", `Q[i, :]` is `softmax(T[i, :] / goal_temperature)` and `L` is the
+    log-softmax of `S / temperature` over j. `Q'` and `L'` are computed in the same way
+    from the transposed matrices. Near neighbours contribute most to this loss. In
+    "soft" and "ce_soft", the many unrelated sentences do.
 
-    `same[i, j]` is 1 where i and j have the same source line. Such rows are never
-    negatives: "soft", "ce_soft" and "softmax" find them equal in T, "bool" by `group`,
-    "ce_hard" leaves them out of the softmax of i. Equation 9 as printed is the sum over
-    i, not the mean: `reduction="sum"`. A zero vector has cosine 0 with everything.
-    Computed in float32 whatever the dtype policy.
+    `same[i, j]` is 1 if i and j have the same source sentence. Such rows are not
+    negatives of each other: their teacher's vectors are equal in T ("soft", "ce_soft",
+    "softmax"), `group` marks them ("bool"), or they are left out of the softmax
+    ("ce_hard"). The paper's equation 9 is the sum over i, not the mean; use
+    `reduction="sum"` for it. A zero vector has cosine 0 with every vector. Computed in
+    float32 under every dtype policy.
 
-    Shapes: `y_true` guide vectors `(n, d)`, or a pair of them and `group` `(n,)`, equal
-    numbers where the source line is the same (without it every row is its own). Beside
-    `group` the guide vectors may be a pair, of the sources and of the targets: `T` is
-    then that of a guide that reads both languages.
+    Shapes: `y_true` the teacher's vectors `(n, d)`, or a pair of these and `group`;
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
-    `(n,)`.
+    `(n,)`. `group` `(n,)` has the same number for the same source sentence; without it,
+    all source sentences count as different. Next to `group`, the vectors may themselves
+    be a pair, of the sources and of the targets, if the teacher reads both languages.
 
     Args:
-        target: What the similarities imitate, as in the table.
-        temperature: Divides the cosines of the cross-entropies, above 0.
-        reduction: Over the rows, as for every Keras loss.
+        target: Target of the similarities, as in the table.
+        temperature: Divides the student's cosines in the cross-entropies, above 0.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
-        goal_temperature: Divides the guide's cosines in "softmax"; by default
-            `temperature`. Models differ in how far their cosines spread: those of e5
-            lie between 0.7 and 1.
+        goal_temperature: Divides the teacher's cosines in "softmax"; default
+            `temperature`. Set it if the teacher's cosines have a narrower range than
+            usual: those of e5 are between 0.7 and 1.
 
     Raises:
         InputError: An argument is out of its range, or `goal_temperature` is given for
@@ -113,7 +113,7 @@ class MultilingualContrastive(Float32Loss):
             checks.above(0, goal_temperature=goal_temperature)
             if target != "softmax":
                 raise InputError(
-                    'Only target="softmax" has a `goal_temperature`. Received: '
+                    'Only target="softmax" uses `goal_temperature`. Received: '
                     f"target={target!r}, goal_temperature={goal_temperature}. Leave "
                     "`goal_temperature` out."
                 )
@@ -162,20 +162,21 @@ class MultilingualContrastive(Float32Loss):
 class LogitDistillation(Float32Loss):
     """Squared differences between the teacher's and the student's scaled cosines.
 
-    Row i is `mean_j (scale (T[i, j] - S[i, j]) / temperature)^2`: `T[i, j]` is the
-    teacher's cosine of source i and target j, so that the teacher must know both
-    languages; `S[i, j]` is the student's. The equation prints no scale, `scale=1`; but
-    with its temperature of 100 and its weight of 0.01 the term is then below 4e-6 and
-    teaches nothing. Computed in float32 whatever the dtype policy.
+    Row i is `mean_j (scale (T[i, j] - S[i, j]) / temperature)^2`. `T[i, j]` is the
+    teacher's cosine between source i and target j, so the teacher must read both
+    languages. `S[i, j]` is the student's. The paper's equation has no scale
+    (`scale=1`). But with the paper's temperature of 100 and weight of 0.01, the term
+    would then be below 4e-6 and have no effect. Computed in float32 under every dtype
+    policy.
 
     Shapes: `y_true` a pair of the teacher's source and target vectors, `(n, d)` each;
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
     `(n,)`.
 
     Args:
-        temperature: Divides the logits, above 0.
-        scale: Factor that makes logits of cosines, above 0.
-        reduction: Over the rows, as for every Keras loss.
+        temperature: Divides the scaled cosines, above 0.
+        scale: Factor of the cosines, above 0.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
 
     Raises:
@@ -215,27 +216,29 @@ class LogitDistillation(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class SimilarityDistribution(Float32Loss):
-    """Cross-entropy between the guide's and the embeddings' similarity distributions.
+    """Cross-entropy between the teacher's and the student's similarity distributions.
 
-    With `T[i, j]` the cosine of guide vectors i and j, `Q[i, :]` is the softmax of
-    `T[i, :] / temperature` over all rows but i itself; `P` likewise of the embeddings
-    of one side. Row i is the mean over both sides of `-sum_j Q[i, j] log P[i, j]`. A
-    contrastive term spends nearly all of its share on the row itself, and so teaches
-    which sentence is the translation; this one teaches how alike the others are. With
-    `across`, each sentence is compared with the others of both sides: `i` and `j` run
-    over the 2n sentences, and the row's own translation is left out, too. A zero vector
-    has cosine 0 with everything. Computed in float32 whatever the dtype policy.
+    `T[i, j]` is the cosine between the teacher's vectors i and j. `Q[i, :]` is the
+    softmax of `T[i, :] / temperature` over all rows except i. `P[i, :]` is the same for
+    the embeddings of one side. Row i is the mean over both sides of `-sum_j Q[i, j] log
+    P[i, j]`. A contrastive term mainly teaches which sentence is the translation; this
+    term teaches how similar the other sentences are.
 
-    Shapes: `y_true` guide vectors `(n, d)`, or a pair of them, of the sources and of
-    the targets, from a guide that reads both languages; `y_pred` a pair of source and
-    target embeddings, `(n, e)` each; `call` returns `(n,)`.
+    With `across`, each sentence is compared with the sentences of both sides: i and j
+    run over all 2n sentences, and the translation of the sentence is also excluded. A
+    zero vector has cosine 0 with every vector. Computed in float32 under every dtype
+    policy.
+
+    Shapes: `y_true` the teacher's vectors `(n, d)`, or a pair of its vectors of the
+    sources and of the targets, if it reads both languages; `y_pred` a pair of source
+    and target embeddings, `(n, e)` each; `call` returns `(n,)`.
 
     Args:
         temperature: Divides the cosines, above 0.
-        reduction: Over the rows, as for every Keras loss.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
-        across: Whether to compare with the sentences of both sides, not only of the
-            sentence's own.
+        across: Whether to compare each sentence with the sentences of both sides
+            instead of only its own side.
 
     Raises:
         InputError: `temperature` is not above 0.
@@ -288,27 +291,28 @@ class SimilarityDistribution(Float32Loss):
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class AdditiveMarginSoftmax(Float32Loss):
-    """Translation ranking in both directions, with a margin on the right pairs.
+    """Translation ranking in both directions, with a margin on the correct pairs.
 
-    With `S[i, j]` the cosine of source i and target j, and `L = scale (S - margin I)`,
-    row i is `-log softmax_j(L[i, :])[i] - log softmax_j(L[:, i])[i]`: the sum of both
-    directions. The equation prints no scale, `scale=1`; but unscaled, perfect vectors
-    still have a loss of `2 log(1 + (n - 1) e^(margin - 1))`, which trains nothing.
+    `S[i, j]` is the cosine between source i and target j, and `L = scale (S - margin
+    I)`. Row i is `-log softmax_j(L[i, :])[i] - log softmax_j(L[:, i])[i]`, the sum of
+    both directions. The paper's equation has no scale (`scale=1`). But without a scale,
+    even perfect vectors have a loss of `2 log(1 + (n - 1) e^(margin - 1))`, and
+    training has almost no effect.
 
-    Rows with the same source line are translations of each other. With `group` they
-    are left out of each other's softmaxes; without it, as printed, they are negatives.
-    A zero vector has cosine 0 with everything. Computed in float32 whatever the dtype
-    policy.
+    Rows with the same source sentence are translations of each other. With `group`,
+    they are left out of each other's softmax. Without it, they are negatives, as in the
+    paper. A zero vector has cosine 0 with every vector. Computed in float32 under every
+    dtype policy.
 
-    Shapes: `y_true` guide vectors `(n, d)`, which are not read, or a pair of them and
-    `group` `(n,)`, equal numbers where the source line is the same; or `group` alone.
+    Shapes: `y_true` is `group` `(n,)`, the same number for the same source sentence, or
+    the teacher's vectors `(n, d)`, which are ignored, or a pair of these and `group`;
     `y_pred` a pair of source and target embeddings, `(n, e)` each; `call` returns
     `(n,)`.
 
     Args:
-        margin: Taken off the cosine of a right pair, 0 or more.
-        scale: Factor of the cosines, after the margin, above 0.
-        reduction: Over the rows, as for every Keras loss.
+        margin: Subtracted from the cosine of a correct pair, 0 or more.
+        scale: Factor of the cosines after the margin is subtracted, above 0.
+        reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
 
     Raises:

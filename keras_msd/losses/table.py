@@ -28,7 +28,7 @@ LOSSES: dict[str, type] = {
 
 
 def loss_class(name: str) -> Any:
-    """Return the class of the loss that `LOSSES` has under `name`.
+    """Return the loss class that `LOSSES` lists under `name`.
 
     Raises:
         InputError: No loss has that name.

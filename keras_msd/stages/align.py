@@ -15,10 +15,10 @@ class AlignEmbedding(Stage):
     """The student's embedding block imitates the assistant's on the same sentence.
 
     The stage runs, trains and saves only the layer `embedding`, no transformer layer.
-    As in the authors' code it compares masked means over the tokens, `mse(mean(source),
-    goal) + mse(mean(target), goal)`. With `per_token`, our extension, it compares the
-    vectors of all tokens but padding; student and assistant must then share the
-    tokenizer.
+    As in the authors' code it compares masked means over the tokens: `mse(mean(source),
+    embedding_source) + mse(mean(target), embedding_target)`. With `per_token`, our
+    extension, it compares the vectors of all tokens except padding. Student and
+    assistant must then share the tokenizer.
 
     Targets: `embedding_source` and `embedding_target`, from
         `assistant.embedding_guide()`: `(n, hidden_dim)`; with `per_token`, from
@@ -27,7 +27,7 @@ class AlignEmbedding(Stage):
 
     Args:
         encoder: The student.
-        per_token: Whether to compare token vectors one by one.
+        per_token: Whether to compare the vectors of all tokens instead of their mean.
         dims: "mean" or "sum", see `EmbeddingMSE`.
         **options: As for `Stage`.
 
@@ -84,7 +84,7 @@ class AlignEmbedding(Stage):
         _, length, width = embedding.shape
         if target.shape[-1] % width or target.shape[-1] // width < (length or 0):
             raise InputError(
-                f"The target `{name}` must hold {width} numbers for each of at least "
+                f"The target `{name}` must have {width} numbers for each of at least "
                 f"{length or 'all'} tokens. Received: {target.shape[-1]} numbers. Use "
                 "`embedding_guide(per_token=True)` of an assistant with the same "
                 "`hidden_dim` and `max_length`."

@@ -1,4 +1,4 @@
-"""Stage 4: contrastive learning next to imitation of the teacher's vectors."""
+"""Stage 4: contrastive learning and imitation of the teacher's vectors."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ CE_HARD_WEIGHT = 0.01  # the factor in the authors' code
 class ContrastiveLearning(Stage):
     """The student imitates the teacher's vectors and similarities in a batch.
 
-    `kd_weight * (mse(source, teacher) + mse(target, teacher)) + contrastive_weight *
-    contrastive`; `target` is the translation. The contrastive term needs batches with a
-    fixed number of pairs, not a token budget.
+    The loss is `kd_weight * (mse(source, teacher) + mse(target, teacher)) +
+    contrastive_weight * contrastive`, where `target` is the translation. The
+    contrastive term needs batches with a fixed number of pairs, not a token budget.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.
@@ -28,19 +28,20 @@ class ContrastiveLearning(Stage):
         target: Target of the similarities: "soft", "bool", "ce_soft", "ce_hard" or
             "softmax", see `MultilingualContrastive`.
         temperature: Divides the student's cosines, except for "soft" and "bool".
-        goal_temperature: Divides the teacher's cosines in "softmax"; by default
+        goal_temperature: Divides the teacher's cosines in "softmax"; default
             `temperature`.
-        contrastive: A loss of your own in place of `MultilingualContrastive`, called
-            with `((teacher, group), (source, target))`; None removes the term (the
-            paper's "w/o CL").
-        kd_weight: Weight of both mean squared errors. For unit vectors `dim / 2` makes
-            each the batch mean of `1 - cos`, of the size of the contrastive term.
+        contrastive: Your own loss instead of `MultilingualContrastive`, called with
+            `((teacher, group), (source, target))`. None removes the term (the paper's
+            "w/o CL").
+        kd_weight: Weight of both mean squared errors. For vectors of length 1, `dim /
+            2` turns each error into the batch mean of `1 - cos`, which is about as
+            large as the contrastive term.
         contrastive_weight: Weight of the contrastive term; default 1, and 0.01 for
             "ce_hard".
         losses: `LossTerm`s in addition to these.
         matryoshka_dims: Numbers of leading dimensions. The contrastive term and
-            `losses` are also computed on embeddings shortened to each, see
-            `Matryoshka`. The squared errors compare whole embeddings.
+            `losses` are also computed on embeddings shortened to each number, see
+            `Matryoshka`. The squared errors always compare whole embeddings.
         **options: As for `Stage`.
 
     Raises:

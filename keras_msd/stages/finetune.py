@@ -13,9 +13,10 @@ from keras_msd.stages.stage import LossTerm, Stage
 class RegressSimilarity(Stage):
     """Fit the cosine of two sentences to their gold similarity.
 
-    `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is a row's first
-    sentence and `target` its second. It needs no teacher. Batches come from
-    `data.scored_dataset` or `data.ScoredBatches`, which scale the gold scores.
+    The loss is `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is the
+    first sentence of a row and `target` the second. The stage needs no teacher. Make
+    batches with `data.scored_dataset` or `data.ScoredBatches`, which scale the gold
+    scores.
 
     Targets: `gold` `(n,)`, similarities in [0, 1].
     Terms: `similarity_mse`, the mean over the batch.
@@ -46,10 +47,11 @@ class RegressSimilarity(Stage):
 class ClassifyInference(Stage):
     """Classify two sentences as entailment, neutral or contradiction.
 
-    Cross-entropy of `softmax([u; v; |u - v|] W)`, where u is the embedding of a row's
-    premise (`source`) and v that of its hypothesis (`target`). W, `(3 dim, classes)`,
-    is trained with the encoder and left out of `trained_encoder`. It needs no teacher.
-    Batches come from `data.inference_dataset` or `data.InferenceBatches`.
+    The loss is the cross-entropy of `softmax([u; v; |u - v|] W)`. u is the embedding of
+    the premise (`source`), v the embedding of the hypothesis (`target`). W, `(3 dim,
+    classes)`, is trained with the encoder; `trained_encoder` does not contain it. The
+    stage needs no teacher. Make batches with `data.inference_dataset` or
+    `data.InferenceBatches`.
 
     Targets: `label` `(n,)`, ids of classes from 0, int32.
     Terms: `cross_entropy`, the mean over the batch.

@@ -6,8 +6,9 @@ from keras_msd.stages.stage import Stage
 class TeachAssistant(Stage):
     """Both sides imitate the teacher's vector of the source side, usually English.
 
-    `mse(source, teacher) + mse(target, teacher)`; `target` is the translation. The
-    teacher may read only English, so both terms use its vector of the source side.
+    The loss is `mse(source, teacher) + mse(target, teacher)`, where `target` is the
+    translation. The teacher may read only English, so both terms use its vector of the
+    source side.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse`, means over batch and dims.
@@ -27,8 +28,8 @@ class TeachAssistant(Stage):
 class TeachStudent(Stage):
     """Each side imitates the assistant's vector of the same sentence.
 
-    `mse(source, assistant(source)) + mse(target, assistant(target))`; `target` is the
-    translation.
+    The loss is `mse(source, assistant(source)) + mse(target, assistant(target))`, where
+    `target` is the translation.
 
     Targets: `assistant_source` and `assistant_target` `(n, dim)`, the assistant's
         vectors of the source side and of the translation.

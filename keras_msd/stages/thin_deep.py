@@ -19,18 +19,19 @@ FEATURES = ("fd", "distillation_first", "synchronized")
 class TeachThinDeep(Stage):
     """A student ranks translations and imitates a multilingual, wider teacher.
 
-    `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A term of
-    weight 0 is neither computed nor logged. `ams` and `logit` compare cosines, for
-    which dimensions may differ. `feature` compares a student of dimension d with the
-    teacher:
+    The loss is `ams_weight * ams + feature_weight * feature + logit_weight * logit`. A
+    term of weight 0 is neither computed nor logged. `ams` and `logit` compare cosines,
+    so student and teacher may have different dimensions. `feature` compares vectors of
+    a student of dimension d with the teacher's:
 
-    - "fd": a dense layer d -> teacher_dim on the encoder's output, dropped afterwards;
-    - "distillation_first": compares the encoder's output, of dimension teacher_dim. A
-      dense layer teacher_dim -> d after it makes the final vectors, for `ams` and
-      `logit`. This layer has no bias, and the encoder's `projection` must be linear:
-      `trained_encoder` merges both into one matrix;
-    - "synchronized": compares the encoder's output with the teacher's vectors times a
-      fixed matrix teacher_dim -> d.
+    - "fd": A dense layer d -> teacher_dim projects the encoder's output. It is dropped
+      after training.
+    - "distillation_first": The encoder's output has dimension teacher_dim and is
+      compared directly. A dense layer teacher_dim -> d then makes the final vectors,
+      for `ams` and `logit`. This layer has no bias, and the encoder's `projection` must
+      be linear, so `trained_encoder` can merge both into one matrix.
+    - "synchronized": The encoder's output is compared with the teacher's vectors times
+      a fixed matrix teacher_dim -> d.
 
     The encoder is trained in place; `trained_encoder` returns it, merged for
     "distillation_first". `ams` and `logit` need batches with a fixed number of pairs,
@@ -43,16 +44,16 @@ class TeachThinDeep(Stage):
     Args:
         encoder: The student.
         ams_weight: Weight of `AdditiveMarginSoftmax` (alpha).
-        feature_weight: Weight of `FeatureDistillation` (beta); the paper's large model
-            has 1e4.
+        feature_weight: Weight of `FeatureDistillation` (beta); 1e4 for the paper's
+            large model.
         logit_weight: Weight of `LogitDistillation` (gamma).
         feature: "fd", "distillation_first" or "synchronized", as above.
         teacher_dim: Dimension of the teacher's vectors.
         final_dim: Dimension d for "distillation_first", None for the encoder's
             `hidden_dim`. For the other features d is the encoder's dimension.
-        reduction: For "synchronized", `(teacher_dim, d)`, as `reduce_dimensions`
-            returns it. The products are scaled to length 1, because only their
-            directions were fitted.
+        reduction: Matrix for "synchronized", `(teacher_dim, d)`, from
+            `reduce_dimensions`. The reduced vectors are scaled to length 1, because
+            only their directions were fitted.
         margin: See `AdditiveMarginSoftmax`.
         scale: Factor of the cosines in `ams` and `logit`.
         temperature: See `LogitDistillation`.

@@ -1,4 +1,4 @@
-"""Closed-form and grown starts: pure functions that a recipe may switch on."""
+"""Initializations of assistants and students: pure functions that recipes use."""
 
 from keras_msd.lazy import lazy_names
 

@@ -9,10 +9,11 @@ from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.starts.tables import bottleneck, row_weights, word_rows
 from keras_msd.tokenizers.base import Tokenizer
 
-ROW_NORM = 0.7  # a closed form's: a learning rate then means the same for all branches
-PENALTY = 1e-9  # share of the largest entry: a table of lower rank has a solution
-# A body that begins as the identity, and keeps the norms of the rows below it, which an
-# embedding LayerNorm would flatten.
+# Row norm of a ridge baseline. With it, one learning rate suits all branches.
+ROW_NORM = 0.7
+PENALTY = 1e-9  # share of the largest entry; needed for tables of lower rank
+# Transformer layers that start as the identity and keep the norms of the embedding
+# rows. An embedding LayerNorm would make these norms equal.
 IDENTITY: dict[str, Any] = {
     "embedding_layer_norm": False,
     "normalize_first": True,
@@ -26,18 +27,19 @@ def closed_form_encoder(
     projection: np.ndarray | None = None,
     **fields: Any,
 ) -> Encoder:
-    """Make a linear encoder: the normalised mean of a sentence's word rows.
+    """Make a linear encoder: the normalised mean of a sentence's token embeddings.
 
-    With `num_layers` above zero the body is pre-norm with zeroed residuals, hence the
-    identity: training starts from the closed form.
+    If `num_layers` is above 0, the transformer layers start as the identity (pre-norm
+    with zeroed residuals). So training starts from the vectors of the linear encoder.
 
     Args:
-        tokenizer: The one that the table was fitted with.
-        word: `(vocabulary_size, dim)`, or `(vocabulary_size, B)` with `projection`.
-        projection: `(B, dim)`, or None.
+        tokenizer: The tokenizer that the table was fitted with.
+        word: Embedding table `(vocabulary_size, dim)`; with `projection`,
+            `(vocabulary_size, bottleneck_dim)`.
+        projection: `(bottleneck_dim, dim)`, or None.
         **fields: More fields of `EncoderConfig`, such as `num_layers`.
 
-    Source: Zhang et al. 2019 (Fixup) for zeroed residuals; the use is ours.
+    Source: Zhang et al. 2019 (Fixup) for zeroed residuals; their use here is ours.
 
     Example:
         >>> tokenizer = msd.testing.tiny_tokenizer()
@@ -64,11 +66,11 @@ def closed_form_encoder(
 
 
 def set_closed_form(encoder: Encoder, given: dict[str, np.ndarray]) -> None:
-    """Set the word table and other weights; positions and types become zero.
+    """Set the embedding table and other weights; positions and types become zero.
 
     Args:
-        encoder: Its body is the `IDENTITY`, or it has none.
-        given: Values by the names of weights, as `Encoder.weights` has them.
+        encoder: Encoder without transformer layers, or with the fields of `IDENTITY`.
+        given: Values by the paths of the weights, as in `Encoder.weights`.
     """
     values = encoder.weights() | given
     for name in ("embedding/position", "embedding/type"):
@@ -77,12 +79,12 @@ def set_closed_form(encoder: Encoder, given: dict[str, np.ndarray]) -> None:
 
 
 def table_of(encoder: Encoder) -> np.ndarray:
-    """Return the word table of an encoder without a body, `(rows, dim)`.
+    """Return the embedding table of a linear encoder, `(rows, dim)`.
 
-    The direction of a sentence's mean row is the encoder's vector.
+    The encoder's vector of a sentence is the direction of the mean of its rows.
 
     Raises:
-        InputError: The encoder is more than such a table.
+        InputError: The encoder is not linear.
 
     Example:
         >>> tokenizer = msd.testing.tiny_tokenizer()
@@ -108,8 +110,8 @@ def table_of(encoder: Encoder) -> np.ndarray:
     found += [f"`{name}` is not zero" for name in added if np.any(weights.get(name, 0))]
     if found:
         raise InputError(
-            "The encoder must be linear: a word table without layers. Received: "
-            f'{", ".join(found)}. Use "tiny12" or a closed form.'
+            "The encoder must be linear: an embedding table without layers. Received: "
+            f'{", ".join(found)}. Use "tiny12" or a ridge baseline.'
         )
     rows = word_rows(weights)
     kernel = weights.get("projection/kernel")
@@ -117,20 +119,20 @@ def table_of(encoder: Encoder) -> np.ndarray:
 
 
 def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> None:
-    """Scale down the rows of frequent subword tokens, in place.
+    """Scale down the embeddings of frequent tokens, in place.
 
-    Each row is multiplied by `a / (a + p)`, the smooth inverse frequency (SIF), so
-    that a sentence's mean leans on its rare pieces.
+    Each row is multiplied by `a / (a + p)`, the smooth inverse frequency (SIF), where p
+    is the token's share of all tokens. Rare tokens then count more in a sentence's
+    mean.
 
     Args:
-        encoder: A word table without a body, as for `table_of`.
-        frequencies: `(vocabulary_size,)`, how often each piece occurs.
-        smoothing: The weight's `a`; a piece that makes up this share of all tokens
-            counts half.
+        encoder: A linear encoder, as for `table_of`.
+        frequencies: Count of each token, `(vocabulary_size,)`.
+        smoothing: The weight's `a`; the row of a token with p = a is halved.
 
     Raises:
-        InputError: The encoder is more than such a table, the lengths differ, or
-            `smoothing` is not positive.
+        InputError: The encoder is not linear, the lengths differ, or `smoothing` is not
+            positive.
 
     Source: Arora, Liang & Ma 2017, section 3.
 
@@ -148,7 +150,7 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
     rows = len(table_of(encoder))
     if frequencies.shape != (rows,) or not frequencies.sum() > 0:
         raise InputError(
-            "`frequencies` must be one number for each row, not all of them zero. "
+            "`frequencies` must contain one number per row, not all zero. "
             f"Received: shape {frequencies.shape}, sum {frequencies.sum()}, {rows} "
             "rows. Count them with `token_frequencies`."
         )
@@ -160,18 +162,19 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
 
 
 def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
-    """Return the word branch alone, as an encoder without a body.
+    """Return the bag-of-words branch as an encoder without transformer layers.
 
-    A step of it costs a hundredth of the whole encoder's, so that batches can be large
-    and many. Its table is the branch's own: as wide as the encoder's, but without the
-    directions that only the body reads, which would take part of every step.
+    A training step of the branch costs a hundredth of a step of the whole encoder, so
+    you can train it on many large batches. The branch gets its own embedding table. It
+    has the encoder's `bottleneck_dim`, but without the directions that only the
+    transformer layers read.
 
     Args:
-        encoder: Has a word branch; it is not changed.
-        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+        encoder: An encoder with a bag-of-words branch; it is not changed.
+        frequencies: Count of each token, `(vocabulary_size,)`.
 
     Raises:
-        InputError: It has none.
+        InputError: The encoder has no bag-of-words branch.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder(bottleneck_dim=4, word_branch=True)
@@ -195,15 +198,16 @@ def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
 
 
 def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> None:
-    """Give an encoder, in place, the word table and projection of a tuned branch.
+    """Copy the embedding table and projection of a trained branch into an encoder.
 
-    The body shares the table. Its projection is fitted anew by least squares, rows
-    weighted as in `bottleneck`, so that the body's input changes as little as it can.
+    The encoder is changed in place. The transformer layers share the table, so their
+    projection is fitted again by least squares, with rows weighted as in `bottleneck`.
+    This keeps their input as close as possible to what it was.
 
     Args:
-        encoder: Has a word branch.
-        branch: What `branch_encoder` made from it, after training.
-        frequencies: `(vocabulary_size,)`, how often each piece occurs.
+        encoder: An encoder with a bag-of-words branch.
+        branch: The encoder that `branch_encoder` made from it, after training.
+        frequencies: Count of each token, `(vocabulary_size,)`.
 
     Raises:
         InputError: The encoder has no branch, or the tables differ in shape.
@@ -221,7 +225,7 @@ def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> No
     word, old = tuned["embedding/word"], values["embedding/word"]
     if word.shape != old.shape:
         raise InputError(
-            "The branch must be the encoder's own. Received: word tables of "
+            "The branch must be made from this encoder. Received: embedding tables of "
             f"{old.shape} and {word.shape}. Make it with `branch_encoder(encoder)`."
         )
     weights = row_weights(frequencies)[:, None]
@@ -239,7 +243,7 @@ def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> No
 def _checked(encoder: Encoder) -> Encoder:
     if not encoder.config.word_branch:
         raise InputError(
-            "The encoder must have a word branch. Received: word_branch=False. Make it "
-            "with `word_branch=True` and a `bottleneck_dim`."
+            "The encoder must have a bag-of-words branch. Received: word_branch=False. "
+            "Make it with `word_branch=True` and a `bottleneck_dim`."
         )
     return encoder

@@ -1,4 +1,4 @@
-"""Dimension reduction: a dense layer for teachers, a rotation for prefixes."""
+"""Dimension reduction: a dense layer for teachers, a rotation for encoders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from keras_msd.losses.similarities import (
 from keras_msd.training.optimizer import make_optimizer
 
 SIDES = ("source", "target")
-RANK = 1e-6  # eigenvalues below this share of the largest are of no direction in use
+RANK = 1e-6  # smaller eigenvalues, relative to the largest one, count as zero
 
 
 def reduce_dimensions(
@@ -34,31 +34,33 @@ def reduce_dimensions(
     scale: float = 100.0,
     seed: int = 0,
 ) -> np.ndarray:
-    """Fit a dense layer to `dim` dimensions that keeps translations together.
+    """Fit a matrix that reduces the teacher's vectors to `dim` dimensions.
 
-    The teacher is frozen: only its vectors are read. The layer is linear, without a
-    bias, starts at random and is trained with `AdditiveMarginSoftmax`; the paper does
-    not name the loss. Only the directions of `vectors @ matrix` are fitted.
+    The teacher is frozen; only its vectors are used. The matrix is a linear layer
+    without a bias. It starts at random and is trained to rank translations, with
+    `AdditiveMarginSoftmax` (the paper does not name the loss). Only the directions of
+    `vectors @ matrix` are fitted, not their lengths.
 
     Args:
         source: The teacher's vectors of the source side, `(n, width)`; an array or
-            memory map, read a batch at a time.
-        target: Those of the translations, `(n, width)`.
-        dim: Numbers that are left, from 1 to `width`.
-        group: int `(n,)`, equal where the source line is the same, so that such rows
-            are not negatives of each other; None where every line occurs once.
-        steps: Updates.
+            memory map, read one batch at a time.
+        target: The teacher's vectors of the translations, `(n, width)`.
+        dim: Dimension of the reduced vectors, from 1 to `width`.
+        group: int `(n,)`, the same number for the same source sentence: such rows are
+            not negatives of each other. None if all source sentences differ.
+        steps: Number of training steps.
         batch_size: Pairs in a batch, at most n.
-        learning_rate: At the start; it falls to 0.
+        learning_rate: Initial learning rate; it decays to 0.
         margin: See `AdditiveMarginSoftmax`.
         scale: See `AdditiveMarginSoftmax`.
-        seed: Decides the first matrix and the order of pairs.
+        seed: Seed for the first matrix and the order of the pairs.
 
     Returns:
-        float32 `(width, dim)`.
+        The matrix, float32 `(width, dim)`.
 
     Raises:
-        InputError: A number is out of its range, or the arrays do not belong together.
+        InputError: A number is out of its range, or the shapes of the arrays do not
+            match.
 
     Source: Mao & Nakagawa 2023, section 3.2 and figure 1.
 
@@ -90,34 +92,37 @@ def order_dimensions(
 ) -> np.ndarray:
     """Find the rotation that moves most information into the leading dimensions.
 
-    For an encoder that was trained without `matryoshka_dims`. The matrix is orthogonal:
-    cosines of whole vectors, and all that is made of them, stay what they are, while
-    `encode(truncate_dim=m)` gives better vectors. It begins as PCA, the eigenvectors of
-    `sum v v'`, and goes on as `(I + S)^-1 (I - S)` of a skew-symmetric S (Cayley),
-    trained with two losses of each prefix: `MultilingualContrastive("softmax")` and
-    `SimilarityDistribution`, both with the whole source vectors as guides. Directions
-    that no vector has come last, so that vectors of rank r lose nothing in r numbers.
-    `models.merge_projection` makes the matrix part of an encoder.
+    Use it for an encoder that was trained without `matryoshka_dims`. The matrix is
+    orthogonal: it does not change cosines between whole vectors, but
+    `encode(truncate_dim=m)` returns better vectors. `models.merge_projection` makes the
+    matrix part of an encoder.
+
+    The matrix starts as PCA, the eigenvectors of `sum v v'`. Training multiplies it by
+    `(I + S)^-1 (I - S)` with a skew-symmetric S (Cayley transform). The losses, for
+    each m in `dims`, are `MultilingualContrastive("softmax")` and
+    `SimilarityDistribution`; their target is the whole source vectors. Directions that
+    no vector uses come last, so vectors of rank r lose nothing in r dimensions.
 
     Args:
-        source: The encoder's own vectors of one side of training pairs, `(n, width)`.
-        target: Those of the translations, `(n, width)`.
-        dims: Widths m of the prefixes, each from 1 to `width`.
-        group: int `(n,)`, equal where the source line is the same, so that such rows
-            are never in one another's way; None where every line occurs once.
-        steps: Updates.
+        source: The encoder's vectors of one side of training pairs, `(n, width)`.
+        target: The encoder's vectors of the translations, `(n, width)`.
+        dims: Numbers m of leading dimensions, each from 1 to `width`.
+        group: int `(n,)`, the same number for the same source sentence: such rows are
+            not negatives of each other. None if all source sentences differ.
+        steps: Number of training steps.
         batch_size: Pairs in a batch, at most n.
-        learning_rate: At the start; it falls to 0.
-        temperature: Of both losses.
-        seed: Decides the order of pairs.
+        learning_rate: Initial learning rate; it decays to 0.
+        temperature: Temperature of both losses.
+        seed: Seed for the order of the pairs.
 
     Returns:
-        float32 `(width, width)`; new vectors are `vectors @ matrix`.
+        The matrix, float32 `(width, width)`. The new vectors are `vectors @ matrix`.
 
     Raises:
-        InputError: A number is out of its range, or the arrays do not belong together.
+        InputError: A number is out of its range, or the shapes of the arrays do not
+            match.
 
-    Source: ours; the losses of prefixes after Kusupati et al. 2022.
+    Source: ours; losses on leading dimensions after Kusupati et al. 2022.
 
     Example:
         >>> rows = np.eye(8, 6, dtype="float32")
@@ -134,7 +139,7 @@ def order_dimensions(
     sizes, start = sizes[::-1], directions[:, ::-1]
     rank = int(np.count_nonzero(sizes > RANK * sizes[0]))
     kept = [side @ start[:, :rank].astype(np.float32) for side in sides]
-    # A prefix that is as wide as the rank is the whole vector, which no rotation moves.
+    # The first `rank` dimensions are the whole vector, which no rotation changes.
     widths = [width for width in dims if width < rank]
     ranking = MultilingualContrastive("softmax", temperature)
     losses = ranking, SimilarityDistribution(temperature)
@@ -149,7 +154,7 @@ def order_dimensions(
 def _lines(
     source: Any, target: Any, group: Any, dim: int, batch_size: int
 ) -> np.ndarray:
-    """Return numbers of the source lines, after a check that the arrays fit."""
+    """Check that the shapes match, and return `group`, or one number per row."""
     shape = np.shape(source)
     lines = np.arange(shape[0]) if group is None else np.asarray(group)
     if len(shape) != 2 or np.shape(target) != shape or lines.shape != shape[:1]:
@@ -159,8 +164,8 @@ def _lines(
         )
     if dim > shape[1] or batch_size > shape[0]:
         raise InputError(
-            "`dim` must be at most the width of the vectors and `batch_size` at most "
-            f"their number. Received: dim={dim}, batch_size={batch_size}, vectors "
+            "`dim` must be at most the dimension of the vectors, and `batch_size` at "
+            f"most their number. Received: dim={dim}, batch_size={batch_size}, vectors "
             f"{shape}."
         )
     return lines
@@ -174,7 +179,7 @@ def _train(model: keras.Model, batches: "_Batches", learning_rate: float) -> Non
 
 class _Reduction(keras.Model):
     def __init__(self, width: int, dim: int, loss: Any, seed: int) -> None:
-        # The class's own name begins with a sign that no scope may begin with.
+        # The default name would start with `_`, which a scope's name must not.
         super().__init__(name="reduction")
         start = keras.initializers.GlorotUniform(seed=seed)
         self.kernel = self.add_weight(shape=(width, dim), initializer=start)

@@ -1,4 +1,4 @@
-"""Extend the vocabulary of a pre-trained word table."""
+"""Extend the vocabulary of a pre-trained embedding table."""
 
 import numpy as np
 
@@ -9,20 +9,22 @@ from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 
 def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
-    """Give an encoder without a body the vocabulary of another tokenizer.
+    """Extend the vocabulary of an encoder without transformer layers.
 
-    A new piece has the sum of the rows of those that it takes the place of. As a
-    sentence's vector is the direction of a sum of rows, it stays where it was, but for
-    positions and for texts in which a new piece crosses the border of two old ones.
+    The embedding of a new token is the sum of the embeddings of the tokens that it
+    replaces. A sentence's vector is the direction of a sum of embeddings, so it does
+    not change. There are two exceptions: encoders with position embeddings, and texts
+    in which a new token overlaps two old ones in part.
 
     Args:
-        encoder: A word table with mean pooling, such as a closed form or tiny12; it is
-            not changed.
-        tokenizer: Its first pieces are the encoder's, as `extend_unigram` makes it.
+        encoder: An embedding table with mean pooling, such as a ridge baseline or
+            tiny12; it is not changed.
+        tokenizer: Tokenizer whose first tokens are the encoder's, from
+            `extend_unigram`.
 
     Raises:
-        InputError: The encoder has a body or does not add up its rows, or the
-            tokenizer has other pieces at the encoder's ids.
+        InputError: The encoder has transformer layers or does not average its rows, or
+            the tokenizer has other tokens at the encoder's ids.
 
     Source: ours.
 
@@ -41,15 +43,16 @@ def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
     adds_up = config.pooling == "mean" and not config.embedding_layer_norm
     if encoder.has_body or not adds_up or config.word_branch:
         raise InputError(
-            "Only an encoder whose vector is the mean of its rows can have more pieces."
-            f" Received: {config.num_layers} layers, pooling {config.pooling!r}, "
+            "Only an encoder that averages token embeddings can get more tokens. "
+            f"Received: {config.num_layers} layers, pooling {config.pooling!r}, "
             f"embedding_layer_norm={config.embedding_layer_norm}, word_branch="
-            f"{config.word_branch}. Give a closed form, or an encoder trained from one."
+            f"{config.word_branch}. Use a ridge baseline, or an encoder trained from "
+            "one."
         )
     pieces, size = tokenizer.pieces(), known.vocabulary_size
     if not isinstance(known, SentencePieceTokenizer) or pieces[:size] != known.pieces():
         raise InputError(
-            "The new vocabulary must begin with the encoder's. Received: other pieces. "
+            "The new vocabulary must begin with the encoder's. Received: other tokens. "
             "Make it with `extend_unigram(encoder.tokenizer, other)`."
         )
     extended = encoder.with_config(tokenizer, origin="extend_vocabulary")

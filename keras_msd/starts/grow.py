@@ -14,17 +14,17 @@ CHUNK = 8_192
 
 
 def input_sums(teacher: Encoder, sentences: Sequence[str]) -> np.ndarray:
-    """Return the sum of the teacher's word rows over each sentence, over root length.
+    """Return the sum of the teacher's token embeddings of each sentence, scaled.
 
-    Divided by the root of the number of tokens, so that `fit_ridge`, which divides its
-    own side in the same way, fits sums to sums.
+    Each sum is divided by the square root of the number of tokens. `fit_ridge` divides
+    its own sums in the same way, so these are its target vectors.
 
     Args:
-        teacher: An encoder of ours that holds the teacher's weights.
+        teacher: An `Encoder` with the teacher's weights.
         sentences: English sentences.
 
     Returns:
-        float32 `(n, hidden_dim)`.
+        float32 `(n, hidden_dim)`; zeros for a sentence without tokens.
 
     Example:
         >>> teacher = msd.testing.tiny_encoder()
@@ -52,27 +52,32 @@ def grow_assistant(
     body_weight: float = 0.5,
     **fields: Any,
 ) -> Encoder:
-    """Fit a word table for the assistant's vocabulary under the teacher's layers.
+    """Make an assistant from the teacher's layers and a new embedding table.
 
-    Positions, types, normalisation and all layers are the teacher's; start and end
-    tokens take the rows of the teacher's own. It composes words as the teacher does
-    before any training.
+    Positions, types, normalisation and all layers are copied from the teacher, and so
+    are the rows of the start and end tokens. Only the other rows of the embedding table
+    are new. So the assistant combines tokens as the teacher does before any training.
 
     Args:
-        teacher: An encoder of ours that holds the teacher's weights.
-        tokenizer: The assistant's.
-        table: `(vocabulary_size, hidden_dim)`, pieces in the teacher's input space.
-        max_length: Longest sentence of the assistant, in tokens.
-        branch_table: `(vocabulary_size, dim)`, pieces in the space of the teacher's
-            vectors; makes a word branch beside the body.
-        bottleneck_dim: Width of the shared table when there is a branch.
-        frequencies: How often each piece occurs, for that factorisation.
-        body_weight: Weight of the body's direction beside the branch's, at the start.
-        **fields: Fields of `EncoderConfig` that shall differ, such as `dropout`.
+        teacher: An `Encoder` with the teacher's weights.
+        tokenizer: The assistant's tokenizer.
+        table: Token embeddings in the teacher's input space, `(vocabulary_size,
+            hidden_dim)`, for example from `fit_ridge` and `input_sums`.
+        max_length: Maximum number of tokens that the assistant reads.
+        branch_table: Token embeddings in the space of the teacher's vectors,
+            `(vocabulary_size, dim)`. If given, the assistant gets a bag-of-words
+            branch.
+        bottleneck_dim: Dimension of the embedding table that the branch and the
+            transformer layers share; only with `branch_table`.
+        frequencies: Count of each token, `(vocabulary_size,)`, for the factorisation of
+            the shared table; only with `branch_table`.
+        body_weight: Initial weight of the transformer layers' output, relative to the
+            branch's.
+        **fields: Fields of `EncoderConfig` to change, such as `dropout`.
 
     Raises:
-        InputError: `max_length` is beyond the teacher's positions, or a branch comes
-            without its width and frequencies, or a width without a branch.
+        InputError: `max_length` is larger than the teacher's, or only some of
+            `branch_table`, `bottleneck_dim` and `frequencies` are given.
 
     Source: ours, after the vocabulary transfer of Tran 2020 and Minixhofer et al. 2022.
 
@@ -88,8 +93,8 @@ def grow_assistant(
     config = teacher.config
     if max_length > config.max_length:
         raise InputError(
-            "`max_length` must be at most the teacher's, whose positions are taken "
-            f"over. Received: {max_length}, teacher {config.max_length}."
+            "`max_length` must be at most the teacher's, whose positions are copied. "
+            f"Received: {max_length}, teacher {config.max_length}."
         )
     table = table.copy()
     given = teacher.weights()
@@ -104,14 +109,14 @@ def grow_assistant(
     }
     if branch_table is None and bottleneck_dim is not None:
         raise InputError(
-            "Only a table that is shared with a word branch has a `bottleneck_dim`. "
+            "`bottleneck_dim` needs a `branch_table`. "
             f"Received: {bottleneck_dim=}, branch_table=None. Give `branch_table`, or "
-            "leave the width out and make a student of it with `build_student`."
+            "leave `bottleneck_dim` out and make a student with `build_student`."
         )
     if branch_table is not None:
         if bottleneck_dim is None or frequencies is None:
             raise InputError(
-                "A word branch shares one table with the body. Received: "
+                "`branch_table` needs `bottleneck_dim` and `frequencies`. Received: "
                 f"{bottleneck_dim=}, {frequencies is None=}. Give both."
             )
         values = join_tables(table, branch_table, bottleneck_dim, frequencies)
@@ -136,23 +141,25 @@ def start_student(
     branch_scale: float = 1.0,
     directions: np.ndarray | None = None,
 ) -> None:
-    """Set the student's embedding block, in place, to the nearest of its width.
+    """Initialize the student's embedding block from the assistant's, in place.
 
-    Word rows come from the factorised table of the assistant; positions, the first
-    token type and the normalisation are copied. Does nothing to the unit.
+    The student's token embeddings and projection are a factorisation of the assistant's
+    table. Positions, the first token type and the normalisation are copied. The
+    transformer layers do not change.
 
     Args:
-        student: Made by `build_student` with a bottleneck.
-        assistant: The one it was made from.
-        frequencies: `(vocabulary_size,)`, how often each piece occurs.
-        branch_scale: Of `join_tables`, where there is a word branch.
-        directions: `(hidden_dim, bottleneck_dim)`, orthonormal columns, such as the
-            first of `order_dimensions`: what the table keeps of the assistant's; None
-            keeps those in which frequent rows lose least (SVD).
+        student: Student from `build_student`, with a bottleneck.
+        assistant: The assistant that the student was made from.
+        frequencies: Count of each token, `(vocabulary_size,)`.
+        branch_scale: See `join_tables`; used only with a bag-of-words branch.
+        directions: Directions of the assistant's table to keep, `(hidden_dim,
+            bottleneck_dim)` with orthonormal columns, such as the first columns of
+            `order_dimensions`. None keeps the directions in which frequent tokens lose
+            least (SVD).
 
     Raises:
-        InputError: The student has no bottleneck, or `directions` have another shape
-            or come with a word branch.
+        InputError: The student has no bottleneck, or `directions` has the wrong shape
+            or is given for a student with a bag-of-words branch.
 
     Source: ours; the paper starts the block at random.
 
@@ -167,7 +174,10 @@ def start_student(
     """
     width = student.config.bottleneck_dim
     if width is None:
-        raise InputError("The student's table is the assistant's: nothing to start.")
+        raise InputError(
+            "`student` must have a bottleneck. Received: bottleneck_dim=None. Its "
+            "embedding table is already the assistant's."
+        )
     given, values = assistant.weights(), student.weights()
     for path in ("embedding/position", "embedding/type"):
         values[path] = given[path][: len(values[path])]
@@ -179,9 +189,9 @@ def start_student(
         wanted = table.shape[1], width
         if student.config.word_branch or np.shape(directions) != wanted:
             raise InputError(
-                f"`directions` must be {wanted}, for a student without a word branch. "
-                f"Received: {np.shape(directions)}, word_branch="
-                f"{student.config.word_branch}. Start such a student from the SVD."
+                f"`directions` must have the shape {wanted}, and the student no "
+                f"bag-of-words branch. Received: {np.shape(directions)}, word_branch="
+                f"{student.config.word_branch}. Leave `directions` out to use the SVD."
             )
         word, projection = table @ directions, np.ascontiguousarray(directions.T)
         values |= {"embedding/word": word, "embedding/projection": projection}

@@ -1,4 +1,4 @@
-"""Word tables by linear algebra: ridge regression and SVD."""
+"""Embedding tables by linear algebra: ridge regression and SVD."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -26,14 +26,16 @@ TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
 
 
 class BothSides:
-    """Goals of `fit_ridge` for all sources, then all translations, read when needed.
+    """Target vectors for `fit_ridge`: of all sources, then of all translations.
 
-    Both sentences of a pair have the goal of the source, so rows come twice.
+    Both sentences of a pair have the source's vector as target, so every vector occurs
+    twice. Vectors are read when they are needed.
 
     Args:
-        rows: Gives float32 `(n, dim)` for rows `start` to `stop` of the source lines.
+        rows: Function of `start` and `stop` that returns the vectors of these source
+            sentences, float32 `(stop - start, dim)`.
         count: Number of pairs.
-        dim: Width of a goal.
+        dim: Dimension of a vector.
     """
 
     def __init__(self, rows: Any, count: int, dim: int) -> None:
@@ -56,25 +58,26 @@ def fit_ridge(
     vocabulary_size: int,
     ridge: float = 0.3,
 ) -> np.ndarray:
-    """Fit a table whose rows, added up, give a sentence's vector.
+    """Fit token embeddings whose sums approximate the sentences' target vectors.
 
     Minimises `sum_i || (1 / sqrt(n_i)) sum_{k in tokens_i} W_k - v_i ||^2 + ridge
-    ||W||^2` by the normal equations and a Cholesky factorisation. A piece that never
-    occurs gets a zero row.
+    ||W||^2` with the normal equations and a Cholesky factorisation. A token that never
+    occurs gets a row of zeros.
 
     Args:
-        token_lists: Token ids of each sentence, special tokens left out.
-        vectors: `(n, dim)` float32, one goal per sentence; read in slices.
-        vocabulary_size: Rows of the table.
+        token_lists: Token ids of each sentence, without special tokens.
+        vectors: One target vector per sentence, float32 `(n, dim)`; read in slices.
+        vocabulary_size: Number of rows of the table.
         ridge: Weight of the penalty.
 
     Returns:
-        float32 `(vocabulary_size, dim)`.
+        The embedding table W, float32 `(vocabulary_size, dim)`.
 
     Raises:
-        InputError: `ridge` is not positive, or the counts differ.
+        InputError: `ridge` is not positive, or the numbers of sentences and vectors
+            differ.
 
-    Source: Hoerl & Kennard 1970, on the goal of Reimers & Gurevych 2020, eq. 1.
+    Source: Hoerl & Kennard 1970, with the loss of Reimers & Gurevych 2020, eq. 1.
 
     Example:
         >>> vectors = np.float32([[1, 0], [0, 1], [1, 1]])
@@ -105,13 +108,12 @@ def fit_ridge(
 
 def _unequal(lengths: str) -> InputError:
     return InputError(
-        "`token_lists` and `vectors` must be as long as each other. Received: "
-        f"{lengths}."
+        f"`token_lists` and `vectors` must have the same length. Received: {lengths}."
     )
 
 
 def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
-    """Return the sparse matrix of piece counts over the root of the length."""
+    """Return a sparse matrix: token counts divided by the square root of the length."""
     from scipy import sparse
 
     lengths = np.array([len(tokens) for tokens in block])
@@ -134,8 +136,8 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     """Solve `gram @ x = right` in place by tiles of a Cholesky factorisation.
 
     Args:
-        gram: `(n, n)`, positive definite; its lower half becomes the factor.
-        right: `(n, dim)`, becomes `x`.
+        gram: `(n, n)`, positive definite; its lower half is overwritten by the factor.
+        right: `(n, dim)`; is overwritten by `x`.
     """
     from scipy import linalg
 
@@ -167,25 +169,25 @@ def _triangular(factor: np.ndarray, right: np.ndarray, trans: int = 0) -> np.nda
 def bottleneck(
     table: np.ndarray, bottleneck_dim: int, frequencies: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Factorise `table` into rows of width B and a projection.
+    """Factorise `table` into smaller token embeddings and a projection.
 
-    The pair minimises `sum_k f_k ||table_k - word_k projection||^2` with `f` the square
-    roots of the frequencies plus one, so that frequent pieces lose least and none is
-    given up.
+    The factors minimise `sum_k f_k ||table_k - word_k projection||^2`, where `f` is the
+    square root of the frequencies plus one. So frequent tokens lose least, and rare
+    tokens still count.
 
     Args:
         table: `(rows, dim)`.
-        bottleneck_dim: B, at most `dim`.
-        frequencies: `(rows,)`, how often each piece occurs.
+        bottleneck_dim: Dimension B of the smaller embeddings, at most `dim`.
+        frequencies: Count of each token, `(rows,)`.
 
     Returns:
-        `word` float32 `(rows, B)` and `projection` float32 `(B, dim)`, whose rows are
-        orthonormal.
+        `word` float32 `(rows, B)`, and `projection` float32 `(B, dim)` with orthonormal
+        rows.
 
     Raises:
         InputError: B is larger than `dim`, or the lengths differ.
 
-    Source: Eckart & Young 1936, with rows weighted.
+    Source: Eckart & Young 1936, with weighted rows.
 
     Example:
         >>> table = np.float32([[1, 1, 0], [2, 2, 0], [0, 0, 3]])
@@ -196,7 +198,7 @@ def bottleneck(
     rows, dim = table.shape
     if not 1 <= bottleneck_dim <= dim or frequencies.shape != (rows,):
         raise InputError(
-            "`bottleneck_dim` must be between 1 and the table's width, and "
+            "`bottleneck_dim` must be between 1 and the table's dimension, and "
             f"`frequencies` one number per row. Received: {bottleneck_dim=}, table "
             f"{table.shape}, frequencies {frequencies.shape}."
         )
@@ -215,12 +217,21 @@ def join_tables(
 ) -> dict[str, np.ndarray]:
     """Factorise two tables of one vocabulary into one table and two projections.
 
-    The branch's rows are scaled to `branch_scale` times the size of the body's: at 1
-    neither side of the factorisation starves the other; the narrower the table, the
-    more the branch deserves, since a body learns from what it is given.
+    One projection is for the transformer layers, the other for the bag-of-words branch.
+
+    Args:
+        table: Input embeddings of the transformer layers, `(vocabulary_size,
+            hidden_dim)`.
+        branch_table: Embeddings of the branch, `(vocabulary_size, dim)`.
+        bottleneck_dim: Dimension of the shared table.
+        frequencies: Count of each token, `(vocabulary_size,)`.
+        branch_scale: Norm of the branch's table relative to the other one. At 1 both
+            count alike in the factorisation. Increase it for a small `bottleneck_dim`,
+            because the transformer layers can adapt to a poorer input.
 
     Returns:
-        Weights by path: the word table, the embedding's and the branch's projection.
+        Weights by path: the shared table, the projection of the embedding block and the
+        projection of the branch.
 
     Example:
         >>> body, branch = np.eye(4, dtype="float32"), np.eye(4, 6, dtype="float32")
@@ -242,7 +253,7 @@ def join_tables(
 
 
 def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
-    """Return an encoder's word rows at full width, `(vocabulary_size, hidden_dim)`."""
+    """Return projected token embeddings, `(vocabulary_size, hidden_dim)`."""
     rows = weights["embedding/word"]
     if "embedding/projection" in weights:
         rows = rows @ weights["embedding/projection"]
@@ -250,19 +261,19 @@ def word_rows(weights: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def mean_rows(table: np.ndarray, token_lists: Iterable[Sequence[int]]) -> np.ndarray:
-    """Return the mean row of each sentence's tokens, `(n, dim)`."""
+    """Return the mean of each sentence's token embeddings, `(n, dim)`."""
     return np.stack([table[np.asarray(ids)].mean(axis=0) for ids in token_lists])
 
 
 def row_weights(frequencies: np.ndarray) -> np.ndarray:
-    """Return a weight per row that grows with its frequency and is never zero."""
+    """Return a positive weight per row that grows with its frequency."""
     return np.sqrt(frequencies.astype(np.float64) + 1.0)
 
 
 def token_frequencies(
     token_lists: Iterable[Sequence[int]], vocabulary_size: int
 ) -> np.ndarray:
-    """Count how often each id occurs: int64 `(vocabulary_size,)`.
+    """Count the occurrences of each token id: int64 `(vocabulary_size,)`.
 
     Example:
         >>> msd.starts.token_frequencies([[0, 2, 2], [2]], vocabulary_size=4)

@@ -141,7 +141,7 @@ def extended():
     msd.export.FORMATS["rows"] = FORMAT
     STAGES["pull"] = StageSpec(
         Pull,
-        guides=lambda work: {"teacher": (work.run.teacher, "source")},
+        guides={"teacher": ("teacher", "source")},
         settings=PullSettings,
     )
     yield

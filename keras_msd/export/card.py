@@ -88,9 +88,10 @@ def write_card(
         "bytes": sum(size["bytes"] for size in files.values()),
     } | facts
     write_json(folder / CARD, card)
-    head = record.header(card) if record.header else ()
+    head = "".join(f"{line}\n" for line in record.header(card)) if record.header else ""
     with atomic_path(folder / TEXT) as temporary:
-        temporary.write_text("\n".join([*head, *_lines(card), ""]), encoding="utf-8")
+        text = head + "\n\n".join(_blocks(card)) + "\n"
+        temporary.write_text(text, encoding="utf-8")
     return card
 
 
@@ -215,8 +216,8 @@ def score_title(name: str) -> str:
     return f"{kind}Spearman x 100"
 
 
-def _lines(card: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the card as Markdown.
+def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the blocks of the card as Markdown.
 
     Args:
         card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
@@ -225,68 +226,54 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
             and the licences.
     """
     yield f"# Sentence encoder, {card['format']}"
-    yield ""
     yield (
         f"Turns a sentence into {card['dim']} numbers, so that sentences of like "
         "meaning have a high cosine, in whatever language each is. "
         f"Longer text than {card['max_length']} tokens is cut."
     )
     if warning := card.get("warning"):
-        yield from ("", f"**{warning}**")
-    yield from _section("What it is", _what_it_is(card))
-    yield from _section("How to load it, from this FOLDER", _code(card))
+        yield f"**{warning}**"
+    yield from ("## What it is", _table(("", ""), _what_it_is(card)))
+    yield "## How to load it, from this FOLDER"
+    code = card["how_to_load"].rstrip("\n")
+    yield f"```python\n{code}\n```"
+    for name, inputs in sorted(card.get("signatures", {}).items()):
+        shown = ", ".join(f"`{key}` {shape}" for key, shape in inputs.items())
+        yield f"`{name}`: {shown}"
     if parity := card.get("parity"):
-        yield from _section("How close it is to the encoder it was made from", ())
+        yield "## How close it is to the encoder it was made from"
         yield from _parity(parity)
     if threshold := card.get("threshold"):
-        lines = [_threshold(threshold)]
-        yield from _section("When two sentences mean the same", lines)
+        yield from ("## When two sentences mean the same", _threshold(threshold))
     if operators := card.get("operators"):
-        yield from _section("Operators", [_listed(operators)])
-    yield from _section("Files", ())
+        yield from ("## Operators", _listed(operators))
+    yield "## Files"
     rows = [
         (f"`{name}`", f"{facts['bytes']:,}", f"`{facts['sha256']}`")
         for name, facts in sorted(card["files"].items())
     ]
-    yield from _table(("file", "bytes", "SHA-256"), rows)
+    yield _table(("file", "bytes", "SHA-256"), rows)
 
 
-def _what_it_is(card: Mapping[str, Any]) -> Iterator[str]:
+def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     encoder, tokenizer = card["encoder"], card["tokenizer"]
-    rows = [
-        ("format", card["format"]),
-        ("weights", card.get("quantize") or "float32, as trained"),
-        *((("kernels", _listed(card["kernels"])),) if "kernels" in card else ()),
-        *((("ONNX", _opset(card)),) if "min_onnxruntime" in card else ()),
-        ("languages", ", ".join(card["languages"]) or "not stated"),
-        ("parameters", f"{encoder['parameters']:,}"),
-        ("bytes of the encoder's weights", f"{encoder['bytes']:,}"),
-        ("bytes of the artefact", f"{card['bytes']:,}"),
-        ("tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"),
-        *(
-            (f"licence of {of}", card.get(key) or UNSTATED)
-            for key, of in LICENCES.items()
-        ),
-        ("made with", _versions(card)),
-        ("encoder's fingerprint", f"`{encoder['fingerprint']}`"),
-    ]
-    yield from _table(("", ""), rows)
-
-
-def _opset(card: Mapping[str, Any]) -> str:
-    return f"opset {card['opset']}, for onnxruntime {card['min_onnxruntime']} or newer"
-
-
-def _versions(card: Mapping[str, Any]) -> str:
+    yield "format", card["format"]
+    yield "weights", card.get("quantize") or "float32, as trained"
+    if "kernels" in card:
+        yield "kernels", _listed(card["kernels"])
+    if "min_onnxruntime" in card:
+        least = card["min_onnxruntime"]
+        yield "ONNX", f"opset {card['opset']}, for onnxruntime {least} or newer"
+    yield "languages", ", ".join(card["languages"]) or "not stated"
+    yield "parameters", f"{encoder['parameters']:,}"
+    yield "bytes of the encoder's weights", f"{encoder['bytes']:,}"
+    yield "bytes of the artefact", f"{card['bytes']:,}"
+    yield "tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"
+    for key, of in LICENCES.items():
+        yield f"licence of {of}", card.get(key) or UNSTATED
     libraries = (f"{name} {v}" for name, v in sorted(card.get("libraries", {}).items()))
-    return ", ".join([card.get("made_with", ""), *libraries]).strip(", ")
-
-
-def _code(card: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("```python", card["how_to_load"].rstrip("\n"), "```")
-    for name, inputs in sorted(card.get("signatures", {}).items()):
-        shown = ", ".join(f"`{key}` {shape}" for key, shape in inputs.items())
-        yield from ("", f"`{name}`: {shown}")
+    yield "made with", ", ".join([card.get("made_with", ""), *libraries]).strip(", ")
+    yield "encoder's fingerprint", f"`{encoder['fingerprint']}`"
 
 
 def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
@@ -312,11 +299,10 @@ def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
         shown = f"{before:.2f} before, {sts['after'][name]:.2f} after"
         limit = f"at most {limits['max_sts_loss']:g} lost"
         rows.append((score_title(name), shown, limit))
-    yield from _table(("measured in the target runtime", "", "limit"), rows)
-    yield from (
-        "",
+    yield _table(("measured in the target runtime", "", "limit"), rows)
+    yield (
         f"Spearman is taken on {sts['pairs']:,} graded pairs: {sts['set']}. "
-        f"The smallest cosine is that of {parity['worst']!r}.",
+        f"The smallest cosine is that of {parity['worst']!r}."
     )
 
 
@@ -333,19 +319,13 @@ def _threshold(found: Mapping[str, Any]) -> str:
     )
 
 
-def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield from ("", f"## {title}", "")
-    yield from lines
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(map(_cell, row)) + " |"
-
-
-def _cell(text: str) -> str:
-    """Return a text that neither ends its row nor begins a new cell."""
-    return " ".join(text.splitlines()).replace("|", "\\|")
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    # No cell ends its row or begins a new one.
+    cells = (
+        [" ".join(text.splitlines()).replace("|", "\\|") for text in row]
+        for row in (head, ["---"] * len(head), *rows)
+    )
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _listed(operators: Any) -> str:

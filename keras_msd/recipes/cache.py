@@ -182,12 +182,7 @@ class RunFolder:
             )
 
     def claim(self) -> None:
-        """Write the recipe: from now on the folder is that of this run.
-
-        Raises:
-            InputError: As `check`.
-        """
-        self.check()
+        """Write the recipe: from now on the folder is that of this run."""
         with atomic_path(self.path / RECIPE) as temporary:
             temporary.write_text(to_toml(self._recipe.settings()), encoding="utf-8")
 

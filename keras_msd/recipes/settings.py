@@ -419,6 +419,10 @@ class TrainingSettings(Settings):
             raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
         return self
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the stage's class that only this stage has."""
+        return {}
+
 
 class PairStageSettings(TrainingSettings):
     """A stage that learns from parallel text.
@@ -433,6 +437,11 @@ class PairStageSettings(TrainingSettings):
     corpora: Words = ()
     pairs_per_language: Count | None = None
     scored: Count | Literal["last_tenth"] | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return `dims`, and the fields of a subclass that are set."""
+        own = type(self).model_fields.keys() - PairStageSettings.model_fields.keys()
+        return self.model_dump(include={"dims", *own}, exclude_none=True)
 
 
 class AlignSettings(PairStageSettings):
@@ -454,6 +463,15 @@ class SimilaritySettings(PairStageSettings):
     temperature: Positive | None = None
     goal_temperature: Positive | None = None
     matryoshka_dims: Counts | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return its fields; without the contrastive term those of the others."""
+        given = super().arguments()
+        given.pop("branch_alone", None)
+        if self.target != "none":
+            return given
+        kept = "dims", "kd_weight", "matryoshka_dims"
+        return {key: given[key] for key in kept if key in given} | {"contrastive": None}
 
 
 class ContrastiveSettings(SimilaritySettings):
@@ -534,6 +552,10 @@ class InferenceSettings(RowSettings):
 
     sets: Words = ()
     classes: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] = CLASSES
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the number of classes."""
+        return {"classes": len(self.classes)}
 
 
 class RegressSettings(RowSettings):

@@ -1,8 +1,8 @@
 """The stages that a recipe can have: what each one trains, and on what."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from keras_msd import stages
 from keras_msd.recipes.settings import (
@@ -21,35 +21,8 @@ if TYPE_CHECKING:
     from keras_msd.recipes.loading import Recipe
     from keras_msd.recipes.settings import StudentSettings
 
-Guides = Mapping[str, tuple[Any, str]]
-
-
-class Work(NamedTuple):
-    """A stage at work in a run.
-
-    Attributes:
-        run: The `Run`.
-        name: Name of the stage.
-        settings: Its settings, with the changes of its student.
-        encoder: What it trains.
-        assistant: Step that left the assistant, for stages that imitate it.
-        reduction: Step that left the dense layer of a reduced teacher, or None.
-    """
-
-    run: Any
-    name: str
-    settings: Any
-    encoder: Any
-    assistant: str | None = None
-    reduction: str | None = None
-
-
-def own_arguments(work: Work) -> dict[str, Any]:
-    """Return the settings that only this stage has, as arguments of its class."""
-    shared = PairStageSettings.model_fields
-    own = type(work.settings).model_fields.keys() - shared.keys()
-    given = {name: getattr(work.settings, name) for name in sorted(own)}
-    return {name: value for name, value in given.items() if value is not None}
+# Of each target: whose embeddings it is, and of which side of the pairs.
+TEACHER = {"teacher": ("teacher", "source")}
 
 
 @dataclass(frozen=True)
@@ -60,11 +33,11 @@ class StageSpec:
 
     Attributes:
         make: The class of the stage, a `keras_msd.stages.Stage`, or a function that
-            makes one of an encoder and keyword arguments.
-        guides: From the stage at work to the source and the side of each target.
+            makes one of an encoder and keyword arguments: `losses`, the factors of
+            `weights`, and what `arguments` of the settings returns.
+        guides: Target -> whose embeddings it is, "teacher", "assistant" or "embedding"
+            (the assistant's embedding block), and the side, "source" or "target".
         settings: The model of its section.
-        arguments: From the stage at work to the arguments of `make`, besides those that
-            every stage takes. By default the settings that only this stage has.
         trains: What it trains; a setting `of` takes precedence.
         rows: What it learns from: parallel text, or labelled pairs of sentences.
         needs_assistant: Whether the recipe must have an assistant.
@@ -78,9 +51,8 @@ class StageSpec:
     """
 
     make: Callable[..., Any] | None
-    guides: Callable[[Work], Guides] = lambda work: {}
+    guides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: type[Settings] = PairStageSettings
-    arguments: Callable[[Work], Mapping[str, Any]] = own_arguments
     trains: Literal["assistant", "student", "teacher"] = "student"
     rows: Literal["pairs", "scored", "inference"] = "pairs"
     needs_assistant: bool = True
@@ -92,72 +64,40 @@ class StageSpec:
         return getattr(settings, "of", self.trains)
 
 
-def _teacher(work: Work) -> Guides:
-    return {"teacher": (work.run.teacher, "source")}
-
-
-def _assistant(work: Work) -> Guides:
-    guide = work.run.encoder(work.assistant)
-    return {f"assistant_{side}": (guide, side) for side in ("source", "target")}
-
-
-def _embedding(work: Work) -> Guides:
-    guide = work.run.encoder(work.assistant)
-    guide = guide.embedding_guide(per_token=work.settings.per_token)
-    return {f"embedding_{side}": (guide, side) for side in ("source", "target")}
-
-
-def _both_sides(work: Work) -> Guides:
-    sides = {"teacher_source": "source", "teacher_target": work.run.target_side}
-    return {name: (work.run.teacher, side) for name, side in sides.items()}
-
-
-def _contrastive(work: Work) -> dict[str, Any]:
-    given = own_arguments(work)
-    given.pop("branch_alone", None)
-    if work.settings.target != "none":
-        return given
-    kept = "kd_weight", "matryoshka_dims"
-    return {key: given[key] for key in kept if key in given} | {"contrastive": None}
-
-
-def _thin_deep(work: Work) -> dict[str, Any]:
-    given = own_arguments(work) | {"teacher_dim": work.run.teacher.dim}
-    if work.reduction:
-        given["reduction"] = work.run.array(work.reduction, "reduction")
-    return given
-
-
 # In the order in which they run.
 STAGES: dict[str, StageSpec] = {
     "pretrain_assistant": StageSpec(
         lambda encoder, **given: stages.ContrastiveLearning(encoder, **given),
-        guides=_teacher,
+        guides=TEACHER,
         settings=SimilaritySettings,
-        arguments=_contrastive,
         trains="assistant",
         label="pre-training",
     ),
     "teach_assistant": StageSpec(
         lambda encoder, **given: stages.TeachAssistant(encoder, **given),
-        guides=_teacher,
+        guides=TEACHER,
         trains="assistant",
         label="stage 1",
     ),
     "align_embedding": StageSpec(
         lambda encoder, **given: stages.AlignEmbedding(encoder, **given),
-        guides=_embedding,
+        guides={
+            "embedding_source": ("embedding", "source"),
+            "embedding_target": ("embedding", "target"),
+        },
         settings=AlignSettings,
     ),
     "teach_student": StageSpec(
         lambda encoder, **given: stages.TeachStudent(encoder, **given),
-        guides=_assistant,
+        guides={
+            "assistant_source": ("assistant", "source"),
+            "assistant_target": ("assistant", "target"),
+        },
     ),
     "contrastive_learning": StageSpec(
         lambda encoder, **given: stages.ContrastiveLearning(encoder, **given),
-        guides=_teacher,
+        guides=TEACHER,
         settings=ContrastiveSettings,
-        arguments=_contrastive,
     ),
     # No stage of an encoder: `starts.reduce_teacher` fits it.
     "reduce_teacher": StageSpec(
@@ -165,16 +105,17 @@ STAGES: dict[str, StageSpec] = {
     ),
     "teach_thin_deep": StageSpec(
         lambda encoder, **given: stages.TeachThinDeep(encoder, **given),
-        guides=_both_sides,
+        guides={
+            "teacher_source": ("teacher", "source"),
+            "teacher_target": ("teacher", "target"),
+        },
         settings=ThinDeepSettings,
-        arguments=_thin_deep,
         needs_assistant=False,
         only_for="thin_deep",
     ),
     "classify_inference": StageSpec(
         lambda encoder, **given: stages.ClassifyInference(encoder, **given),
         settings=InferenceSettings,
-        arguments=lambda work: {"classes": len(work.settings.classes)},
         rows="inference",
         needs_assistant=False,
         label="NLI",
@@ -182,7 +123,6 @@ STAGES: dict[str, StageSpec] = {
     "regress_similarity": StageSpec(
         lambda encoder, **given: stages.RegressSimilarity(encoder, **given),
         settings=RegressSettings,
-        arguments=lambda work: {},
         rows="scored",
         needs_assistant=False,
         label="STS",

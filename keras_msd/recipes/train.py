@@ -20,10 +20,11 @@ from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.files import write_json
 from keras_msd.losses.table import loss_class
+from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import Run, check_corpora, corpus_of
-from keras_msd.recipes.settings import LAST_TENTH, PairStageSettings, TrainingSettings
-from keras_msd.recipes.stages import STAGES, Work
+from keras_msd.recipes.settings import LAST_TENTH, ThinDeepSettings, TrainingSettings
+from keras_msd.recipes.stages import STAGES
 from keras_msd.stages.stage import LossTerm
 from keras_msd.training import resume
 from keras_msd.training.callbacks import CollapseMonitor
@@ -76,20 +77,15 @@ def fit(
         )
     with computing_in(precision):
         encoder = run.encoder(start)
-    work, spec = Work(run, name, settings, encoder, assistant, reduction), STAGES[name]
     data = stage_data(run, name, settings)
     steps = data.steps()
-    guides = {
-        target: (run.guide(guide), side)
-        for target, (guide, side) in run.guides_of(settings).items()
-    }
-    batches = data.batches(encoder, {**spec.guides(work), **guides}, steps)
+    batches = data.batches(encoder, _guides(run, name, settings, assistant), steps)
     run.workers.meet(step)  # the others come once this is on disk
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
-            work = work._replace(encoder=run.encoder(start))
+            encoder = run.encoder(start)
     for layer in settings.frozen:
-        work.encoder.model.get_layer(layer).trainable = False
+        encoder.model.get_layer(layer).trainable = False
     events = None
     if run.tensorboard:
         from keras_msd.training._tensorflow import EventFile
@@ -97,10 +93,10 @@ def fit(
         events = EventFile(run.folder.path / EVENTS / step)
     size = settings.batch_size
     history = History(steps, folder / "history.csv", step, size, events)
-    watch = history.watch = data.watch(work.encoder, steps, history.record)
+    watch = history.watch = data.watch(encoder, steps, history.record)
     alone = watch is None and spread.replicas == 1
     with spread.scope():
-        stage = _stage(work)
+        stage = _stage(run, name, settings, encoder, reduction)
         stage.compile(
             optimizer=stage_optimizer(settings, steps),
             steps_per_execution=history.updates_at_once() if alone else 1,
@@ -156,9 +152,36 @@ def _monitor(batches: Any, settings: TrainingSettings) -> CollapseMonitor | None
         return None
 
 
-def _stage(work: Work) -> Any:
+def _guides(
+    run: Run, name: str, settings: Any, assistant: str | None
+) -> dict[str, tuple[Any, str]]:
+    """Return the guide and the side of each target of a stage."""
+    known: dict[str, Any] = {}
+    found = {}
+    for target, (whose, side) in STAGES[name].guides.items():
+        if whose == "teacher":
+            known[whose] = run.teacher
+            # One that knows a single side stands for the other one, too.
+            side = run.target_side if side == "target" else side
+        elif whose not in known:
+            known[whose] = run.encoder(assistant)
+            if whose == "embedding":
+                per_token = settings.per_token
+                known[whose] = known[whose].embedding_guide(per_token=per_token)
+        found[target] = known[whose], side
+    for target, (guide, side) in run.guides_of(settings).items():
+        found[target] = run.guide(guide), side
+    return found
+
+
+def _stage(
+    run: Run,
+    name: str,
+    settings: TrainingSettings,
+    encoder: Encoder,
+    reduction: str | None,
+) -> Any:
     """Return the stage that the settings describe."""
-    settings, spec = work.settings, STAGES[work.name]
     losses = [
         LossTerm(
             name,
@@ -169,11 +192,13 @@ def _stage(work: Work) -> Any:
         )
         for name, term in settings.losses.items()
     ]
-    arguments = {"losses": losses, **settings.weights, **spec.arguments(work)}
-    if isinstance(settings, PairStageSettings):
-        arguments["dims"] = settings.dims
-    make: Any = spec.make
-    stage = make(work.encoder, **arguments)
+    arguments = {"losses": losses, **settings.weights, **settings.arguments()}
+    if isinstance(settings, ThinDeepSettings):
+        arguments["teacher_dim"] = run.teacher.dim
+        if reduction:
+            arguments["reduction"] = run.array(reduction, "reduction")
+    make: Any = STAGES[name].make
+    stage = make(encoder, **arguments)
     if settings.bad_batches:
         stage.skip_bad_batches(settings.bad_batches)
     return stage
@@ -306,20 +331,12 @@ class PairRows:
 
 def batch_maker(rows: str) -> Any:
     """Return what makes batches of such rows under this backend."""
-    makers: tuple[Any, ...]
+    from keras_msd import data
+
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.data import pipeline
-
-        makers = (
-            pipeline.pair_dataset,
-            pipeline.scored_dataset,
-            pipeline.inference_dataset,
-        )
+        makers = data.pair_dataset, data.scored_dataset, data.inference_dataset
     else:
-        from keras_msd.data.batches import PairBatches
-        from keras_msd.data.scored import InferenceBatches, ScoredBatches
-
-        makers = PairBatches, ScoredBatches, InferenceBatches
+        makers = data.PairBatches, data.ScoredBatches, data.InferenceBatches
     return dict(zip(ROWS, makers, strict=True))[rows]
 
 

@@ -179,17 +179,12 @@ def _from_json(path: Path, fields: dict[str, Any], strip: bool) -> Tokenizer:
         if fast is not None:
             return fast
     kind = WordPieceTokenizer if model == "WordPiece" else BackendTokenizer
+    # BERT's normalizer and SentencePiece take blanks away themselves.
+    tokens["strip"] = strip and kind is BackendTokenizer
     tokenizer = kind(definition, origin=origin, **tokens)
-    _strip(tokenizer, strip)
     if difference := differing(tokenizer, backend, strip=strip):
         raise InputError(f"{origin} cannot be read exactly. {difference}")
     return tokenizer
-
-
-def _strip(tokenizer: Tokenizer, strip: bool) -> None:
-    # BERT's normalizer and SentencePiece take blanks away themselves.
-    if isinstance(tokenizer, BackendTokenizer) and tokenizer.kind != "wordpiece":
-        tokenizer.strip = strip
 
 
 def _check_class(path: Path, fields: dict[str, Any]) -> None:

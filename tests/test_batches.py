@@ -163,37 +163,48 @@ def test_little_padding_and_mixed_lengths(table):
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3])
-def test_both_sides_of_a_batch_have_one_of_a_few_lengths(table, buckets):
+def test_batches_have_one_of_a_few_shapes(table, buckets):
     batches = PairBatches(table, WordEncoder(), {}, 10, epochs=4, buckets=buckets)
-    shapes = set()
+    shapes, drawn = set(), Counter()
     for place in range(len(batches)):
         x, _ = batches[place]
-        (shape,) = {x[f"{side}_token_ids"].shape for side in ("source", "target")}
-        shapes.add(shape)
+        sides = [x[f"{side}_token_ids"].shape for side in ("source", "target")]
+        shapes.add(tuple(sides))
         rows = batches.stream.rows(place)
+        drawn.update(rows.tolist())
         for side in ("source", "target"):  # nothing is cut
             real = x[f"{side}_padding_mask"].sum(axis=1)
             np.testing.assert_array_equal(real, table.lengths(side, rows))
     assert len(shapes) <= buckets and (buckets == 1 or len(shapes) > 1)
+    order = batches.stream.order
+    epochs = [order.rows(epoch, 0, 330) for epoch in range(4)]
+    assert drawn == Counter(np.concatenate(epochs).tolist())
     same(batches[3], PairBatches(table, WordEncoder(), {}, 10, buckets=buckets)[3])
     free = PairBatches(table, WordEncoder(), {}, 10, epochs=4)
     assert free.identity != batches.identity
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_other_lengths_pad_less(seed):
+def test_no_other_shapes_pad_less(seed):
     draw = np.random.default_rng(seed)
-    lengths = draw.integers(1, 12, 30).tolist()
-    longest = max(lengths)
+    pairs = draw.integers(1, 6, (20, 2))
+    longest = tuple(pairs.max(axis=0).tolist())
+    shapes = list(itertools.product(range(1, 6), repeat=2))
 
     def padded(chosen):
-        return sum(min(one for one in chosen if one >= it) for it in lengths)
+        held = ([sum(it) for it in chosen if np.all(it >= pair)] for pair in pairs)
+        return sum(map(min, held))
 
-    for most in range(1, 6):
-        found = least_padding(lengths, most)
-        others = itertools.combinations(range(1, longest), most - 1)
-        assert padded(found) == min(padded((*other, longest)) for other in others)
-        assert len(found) <= most and found == sorted(found)
+    def rising(chosen):
+        return (np.diff(chosen, axis=0) >= 0).all()
+
+    for most in range(1, 4):
+        found = least_padding(*pairs.T, most, limit=5)
+        others = (
+            [*other, longest] for other in itertools.combinations(shapes, most - 1)
+        )
+        assert padded(found) == min(map(padded, filter(rising, others)))
+        assert len(found) <= most and found == sorted(found) and rising(found)
 
 
 def test_any_place_is_found_again(table, monkeypatch):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import MULTIPLE, BatchStream
+from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
 from keras_msd.data.sharded_store import ShardedStore
@@ -135,9 +135,9 @@ class PairBatches(Batches):
     """Batches `(x, y)` of pairs with guide vectors, addressed by position.
 
     x: `source_token_ids`, `source_padding_mask`, `target_token_ids`,
-    `target_padding_mask`, int32 `(n, length)`, each side padded at the right to a
-    multiple of `multiple`; `group`, int32 `(n,)`, the index of the first row of the
-    batch with the same source text. y: for each guide float32 `(n, dim)`.
+    `target_padding_mask`, int32 `(n, length)`, each side padded at the right; `group`,
+    int32 `(n,)`, the index of the first row of the batch with the same source text. y:
+    for each guide float32 `(n, dim)`.
 
     All batches of training form one endless stream that follows from the seed. A pass
     is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
@@ -158,11 +158,11 @@ class PairBatches(Batches):
         temperature: Infinity draws all files equally often, 1 by their size.
         folder: Where tables are kept for the next time; by default in a temporary
             folder that is deleted with this object.
-        multiple: Padded lengths are multiples of this.
-        buckets: Pad both sides of a batch to the same length, one of at most so many
-            that are chosen from the data; XLA then compiles a training step at most so
-            many times. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
-            elsewhere each side is padded to any multiple.
+        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
+        buckets: Most shapes of batches, each a source and a target length, chosen from
+            the data so that padding is least. XLA compiles a training step once for
+            each. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
+            elsewhere any number.
         steps: With `epochs`: most batches in the pass; where they are less than an
             epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
@@ -198,7 +198,7 @@ class PairBatches(Batches):
         seed: int = 0,
         temperature: float = float("inf"),
         folder: str | Path | None = None,
-        multiple: int = MULTIPLE,
+        multiple: int | None = None,
         buckets: int | None = None,
         steps: int | None = None,
         weights: Mapping[str, float] | None = None,
@@ -227,7 +227,8 @@ class PairBatches(Batches):
             weights,
             buckets,
         )
-        self.max_length, self.multiple = self.table.max_length, multiple
+        self.max_length = self.table.max_length
+        self.multiple = self.stream.multiple
         self.position = 0
         self.steps = self.stream.steps(epochs or 1)
         self._endless = epochs is None
@@ -244,8 +245,8 @@ class PairBatches(Batches):
             self.table.key,
             # The constants stand for settings that stopped trainings may know.
             repr((batch_size, None, seed, temperature, True)),
-            repr((multiple, 0)),
-            *([f"buckets {buckets}"] if buckets else ()),
+            repr((self.multiple, 0)),
+            *([f"buckets {self.stream.buckets}"] if buckets else ()),
             *([repr(sorted(weights.items()))] if weights else ()),
             *(
                 part

@@ -16,9 +16,9 @@ from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
-SAMPLED_WINDOWS = 32  # whose batches decide on the buckets
+SAMPLED = 1 << 17  # draws whose lengths decide on the buckets
+CANDIDATES = 32  # lengths of each side that buckets are chosen from
 PART = 1 << 20  # rows of a table that are looked at together
-MULTIPLE = 8  # of tokens, by default: the lengths that texts are padded to
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -156,19 +156,18 @@ class BatchStream:
     """Batch `position` of training, for any position, from the seed alone.
 
     The draws of an epoch are cut into windows; a window's pairs are sorted by length
-    and cut into batches, and the batches are shuffled. So a batch has little padding,
-    and the windows and batches come in random order.
+    or bucket and cut into batches, and the batches are shuffled. So a batch has little
+    padding, and the windows and batches come in random order.
 
     Args:
         table: Gives the lengths.
         batch_size: Pairs in a batch.
         seed: Chooses the order.
         temperature: See `file_shares`.
-        multiple: Padded lengths are multiples of this.
+        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
         weights: By the name of a file: a factor of its share of the draws, 1 where it
             is not named.
-        buckets: Most lengths that batches are padded to, see `PairBatches`; None for
-            any multiple, each side by itself.
+        buckets: Most shapes of batches, see `PairBatches`; None for any number.
 
     Raises:
         InputError: A number is out of range, there are fewer pairs than a batch needs,
@@ -181,11 +180,12 @@ class BatchStream:
         batch_size: int = 64,
         seed: int = 0,
         temperature: float = float("inf"),
-        multiple: int = MULTIPLE,
+        multiple: int | None = None,
         weights: Mapping[str, float] | None = None,
         buckets: int | None = None,
     ) -> None:
         at_least(1, batch_size=batch_size, multiple=multiple, buckets=buckets)
+        multiple = multiple or default_multiple(buckets)
         sizes = [file.stop - file.start for file in table.files]
         factors = None if weights is None else _factors(table.files, weights)
         self.order = EpochOrder(sizes, seed, temperature, factors)
@@ -201,10 +201,7 @@ class BatchStream:
         self.windows = -(-self.draws // self.window_pairs)
         # Two of each: threads ask on both sides of a border.
         self._window = lru_cache(maxsize=2)(self._cut_window)
-        self.buckets: list[int] | None = None
-        self._shared = buckets is not None
-        if buckets is not None:
-            self.buckets = self._choose_buckets(buckets)
+        self.buckets = None if buckets is None else self._choose_buckets(buckets)
 
     def padded(self, rows: np.ndarray) -> tuple[int, int]:
         """Return the lengths to which both sides of a batch are padded.
@@ -212,20 +209,20 @@ class BatchStream:
         Args:
             rows: The batch's rows of the table.
         """
-        longest = (
-            self.table.lengths(side, rows).max() for side in ("source", "target")
-        )
+        longest = [lengths.max() for lengths in self._lengths(rows)]
         return padded_sides(longest, self.table.max_length, self.multiple, self.buckets)
 
-    def _choose_buckets(self, most: int) -> list[int]:
-        """Return the lengths that pad a sample of the batches least."""
-        windows = range(min(self.windows, SAMPLED_WINDOWS))
-        batches = (rows for w in windows for rows in self._cut_window(0, w))
-        longest = [max(self.padded(rows)) for rows in batches]
-        for start in range(0, len(self.table), PART):
+    def _lengths(self, rows: np.ndarray) -> list[np.ndarray]:
+        return [self.table.lengths(side, rows) for side in ("source", "target")]
+
+    def _choose_buckets(self, most: int) -> list[tuple[int, int]]:
+        """Return the shapes that pad a sample of the draws least."""
+        drawn = self._lengths(self.order.rows(0, 0, min(self.draws, SAMPLED)))
+        for start in range(0, len(self.table), PART):  # no row may be longer
             rows = np.arange(start, min(start + PART, len(self.table)))
-            longest.append(max(self.padded(rows)))
-        return least_padding(longest, most)
+            longest = [lengths.max() for lengths in self._lengths(rows)]
+            drawn = [np.append(*both) for both in zip(drawn, longest, strict=True)]
+        return least_padding(*drawn, most, self.table.max_length, self.multiple)
 
     def steps(self, epochs: int) -> int:
         """Return how many batches the first `epochs` epochs have."""
@@ -240,61 +237,81 @@ class BatchStream:
     def _cut_window(self, epoch: int, window: int) -> list[np.ndarray]:
         start = window * self.window_pairs
         rows = self.order.rows(epoch, start, min(start + self.window_pairs, self.draws))
-        source, target = (
-            -(-self.table.lengths(side, rows) // self.multiple) * self.multiple
-            for side in ("source", "target")
-        )
-        if self._shared:
-            source = target = np.maximum(source, target)
-        # Up and down by turns, so that target lengths do not jump where the source
-        # gets longer and a batch lies across the border.
-        turn = np.where(source // self.multiple % 2, target, -target)
-        order = np.lexsort((turn, source))
+        lengths = self._lengths(rows)
+        if self.buckets is None:
+            source, target = (-(-it // self.multiple) for it in lengths)
+            # Up and down by turns, so that target lengths do not jump where the source
+            # gets longer and a batch lies across the border.
+            order = np.lexsort((np.where(source % 2, target, -target), source))
+        else:
+            edges = np.transpose(self.buckets)
+            bucket = np.maximum(*map(np.searchsorted, edges, lengths))
+            order = np.argsort(bucket, kind="stable")
         batches = rows[order].reshape(-1, self.batch_size)
         count = len(batches)
         seed = mix(self.seed, 3, epoch, window)
         return [batches[i] for i in permutation(np.arange(count), count, seed)]
 
 
-def least_padding(lengths: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` lengths, so that rounding up to one of them adds least.
+def default_multiple(buckets: int | None) -> int:
+    """Return of what padded lengths are multiples: without `buckets` for fewer."""
+    return 8 if buckets is None else 1
 
-    The choice is exact, by dynamic programming over the distinct lengths. The longest
-    is always chosen.
+
+def least_padding(
+    source: np.ndarray,
+    target: np.ndarray,
+    most: int,
+    limit: int,
+    multiple: int = 1,
+) -> list[tuple[int, int]]:
+    """Return at most `most` shapes that hold all pairs of texts with least padding.
+
+    A shape is a source length and a target length. Each has both lengths at least as
+    large as the one before it, and a pair takes the first that holds it. Of all such
+    lists over quantiles of the lengths the choice is exact (dynamic programming).
 
     Args:
-        lengths: One for each batch.
-        most: Most lengths that are chosen.
+        source: Tokens of the source texts, `(n,)`.
+        target: Tokens of the target texts, `(n,)`.
+        most: Most shapes.
+        limit: Most tokens of any text.
+        multiple: Lengths are multiples of this.
 
     Example:
         >>> from keras_msd.data.order import least_padding
-        >>> least_padding([8, 8, 8, 16, 24, 24], most=2)
-        [8, 24]
+        >>> least_padding([8, 8, 8, 20], [9, 9, 16, 24], most=2, limit=24)
+        [(8, 9), (20, 24)]
     """
-    values, counts = np.unique(lengths, return_counts=True)
-    before = np.concatenate([[0], np.cumsum(counts)])
-    cost = np.full(len(values) + 1, np.inf)
-    cost[0] = 0
-    chosen: list[list[int]] = [[] for _ in cost]  # that end at each length
-    for _ in range(most):
-        # The next length covers those after the last one: from `i` to `j`, i <= j.
-        added = cost[:, None] + np.where(
-            np.arange(len(cost))[:, None] <= np.arange(len(values)),
-            values * (before[1:] - before[:, None]),
-            np.inf,
-        )
-        start = added.argmin(axis=0)
-        better = added[start, np.arange(len(values))] < cost[1:]
-        chosen = [chosen[0]] + [
-            [*chosen[start[j]], int(values[j])] if better[j] else chosen[j + 1]
-            for j in range(len(values))
-        ]
-        cost[1:] = np.minimum(cost[1:], added[start, np.arange(len(values))])
-    return chosen[-1]
+    places = np.linspace(0, 1, CANDIDATES + 1)
+    quantiles = [np.quantile(it, places, method="higher") for it in (source, target)]
+    grid = [
+        sorted({padded_length(int(it), limit, multiple) for it in side})
+        for side in quantiles
+    ]
+    counts = np.zeros([len(side) for side in grid])
+    np.add.at(counts, tuple(map(np.searchsorted, grid, (source, target))), 1)
+    held = counts.cumsum(0).cumsum(1).ravel()  # pairs that each shape holds
+    one, other = (it.ravel() for it in np.meshgrid(*grid, indexing="ij"))
+    # What the second shape costs where it comes after the first.
+    after = (one[:, None] <= one) & (other[:, None] <= other)
+    added = np.where(after, (one + other) * (held - held[:, None]), np.inf)
+    cost, previous = (one + other) * held, []
+    for _ in range(most - 1):
+        total = cost[:, None] + added
+        previous.append(total.argmin(axis=0))
+        cost = total.min(axis=0)
+    chosen = [len(held) - 1]
+    for places in reversed(previous):
+        chosen.append(places[chosen[-1]])
+    return sorted({(int(one[place]), int(other[place])) for place in chosen})
 
 
 def padded_sides(
-    longest: Iterable[int], limit: int, multiple: int, buckets: Sequence[int] | None
+    longest: Iterable[int],
+    limit: int,
+    multiple: int,
+    buckets: Sequence[tuple[int, int]] | None,
 ) -> tuple[int, int]:
     """Return the lengths to which both sides of a batch are padded.
 
@@ -302,13 +319,12 @@ def padded_sides(
         longest: Most tokens of a source and of a target.
         limit: Most tokens of any text.
         multiple: Of which padded lengths are multiples.
-        buckets: The lengths that both sides share, rising; None if each has its own.
+        buckets: The shapes to choose from, see `least_padding`; None for any.
     """
     source, target = (padded_length(int(it), limit, multiple) for it in longest)
-    if buckets is not None:
-        place = int(np.searchsorted(buckets, max(source, target)))
-        source = target = buckets[place]
-    return source, target
+    if buckets is None:
+        return source, target
+    return next(it for it in buckets if source <= it[0] and target <= it[1])
 
 
 def _factors(files: Sequence[Any], weights: Mapping[str, float]) -> list[float]:

@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import pad_batch, padded_length
+from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import least_padding, mix, padded_sides, permutation
+from keras_msd.data.order import (
+    default_multiple,
+    least_padding,
+    mix,
+    padded_sides,
+    permutation,
+)
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
@@ -112,7 +118,7 @@ class RowBatches(Batches):
         max_length: int | None = None,
         epochs: int = 1,
         seed: int = 0,
-        multiple: int = 8,
+        multiple: int | None = None,
         buckets: int | None = None,
         steps: int | None = None,
         workers: int = 1,
@@ -142,18 +148,19 @@ class RowBatches(Batches):
         }
         self._pad_id = tokenizer.pad_id
         self.batch_size, self.max_length = batch_size, longest
-        self.seed, self.multiple = seed, multiple
+        self.seed, self.multiple = seed, multiple or default_multiple(buckets)
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
         self._lengths = np.array([[*map(len, ids)] for ids in self._ids.values()])
-        self._buckets: list[int] | None = None
+        self._buckets: list[tuple[int, int]] | None = None
         if buckets is not None:
-            first = map(self.shape, range(self.steps_per_epoch))
-            longest_row = padded_length(int(self._lengths.max()), longest, multiple)
-            lengths = [longest_row, *(max(it) for _, *it in first)]
-            self._buckets = least_padding(lengths, buckets)
-        order = repr((batch_size, longest, epochs, seed, multiple))
-        order += f" buckets {buckets}" if buckets else ""
+            # A batch of a later epoch may pair the longest texts of both sides.
+            sides = self._lengths.max(axis=1, keepdims=True)
+            batches = map(self._longest, range(self.steps_per_epoch))
+            sides = np.column_stack([sides, *batches])
+            self._buckets = least_padding(*sides, buckets, longest, self.multiple)
+        order = repr((batch_size, longest, epochs, seed, self.multiple))
+        order += f" buckets {self._buckets}" if buckets else ""
         self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
@@ -173,9 +180,12 @@ class RowBatches(Batches):
 
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""
-        longest = self._lengths[:, self.rows(position)].max(axis=1)
-        sides = padded_sides(longest, self.max_length, self.multiple, self._buckets)
-        return self.batch_size, *sides
+        return self.batch_size, *padded_sides(
+            self._longest(position), self.max_length, self.multiple, self._buckets
+        )
+
+    def _longest(self, position: int) -> np.ndarray:
+        return self._lengths[:, self.rows(position)].max(axis=1)
 
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the pass; changes no state."""
@@ -195,9 +205,9 @@ class ScoredBatches(RowBatches):
 
     x: `source_token_ids` and `source_padding_mask` of the first sentences,
     `target_token_ids` and `target_padding_mask` of the second ones, int32
-    `(n, length)`, each side padded at the right to a multiple of `multiple`. y: `gold`,
-    float32 `(n,)`. Every epoch has each row once, but for a last batch that is not
-    full, in an order of its own that follows from the seed.
+    `(n, length)`, each side padded at the right. y: `gold`, float32
+    `(n,)`. Every epoch has each row once, but for a last batch that is not full, in an
+    order of its own that follows from the seed.
 
     Use `fit(..., shuffle=False)`. With the TensorFlow backend `fit` takes
     `scored_dataset`.
@@ -210,7 +220,7 @@ class ScoredBatches(RowBatches):
         max_length: Most tokens of a sentence; the encoder's by default.
         epochs: Epochs in a pass.
         seed: Chooses the order.
-        multiple: Padded lengths are multiples of this.
+        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
         buckets: As for `PairBatches`.
         steps: Most batches in the pass.
         workers: As in `keras.utils.PyDataset`; so the next.

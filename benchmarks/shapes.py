@@ -1,5 +1,7 @@
 """Shapes of a pass of batches and their padding, with and without buckets.
 
+The first line is what padding both sides of a pair to the longer one costs at least.
+
 python benchmarks/shapes.py --data DATA
 """
 
@@ -8,8 +10,11 @@ import itertools
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 import keras_msd as msd
 from keras_msd.data.order import BatchStream
+from keras_msd.data.text_table import SIDES
 
 PAIRS_PER_LANGUAGE = 25_000  # as in the lab recipes
 
@@ -32,7 +37,10 @@ def main() -> None:
         table = msd.data.PairTable.build(
             texts, encoder.tokenizer, folder + "/p", max_length=encoder.max_length
         )
-        for size, buckets in itertools.product(given.batch_sizes, (None, 6, 4)):
+        lengths = [table.lengths(side, np.arange(len(table))) for side in SIDES]
+        shared = 100 * (1 - np.sum(lengths) / (2 * np.maximum(*lengths).sum()))
+        print(f"one length for both sides of each pair: {shared:.1f} % padding")
+        for size, buckets in itertools.product(given.batch_sizes, (None, 4, 6, 12, 24)):
             stream = BatchStream(table, size, buckets=buckets)
             shapes, real, whole = set(), 0, 0
             for place in range(stream.steps(1)):
@@ -40,15 +48,12 @@ def main() -> None:
                 shape = stream.padded(rows)
                 shapes.add(shape)
                 whole += len(rows) * sum(shape)
-                real += sum(
-                    int(table.lengths(side, rows).sum())
-                    for side in ("source", "target")
-                )
+                real += sum(int(side[rows].sum()) for side in lengths)
             padding = 100 * (1 - real / whole)
             print(
                 f"{size} pairs, buckets {buckets}: {len(shapes)} shapes in "
                 f"{stream.steps(1)} batches, {padding:.1f} % padding, "
-                f"lengths {stream.buckets}"
+                f"shapes {stream.buckets}"
             )
 
 

@@ -13,7 +13,7 @@ class DeviceSettings(NamedTuple):
 
     Attributes:
         xla: Whether XLA compiles the training step, once for each shape of a batch.
-        buckets: Most lengths that batches are padded to; None for any multiple of 8.
+        buckets: Most shapes of batches; None for any number.
         deterministic: Whether TensorFlow uses kernels that always add in one order.
         updates: Most updates between two looks at losses.
         precision: Of recipes that set none; "auto" measures whether bfloat16 is faster.

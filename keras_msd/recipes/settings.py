@@ -393,8 +393,7 @@ class TrainingSettings(Settings):
     names layers that keep their weights. `weights` are factors of the stage's terms,
     `losses` are further terms. `bad_batches` is the number of batches with a non-finite
     loss or gradient that are skipped before the stage fails; by default the first one
-    fails it. `buckets` is the largest number of lengths that batches are padded to, see
-    `PairBatches`.
+    fails it. `buckets` is the largest number of batch shapes, see `PairBatches`.
     """
 
     skip: bool = False

@@ -199,7 +199,7 @@ def test_no_other_shapes_pad_less(seed):
         return (np.diff(chosen, axis=0) >= 0).all()
 
     for most in range(1, 4):
-        found = least_padding(*pairs.T, most, limit=5)
+        found = least_padding(pairs.T, most, limit=5)
         others = (
             [*other, longest] for other in itertools.combinations(shapes, most - 1)
         )

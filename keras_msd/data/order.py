@@ -222,7 +222,7 @@ class BatchStream:
             rows = np.arange(start, min(start + PART, len(self.table)))
             longest = [lengths.max() for lengths in self._lengths(rows)]
             drawn = [np.append(*both) for both in zip(drawn, longest, strict=True)]
-        return least_padding(*drawn, most, self.table.max_length, self.multiple)
+        return least_padding(drawn, most, self.table.max_length, self.multiple)
 
     def steps(self, epochs: int) -> int:
         """Return how many batches the first `epochs` epochs have."""
@@ -259,11 +259,7 @@ def default_multiple(buckets: int | None) -> int:
 
 
 def least_padding(
-    source: np.ndarray,
-    target: np.ndarray,
-    most: int,
-    limit: int,
-    multiple: int = 1,
+    lengths: Any, most: int, limit: int, multiple: int = 1
 ) -> list[tuple[int, int]]:
     """Return at most `most` shapes that hold all pairs of texts with least padding.
 
@@ -272,32 +268,31 @@ def least_padding(
     lists over quantiles of the lengths the choice is exact (dynamic programming).
 
     Args:
-        source: Tokens of the source texts, `(n,)`.
-        target: Tokens of the target texts, `(n,)`.
+        lengths: Tokens of the source texts and of the target texts, `(2, n)`.
         most: Most shapes.
         limit: Most tokens of any text.
         multiple: Lengths are multiples of this.
 
     Example:
         >>> from keras_msd.data.order import least_padding
-        >>> least_padding([8, 8, 8, 20], [9, 9, 16, 24], most=2, limit=24)
-        [(8, 9), (20, 24)]
+        >>> least_padding([[4, 4, 4, 20, 21], [5, 6, 6, 24, 22]], most=2, limit=64)
+        [(4, 6), (21, 24)]
     """
     places = np.linspace(0, 1, CANDIDATES + 1)
-    quantiles = [np.quantile(it, places, method="higher") for it in (source, target)]
+    quantiles = [np.quantile(it, places, method="higher") for it in lengths]
     grid = [
         sorted({padded_length(int(it), limit, multiple) for it in side})
         for side in quantiles
     ]
     counts = np.zeros([len(side) for side in grid])
-    np.add.at(counts, tuple(map(np.searchsorted, grid, (source, target))), 1)
+    np.add.at(counts, tuple(map(np.searchsorted, grid, lengths)), 1)
     held = counts.cumsum(0).cumsum(1).ravel()  # pairs that each shape holds
     one, other = (it.ravel() for it in np.meshgrid(*grid, indexing="ij"))
     # What the second shape costs where it comes after the first.
     after = (one[:, None] <= one) & (other[:, None] <= other)
     added = np.where(after, (one + other) * (held - held[:, None]), np.inf)
     cost, previous = (one + other) * held, []
-    for _ in range(most - 1):
+    for _ in range(min(most, sum(counts.shape)) - 1):  # no more than steps on the grid
         total = cost[:, None] + added
         previous.append(total.argmin(axis=0))
         cost = total.min(axis=0)

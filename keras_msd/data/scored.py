@@ -158,7 +158,7 @@ class RowBatches(Batches):
             sides = self._lengths.max(axis=1, keepdims=True)
             batches = map(self._longest, range(self.steps_per_epoch))
             sides = np.column_stack([sides, *batches])
-            self._buckets = least_padding(*sides, buckets, longest, self.multiple)
+            self._buckets = least_padding(sides, buckets, longest, self.multiple)
         order = repr((batch_size, longest, epochs, seed, self.multiple))
         order += f" buckets {self._buckets}" if buckets else ""
         self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))

@@ -121,7 +121,7 @@ def test_all_missing_files_are_named_at_once(data):
         "`x` at scale lab needs files",
         "examples.dev.fr.tsv.gz",
         "stbs.dev.en.tsv.gz",
-        "`stbs` is no set of another layout",
+        "`stbs` is not one of the known sets",
         "Did you mean `stsb`?",
         "tatoeba` does not exist",
         "change `[evaluate]`",

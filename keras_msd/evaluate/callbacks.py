@@ -10,34 +10,36 @@ import numpy as np
 from keras_msd import checks
 
 FLOATS = (float, np.floating)
-# Of a training that is stopped and goes on.
+# Attributes that a checkpoint stores.
 STATE = "record", "step", "best", "best_step", "_looks_since_best", "_weights"
 
 
 class ScoreCallback(keras.callbacks.Callback):
     """Score an encoder before training, at the end of each epoch and in between.
 
-    An epoch's logs get every score as `<name>_<score>`, so that `History`,
-    `CSVLogger`, `EarlyStopping` and their like see it, if they come after this callback
-    in the list. `record` keeps all of them, those before training at step 0:
-    `[{"step": updates so far, "<name>_<score>": value, ...}]`.
+    Every score is added to the logs of the epoch as `<name>_<score>`. Put callbacks
+    that read it, such as `History`, `CSVLogger` or `EarlyStopping`, after this one in
+    the list. The attribute `record` contains all scores, those before training at step
+    0: `[{"step": training steps so far, "<name>_<score>": value, ...}]`.
 
     Args:
-        encoder: What is scored: the encoder that the trained model holds.
-        score: Maps the encoder to scores such as `sts` gives: numbers by name, of
-            which floats are logged, and under `primary` the name of the one that
-            should grow.
-        name: Begins the names in the logs; give each callback its own.
-        every: Updates between two looks within an epoch; None for none.
-        best_weights: Give the encoder, when training ends, the weights with the best
-            primary score, those before training included; `best` and `best_step` say
-            which. The first of equal scores counts.
-        patience: Looks in a row without a new best primary score before training ends;
-            None never ends it.
+        encoder: The encoder that is trained.
+        score: Function of the encoder that returns scores by name, as `sts` does.
+            Floats are logged. `primary` is the name of the score to maximise.
+        name: Prefix of the names in the logs; use a different one for each callback.
+        every: Training steps between two evaluations within an epoch; None for no
+            evaluation within an epoch.
+        best_weights: Whether to restore the weights with the best primary score when
+            training ends. The weights before training are included. `best` and
+            `best_step` are that score and its step. If scores are equal, the first one
+            counts.
+        patience: Number of evaluations in a row without a new best primary score after
+            which training stops; None for no early stopping.
 
     Raises:
-        InputError: `every` or `patience` is below 1. Within `fit`, what `score` raises,
-            such as for vectors with NaN; the best weights are back by then.
+        InputError: `every` or `patience` is below 1. `fit` raises the errors of
+            `score`, for example for vectors with NaN, after the best weights are
+            restored.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class ScoreCallback(keras.callbacks.Callback):
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Count training steps, and score when it is time."""
-        # With `steps_per_execution` one call stands for several updates.
+        # With `steps_per_execution`, this is called once for several training steps.
         last, self.step = self.step, self._before + batch + 1
         if self.every and self.step // self.every > last // self.every:
             self._look()
@@ -101,13 +103,13 @@ class ScoreCallback(keras.callbacks.Callback):
         self._restore()
 
     def _look(self) -> None:
-        # Under JAX the variables hold the current values once `model` was asked for.
+        # Under JAX, accessing `model` copies the current values into the variables.
         if self.model is None:
             raise checks.InputError("A callback must be given to `fit`.")
         try:
             scores = self.score(self.encoder)
         except Exception:
-            self._restore()  # `fit` ends here: training diverged, say
+            self._restore()  # `fit` ends here, for example if training diverged
             raise
         value = _primary(scores)
         numbers = {k: float(v) for k, v in scores.items() if isinstance(v, FLOATS)}
@@ -130,7 +132,7 @@ class ScoreCallback(keras.callbacks.Callback):
 
 
 def _primary(scores: dict[str, Any]) -> float:
-    """Return the score that should grow."""
+    """Return the score to maximise."""
     value = scores.get(scores.get("primary", ""))
     if not isinstance(value, Real):
         raise checks.InputError(

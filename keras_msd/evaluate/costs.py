@@ -27,8 +27,8 @@ def cost(encoder: HasModel) -> dict[str, int]:
         encoder: An encoder, or anything else with a Keras model as `model`.
 
     Returns:
-        `{"parameters", "bytes", "table_bytes"}`: bytes of the weights as they stand in
-        memory; `table_bytes` is the part of the word table and its projection.
+        `{"parameters", "bytes", "table_bytes"}`: `bytes` is the size of the weights in
+        memory, `table_bytes` that of the embedding table and its projection.
 
     Example:
         >>> msd.evaluate.cost(msd.testing.tiny_encoder())
@@ -46,14 +46,14 @@ def cost(encoder: HasModel) -> dict[str, int]:
 
 
 def parameters_by_layer(encoder: HasModel) -> dict[str, int]:
-    """Count the parameters of each layer that has some; a shared weight counts once.
+    """Count the parameters of each layer; a shared weight counts once.
 
     Args:
         encoder: As for `cost`.
 
     Returns:
-        Counts by the names of layers, such as `embedding`, with positions, types and
-        normalisation, and `body`.
+        Counts by the name of the layer. `embedding` includes positions, token types and
+        normalisation; `body` contains the transformer layers.
 
     Example:
         >>> from keras_msd.evaluate.costs import parameters_by_layer
@@ -77,15 +77,14 @@ def speed(
 ) -> dict[str, Any]:
     """Time `encode`: the median of several passes after one warm-up pass.
 
-    The result depends on the machine and its load, so it belongs to `timings.json`.
-
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        sentences: What is encoded in each pass, one or more.
-        repeats: Timed passes, at least 1.
+        sentences: One or more sentences, which each pass encodes.
+        repeats: Number of timed passes, at least 1.
 
     Returns:
-        `{"sentences_per_second", "sentences", "seconds"}`, seconds of one pass.
+        `{"sentences_per_second", "sentences", "seconds"}`; `seconds` is the time of one
+        pass.
 
     Raises:
         InputError: `sentences` is empty or `repeats` below 1.

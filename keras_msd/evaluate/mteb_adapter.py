@@ -12,14 +12,14 @@ from keras_msd.evaluate.costs import cost
 class MTEBEncoder:
     """Adapter for `mteb.evaluate`: `mteb.evaluate(MTEBEncoder(encoder), tasks)`.
 
-    Texts are given as they are, without prompts; vectors are compared by cosine. The
-    model's revision is the start of the encoder's fingerprint, so that mteb's cache
-    never takes the scores of one encoder for another's.
+    Texts are encoded without prompts, and vectors are compared by cosine. The model's
+    revision is the start of the encoder's fingerprint, so mteb's cache cannot mix up
+    the scores of two encoders.
 
     Args:
         encoder: An encoder or a loaded artefact: `encode(texts, batch_size=,
             progress=)`, `dim`, `fingerprint`.
-        name: What mteb calls it, `organisation/model`.
+        name: Name of the model in mteb, `organisation/model`.
 
     Raises:
         InputError: mteb is not installed (extra `mteb`), or the name has no slash.
@@ -64,26 +64,26 @@ class MTEBEncoder:
         show_progress_bar: bool = True,
         **context: Any,
     ) -> np.ndarray:
-        """Turn the texts of all batches into vectors.
+        """Embed the texts of all batches.
 
         Args:
-            inputs: Batches; `text` holds the texts of one.
+            inputs: Batches; `text` is the list of texts of a batch.
             batch_size: Sentences in a forward pass.
-            show_progress_bar: Show a bar when it takes longer than a second.
-            **context: Task, split, subset and kind of prompt; no encoder of ours
-                treats them differently.
+            show_progress_bar: Whether to show a progress bar if encoding takes longer
+                than a second.
+            **context: Task, split, subset and type of prompt; all are ignored.
 
         Returns:
             float32 `(n, dim)`.
 
         Raises:
-            InputError: A batch holds something else than text.
+            InputError: A batch contains something else than text.
         """
         texts: list[str] = []
         for batch in inputs:
             if "text" not in batch:
                 raise InputError(
-                    "An encoder takes tasks on text. Received: a batch of "
+                    "An encoder supports only tasks on text. Received: a batch of "
                     f"{', '.join(batch)}. Leave the task out."
                 )
             texts += batch["text"]
@@ -96,16 +96,17 @@ class MTEBEncoder:
         return self._functions.cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the cosines of row with row, a torch tensor `(n,)`."""
+        """Return the cosine of each row in both arrays, a torch tensor `(n,)`."""
         return self._functions.pairwise_cos_sim(embeddings1, embeddings2)
 
 
 def mteb_scores(open_encoder: Callable[[], Any], task: str) -> dict[str, Any]:
-    """Score an encoder on a task of mteb, which fetches the task's data.
+    """Score an encoder on a task of mteb, which downloads the task's data.
 
     Args:
-        open_encoder: Gives what `MTEBEncoder` takes. mteb is imported before: some
-            builds of its torch crash after TensorFlow.
+        open_encoder: Function that returns an encoder for `MTEBEncoder`. It is called
+            after mteb is imported, because some builds of torch crash if TensorFlow is
+            loaded first.
         task: Name of the task, such as "STS17".
 
     Returns:

@@ -1,4 +1,4 @@
-"""Nearest neighbours by cosine: exact, in memory that does not grow with the search."""
+"""Exact nearest neighbours by cosine, in constant memory."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, overload
@@ -13,7 +13,7 @@ from keras_msd.progress import track
 
 BLOCK = 4096  # candidates compared at a time
 QUERIES = 1024  # queries compared at a time
-RESCORED = 1 << 20  # numbers of each side that are in float64 at a time
+RESCORED = 1 << 20  # float64 numbers per side at a time
 
 
 def top_k(
@@ -23,25 +23,28 @@ def top_k(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the `k` candidates nearest to each query by cosine, best first.
 
-    A float32 product of matrices picks the candidates that its rounding error leaves
-    possible. Their cosines are then taken in float64 and rounded to ten decimals, and
-    of equal ones the lower row comes first. So the result is exact, and the same
-    whatever the size of the blocks.
+    A float32 matrix product selects all candidates that can be among the nearest,
+    whatever its rounding error. Their cosines are then computed in float64 and rounded
+    to ten decimals. If cosines are equal, the lower row comes first. So the result is
+    exact and does not depend on the size of the blocks.
 
-    Beside the two arguments and the result, some 100 MB are used at widths up to 1024.
+    Next to the arguments and the result, the search uses about 100 MB for dimensions up
+    to 1024.
 
     Args:
-        queries: `(n, dim)`, of any length; a zero vector has cosine 0 to everything.
-        candidates: `(m, dim)`, which may be a `numpy.memmap`, or a stream of blocks
-            `(m_i, dim)`, of which one is held at a time. Small blocks are slow.
-        k: Neighbours of each query, at least 1.
+        queries: Vectors `(n, dim)`; they need not be normalised. A zero vector has
+            cosine 0 with every vector.
+        candidates: Vectors `(m, dim)`, also as a `numpy.memmap`; or an iterable of
+            blocks `(m_i, dim)`, of which one is in memory at a time. Small blocks are
+            slow.
+        k: Number of neighbours per query, at least 1.
 
     Returns:
-        Cosines, float64, and rows of the candidates, int64, both `(n, min(k, m))`; rows
-        count through all blocks.
+        Cosines, float64, and rows of the candidates, int64, both `(n, min(k, m))`. Rows
+        are counted over all blocks.
 
     Raises:
-        InputError: `k` is below 1, an array has another shape or is not finite, or
+        InputError: `k` is below 1, an array has the wrong shape or is not finite, or
             there is no candidate.
     """
     at_least(1, k=k)
@@ -55,14 +58,14 @@ def top_k(
 
 
 def rounding(dim: int) -> float:
-    """Return by how much rounding can change a float32 cosine."""
-    # Each errs by (dim + 8) * 2^-24: `dim` terms and the rounding of what goes in.
-    # Taken double to be safe.
+    """Return the maximum rounding error of a float32 cosine."""
+    # The error of each is (dim + 8) * 2^-24: `dim` terms and the rounding of the
+    # inputs. Doubled to be safe.
     return 4 * (dim + 8) * 2.0**-24
 
 
 class _Best:
-    """The best candidates so far: cosines `-inf` where there are fewer than `k`."""
+    """The best candidates so far; the cosine is `-inf` if there are fewer than `k`."""
 
     def __init__(self, queries: np.ndarray, k: int) -> None:
         self.queries, self.k, self.seen = queries, k, 0
@@ -73,7 +76,7 @@ class _Best:
         """Compare a block of candidates with all queries."""
         if block.shape[1] != self.queries.shape[1]:
             raise InputError(
-                "Candidates must be as wide as the queries. Received: width "
+                "Candidates must have the dimension of the queries. Received: "
                 f"{block.shape[1]} in the block that begins with row {self.seen}, "
                 f"{self.queries.shape[1]} in `queries`."
             )
@@ -119,8 +122,8 @@ def _possible(
     Args:
         queries: `(n, dim)` float32, of length one.
         units: `(m, dim)` float32, of length one.
-        kth: `(n,)`, cosine that the `k` best so far reach, `-inf` if there are fewer.
-        k: Neighbours that are kept.
+        kth: `(n,)`, the `k`-th best cosine so far, `-inf` if there are fewer.
+        k: Number of neighbours per query.
     """
     near = queries @ units.T
     short = np.isneginf(kth)
@@ -128,14 +131,14 @@ def _possible(
         kth = kth.copy()
         kth[short] = np.partition(near[short], -k, axis=1)[:, -k]
     floor = (kth - rounding(units.shape[1])).astype(np.float32)
-    # Most queries gain nothing from most blocks, and a maximum is the cheapest pass.
+    # Most blocks have no candidate for most queries; a maximum finds these cheaply.
     open_ = np.flatnonzero(near.max(axis=1) >= floor)
     place, column = np.nonzero(near[open_] >= floor[open_, None])
     return open_[place], column
 
 
 def _blocks(candidates: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the candidates by `BLOCK` rows or fewer."""
+    """Yield the candidates in blocks of at most `BLOCK` rows."""
     whole = isinstance(candidates, np.ndarray)
     stream: Iterable[Any] = [candidates] if whole else candidates
     seen = 0
@@ -202,14 +205,15 @@ def search(
 
     Args:
         encoder: An encoder, an artefact, or anything with `encode`.
-        query: The text to look for, in any language the encoder knows; or a list of
-            texts. Each distinct text is encoded once.
-        sentences: Where to look; one or more.
-        top: Matches to return, at least 1; all sentences if there are fewer.
+        query: A text in any language that the encoder supports, or a list of texts.
+            Each distinct text is encoded once.
+        sentences: One or more sentences to search.
+        top: Maximum number of matches per query, at least 1.
 
     Returns:
-        `Match(cosine, place, sentence)` with falling cosine, to six decimals; equal
-        ones in the order given. For a list of queries, such a list for each.
+        `Match(cosine, place, sentence)`, the highest cosine first, rounded to six
+        decimals. Matches with equal cosines keep the order of `sentences`. For a list
+        of queries, one such list per query.
 
     Raises:
         InputError: `top` is below 1, there is no sentence, or vectors are not finite.
@@ -248,16 +252,16 @@ def neighbours(
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        queries: `(text, language code)`.
-        sentences: Sentences to search; repeated ones count once.
-        top: Neighbours of each query, at least 1.
+        queries: Pairs `(text, language code)`.
+        sentences: Sentences to search; duplicates count once.
+        top: Number of neighbours per query, at least 1.
 
     Returns:
         For each query `{"query", "language", "neighbours": [{"sentence", "cosine"}]}`,
-        nearest first: what a run keeps as `neighbours.json`.
+        nearest first. A run stores this as `neighbours.json`.
 
     Raises:
-        InputError: As `search`.
+        InputError: See `search`.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()

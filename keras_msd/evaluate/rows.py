@@ -1,6 +1,7 @@
 """Rows of scores.json: size and scores of each encoder of a run.
 
-A recipe is plain data here, as `Recipe.settings()` gives it and recipe.toml holds it.
+Here, a recipe is a plain dict, as returned by `Recipe.settings()` or read from
+recipe.toml.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ Settings = Mapping[str, Any]
 class Asked(NamedTuple):
     """An evaluation set as a recipe requests it: languages, split and half.
 
-    With `every` the languages are all that the files have, and `languages` is empty.
+    With `every`, all languages of the files are scored, and `languages` is empty.
     """
 
     record: EvaluationSet
@@ -36,14 +37,14 @@ class Asked(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its name in a report."""
+        """Name of the set in a report."""
         record = self.record
         name = record.label or record.name
         said = f"{name} {self.split}" if record.similarity else name
         return said if self.part == WHOLE else f"{said}, half `{self.part}`"
 
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
-        """Return what the set's own function gives for a data folder."""
+        """Score an encoder on the set in a data folder."""
         codes = None if self.every else self.languages
         options |= named(self.part) | self.record.by_split(self.split)
         return self.record.score(
@@ -51,14 +52,14 @@ class Asked(NamedTuple):
         )
 
     def others(self, data_dir: Path) -> "Asked | None":
-        """Return the set in the other languages there, None where it has none."""
+        """Return the set in the folder's other languages; None if there are none."""
         if self.record.others is None or self.every:
             return None
         codes = self.record.others(data_dir / self.record.folder, self.languages)
         return self._replace(languages=codes) if codes else None
 
     def files(self, data_dir: Path) -> list[Path]:
-        """Return the files that scoring reads, those of other languages among them."""
+        """Return the files that scoring reads, including other languages."""
         others = self.others(data_dir)
         codes = self.languages + (others.languages if others else [])
         folder, split = data_dir / self.record.folder, self.record.by_split(self.split)
@@ -91,7 +92,7 @@ def evaluation_files(recipe: Settings, data_dir: Path) -> list[Path]:
 
 
 def check_evaluation_files(recipe: Settings, data_dir: Path) -> None:
-    """Raise `InputError` naming every evaluation file that is not there."""
+    """Raise an `InputError` that names every missing evaluation file."""
     existing_folder(data_dir, "data folder")
     absent: list[Path] = []
     reasons = []
@@ -105,12 +106,12 @@ def check_evaluation_files(recipe: Settings, data_dir: Path) -> None:
     if reasons:
         raise InputError(
             f"The recipe `{recipe['recipe']['name']}` at scale {recipe['scale']} needs "
-            f"files: {' '.join(reasons)} Put them there, or change `[evaluate]`."
+            f"files: {' '.join(reasons)} Add them, or change `[evaluate]`."
         )
 
 
 def check_registered(recipe: Settings) -> None:
-    """Raise `InputError` for an unregistered set, which the examples do not have."""
+    """Raise `InputError` for an unregistered set: the example data do not have it."""
     for name in recipe["evaluate"]["sets"]:
         if name not in SETS:
             raise InputError(
@@ -128,19 +129,20 @@ def score_row(
     """Return sizes and scores of one encoder.
 
     Args:
-        recipe: Says which sets are read.
+        recipe: The recipe, which lists the sets.
         data_dir: The data folder.
-        encoder: Has `encode`; with `model` its size is counted, too.
-        full: All scores; otherwise the cross-lingual one alone, which reads a quarter
-            of the sentences.
-        others: With `full`, sets such as Tatoeba in the other languages there, too.
+        encoder: Anything with `encode`. If it has `model`, its size is also counted.
+        full: Whether to compute all scores. Otherwise only the cross-lingual one, which
+            needs a quarter of the sentences.
+        others: Whether `full` also scores sets such as Tatoeba in the other languages
+            of the data folder.
 
     Returns:
-        `parameters`, `bytes`, `table_bytes` and `parameters_by_layer` where known; the
-        scores of each set by the names in its record, x100, such as `cross_lingual`,
-        `monolingual`, `retrieval`, `retrieval_others`, `un` and `bucc`; `tracks`, and
-        `retrieval_tracks` and `retrieval_others_tracks` by language. Where two sets
-        have the same names, those of the second begin with its own.
+        `parameters`, `bytes`, `table_bytes` and `parameters_by_layer` if known; the
+        scores of each set, x100, such as `cross_lingual`, `monolingual`, `retrieval`,
+        `retrieval_others`, `un` and `bucc`; `tracks`, and `retrieval_tracks` and
+        `retrieval_others_tracks` by language. If two sets have scores of the same name,
+        those of the second set get its name as a prefix.
     """
     row = _sizes(encoder) if hasattr(encoder, "model") else {}
     return row | _scores(asked_sets(recipe), data_dir, encoder, full, others)
@@ -152,13 +154,14 @@ def score_teacher_row(
     teacher: Any,
     encoder: Any | None,
 ) -> dict[str, Any]:
-    """Return a teacher's scores in the languages it knows, and its size.
+    """Return a teacher's scores in the languages it reads, and its size.
 
     Args:
-        recipe: Says which sets are read, and whether it knows more than English.
+        recipe: The recipe, which lists the sets and whether the teacher is
+            multilingual.
         data_dir: The data folder.
-        teacher: Has `encode`.
-        encoder: The teacher as an encoder of ours, None if it is none.
+        teacher: Anything with `encode`.
+        encoder: The teacher as an `Encoder`, or None.
     """
     sizes = _sizes(encoder) if encoder is not None else {}
     sets = asked_sets(recipe)
@@ -195,7 +198,7 @@ def _scores(
 def _add(
     row: dict[str, Any], asked: Asked, scores: Mapping[str, Any], suffix: str = ""
 ) -> None:
-    """Put the scores of one set into a row, under the names of its record."""
+    """Add the scores of one set to a row, under the names in its record."""
     record = asked.record
     names = record.scores or {scores["primary"]: record.name}
     known = any(name + suffix in row for name in names.values())
@@ -213,7 +216,7 @@ def _add(
 
 
 def _track_name(record: EvaluationSet, start: str, track: str) -> str:
-    """Return what a row calls a track: `de-de` is `de`, and `en-es` of UN `un-es`."""
+    """Return the name of a track in a row: `de` for `de-de`, `un-es` for `en-es`."""
     left, _, right = track.partition("-")
     if left == right:
         track = left

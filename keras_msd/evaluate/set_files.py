@@ -1,4 +1,4 @@
-"""The files of evaluation sets: found in a folder by their names, and read."""
+"""Find the files of evaluation sets in a folder by their names, and read them."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from keras_msd.data.readers.lines import read_lines
 
 
 class SetFile(NamedTuple):
-    """A file of a set, and what gives its rows."""
+    """A file of a set, and the function that reads its rows."""
 
     path: Path
     read: Callable[[Path], Any]
@@ -22,16 +22,16 @@ class SetFile(NamedTuple):
         """Return the rows of the file.
 
         Args:
-            pairs: How many there must be; None for any number.
+            pairs: Required number of rows; None for any number.
 
         Raises:
-            InputError: There are more or fewer.
+            InputError: The file has more or fewer rows.
         """
         rows = self.read(self.path)
         if pairs is not None and len(rows) != pairs:
             raise InputError(
-                f"`{self.path}` must have {pairs:,} pairs, as the set was published. "
-                f"Received: {len(rows):,}. Get the file again."
+                f"`{self.path}` must have {pairs:,} pairs, as in the published set. "
+                f"Received: {len(rows):,}. Download the file again."
             )
         return rows
 
@@ -44,14 +44,14 @@ def find_parts(
     """Return the file of each part of a set, at any depth of `folder`.
 
     Args:
-        folder: Where to look; its folders are looked through, too.
-        layouts: Patterns of whole names of files, each with what reads such a file. Of
-            several files of a part the one of the first pattern is taken.
-        part: Says which part a file holds, from the match of its name; by default the
-            first group.
+        folder: Folder to search, with all its subfolders.
+        layouts: Regular expressions for whole file names, each with the function that
+            reads such a file. If a part has several files, the first expression wins.
+        part: Function that maps the match of a file name to the name of the part;
+            default the first group.
 
     Raises:
-        InputError: There is no such folder.
+        InputError: The folder does not exist.
     """
     files = sorted(_files(existing_folder(folder, "folder of the set")))
     parts: dict[str, SetFile] = {}
@@ -63,11 +63,11 @@ def find_parts(
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder at any depth, links to folders followed."""
+    """Return the files of a folder at any depth, following links to folders."""
     files, walked = [], set()
     for top, folders, names in os.walk(folder, followlinks=True):
         place = os.path.realpath(top)
-        if place in walked:  # a link in a circle
+        if place in walked:  # a link to a parent folder
             folders.clear()
             continue
         walked.add(place)
@@ -82,17 +82,18 @@ def check_parts(
     folder: str | Path,
     template: str = "",
 ) -> dict[str, SetFile]:
-    """Return the files of the parts that are needed.
+    """Return the files of the needed parts.
 
     Args:
-        parts: The parts there are, as `find_parts` gives them.
-        needed: The parts there must be, one or more.
-        what: The set, how its files are called and where they come from.
-        folder: The folder that was looked through.
-        template: Name of a part's file in our layout, as `str.format` takes it.
+        parts: The parts that exist, from `find_parts`.
+        needed: Names of one or more parts.
+        what: The set, its file names and their source, for the error message.
+        folder: The folder that was searched, for the error message.
+        template: Format string for the name of a part's file in our layout, for the
+            error message.
 
     Raises:
-        InputError: Parts are missing; all of them are named.
+        InputError: Parts are missing; the message names all of them.
     """
     if not needed:
         raise InputError("Name at least one part of the set. Received: none.")
@@ -108,9 +109,9 @@ def check_parts(
 
 
 def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield (where it stands, for messages; fields) of each line of a `.tsv`.
+    """Yield (file and line number, for messages; fields) for each line of a `.tsv`.
 
-    Plain or gzip; no header, no quoting.
+    The file may be gzipped. It has no header and no quoting.
 
     Raises:
         InputError: The file is missing, empty or damaged, or a line is not UTF-8.
@@ -120,22 +121,22 @@ def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def read_table(path: str | Path, columns: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield what `tabbed` does, once every line has as many fields as `columns`.
+    """Yield the lines of `tabbed`, checked to have `columns` fields.
 
     Raises:
-        InputError: As `tabbed`, or a line has another number of fields.
+        InputError: See `tabbed`; or a line has another number of fields.
     """
     for where, fields in tabbed(path):
         if len(fields) != columns:
             raise InputError(
                 f"{where}: a line must have {columns} tab-separated fields. Received: "
-                f"{len(fields)}. Get a whole copy of the file."
+                f"{len(fields)}. Download the file again."
             )
         yield where, fields
 
 
 def finite_number(text: str, where: str) -> float:
-    """Return the number that `text` is; raise `InputError` unless it is finite."""
+    """Convert a text to a number; raise `InputError` unless it is finite."""
     try:
         number = float(text)
     except ValueError:

@@ -13,41 +13,40 @@ from keras_msd.on_use import OnUse
 if TYPE_CHECKING:
     from keras_msd.evaluate.vectors import SentenceEncoder
 
-ALL = "all"  # in place of the codes of languages: all that a set's files have
+ALL = "all"  # instead of language codes: all languages of a set's files
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSet:
-    """A set of sentences that encoders are scored on.
+    """A set of sentences to score encoders on.
 
-    Each function gets the folder that holds the set, the languages (a list; None for
-    all there are), and `split=` if the set has several.
+    Its functions receive the folder of the set, a list of languages (None for all), and
+    `split=` if the set has several splits.
 
     Attributes:
-        name: What the set is called; its key in `SETS`.
-        splits: Its splits, the one that is scored by default first.
-        score: `score(encoder, folder, languages, **options)` gives scores: the
-            name of the one that counts under `primary`, and perhaps `tracks`, scores
-            by language.
-        files: `files(folder, languages)` gives the paths that `score` reads, so
-            that a recipe knows before its work that they are there, and by their hashes
-            that they are the same. It may raise `InputError` for what is missing or
-            damaged.
-        folder: Where a data folder has the set.
-        languages: Codes of those that are scored by default, besides English; if empty,
-            in a recipe those of its pairs, one by one, else all that the files have.
-        options: Keywords that `score` takes besides and that a user may give. With
-            "part" among them a half can be scored, as `score_set` says.
-        scores: The name in a row of scores.json of each score that goes there. By
-            default the primary one goes there under the name of the set.
-        label: What reports call it, and its score where that is the label in small
-            letters; its name if empty.
-        similarity: It compares the sentences of one language, too. A teacher that
-            knows English alone is scored, with `languages=[]`, and `score` takes
-            `within=False` for `cross_lingual` and its tracks alone.
-        others: `others(folder, languages)` gives the languages there that are not
-            among some; a recipe's rows then have `<score>_others`, too, and tracks
-            under `<score>_tracks`.
+        name: Name of the set; its key in `SETS`.
+        splits: Names of its splits; the first one is the default.
+        score: `score(encoder, folder, languages, **options)` returns scores by name,
+            the name of the main score as `primary`, and optionally `tracks`, scores by
+            language.
+        files: `files(folder, languages)` returns the paths that `score` reads. A recipe
+            checks before its work that they exist, and hashes them. The function may
+            raise `InputError` for missing or damaged files.
+        folder: Path of the set within a data folder.
+        languages: Default language codes, without English. If empty, the default is the
+            languages of the recipe's pairs, or, outside recipes, of the files.
+        options: Other keyword arguments of `score` that users may set. If "part" is
+            among them, a half of the set can be scored, see `score_set`.
+        scores: Maps names of scores to names in a row of scores.json. By default, the
+            primary score is stored there under the name of the set.
+        label: Name of the set in reports; default `name`. A score whose name is the
+            label in lower case gets the same name.
+        similarity: Whether the set also compares sentences of one language. It is then
+            used for English-only teachers too, with `languages=[]`; and
+            `score(..., within=False)` computes only `cross_lingual` and its tracks.
+        others: `others(folder, languages)` returns the other languages in the folder. A
+            recipe's rows then also have `<score>_others`, and tracks in
+            `<score>_tracks`.
 
     Example:
         >>> def score(encoder, folder, languages):
@@ -74,7 +73,7 @@ class EvaluationSet:
     others: Callable[..., list[str]] | None = None
 
     def by_split(self, split: str) -> dict[str, str]:
-        """Return `split` as a keyword argument; nothing where there is only one."""
+        """Return `split` as a keyword argument; nothing if there is only one split."""
         return {"split": split} if len(self.splits) > 1 else {}
 
 
@@ -175,20 +174,20 @@ SETS = {
 
 
 def evaluation_set(name: str) -> EvaluationSet:
-    """Return the set of that name; one that is not in `SETS` has row-aligned files."""
+    """Return a set by name; a name that is not in `SETS` means row-aligned files."""
     return SETS.get(name) or aligned_set(name, unknown_set(name))
 
 
 def unknown_set(name: str) -> str:
-    """Return what messages say of a name that is not in `SETS`."""
-    rule = f"`{name}` is no set of another layout: {', '.join(SETS)}."
+    """Return the error message for a name that is not in `SETS`."""
+    rule = f"`{name}` is not one of the known sets: {', '.join(SETS)}."
     return f"{rule} {nearest(name, SETS)}".rstrip()
 
 
 def score_labels() -> dict[str, str]:
-    """Return the names of all sets' scores in a row of scores.json, in order.
+    """Return the names of all scores in a row of scores.json, in order.
 
-    Each has the label that tables give it, empty where its name in plain words is one.
+    Each name maps to its label in tables; empty if the label is the name itself.
     """
     labels: dict[str, str] = {}
     for record in SETS.values():
@@ -202,7 +201,7 @@ def score_labels() -> dict[str, str]:
 
 
 def check_split(record: EvaluationSet, split: str) -> None:
-    """Raise `InputError` where a registered set has no such split."""
+    """Raise `InputError` if a registered set has no such split."""
     if record.name in SETS and split not in record.splits:
         raise InputError(
             f"`{record.name}` has the splits {', '.join(record.splits)}. Received: "
@@ -211,14 +210,14 @@ def check_split(record: EvaluationSet, split: str) -> None:
 
 
 def check_part(record: EvaluationSet, part: str) -> None:
-    """Raise `InputError` where there is no such part, or a set has no halves."""
+    """Raise `InputError` if there is no such part, or the set has no halves."""
     one_of(PARTS, part=part)
     if part != WHOLE and "part" not in record.options:
         halved = [name for name, known in SETS.items() if "part" in known.options]
         raise InputError(
-            f"`{record.name}` is scored whole; {', '.join(halved)} and row-aligned "
-            f"similarity files have halves. Received: part={part!r}. Give "
-            f"part={WHOLE!r}, or take such a set."
+            f"`{record.name}` has no halves; {', '.join(halved)} and row-aligned "
+            f"similarity files do. Received: part={part!r}. Use part={WHOLE!r}, or "
+            "another set."
         )
 
 
@@ -231,26 +230,30 @@ def score_set(
     part: str = WHOLE,
     **options: Any,
 ) -> dict[str, Any]:
-    r"""Score an encoder on a set that is found in a folder by the names of its files.
+    r"""Score an encoder on an evaluation set.
+
+    The files of the set are found in `folder` by their names.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        name: One of `SETS`, or the beginning of row-aligned similarity files such as
-            `mine`: `<name>.<split>.<xx>.tsv.gz`, in the folder or in its `sts/`.
+        name: A name in `SETS`; or your own name, such as `mine`, for row-aligned
+            similarity files `<name>.<split>.<xx>.tsv.gz`.
         folder: The folder as downloaded, or a data folder.
-        languages: Codes; None for all: those of the folder, or of the set if it is
-            STS 2017, BUCC or UN.
-        split: Such as `dev` or `test`; None for the set's usual one.
-        part: "all"; or, of row-aligned similarity files and Tatoeba, a half: "choose",
-            to choose settings on, or "report", for the scores that are then said. It
-            follows from the English sentences; no sentence is scored in both. Tatoeba
-            looks up half of the pairs, among all sentences.
-        **options: Of "bucc2018" `tuned_on` (the split whose best F1 sets the
-            threshold) and `margin` as `mine` takes it; of "un" `queries` (how many
-            sentences are looked up, evenly spread).
+        languages: Language codes. None for all languages in the folder; for STS 2017,
+            BUCC and UN, for all languages of the set.
+        split: Such as `dev` or `test`; None for the default split of the set.
+        part: "all", or a half: "choose" to tune settings, "report" for scores that you
+            publish. Row-aligned similarity files, Tatoeba and held-out pairs have
+            halves. The English sentences decide the half, and no sentence is scored in
+            both. For retrieval, half of the pairs are queries, and all sentences are
+            candidates.
+        **options: For "bucc2018": `tuned_on`, the split whose best F1 sets the
+            threshold, and `margin`, see `mine`. For "un": `queries`, the number of
+            queries, evenly spread over the corpus.
 
     Returns:
-        The scores, as the set's own function gives them; of a half, its name as `part`.
+        The scores, see the documentation of the set; for a half, also its name as
+        `part`.
 
     Raises:
         InputError: The set has no such split, half or option, or files are missing or
@@ -270,8 +273,8 @@ def score_set(
     if unknown := [key for key in options if key not in record.options]:
         known = ", ".join(f"`{key}`" for key in record.options)
         raise InputError(
-            f"`{name}` takes {known or 'no options'}. Received: {', '.join(unknown)}. "
-            "Leave it out."
+            f"The options of `{name}` are: {known or 'none'}. Received: "
+            f"{', '.join(unknown)}. Leave it out."
         )
     chosen = split or record.splits[0]
     check_split(record, chosen)

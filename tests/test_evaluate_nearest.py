@@ -141,7 +141,7 @@ def test_mistakes():
         (good.astype(str), good, "of real numbers"),
         (hole, good, "`queries` must be finite.*row 1"),
         (good, iter([good, hole]), "`candidates` must be finite.*row 4"),
-        (good, iter([good, np.eye(2)]), "width 2 in the block.*row 3, 3 in"),
+        (good, iter([good, np.eye(2)]), "Received: 2 in the block.*row 3, 3 in"),
         (good, iter([]), "at least one vector"),
         (good, good[:0], "at least one vector"),
     ):

@@ -129,7 +129,7 @@ def test_all_missing_files_are_named_at_once(data):
         assert part in str(error.value)
     check_evaluation_files(recipe("examples"), data)
     assert len(evaluation_files(recipe("examples"), data)) == 2
-    with pytest.raises(InputError, match=r"`stbs` is no set.*mean `stsb`\?"):
+    with pytest.raises(InputError, match=r"`stbs` is not one.*mean `stsb`\?"):
         check_registered(asked)
     check_registered(recipe("examples", "tatoeba"))
 

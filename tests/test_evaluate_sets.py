@@ -72,7 +72,7 @@ def test_sets_for_mining_and_retrieval(tmp_path):
         found = score_set(Table(), "bucc2018", tmp_path, ["de"], split, **options)
         assert (found["tuned_on"], found["reported_on"]) == (tuned_on, split)
         assert found["margin"] == "distance" and found["gold"] == 1
-    with pytest.raises(InputError, match="takes `tuned_on`, `margin`.*: queries"):
+    with pytest.raises(InputError, match="are: `tuned_on`, `margin`.*: queries"):
         score_set(Table(), "bucc2018", tmp_path, ["de"], queries=3)
     with pytest.raises(InputError, match="fr-en"):
         score_set(Table(), "bucc2018", tmp_path / "bucc2018")
@@ -216,7 +216,7 @@ def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
     )
     with pytest.raises(InputError, match="the splits train, test. Received: 'dev'"):
         score_set(Table(), "letters", tmp_path, None, "dev")
-    with pytest.raises(InputError, match="takes `factor`. Received: other"):
+    with pytest.raises(InputError, match="are: `factor`. Received: other"):
         score_set(Table(), "letters", tmp_path, None, "test", other=1)
     with pytest.raises(TypeError, match="files"):
         EvaluationSet(name="x", splits=("test",), score=letters_score)

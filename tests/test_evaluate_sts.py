@@ -161,7 +161,7 @@ def test_wrong_shapes_and_useless_gold_are_refused():
         def encode(self, texts):
             return np.zeros(len(texts))
 
-    with pytest.raises(InputError, match=r"one vector a sentence.*\(2,\)"):
+    with pytest.raises(InputError, match=r"one vector per sentence.*\(2,\)"):
         sts(Flat(), [(1, "a", "b"), (2, "b", "a")])
     with pytest.raises(InputError, match="1 distinct scores"):
         sts(Table(), [(1, "a", "b"), (1, "b", "a")])

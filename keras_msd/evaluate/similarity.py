@@ -29,13 +29,12 @@ def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
         rows: `(gold, sentence 1, sentence 2)`, two or more, gold on any scale.
 
     Returns:
-        `{"spearman": x100, "pairs": n, "primary": "spearman"}`. Ties share their
-        average rank, and all pairs are ranked at once. Where every cosine is the same
-        nothing is ranked, and the score is 0.
+        `{"spearman": x100, "pairs": n, "primary": "spearman"}`. Ties get their average
+        rank. If all cosines are equal, the score is 0.
 
     Raises:
-        InputError: Fewer than two rows, gold that is not finite or all the same, or
-            vectors that are not finite.
+        InputError: There are fewer than two rows, the gold scores are not finite or all
+            equal, or the vectors are not finite.
 
     Source: Reimers and Gurevych 2020, section 4.1.
 
@@ -53,18 +52,18 @@ def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
 def sts_tracks(
     encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
 ) -> dict[str, float]:
-    """Score several tracks, each by itself.
+    """Score several tracks separately.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
-            sentence of all tracks once.
-        rows: Name of the track to rows, as `sts` takes them.
+        encoder: Anything with `encode(list[str]) -> (n, dim)`. Each distinct sentence
+            of all tracks is encoded once.
+        rows: Rows by the name of the track, see `sts`.
 
     Returns:
         Spearman x100 by the name of the track.
 
     Raises:
-        InputError: As `sts`.
+        InputError: See `sts`.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -90,17 +89,18 @@ def sts_aligned(
             sentence of all languages once.
         rows: Language code to rows of `(gold, sentence 1, sentence 2)`. English
             (`en`) is needed; row i says the same in every language.
-        within: Score every language within itself, too. Otherwise English alone is,
-            which reads half of the sentences, and there is no `monolingual`.
-        part: "all"; or one half, which the English sentences decide: "choose", to
-            choose settings on, or "report".
+        within: Whether to score pairs within every language. Otherwise only English is
+            scored in this way, which needs half of the sentences, and the result has no
+            `monolingual`.
+        part: "all", or one half, which the English sentences decide: "choose" to tune
+            settings, or "report".
 
     Returns:
         `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `monolingual`
-        is the mean over all languages; `cross_lingual` the mean over the languages
-        other than English of the Spearman x100 between cosine(English sentence 1, that
-        language's sentence 2) and gold. `tracks` has every single score, by `de` or
-        `en-de`. With English alone there is no `cross_lingual`.
+        is the mean over all languages. `cross_lingual` is the mean, over the languages
+        other than English, of the Spearman x100 between cosine(English sentence 1,
+        other-language sentence 2) and gold. `tracks` contains every single score, by
+        `de` or `en-de`. If English is the only language, there is no `cross_lingual`.
 
     Raises:
         InputError: English is missing, the languages are not row-aligned, or a half is
@@ -125,7 +125,7 @@ def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list
     """Return the rows of a part, the same ones in every language.
 
     Raises:
-        InputError: As `sts_aligned`, but a half may have a single row.
+        InputError: See `sts_aligned`, but a half may have a single row.
     """
     if PIVOT not in rows:
         raise InputError(
@@ -140,9 +140,10 @@ def aligned_part(rows: Mapping[str, Sequence[Row]], part: str) -> dict[str, list
 
 
 def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return tracks such as `en-de` of row-aligned translations, in order of code.
+    """Return cross-lingual tracks, such as `en-de`, of row-aligned translations.
 
-    The first sentences are English, the second ones of the other language.
+    The first sentences are English, the second sentences in the other language. Tracks
+    are in the order of the language codes.
     """
     return {
         f"{PIVOT}-{code}": [
@@ -163,11 +164,11 @@ def both_means(
 
     Args:
         tracks: Spearman x100 by name: `de`, `de-de` or `en-de`.
-        pairs: How many there are.
-        within: Say the mean of tracks in one language, too, if others are there.
+        pairs: Number of pairs.
+        within: Whether to return `monolingual` if there are also cross-lingual tracks.
 
     Returns:
-        As `sts_aligned`.
+        See `sts_aligned`.
     """
     kinds: dict[str, list[float]] = {"monolingual": [], "cross_lingual": []}
     for name, score in tracks.items():
@@ -187,7 +188,7 @@ def read_sts(path: str | Path) -> list[Row]:
     """Read rows of `(gold, sentence 1, sentence 2)` from a `.tsv.gz` file.
 
     Raises:
-        InputError: The file is missing or broken, or a score is no finite number.
+        InputError: The file is missing or damaged, or a score is not a finite number.
     """
     return graded(tabbed(path), (1, 2, 0))
 
@@ -199,18 +200,19 @@ def graded(
     """Return rows of `(gold, sentence 1, sentence 2)`.
 
     Args:
-        records: (where it stands, for messages; fields) of each.
-        order: Places of sentence 1, sentence 2 and the score among the fields.
+        records: For each row, its location (for messages) and its fields.
+        order: Positions of sentence 1, sentence 2 and the score among the fields.
 
     Raises:
-        InputError: A record has not three fields, or its score is no finite number.
+        InputError: A record does not have three fields, or its score is not a finite
+            number.
     """
     rows = []
     for where, fields in records:
         if len(fields) != 3:
             raise InputError(
                 f"{where}: a row must have 3 fields, two sentences and a score. "
-                f"Received: {len(fields)}. Get a whole copy of the file."
+                f"Received: {len(fields)}. Download the file again."
             )
         first, second, gold = (fields[place] for place in order)
         rows.append((finite_number(gold, where), first, second))
@@ -234,7 +236,7 @@ def _gold(rows: Sequence[Row], what: str) -> np.ndarray:
     gold = np.array([row[0] for row in rows], np.float64)
     if not np.isfinite(gold).all() or len(np.unique(gold)) < 2:
         raise InputError(
-            f"`{what}`: gold scores must be finite and of two or more values. "
+            f"`{what}`: gold scores must be finite and have two or more values. "
             f"Received: {len(gold)} rows, {len(np.unique(gold))} distinct scores."
         )
     return gold

@@ -32,8 +32,8 @@ TRACKS = (
 PAIRS = 250  # of every track
 STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
-    "`STS.<xx>-<yy>.txt` (STS2017-extended.zip); the two codes may stand in either "
-    "order. Add what is missing, or give `languages`."
+    "`STS.<xx>-<yy>.txt` (STS2017-extended.zip), with the two codes in either order. "
+    "Add the missing files, or give `languages`."
 )
 
 STSB_PAIRS = {"train": 5749, "dev": 1500, "test": 1379}
@@ -41,7 +41,7 @@ COLUMNS = ("sentence1", "sentence2", "score")
 STSB_NAMES = (
     "the multilingual STS benchmark, part {split}. Its files are "
     "`stsb-<xx>-{split}.csv` (or .tsv) as published, or `stsb.{split}.<xx>.tsv.gz` "
-    "(see docs/corpora.md). Add what is missing, or give `languages`"
+    "(see docs/corpora.md). Add the missing files, or give `languages`"
 )
 
 
@@ -54,17 +54,17 @@ def score_sts2017(
     """Score STS 2017.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
-            sentence of all tracks once.
-        folder: Holds the files at any depth; each is known by its name.
-        languages: Only tracks of these and English are scored; None for all.
-        within: Score tracks in one language, too.
+        encoder: Anything with `encode(list[str]) -> (n, dim)`. Each distinct sentence
+            of all tracks is encoded once.
+        folder: Folder with the files, at any depth.
+        languages: Score only tracks of these languages and English; None for all.
+        within: Whether to score tracks in one language as well.
 
     Returns:
-        `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`: Spearman x100
-        of each track by its name, English first, and the mean of both kinds as far as
-        there are tracks of them; `pairs` is the sum. Sentences of two languages are
-        compared with each other, `cross_lingual` where a track has two.
+        `{"cross_lingual", "monolingual", "pairs", "tracks", "primary"}`. `tracks` is
+        Spearman x100 by track, such as `en-de`. `cross_lingual` is the mean over tracks
+        with two languages, `monolingual` the mean over tracks with one. `pairs` is the
+        total number of pairs.
 
     Raises:
         InputError: A track is missing, damaged or incomplete.
@@ -93,7 +93,7 @@ def _tracks(languages: list[str] | None) -> list[str]:
     if unknown := [code for code in languages if code not in known]:
         raise InputError(
             f"STS 2017 has the languages {', '.join(sorted(known))}. Received: "
-            f"{', '.join(unknown)}. Choose among them, or take another set."
+            f"{', '.join(unknown)}. Use one of these, or another set."
         )
     return [track for track in TRACKS if {"en", *languages} >= {*track.split("-")}]
 
@@ -104,7 +104,7 @@ def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, SetFile]:
 
 
 def _track(left: str, right: str) -> str:
-    """Return a track's name: English first, else in alphabetical order."""
+    """Return a track's name: English first, otherwise in alphabetical order."""
     return "-".join(sorted((left, right), key=lambda code: (code != "en", code)))
 
 
@@ -122,16 +122,18 @@ def read_sts_folder(
     r"""Read row-aligned similarity files: rows by language code, English first.
 
     Args:
-        folder: Holds `<dataset>.<split>.<xx>.tsv.gz` at any depth: score TAB sentence 1
-            TAB sentence 2; of "stsb" also `stsb-<xx>-<split>.csv` or `.tsv` as
-            published (stsb-multi-mt, May 2021), which must have all pairs.
-        languages: Two-letter codes; English is always read. None for all there are.
+        folder: Folder with `<dataset>.<split>.<xx>.tsv.gz` at any depth, with the
+            columns score, sentence 1, sentence 2. For "stsb", it may instead contain
+            `stsb-<xx>-<split>.csv` or `.tsv` as published (stsb-multi-mt, May 2021),
+            with all pairs.
+        languages: Two-letter codes; None for all languages in the folder. English is
+            always read.
         split: Such as `dev` or `test`.
-        dataset: The set, such as `stsb` or `sick`.
-        hint: Ends the message about missing files.
+        dataset: Name of the set, such as `stsb` or `sick`.
+        hint: Text to append to the error message about missing files.
 
     Raises:
-        InputError: A file is missing, broken or incomplete.
+        InputError: A file is missing, damaged or incomplete.
 
     Example:
         >>> import gzip
@@ -157,7 +159,7 @@ def score_aligned(
     within: bool = True,
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    """Score what `read_sts_folder` reads as `sts_aligned` does."""
+    """Score the rows of `read_sts_folder` with `sts_aligned`."""
     rows = read_sts_folder(folder, languages, split, dataset, hint)
     return sts_aligned(encoder, rows, within, part)
 
@@ -197,16 +199,17 @@ def _aligned_files(
 
 
 def read_delimited(path: Path) -> list[Row]:
-    """Read `sentence1`, `sentence2`, `score` of a CSV or TSV file, plain or gzip.
+    """Read the columns `sentence1`, `sentence2`, `score` of a CSV or TSV file.
 
-    A first row with these names (or `similarity_score`) may give them in any order.
-    Only CSV has quotes.
+    The file may be gzipped. If the first row has these names (or `similarity_score`),
+    the columns may be in any order. Only CSV files have quotes.
 
     Returns:
         Rows of `(gold, sentence 1, sentence 2)`.
 
     Raises:
-        InputError: A row has not three fields, or its score is no finite number.
+        InputError: A row does not have three fields, or its score is not a finite
+            number.
     """
     records = tabbed(path) if ".tsv" in path.suffixes else csv_rows(path)
     head = next(records)

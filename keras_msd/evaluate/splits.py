@@ -24,7 +24,8 @@ def named(part: str) -> dict[str, str]:
 def half_of(text: str) -> str:
     """Return the half of an English sentence: "choose" or "report".
 
-    The first byte of SHA-256 of the text (NFC, stripped, UTF-8) is even or odd.
+    The half is "choose" if the first byte of the SHA-256 of the text (NFC, stripped,
+    UTF-8) is even, and "report" if it is odd.
     """
     first = hashlib.sha256(_plain(text).encode()).digest()[0]
     return REPORT if first % 2 else CHOOSE
@@ -33,14 +34,14 @@ def half_of(text: str) -> str:
 def halves(pairs: Iterable[Sequence[str]]) -> list[str]:
     """Return the half of each pair of English sentences; no sentence is in both.
 
-    Pairs that share a sentence, or are linked by others that do, are of one half: that
-    of the smallest sentence among them, by code points.
+    Pairs that share a sentence, directly or through other pairs, are in one half. It is
+    the half of their smallest sentence, by code points.
     """
-    smaller: dict[str, str] = {}  # a linked sentence below, itself for the smallest
+    smaller: dict[str, str] = {}  # a smaller linked sentence, or the sentence itself
 
     def smallest(text: str) -> str:
         while (below := smaller.setdefault(text, text)) != text:
-            smaller[text] = smaller[below]  # halves the way of the next search
+            smaller[text] = smaller[below]  # a shortcut for the next search
             text = smaller[text]
         return text
 
@@ -57,17 +58,17 @@ def rows_of(part: str, of: Iterable[str], what: str) -> list[int]:
     Args:
         part: "all", "choose" or "report".
         of: The half of each row.
-        what: What has the rows, for messages.
+        what: Name of the rows, for the error message.
 
     Raises:
-        InputError: There is no such part, or no row is of it.
+        InputError: There is no such part, or it has no row.
     """
     one_of(PARTS, part=part)
     rows = [row for row, half in enumerate(of) if part in (WHOLE, half)]
     if not rows:
         raise InputError(
             f"{what} must have a pair in the half that is scored. Received: none in "
-            f"{part!r}. Give more pairs, or score all of them."
+            f"{part!r}. Add pairs, or score all of them."
         )
     return rows
 

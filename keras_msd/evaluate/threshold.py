@@ -39,32 +39,35 @@ def calibrate_threshold(
     precision: float = PRECISION,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Find the cosine above which two sentences of different languages mean the same.
+    """Find the cosine above which two sentences in different languages mean the same.
 
-    Each distinct sentence of either side asks for its translations on the other side.
-    They are the true answers; the nearest sentence that is none of them is a wrong one.
-    The threshold is the lowest at which `precision` of the answers with this cosine or
-    a higher one are true. It lies halfway to the next lower cosine.
+    Each distinct sentence of both sides is a query for the other side. Its translations
+    are the correct answers. The nearest other sentence is a wrong answer. The threshold
+    is the lowest cosine at which a share of at least `precision` of the answers at or
+    above it are correct. It is halfway to the next lower cosine.
+
+    The threshold is valid for collections of about this size, because wrong answers are
+    nearer in a larger collection.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        pairs: Translations that it was not trained on, `(source, target, ...)`, one or
-            more; a pair that occurs again counts once.
-        precision: Share of true answers, above 0 and at most 1.
-        name: What the set is called, for cards.
+        pairs: One or more translations that the encoder was not trained on, `(source,
+            target, ...)`; duplicates count once.
+        precision: Required share of correct answers, above 0 and at most 1.
+        name: Name of the set, for cards.
 
     Returns:
-        `{"cosine", "precision", "recall", "pairs", "asked", "set"}`: the cosine, None
-        where no threshold is as precise as asked; precision and recall x100 at it;
-        how many distinct pairs there were; `precision` x100; `name`. More candidates
-        have nearer wrong ones: it holds for collections of about this size.
+        `{"cosine", "precision", "recall", "pairs", "asked", "set"}`. `cosine` is the
+        threshold, None if no threshold is precise enough. `precision` and `recall` are
+        x100, at the threshold. `pairs` is the number of distinct pairs, `asked` the
+        required precision x100, `set` the name.
 
     Raises:
         InputError: There is no pair, `precision` is out of range, or the vectors are
             not finite.
 
-    Source: thresholds halfway between scores, as those of the BUCC shared task are
-    tuned (Zweigenbaum et al. 2018), here for recall at a precision instead of F1.
+    Source: thresholds halfway between scores as in the BUCC shared task (Zweigenbaum et
+    al. 2018), but tuned for recall at a given precision instead of F1.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -115,12 +118,12 @@ def checked(threshold: Mapping[str, Any] | None) -> dict[str, Any] | None:
     except pydantic.ValidationError as error:
         wrong = " ".join(findings(error, Threshold.model_fields))
         raise InputError(
-            f"`threshold` must be what `calibrate_threshold` returns. {wrong}"
+            f"`threshold` must be a result of `calibrate_threshold`. {wrong}"
         ) from error
 
 
 def _wrong(queries: np.ndarray, candidates: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Return the cosine of each query's nearest candidate that is no translation."""
+    """Return the cosine of each query's nearest candidate that is not a translation."""
     most = int(np.bincount(gold[:, 0]).max())
     near, rows = top_k(queries, candidates, most + 1)
     known = set(map(tuple, gold.tolist()))
@@ -128,5 +131,5 @@ def _wrong(queries: np.ndarray, candidates: np.ndarray, gold: np.ndarray) -> np.
         next((c for c, row in zip(*of, strict=True) if (query, row) not in known), None)
         for query, of in enumerate(zip(near.tolist(), rows.tolist(), strict=True))
     ]
-    # A sentence whose translations are all there is has no wrong answer.
+    # If all candidates are translations of a sentence, it has no wrong answer.
     return np.array([cosine for cosine in wrong if cosine is not None])

@@ -32,7 +32,7 @@ from keras_msd.evaluate.vectors import (
 )
 from keras_msd.files import text_hash
 
-STREAMED = 8192  # sentences of a stream that are encoded and held at a time
+STREAMED = 8192  # sentences of a stream that are encoded at a time
 WAYS = ("precision", "source_to_target", "target_to_source")
 # ISO 639-1 codes to the three-letter codes of Tatoeba's files.
 CODES = dict(
@@ -58,25 +58,24 @@ def retrieval(
 ) -> dict[str, Any]:
     """Score one language: precision at 1 of cosine search, in both directions.
 
-    The first of several equal maxima is the answer.
+    If several sentences are equally near, the first one is the answer.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        pairs: `(source, target)`, or `Pair`; row i of one side translates row i of the
-            other.
-        match: When an answer is correct. "row": it is the row of the query, as LASER's
-            similarity search and mteb's bitext mining count; a sentence that occurs
-            twice is then found at its first row only, so use it for sets without
-            repeated sentences, such as the Tatoeba test set. "text": it has the text
-            of the query's translation, in whatever row.
+        pairs: `(source, target)` or `Pair`; each pair is a sentence and its
+            translation.
+        match: When an answer is correct. "row": it is in the row of the query, as in
+            LASER's similarity search and mteb's bitext mining. Only the first copy of a
+            repeated sentence can be found, so use it for sets without repeated
+            sentences, such as the Tatoeba test set. "text": it has the text of the
+            query's translation, in any row.
 
     Returns:
         `{"precision": x100, "source_to_target":, "target_to_source":, "pairs": n,
-        "primary": "precision"}`; `precision` is the mean of both ways.
+        "primary": "precision"}`; `precision` is the mean of both directions.
 
     Raises:
-        InputError: There is no pair, `match` is not known, or the vectors are not
-            finite.
+        InputError: There is no pair, `match` is unknown, or the vectors are not finite.
 
     Source: Artetxe and Schwenk 2019 (the Tatoeba set), without a margin; "text" is
     `--textual` of LASER's similarity search.
@@ -99,23 +98,24 @@ def retrieval(
 def translation_accuracy(
     encoder: SentenceEncoder, pairs: Iterable[Sequence[str]], match: str = TEXT
 ) -> dict[str, Any]:
-    """Score how often the top-1 match is the correct translation.
+    """Score how often the nearest sentence is the correct translation.
 
-    This is `retrieval` as a development score: pairs of one's own repeat sentences, so
-    answers are compared by their text.
+    This is `retrieval` for your own pairs. They may repeat sentences, so by default the
+    texts of the answers are compared.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
         pairs: `(source, target)`, or `Pair`.
-        match: "text" or "row", as for `retrieval`. `TranslationEvaluator` of
-            sentence-transformers compares texts since 6.2, rows before.
+        match: "text" or "row", see `retrieval`. `TranslationEvaluator` of
+            sentence-transformers compares texts since version 6.2; before, it compared
+            rows.
 
     Returns:
         `{"accuracy": x100, "source_to_target":, "target_to_source":, "pairs": n,
-        "primary": "accuracy"}`; `accuracy` is the mean of both ways.
+        "primary": "accuracy"}`; `accuracy` is the mean of both directions.
 
     Raises:
-        InputError: As `retrieval`.
+        InputError: See `retrieval`.
 
     Source: `TranslationEvaluator` of sentence-transformers.
 
@@ -136,24 +136,24 @@ def retrieval_languages(
     part: str = WHOLE,
     match: str = ROW,
 ) -> dict[str, Any]:
-    """Score several languages, each against its own English side, or pairs of others.
+    """Score the retrieval of translations in several languages.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`; it sees each distinct
-            sentence of all languages once.
-        pairs: Language code to pairs, as `retrieval` takes them, English first; or a
-            code such as `de-fr` to pairs of those.
-        part: "all"; or the half of the pairs that is looked up, both ways, which the
-            first sentence of each decides: "choose", to choose settings on, or
-            "report". All sentences are searched in any case.
-        match: "row" or "text", as for `retrieval`.
+        encoder: Anything with `encode(list[str]) -> (n, dim)`. Each distinct sentence
+            of all languages is encoded once.
+        pairs: Pairs by language code, English first; or by a code such as `de-fr`, for
+            pairs without English.
+        part: "all", or the half of the pairs to use as queries in both directions:
+            "choose" to tune settings, or "report". The first sentence of a pair decides
+            its half. The candidates are always all sentences.
+        match: "row" or "text", see `retrieval`.
 
     Returns:
-        As `retrieval`, each score the mean over languages, `pairs` how many were looked
-        up, and `tracks`: the precision of each language.
+        The keys of `retrieval`. Scores are means over languages, and `pairs` is the
+        number of pairs that were queries. `tracks` is the precision of each language.
 
     Raises:
-        InputError: There is no language, or one has no pair in the part.
+        InputError: There is no language, or a language has no pair in the part.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -210,30 +210,30 @@ def _precision(
 
 TATOEBA = (
     "the Tatoeba test set. Its files are `tatoeba.<xxx>-eng.tsv.gz` (see "
-    "docs/corpora.md) or, as LASER has them, `tatoeba.<xxx>-eng.<xxx>` with "
-    "`tatoeba.<xxx>-eng.eng`; without English, `tatoeba.<xxx>-<yyy>.tsv.gz`. Add what "
-    "is missing, or leave the languages out."
+    "docs/corpora.md) or, as in LASER, `tatoeba.<xxx>-eng.<xxx>` with "
+    "`tatoeba.<xxx>-eng.eng`; without English, `tatoeba.<xxx>-<yyy>.tsv.gz`. Add the "
+    "missing files, or leave the languages out."
 )
 
 
 def read_tatoeba(
     folder: str | Path, languages: Iterable[str] | None = None
 ) -> dict[str, list[tuple[str, str]]]:
-    r"""Read the pairs of each language.
+    r"""Read the Tatoeba test set: the pairs of each language.
 
     Args:
-        folder: Holds the files at any depth; each is known by its name.
-        languages: Three-letter codes, such as `deu`, or two-letter ones; of pairs
-            without English both, such as `deu-fra` or `de-fr`. None for all there are,
-            112 in LASER's set.
+        folder: Folder with the files, at any depth.
+        languages: Codes with three or two letters, such as `deu` or `de`; for pairs
+            without English, such as `deu-fra` or `de-fr`. None for all languages in the
+            folder (112 in LASER's set).
 
     Returns:
-        Three-letter code, or two, to pairs of (English, other language), or of both
-        languages as the file has them, in the order given.
+        Pairs (English, other language) by three-letter code. Pairs without English have
+        a code such as `deu-fra` and the order of the file.
 
     Raises:
-        InputError: A language is missing, its two sides are not of one length, or a
-            file is damaged.
+        InputError: A language is missing, its two sides differ in length, or a file is
+            damaged.
 
     Source: Artetxe and Schwenk 2019, section 4.3.
 
@@ -254,19 +254,19 @@ def score_tatoeba(
     languages: list[str] | None,
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    """Score what `read_tatoeba` reads, as `retrieval_languages` does by row."""
+    """Score the pairs of `read_tatoeba` with `retrieval_languages`, by row."""
     return retrieval_languages(encoder, read_tatoeba(folder, languages), part)
 
 
 def tatoeba_files(folder: Path, languages: list[str] | None) -> list[Path]:
-    """Return the files of some or all languages; raise `InputError` for what lacks."""
+    """Return the files of some or all languages; raise an error if one is missing."""
     files = [file.path for file in _tatoeba_parts(folder, languages).values()]
     laser = [path for path in files if path.suffix == ".eng"]
     return files + [moses.partner(path, _laser_code(path)) for path in laser]
 
 
 def other_tatoeba(folder: Path, languages: Iterable[str]) -> list[str]:
-    """Return the three-letter codes in a folder that are not among some languages."""
+    """Return the three-letter codes in a folder, except those of `languages`."""
     there = find_parts(folder, LAYOUTS)
     return sorted(set(there).difference(_three_letters(languages)))
 
@@ -283,7 +283,7 @@ def _tatoeba_parts(
 
 
 def _three_letters(languages: Iterable[str]) -> list[str]:
-    names = CODES | {"zho": "cmn", "no": "nob"}  # others' names
+    names = CODES | {"zho": "cmn", "no": "nob"}  # other common codes
     found = ("-".join(names.get(c, c) for c in code.split("-")) for code in languages)
     return list(dict.fromkeys(found))
 
@@ -315,24 +315,24 @@ def retrieval_streamed(
 ) -> dict[str, Any]:
     """Score precision at 1 of exact cosine search among any number of sentences.
 
-    Vectors are kept for the queries and one block of candidates. The first of several
-    equal maxima is the answer: a candidate that occurs twice is found at its first
-    row only.
+    Only the vectors of the queries and of one block of candidates are in memory. If
+    several candidates are equally near, the first one is the answer, so only the first
+    copy of a repeated candidate can be found.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        queries: Sentences, one or more.
-        candidates: A UTF-8 file (.gz too), a sentence a line; or lists of sentences, in
-            a stream. A block of some thousand is quick.
-        gold: The candidate that translates each query, rows from 0; if None, row i
-            translates query i.
+        queries: One or more sentences.
+        candidates: A UTF-8 file (also .gz) with one sentence per line; or an iterable
+            of lists of sentences. Lists of a few thousand sentences are fast.
+        gold: For each query, the row of its translation among the candidates, from 0.
+            None if row i translates query i.
 
     Returns:
         `{"precision": x100, "queries": n, "candidates": m, "primary": "precision"}`.
 
     Raises:
-        InputError: There is no query, a file cannot be read, `gold` does not fit, or
-            vectors are not finite.
+        InputError: There is no query, a file cannot be read, `gold` does not match the
+            queries or candidates, or vectors are not finite.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -385,27 +385,28 @@ def score_un(
     languages: list[str],
     queries: int | None = None,
 ) -> dict[str, Any]:
-    """Score the United Nations Parallel Corpus: some queries, all translations.
+    """Score retrieval in the United Nations Parallel Corpus.
 
-    Pairs that occur again are left out, so row i of one side translates row i of the
-    other.
+    Repeated pairs are removed.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds, at any depth, `UNv1.0.en-<xx>.en` with `UNv1.0.en-<xx>.<xx>`, or
-            `UNv1.0.6way.en` with `UNv1.0.6way.<xx>`, as the corpus unpacks; .gz too.
-        languages: Codes, such as `es` for English queries, or `fr-es` for French ones.
-        queries: How many sentences are looked up, evenly spread; all if None. All
-            translations are candidates in any case.
+        folder: Folder with the unpacked corpus, at any depth: `UNv1.0.en-<xx>.en` and
+            `UNv1.0.en-<xx>.<xx>`, or `UNv1.0.6way.en` and `UNv1.0.6way.<xx>`; also .gz.
+        languages: Codes, such as `es` for English queries, or `fr-es` for French
+            queries.
+        queries: Number of queries, evenly spread over the corpus; all if None. The
+            candidates are always all translations.
 
     Returns:
-        As `retrieval_streamed`: the mean over languages, sums, and `tracks`: the
-        precision of each language.
+        The keys of `retrieval_streamed`. `precision` is the mean over languages,
+        `queries` and `candidates` are sums, and `tracks` is the precision of each
+        language.
 
     Raises:
-        InputError: A file is missing or broken, or `queries` is below 1.
+        InputError: A file is missing or damaged, or `queries` is below 1.
 
-    Source: the task is of Guo et al. 2018, the corpus of Ziemski et al. 2016.
+    Source: the task is from Guo et al. 2018, the corpus from Ziemski et al. 2016.
     """
     checks.at_least(1, queries=queries)
     single = {}
@@ -422,14 +423,14 @@ def score_un(
 
 
 def un_files(folder: Path, languages: list[str]) -> list[Path]:
-    """Return both files of each language; raise `InputError` for one missing."""
+    """Return both files of each language; raise an error if one is missing."""
     sources = _un_sources(folder, languages)
     both = ((path, moses.partner(path, of[1])) for of, path in sources.items())
     return [path for paths in both for path in paths]
 
 
 class _DistinctPairs:
-    """Pairs of two files without those that occur again; each walk reads them anew."""
+    """The distinct pairs of two files; every iteration reads the files again."""
 
     def __init__(self, source: Path, language: str) -> None:
         self.source, self.language = source, language
@@ -444,7 +445,7 @@ class _DistinctPairs:
 
 
 def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Path]:
-    """Return the file of the sources by the codes of sources and translations."""
+    """Return the source file of each language pair."""
     there, found = find_parts(folder, UN), {}
     for source, target in map(language_pair, languages):
         pair = f"{source}-{target}"
@@ -469,13 +470,14 @@ def score_held_out(
     languages: Iterable[str] | None = None,
     part: str = WHOLE,
 ) -> dict[str, Any]:
-    """Score parallel files of one's own, as `retrieval_languages` does by text.
+    """Score your own parallel files with `retrieval_languages`, by text.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Holds parallel files, as `read_pairs` takes them.
-        languages: Codes such as `de`, of pairs without English `de-fr`; None for all.
-        part: "all", or a half, "choose" or "report".
+        folder: Folder with parallel files, see `read_pairs`.
+        languages: Codes such as `de`, or `de-fr` for pairs without English; None for
+            all.
+        part: "all", or a half: "choose" or "report".
 
     Raises:
         InputError: A language has no file, or no pair in that half.
@@ -486,7 +488,7 @@ def score_held_out(
 def read_held_out(
     folder: str | Path, languages: Iterable[str] | None = None
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return code to pairs of (source, translation), languages as `score_held_out`."""
+    """Return pairs (source, translation) by language code; see `score_held_out`."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for file in _held_out(folder, languages):
         pairs.setdefault(pair_code(*file.languages), []).extend(file.iterate())
@@ -494,7 +496,7 @@ def read_held_out(
 
 
 def held_out_files(folder: Path, languages: list[str] | None) -> list[Path]:
-    """Return the files; raise `InputError` for a language that has none."""
+    """Return the files; raise `InputError` if a language has none."""
     return [path for file in _held_out(folder, languages) for path in file.paths]
 
 

@@ -9,7 +9,7 @@ from keras_msd import checks
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError
 
-DECIMALS = 10  # of a cosine: what differs only in the last bits is a tie
+DECIMALS = 10  # cosines are rounded, so that those that differ in the last bits tie
 
 
 class SentenceEncoder(Protocol):
@@ -21,15 +21,15 @@ class SentenceEncoder(Protocol):
 
 
 def encoded(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
-    """Return the vectors of `texts`, `(n, dim)`, once they are checked.
+    """Return the checked vectors of `texts`, `(n, dim)`.
 
     Raises:
-        InputError: The vectors have a wrong shape, or hold NaN or infinity.
+        InputError: The vectors have the wrong shape, or contain NaN or infinity.
     """
     vectors = np.asarray(encoder.encode(texts))
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
-            "`encode` must return one vector a sentence. Received: shape "
+            "`encode` must return one vector per sentence. Received: shape "
             f"{vectors.shape} for {len(texts)} sentences."
         )
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
@@ -38,7 +38,7 @@ def encoded(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
             "Vectors must be finite. Received: NaN or infinity for "
             f"{broken.size} of {len(texts)} sentences, the first "
             f"{texts[broken[0]]!r:.60}. Train with a lower learning rate, or "
-            "take an earlier stage's weights."
+            "use the weights of an earlier stage."
         )
     return vectors
 
@@ -51,7 +51,7 @@ class UnitVectors:
         sentences: The sentences; each distinct one is encoded once.
 
     Raises:
-        InputError: The vectors have a wrong shape, or hold NaN or infinity.
+        InputError: The vectors have the wrong shape, or contain NaN or infinity.
     """
 
     def __init__(self, encoder: SentenceEncoder, sentences: Iterable[str]) -> None:
@@ -65,7 +65,7 @@ class UnitVectors:
 
 
 def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the cosine of each row pair `(n,)` of unit vectors `(n, dim)`."""
+    """Return the cosine between rows i of two arrays of unit vectors, `(n,)`."""
     return np.round(np.einsum("nd,nd->n", left, right), DECIMALS)
 
 
@@ -75,19 +75,19 @@ def percent(share: float) -> float:
 
 
 def mean_score(scores: Iterable[float]) -> float:
-    """Return the mean of some scores, each weighing the same, to four decimals."""
+    """Return the unweighted mean of some scores, to four decimals."""
     return round(float(np.mean(list(scores))), 4)
 
 
 def over_tracks(
     scores: Mapping[str, Mapping[str, Any]], means: Iterable[str], sums: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the scores of several languages as one.
+    """Combine the scores of several languages.
 
     Args:
-        scores: Those of each, by the name of its track.
-        means: Keys whose mean counts; the first is the primary score.
-        sums: Keys whose sum counts.
+        scores: The scores of each language, by the name of its track.
+        means: Keys to average; the first one is the primary score.
+        sums: Keys to add up.
     """
     primary, *_ = means = list(means)
     single = list(scores.values())
@@ -102,20 +102,21 @@ def over_tracks(
 def mse(
     encoder: SentenceEncoder, teacher_vectors: np.ndarray, texts: Iterable[str]
 ) -> dict[str, Any]:
-    """Score how far an encoder's vectors are from those of its teacher.
+    """Return the mean squared error between an encoder's vectors and its teacher's.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        teacher_vectors: What the teacher gives for the source sentences, `(n, dim)`.
-        texts: What the encoder is given, one a vector: the translations, or the source
+        teacher_vectors: The teacher's vectors of the source sentences, `(n, dim)`.
+        texts: Texts for the encoder, one per vector: the translations, or the source
             sentences themselves.
 
     Returns:
-        `{"mse": x100, "negative_mse": the same below zero, "sentences": n, "primary":
-        "negative_mse"}`: the mean over all n x dim squared differences, not rounded.
+        `{"mse": x100, "negative_mse": -mse, "sentences": n, "primary":
+        "negative_mse"}`. The mean is over all n x dim squared differences, not rounded.
 
     Raises:
-        InputError: There is no text, or the shapes or numbers do not fit.
+        InputError: There is no text, the shapes do not match, or a vector is not
+            finite.
 
     Source: Reimers and Gurevych 2020; `MSEEvaluator` of sentence-transformers.
 
@@ -131,8 +132,8 @@ def mse(
     vectors = encoded(encoder, texts).astype(np.float64)
     if not texts or guides.shape != vectors.shape:
         raise InputError(
-            "`teacher_vectors` must have one vector a text, as wide as the encoder's. "
-            f"Received: teacher {guides.shape}, encoder {vectors.shape}."
+            "`teacher_vectors` must have one vector per text, with the encoder's "
+            f"dimension. Received: teacher {guides.shape}, encoder {vectors.shape}."
         )
     if not np.isfinite(guides).all():
         raise InputError("`teacher_vectors` must be finite. Received: NaN or infinity.")

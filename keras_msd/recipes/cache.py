@@ -41,6 +41,7 @@ UNFINISHED, BEGUN = "unfinished", "begun.txt"
 # In a step's result: seconds spent before the last stop, and what it wrote outside its
 # folder, as paths in the run's.
 BEFORE, ELSEWHERE = "seconds_before", "elsewhere"
+REUSED = "reused"  # also of the record: seconds that it took in another run
 ENTRY, FILES = "entry.json", "files"  # of a shared step
 
 
@@ -124,8 +125,9 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
     """Return hashes of files by folder and name; those of equal names are joined."""
     found: dict[str, str] = {}
     for path in filter(Path.is_file, paths):
-        name = f"{path.parent.name}/{path.name}"
-        found[name] = " ".join(filter(None, (found.get(name), _digest(path))))
+        name, status = f"{path.parent.name}/{path.name}", path.stat()
+        value = _digest(path, status.st_size, status.st_mtime_ns)
+        found[name] = f"{found[name]} {value}" if name in found else value
     return found
 
 
@@ -141,13 +143,8 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json", exclude={"bad_batches"})
 
 
-def _digest(path: Path) -> str:
-    status = path.stat()
-    return _digest_of(path, status.st_size, status.st_mtime_ns)
-
-
 @lru_cache(maxsize=4096)
-def _digest_of(path: Path, size: int, changed: int) -> str:
+def _digest(path: Path, size: int, changed: int) -> str:
     return file_digest(path)
 
 
@@ -242,7 +239,6 @@ class RunFolder:
         name: str,
         action: Callable[[Path], Mapping[str, Any] | None],
         made_from: Mapping[str, Any] | None = None,
-        marks: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Do a step unless it is done, and return its record.
 
@@ -252,7 +248,6 @@ class RunFolder:
                 itself left under `UNFINISHED` when it was stopped; returns what later
                 steps and the scores need, as JSON.
             made_from: Everything that its result depends on.
-            marks: Goes into the record beside the action's result and its seconds.
 
         Raises:
             InputError: The step is done and was made from something else, or was
@@ -273,32 +268,28 @@ class RunFolder:
                         remove(path)
                 begun.write_text(key, "utf-8")
                 began = time.monotonic()
-                with self._noted(name):
+                try:
                     result = dict(action(folder) or {})
+                except Exception as error:
+                    if not isinstance(error, InputError):  # such as a teacher's own
+                        error.add_note(
+                            f"The step `{name}` of `{self.path}` is not done; those "
+                            "before it are. Mend what raised this, and give the same "
+                            "command again."
+                        )
+                    raise
                 remove(begun)
                 seconds = time.monotonic() - began + result.pop(BEFORE, 0.0)
                 left = [path for path in folder.iterdir() if path != unfinished]
                 left += [self.path / path for path in result.pop(ELSEWHERE, ())]
-                record = {"result": result, "seconds": round(seconds, 3)}
-                record |= {**(marks or {}), "made_from": made_from}
+                record = {"seconds": round(seconds, 3), "made_from": made_from}
+                if REUSED in result:
+                    record[REUSED] = result.pop(REUSED)
+                record["result"] = result
                 record["files"] = checksums(self.path, sorted(left))
                 write_json(folder / DONE, sealed(record, name))
             remove(unfinished)
         return record
-
-    @contextmanager
-    def _noted(self, name: str) -> Iterator[None]:
-        """Have errors that are not ours, such as a teacher's, say where they came."""
-        try:
-            yield
-        except InputError:
-            raise
-        except Exception as error:
-            error.add_note(
-                f"The step `{name}` of `{self.path}` is not done; those before it are. "
-                "Mend what raised this, and give the same command again."
-            )
-            raise
 
 
 def perform(
@@ -321,18 +312,17 @@ def perform(
     folder, parts = run.folder, made_from(run, step, keys)
     key = keys[step.name] = key_of(parts)
     stored = shared / key if shared and step.shared else None
-    if stored and folder.done(step.name, parts) is None:
-        entry = read_sealed(stored / ENTRY, key)
-        if entry and not damaged(stored / FILES, entry["files"]):
 
-            def link(target: Path) -> Any:
+    def take_or_make(target: Path) -> Mapping[str, Any] | None:
+        if stored:
+            entry = read_sealed(stored / ENTRY, key)
+            if entry and not damaged(stored / FILES, entry["files"]):
                 _link_files(stored / FILES, target, dirs_exist_ok=True)
-                return entry["result"]
+                return entry["result"] | {REUSED: entry["seconds"]}
+            remove(stored)
+        return step.run(run, target)
 
-            marks = {"reused": entry["seconds"]}
-            return folder.perform(step.name, link, parts, marks)
-        remove(stored)
-    record = folder.perform(step.name, partial(step.run, run), parts)
+    record = folder.perform(step.name, take_or_make, parts)
     if stored and not (stored / ENTRY).is_file():
         _leave(stored, step.name, folder.step(step.name), record)
     return record

@@ -80,5 +80,5 @@ def test_mistakes(capsys, tmp_path, folder):
         with pytest.raises(InputError, match="is the encoder itself"):
             run(capsys, folder, same, *given)
     assert load_encoder(folder).fingerprint == before
-    with pytest.raises(InputError, match="exists and is no encoder"):
+    with pytest.raises(InputError, match="exists and is not an encoder"):
         run(capsys, folder, tmp_path, *given)

@@ -102,17 +102,18 @@ def embed(
     encoder: Source,
     texts: Annotated[list[str] | None, typer.Argument(help="Sentences.")] = None,
     input_: Annotated[
-        Path | None, typer.Option("--input", help="UTF-8 file, a sentence a line.")
+        Path | None,
+        typer.Option("--input", help="UTF-8 file with one sentence per line."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write sentences and vectors to this .npz.")
+        Path | None, typer.Option(help="Write sentences and vectors to this .npz file.")
     ] = None,
     truncate_dim: Annotated[
-        int | None, typer.Option(help="Keep the first so many numbers of a vector.")
+        int | None, typer.Option(help="Keep only this number of leading dimensions.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Turn sentences into vectors.
+    """Embed sentences.
 
     Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz
     """
@@ -144,16 +145,16 @@ def serve(
         ),
     ],
     host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for every network.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all networks.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")
     ] = 8000,
     name: Annotated[
-        str | None, typer.Option(help="What requests call the model; else its name.")
+        str | None, typer.Option(help="Name of the model in requests; default its own.")
     ] = None,
 ) -> None:
-    """Serve embeddings over HTTP as OpenAI's API does.
+    """Serve an OpenAI-compatible embeddings API over HTTP.
 
     Example: keras-msd serve tiny12 --port 8000
     """

@@ -59,15 +59,19 @@ def distil(
     minutes: Annotated[float, typer.Option(help="Maximum training time.")] = 5.0,
     updates: Annotated[int, typer.Option(help="Maximum training steps.")] = 20_000,
     batch_size: Annotated[int, typer.Option(help="Pairs in a batch.")] = 1024,
-    learning_rate: Annotated[float, typer.Option(help="Of AdamW, constant.")] = 7e-4,
+    learning_rate: Annotated[
+        float, typer.Option(help="Constant rate of AdamW.")
+    ] = 7e-4,
     vocabulary_size: Annotated[
         int | None, typer.Option(help="Maximum vocabulary of the ridge baseline.")
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", help="Folder of teacher vectors, shared by runs."),
+        typer.Option(
+            "--store", help="Folder to cache teacher vectors; runs can share it."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the order of the pairs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the order of the pairs.")] = 0,
     json: Json = False,
 ) -> None:
     """Train an encoder on your sentence pairs, in any languages.

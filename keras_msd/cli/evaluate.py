@@ -27,8 +27,8 @@ def evaluate(
     languages: Annotated[
         str,
         typer.Option(
-            help="Codes, with commas, of parallel sets such as tatoeba also pairs "
-            "(de-fr); all there are if left out."
+            help="Codes, with commas; for parallel sets such as tatoeba also pairs "
+            "(de-fr). Default: all."
         ),
     ] = "",
     set_: Annotated[
@@ -41,21 +41,23 @@ def evaluate(
         ),
     ] = "stsb",
     split: Annotated[
-        str | None, typer.Option(help="Such as test; else the set's usual one.")
+        str | None, typer.Option(help="Such as test; default: the set's first split.")
     ] = None,
     part: Annotated[
         str,
         typer.Option(
-            help=of_sets("part", "all; or a half, choose (settings on it) or report.")
+            help=of_sets(
+                "part", "all, choose (tuning half) or report (reporting half)."
+            )
         ),
     ] = WHOLE,
     queries: Annotated[
         int | None,
-        typer.Option(help=of_sets("queries", "English sentences looked up; else all.")),
+        typer.Option(help=of_sets("queries", "number of queries; default all.")),
     ] = None,
     tuned_on: Annotated[
         str | None,
-        typer.Option(help=of_sets("tuned_on", "part that sets the threshold.")),
+        typer.Option(help=of_sets("tuned_on", "split that sets the threshold.")),
     ] = None,
     margin: Annotated[
         str | None,
@@ -70,7 +72,7 @@ def evaluate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Score an encoder on an evaluation set, within and across languages.
+    """Score an encoder on an evaluation set.
 
     Example: keras-msd evaluate runs/demo/student --data DATA --set sts2017-extended
     """

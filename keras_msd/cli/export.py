@@ -19,7 +19,7 @@ def export(
         str,
         typer.Argument(help="An encoder's folder, tiny12 or hf://organisation/model."),
     ],
-    path: Annotated[Path, typer.Argument(help="Where the artefact goes.")],
+    path: Annotated[Path, typer.Argument(help="Folder of the artefact.")],
     format_: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +43,7 @@ def export(
         typer.Option("--data", help="Folder with sts/, to score before and after."),
     ] = None,
     sts: Annotated[str, typer.Option(help="STS set.")] = "stsb",
-    split: Annotated[str, typer.Option(help="Part of the STS set.")] = "dev",
+    split: Annotated[str, typer.Option(help="Split of the STS set.")] = "dev",
     pairs: Annotated[
         list[Path] | None, typer.Option("--pairs", help=PAIRS_HELP)
     ] = None,
@@ -51,11 +51,11 @@ def export(
         float | None, typer.Option(help="Smallest cosine to the encoder.")
     ] = None,
     max_sts_loss: Annotated[
-        float | None, typer.Option(help="Points of Spearman that may be lost.")
+        float | None, typer.Option(help="Maximum loss in points of Spearman.")
     ] = None,
     min_neighbours: Annotated[
         float | None,
-        typer.Option(help="Share of sentences whose nearest neighbour must stay."),
+        typer.Option(help="Minimum share of nearest neighbours kept."),
     ] = None,
     license_: Annotated[
         str | None, typer.Option("--license", help="Licence of the artefact.")
@@ -77,7 +77,7 @@ def export(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Write an artefact that runs without keras_msd, and prove it in its runtime.
+    """Write an artefact that runs without keras_msd, and check it in its runtime.
 
     Example: keras-msd export runs/demo/student artefacts/student --format litert
     --quantize int8 --languages en,de
@@ -139,9 +139,11 @@ def card_of(encoder: str) -> dict[str, Any]:
 
 def push(
     folder: Annotated[Path, typer.Argument(help="An artefact: format huggingface.")],
-    repo: Annotated[str, typer.Argument(help="organisation/model, made if need be.")],
+    repo: Annotated[
+        str, typer.Argument(help="organisation/model; created if missing.")
+    ],
     private: Annotated[
-        bool, typer.Option("--private", help="Make a repository for its owners alone.")
+        bool, typer.Option("--private", help="Create a private repository.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -15,7 +15,7 @@ from keras_msd.files import atomic_path
 
 def mine(
     sources: Annotated[
-        Path, typer.Argument(help="UTF-8 file (.gz too), a sentence a line.")
+        Path, typer.Argument(help="UTF-8 file (also .gz), one sentence per line.")
     ],
     encoder: Annotated[str, typer.Option("--encoder", "-e", help=SOURCE_HELP)],
     targets: Annotated[
@@ -33,14 +33,16 @@ def mine(
     threshold: Annotated[
         float | None, typer.Option(help="Lowest score to keep; without it, all pairs.")
     ] = None,
-    k: Annotated[int, typer.Option("--k", help="Neighbours that a margin takes.")] = 4,
+    k: Annotated[
+        int, typer.Option("--k", help="Neighbours per sentence for the margin.")
+    ] = 4,
     json: Json = False,
 ) -> None:
-    """Find sentences of two files that translate each other, best first.
+    """Find translations in two files, best first.
 
     With one file, find sentences in it that mean the same, by their cosine.
 
-    Empty lines are passed over, and a line that occurs again counts once.
+    Empty lines are skipped, and repeated lines count once.
 
     Example: keras-msd mine german.txt english.txt --encoder runs/lab/student --out
     pairs.tsv --threshold 1.06

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SOURCE_HELP = (
     "An encoder's folder, tiny12, an artefact, hf://organisation/model, or a teacher: "
     '"default", a published SavedModel, an .npz file.'

@@ -22,11 +22,11 @@ Data = Annotated[
 ]
 Store = Annotated[
     Path | None,
-    typer.Option("--store", help="Folder of embedding caches, reused by runs."),
+    typer.Option("--store", help="Folder to cache embeddings; runs can share it."),
 ]
 Scale = Annotated[
     str | None,
-    typer.Option(help="smoke, demo, lab, backbone or paper; by default the recipe's."),
+    typer.Option(help="smoke, demo, lab, backbone or paper; default: the recipe's."),
 ]
 
 
@@ -41,7 +41,7 @@ def list_recipes(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            help="A recipe's name or file, to describe it; or a part of a name.",
+            help="Name or file of a recipe to describe, or part of a name to filter.",
             autocompletion=recipe_names,
         ),
     ] = None,
@@ -97,7 +97,7 @@ def run(
         bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Do steps with damaged files again.")
+        bool, typer.Option("--repair", help="Run steps with damaged files again.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -136,7 +136,8 @@ def run_all(
     scale: Scale = "smoke",
     data: Data = None,
     out: Annotated[
-        Path | None, typer.Option(help="Parent of the runs; by default runs/all/SCALE.")
+        Path | None,
+        typer.Option(help="Parent folder of the runs; default runs/all/SCALE."),
     ] = None,
     store: Store = None,
     set_: Set = None,

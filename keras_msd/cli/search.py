@@ -17,26 +17,30 @@ PAIRS_HELP = "Files of held-out translations: calibrate the threshold on them."
 
 def index(
     files: Annotated[
-        list[Path], typer.Argument(help="Text, .md, .csv, .tsv, .jsonl; .gz too.")
+        list[Path],
+        typer.Argument(help="Files: text, .md, .csv, .tsv, .jsonl; also .gz."),
     ],
     model: Annotated[str, typer.Option("--model", "-m", help=SOURCE_HELP)],
     out: Annotated[Path, typer.Option(help="Folder of the index.")],
     column: Annotated[
         str | None,
-        typer.Option(help="Of .csv, .tsv, .jsonl: name, number from 1, or key."),
+        typer.Option(help="Column or key with the text in .csv, .tsv, .jsonl."),
     ] = None,
     paragraphs: Annotated[
-        bool, typer.Option("--paragraphs", help="Of text: not by lines.")
+        bool,
+        typer.Option(
+            "--paragraphs", help="Split text files into paragraphs instead of lines."
+        ),
     ] = False,
     tokens: Annotated[
-        int | None, typer.Option(help="Most in a chunk; else what the model reads.")
+        int | None, typer.Option(help="Maximum tokens per chunk; default: the model's.")
     ] = None,
     pairs: Annotated[
         list[Path] | None, typer.Option("--pairs", help=PAIRS_HELP)
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write an index of exactly these files; unchanged ones are not embedded again.
+    """Write an index of exactly these files; only changed files are embedded again.
 
     Example: keras-msd index notes.md faq.csv --column text --model runs/demo/student
     --out notes.index
@@ -80,19 +84,23 @@ def search(
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option("--queries", help="UTF-8 file, a query a line, for QUERY."),
+        typer.Option(
+            "--queries", help="UTF-8 file, one query per line, instead of QUERY."
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="With --index: instead of the one stored."),
+        typer.Option(
+            "--model", "-m", help="Encoder, instead of the one stored in the index."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
     threshold: Annotated[
-        str | None, typer.Option(help="Lowest cosine: a number, or `card`'s.")
+        str | None, typer.Option(help="Lowest cosine: a number, or card (calibrated).")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find what is nearest to a query, in an index or in the lines of a file.
+    """Find the nearest texts to a query, in an index or in the lines of a file.
 
     Example: keras-msd search --index notes.index 'Wo ist der Hund?', or keras-msd
     search runs/demo/student 'Wo ist der Hund?' lines.txt

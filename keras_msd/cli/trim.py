@@ -16,10 +16,10 @@ def trim(
     out: Annotated[Path, typer.Argument(help="Folder of the trimmed encoder.")],
     texts: Annotated[
         list[Path] | None,
-        typer.Option("--texts", help="UTF-8 file (.gz too), a sentence a line."),
+        typer.Option("--texts", help="UTF-8 file (also .gz), one sentence per line."),
     ] = None,
     languages: Annotated[
-        str, typer.Option(help="In place of texts: codes, with commas.")
+        str, typer.Option(help="Instead of --texts: codes, with commas.")
     ] = "",
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with parallel/train/.")
@@ -27,16 +27,16 @@ def trim(
     keep: Annotated[
         str | None,
         typer.Option(
-            help="Pieces to keep, such as 20000, or share of the tokens, such as 0.99; "
-            "else all that occur."
+            help="Vocabulary to keep: a size, such as 20000, or a share of the texts' "
+            "tokens, such as 0.99; default all that occur."
         ),
     ] = None,
     min_count: Annotated[
-        int, typer.Option(help="Leave out pieces that occur less often.")
+        int, typer.Option(help="Remove tokens that occur less often.")
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Keep the pieces of a vocabulary that some texts use; vectors stay the same.
+    """Keep only the tokens that some texts use; their vectors stay the same.
 
     Example: keras-msd trim runs/lab/student small --languages de,en --data DATA
     """
@@ -49,15 +49,15 @@ def trim(
         options = {"--texts": texts, "--languages": languages, "--data": data}
         came = ", ".join(name for name, value in options.items() if value) or "neither"
         raise InputError(
-            f"The pieces to keep are those of one kind of texts. Received: {came}. "
+            f"The texts to keep tokens of must be given once. Received: {came}. "
             "Give either --texts FILE, or --languages CODES and --data FOLDER."
         )
     if out.exists() and not is_saved_encoder(out):
-        raise InputError(f"`{out}` exists and is no encoder. Give a new path.")
+        raise InputError(f"`{out}` exists and is not an encoder. Give a new path.")
     if out.resolve() == Path(encoder).resolve():
         raise InputError(
-            f"`{out}` is the encoder itself, whose other pieces would be lost. Give "
-            "another folder."
+            f"`{out}` is the encoder itself and would be overwritten. Give another "
+            "folder."
         )
     counted: Iterable[str] = _Lines(texts or [])
     if data is not None:

@@ -91,13 +91,13 @@ def _recipe(path: Path) -> object:
 
 
 def _checkpoint_tokenizer(folder: Path) -> object:
-    from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+    from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
     return read_checkpoint_tokenizer(folder).encode(TEXTS)
 
 
 def _tokenizer(folder: Path) -> object:
-    from keras_msd.tokenizers.kinds import load_tokenizer
+    from keras_msd.tokenizers.loading import load_tokenizer
 
     return load_tokenizer(folder).encode(TEXTS)
 
@@ -374,7 +374,7 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
     from keras_msd.export.portable import describe
     from keras_msd.recipes.files import recipe_folder
     from keras_msd.testing import tiny_encoder, tiny_pairs
-    from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+    from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
     from keras_msd.training import fit
 
     encoder, rows = tiny_encoder(num_layers=1), [(1, "a", "b"), (0, "a", "c")]

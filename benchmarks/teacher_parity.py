@@ -117,7 +117,7 @@ def main() -> int:
 
     from keras_msd.files import write_json
     from keras_msd.teachers.teacher import load_teacher
-    from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+    from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
     folder = Path(get_model_path())
     tokenizer = read_checkpoint_tokenizer(folder)

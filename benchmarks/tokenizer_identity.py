@@ -28,8 +28,8 @@ from keras_msd.export.portable import describe, load_portable
 from keras_msd.files import write_json
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import random
 
 from tokenizer_texts import CORPUS, made_texts
 
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer,
     parse,

@@ -18,9 +18,8 @@ from tokenizers import (
 
 from keras_msd.checks import InputError
 from keras_msd.export.portable import describe
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -19,7 +19,7 @@ from keras_msd.export.proof import (
 )
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 RUNTIMES = {
     "saved_model": ["tensorflow"],

@@ -18,7 +18,7 @@ from keras_msd.export.proof import proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers import train_unigram
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

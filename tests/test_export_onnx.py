@@ -16,7 +16,7 @@ from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.onnx.exporter import load_ids, write_ids
 from keras_msd.export.portable import describe
 from keras_msd.models.encoder import Encoder
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

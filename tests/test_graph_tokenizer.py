@@ -8,7 +8,7 @@ from tokenizer_files import write_byte_pairs
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
 
 tf = pytest.importorskip("tensorflow")

@@ -23,8 +23,7 @@ from keras_msd.models.encoder import load_saved
 from keras_msd.teachers import load_teacher
 from keras_msd.tensors import TensorFiles
 from keras_msd.testing import tiny_encoder
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 GOLDEN = Path(__file__).parent / "golden"

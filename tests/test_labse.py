@@ -13,7 +13,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checkpoints.modules import read_dense
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.teachers.teacher import load_teacher
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))

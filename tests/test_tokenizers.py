@@ -7,7 +7,7 @@ import pytest
 from tokenizer_texts import CORPUS, SENTENCES, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, train_unigram
 
 SIZE = 500

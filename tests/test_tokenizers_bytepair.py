@@ -3,8 +3,7 @@ from tokenizer_files import FRAME, write_byte_pairs
 from tokenizer_texts import CORPUS, made_texts
 from tokenizers import decoders, pre_tokenizers, processors, trainers
 
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 
 LETTERS = ["h", "e", "l", "o", "Ġ", "<", ">", "s", "/"]
 MERGES = [("h", "e"), ("l", "l"), ("Ġ", "he")]

@@ -12,8 +12,7 @@ from tokenizers import (
     processors,
 )
 
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 
 LEFT = {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}

@@ -6,8 +6,7 @@ from tokenizer_texts import made_texts
 from tokenizers import processors
 
 from keras_msd.checks import InputError
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 
 LINES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able Un cafe café [ ] sep ! 日 a"
 IDS = {piece: number for number, piece in enumerate(LINES.split())}

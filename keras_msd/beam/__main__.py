@@ -12,7 +12,7 @@ from keras_msd.beam.pipeline import clean_texts, write_store, write_table
 from keras_msd.checks import InputError, require
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.teachers.teacher import load_teacher
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

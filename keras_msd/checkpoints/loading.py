@@ -36,7 +36,7 @@ from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.encoder_folder import is_saved_encoder
 from keras_msd.tensors import WHOLE
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from keras_msd.models.network import (
 from keras_msd.progress import track
 from keras_msd.teachers.guides import EmbeddingGuide
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import make_tokenizer
+from keras_msd.tokenizers.loading import make_tokenizer
 
 CHUNK = 65_536  # sentences tokenised at a time, so that any number fits in memory
 

@@ -15,7 +15,7 @@ from keras_msd.models.int8_weights import SCALES, from_int8, scale_shapes, to_in
 from keras_msd.models.network import weight_shapes
 from keras_msd.tensors import FLOATS, INT8, TensorFiles
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer
 
 # By what `quantize` is. A library that knows no int8 refuses the second.
 FORMATS = {None: 1, "int8": 2}

@@ -28,7 +28,7 @@ from keras_msd.recipes.loading import Recipe
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
 from keras_msd.teachers.guides import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
-from keras_msd.tokenizers.kinds import load_tokenizer
+from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.precision import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`

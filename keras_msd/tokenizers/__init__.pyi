@@ -1,13 +1,13 @@
 from keras_msd.tokenizers.base import Tokenizer as Tokenizer
-from keras_msd.tokenizers.checkpoint import (
-    read_checkpoint_tokenizer as read_checkpoint_tokenizer,
-)
 from keras_msd.tokenizers.graph import GraphTokenizer as GraphTokenizer
-from keras_msd.tokenizers.kinds import (
+from keras_msd.tokenizers.loading import (
     TOKENIZERS as TOKENIZERS,
 )
-from keras_msd.tokenizers.kinds import (
+from keras_msd.tokenizers.loading import (
     load_tokenizer as load_tokenizer,
+)
+from keras_msd.tokenizers.loading import (
+    read_checkpoint_tokenizer as read_checkpoint_tokenizer,
 )
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer as SentencePieceTokenizer,

@@ -26,7 +26,7 @@ from keras_msd.files import read_table, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import matrix
 from keras_msd.tokenizers.base import CONFIG
-from keras_msd.tokenizers.checkpoint import read_checkpoint_tokenizer
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 if TYPE_CHECKING:
     import onnx

@@ -33,6 +33,7 @@ from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
 
+TRAIN, DEV = "train", "dev"  # splits of labelled pairs
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
 
 
@@ -213,9 +214,6 @@ def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
     names = {"learning_rate", "weight_decay", "clip_norm", "schedule"}
     arguments = settings.model_dump(include=names)
     return make_optimizer(steps=steps, warmup=warmup, **arguments)
-
-
-TRAIN, DEV = "train", "dev"
 
 
 def check_batch(name: str, size: int, rows: int, what: str = "pairs") -> None:

@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 
 import numpy as np
@@ -245,6 +246,35 @@ def test_each_pass_is_the_next_epoch(table):
         for index in range(20):
             same(passes[index], whole[20 * number + index])
         passes.on_epoch_end()
+
+
+def test_the_next_batch_is_made_while_a_step_runs(table, monkeypatch):
+    batches = PairBatches(table, WordEncoder(), {}, 16, epochs=1)
+    expected = [batches.batch(position) for position in range(len(batches))]
+    makers, ready = {}, threading.Event()
+    make = PairBatches.batch
+
+    def noted(self, position):
+        assert position not in makers, "made twice"
+        found = make(self, position)
+        makers[position] = threading.current_thread()
+        if position == 1:
+            ready.set()
+        return found
+
+    monkeypatch.setattr(PairBatches, "batch", noted)
+    same(batches[0], expected[0])
+    assert ready.wait(30), "nobody asked for batch 1"
+    for index in range(1, len(batches)):
+        same(batches[index], expected[index])
+    assert makers.pop(0) is threading.main_thread() not in makers.values()
+    monkeypatch.undo()
+    batches[4]
+    same(batches[2], expected[2])
+    same(batches.after(3)[0], expected[3])
+    part = batches.of_process(1, 2)
+    x, _ = part[3]
+    np.testing.assert_array_equal(x["group"], expected[3][0]["group"][8:])
 
 
 def test_tensorflow_takes_the_dataset(table):

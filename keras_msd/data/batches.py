@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,14 @@ from keras_msd.files import digest
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 Store = GuideStore | ShardedStore
+AHEAD = ThreadPoolExecutor(1, "keras_msd_batches")
 
 
 class Batches(keras.utils.PyDataset):
     """Batches `(x, y)` addressed by their number in a pass.
 
     A subclass has `batch(position)` and `shape(position)`, and sets all attributes but
-    `whole`.
+    `whole`. A thread makes the next batch while a training step runs on this one.
 
     Attributes:
         dataset: Name of the function that makes the same batches for TensorFlow.
@@ -54,6 +56,7 @@ class Batches(keras.utils.PyDataset):
     identity: str
     whole: "Batches | None" = None
     share: tuple[int, int, int] = (0, 1, 1)
+    _next: "tuple[int, Future[Batch]] | None" = None
 
     def __len__(self) -> int:
         """Return the number of batches in a pass."""
@@ -63,7 +66,11 @@ class Batches(keras.utils.PyDataset):
         """Return batch `index` of the current pass."""
         if not 0 <= index < len(self):
             raise IndexError(f"batch {index} of {len(self)}")
-        return self.batch(self.position + index)
+        place, made = self.position + index, self._next
+        self._next = None
+        if index + 1 < len(self):
+            self._next = place + 1, AHEAD.submit(self.batch, place + 1)
+        return made[1].result() if made and made[0] == place else self.batch(place)
 
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
@@ -98,6 +105,7 @@ class Batches(keras.utils.PyDataset):
         """
         part = copy.copy(self)
         part.share, part.whole = (index, count, devices), self
+        part._next = None  # holds rows of another share
         return part
 
     def own(self, rows: int) -> slice:
@@ -166,8 +174,6 @@ class PairBatches(Batches):
         steps: With `epochs`: most batches in the pass; where they are less than an
             epoch, vectors that none of them holds are not computed.
         weights: By the name of a file: a factor of its share of the draws.
-        workers: As in `keras.utils.PyDataset`; so the next.
-        max_queue_size: Batches made ahead by several workers.
 
     Attributes:
         table: The `PairTable`.
@@ -202,10 +208,8 @@ class PairBatches(Batches):
         buckets: int | None = None,
         steps: int | None = None,
         weights: Mapping[str, float] | None = None,
-        workers: int = 1,
-        max_queue_size: int = 10,
     ) -> None:
-        super().__init__(workers=workers, max_queue_size=max_queue_size)
+        super().__init__()
         if buckets is None:
             buckets = device_settings().buckets
         at_least(1, epochs=epochs, steps=steps)

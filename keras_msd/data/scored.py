@@ -121,10 +121,8 @@ class RowBatches(Batches):
         multiple: int | None = None,
         buckets: int | None = None,
         steps: int | None = None,
-        workers: int = 1,
-        max_queue_size: int = 10,
     ) -> None:
-        super().__init__(workers=workers, max_queue_size=max_queue_size)
+        super().__init__()
         buckets = device_settings().buckets if buckets is None else buckets
         at_least(1, batch_size=batch_size, epochs=epochs, multiple=multiple)
         at_least(1, steps=steps, buckets=buckets)
@@ -223,8 +221,6 @@ class ScoredBatches(RowBatches):
         multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
         buckets: As for `PairBatches`.
         steps: Most batches in the pass.
-        workers: As in `keras.utils.PyDataset`; so the next.
-        max_queue_size: Batches made ahead by several workers.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a gold score is outside

@@ -94,7 +94,7 @@ def test_what_it_does_not_offer(encoder, table, tmp_path):
     with pytest.raises(InputError, match="`onnx_text` has no option `scale`: it has"):
         FORMATS["onnx_text"].check(None, encoder.tokenizer, ["scale"])
     pairs = type("Pairs", (), {"kind": "bytepair"})()
-    with pytest.raises(InputError, match="Received: bytepair. No format carries such"):
+    with pytest.raises(InputError, match="Received: bytepair. No format supports"):
         table.check(None, pairs)
     pieces = type("Pieces", (), {"kind": "wordpiece"})()
     with pytest.raises(InputError, match="carries it: saved_model, litert, onnx, hug"):

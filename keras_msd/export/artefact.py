@@ -38,45 +38,47 @@ def export(
     max_sts_loss: float | None = None,
     **options: Any,
 ) -> Path:
-    """Export an encoder, load the file in its runtime and compare both.
+    """Export an encoder, load the file in its runtime, and compare their vectors.
 
-    The artefact, its `card.json` and the same card as README.md appear complete or not
-    at all; an earlier artefact at `path` is replaced, unless it holds other files.
+    The artefact contains `card.json` and the same card as README.md. It is written
+    completely or not at all. An earlier artefact at `path` is replaced, unless its
+    folder contains other files.
 
     Args:
-        encoder: The encoder to write.
+        encoder: The encoder to export.
         path: Folder of the artefact.
         format: A key of `FORMATS`.
-        quantize: How weights are stored, None for float32, else a key of
-            `formats.SCHEMES` that the format offers.
-        languages: Codes of the languages it was trained on, for the card.
-        license: Licence of the artefact, for the card; so the next two.
-        teacher_license: Licence of the teacher it learned from.
-        data_license: Licence of the sentences it was trained on.
-        threshold: What `evaluate.calibrate_threshold` gave for the encoder, for the
-            card and for what searches with the artefact.
-        sentences: What is compared; by default some 200 in many languages.
-        sts: Graded rows `(gold, sentence 1, sentence 2)`, or such rows by language
-            code, aligned and with English; by default example sentences.
-        sts_name: What the card calls `sts`, such as "stsb dev".
-        min_cosine: Smallest cosine that a vector of the artefact may have with the
-            encoder's vector of the same sentence; by default `THRESHOLDS[quantize]`.
-        min_neighbours: Smallest share of the sentences whose nearest other sentence
-            must stay the same, from 0 to 1; the same default.
-        max_sts_loss: Points of Spearman x 100 that `sts` may lose; the same default.
-        **options: Those of the format: its record says which there are.
+        quantize: How to store weights: None for float32, or a key of `formats.SCHEMES`
+            that the format supports.
+        languages: Codes of the languages that the encoder was trained on, for the card.
+        license: Licence of the artefact, for the card.
+        teacher_license: Licence of the teacher, for the card.
+        data_license: Licence of the training sentences, for the card.
+        threshold: Result of `evaluate.calibrate_threshold` for the encoder, for the
+            card and for searches with the artefact.
+        sentences: Sentences to compare; default about 200 in many languages.
+        sts: Graded rows `(gold, sentence 1, sentence 2)`, or row-aligned rows by
+            language code, including English; default example sentences.
+        sts_name: Name of `sts` in the card, such as "stsb dev".
+        min_cosine: Minimum cosine between the artefact's and the encoder's vector of
+            the same sentence; default from `THRESHOLDS[quantize]`.
+        min_neighbours: Minimum share, from 0 to 1, of sentences whose nearest other
+            sentence stays the same; default from `THRESHOLDS[quantize]`.
+        max_sts_loss: Maximum loss on `sts`, in points of Spearman x 100; default from
+            `THRESHOLDS[quantize]`.
+        **options: Options of the format, see `FORMATS`.
 
     Returns:
         `path`.
 
     Raises:
-        InputError: The format, the quantisation or an option is unknown, a package is
-            not installed, something that is no artefact stands at `path`, `languages`
-            is a text, `threshold` is no such, the encoder's weights are not finite or,
-            with `quantize`, larger than 16 bits hold, its tokenizer is of a kind that
-            the format does not carry, or `encoder` is itself an artefact.
-        ExportError: The artefact differs more from the encoder than it may, or is too
-            large. Nothing is kept.
+        InputError: The format, the quantization or an option is unknown, a package is
+            not installed, `path` exists and is not an artefact, `languages` is a
+            string, `threshold` is invalid, a weight is not finite or (with `quantize`)
+            too large for 16 bits, the format does not support the tokenizer, or
+            `encoder` is an artefact.
+        ExportError: The artefact differs too much from the encoder, or is too large. It
+            is deleted.
 
     Example:
         >>> encoder, graded = msd.testing.tiny_encoder(), [(1, "a", "b"), (0, "a", "c")]
@@ -103,7 +105,7 @@ def export(
     if isinstance(encoder, Artefact):
         raise InputError(
             f"An artefact cannot be exported again. Received: `{encoder.path}`. "
-            "Give the encoder that it was made from."
+            "Export the encoder that it was made from."
         )
     without_prefix(encoder, "`export` takes")
     if isinstance(languages, str):
@@ -117,7 +119,7 @@ def export(
     check_destination(path)
     with atomic_path(path) as temporary:
         facts = record.write(encoder, temporary, quantize=quantize, **options)
-        # The card's checks come later: there is no card before the proof.
+        # The card is written last, because it contains the results of the comparison.
         run = record.load(temporary, threads=None)
         artefact = Artefact(temporary, {"dim": encoder.dim}, run)
         write_card(
@@ -185,9 +187,9 @@ class Artefact(TextEncoder):
     """A loaded artefact: embeds sentences as the exported encoder does.
 
     Args:
-        path: The folder it was loaded from.
-        card: What `card.json` says.
-        run: The runtime: a list of sentences to float32 `(n, dim)`.
+        path: The artefact's folder.
+        card: The content of `card.json`.
+        run: Function from a list of sentences to float32 `(n, dim)`.
 
     Example:
         >>> def run(texts):
@@ -218,7 +220,7 @@ class Artefact(TextEncoder):
 
     @property
     def max_length(self) -> int:
-        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        """Maximum number of tokens, with start and end; longer texts are truncated."""
         return self.card["max_length"]
 
     @property
@@ -228,9 +230,9 @@ class Artefact(TextEncoder):
         return digest(*(f"{name} {facts['sha256']}" for name, facts in files))
 
     def count_tokens(self, texts: list[str]) -> list[int] | None:
-        """Return how many tokens the model reads of each text.
+        """Return the number of tokens that the model reads from each text.
 
-        None where the tokenizer is part of the graph: onnx_text, litert_text and
+        None if the tokenizer is part of the graph: onnx_text, litert_text and
         saved_model.
         """
         tokenizer = getattr(self._run, "tokenizer", None)
@@ -245,26 +247,26 @@ class Artefact(TextEncoder):
             batch = self._run([texts[row] for row in rows])
             if np.shape(batch) != (len(rows), self.dim):
                 raise InputError(
-                    f"`{self.path}` must give vectors of shape {(len(rows), self.dim)} "
-                    f"as its card says. Received: {np.shape(batch)}. Export again."
+                    f"`{self.path}` must return the shape {(len(rows), self.dim)}, as "
+                    f"in its card. Received: {np.shape(batch)}. Export again."
                 )
             vectors[rows] = batch
         return vectors
 
 
 def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
-    """Load an artefact in the runtime it was made for.
+    """Load an artefact in its runtime.
 
-    Every file is compared with its checksum before the runtime sees it. A checksum
-    tells damage from what was exported; it does not make a stranger's file safe.
+    Every file is compared with its checksum before the runtime loads it. A checksum
+    detects damage. It does not make a file from an untrusted source safe.
 
     Args:
         path: The artefact's folder, or the model file in it (`model.tflite`,
             `model.onnx`, `1/saved_model.pb`).
-        threads: How many threads the runtime may use; by default its own choice.
+        threads: Maximum number of threads; None for the runtime's default.
 
     Raises:
-        InputError: No artefact is there, it has no card, it is damaged, its format is
+        InputError: The artefact is missing, damaged or without a card, its format is
             unknown, or the format's package is not installed.
 
     Example:
@@ -284,10 +286,10 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
 
 
 def artefact_folder(path: str | Path) -> Path:
-    """Return the folder with the card that `path`, itself or a file in it, belongs to.
+    """Return the artefact's folder, from its path or the path of its model file.
 
     Raises:
-        InputError: Nothing is there, or it has no card.
+        InputError: `path` does not exist, or there is no card.
     """
     path = Path(path)
     if not path.exists():
@@ -300,7 +302,7 @@ def artefact_folder(path: str | Path) -> Path:
         if (folder / CARD).is_file():
             return folder
     raise InputError(
-        f"`{path}` has no {CARD}, which says what an artefact is and holds its "
-        "checksums. Copy the whole folder that `export` wrote; an encoder that is no "
-        "artefact is given by its folder."
+        f"`{path}` has no {CARD}, which describes an artefact and contains its "
+        "checksums. Copy the whole folder that `export` wrote. If this is an encoder "
+        "and not an artefact, give its folder."
     )

@@ -22,9 +22,9 @@ class Scheme(NamedTuple):
     """A quantization scheme: "float32", "float16", "int8" or "int4" per kind of weight.
 
     Attributes:
-        table: The word table, most of a small encoder's bytes.
+        table: The embedding table, most of a small encoder's bytes.
         blocks: Kernels of matrix products. Biases, norms, positions and scales are
-            small and stay floating point (a SavedModel: float16, scales apart).
+            small and stay in floating point (in a SavedModel float16, except scales).
     """
 
     table: str
@@ -43,8 +43,8 @@ SCHEMES: dict[str | None, Scheme] = {
 
 ALL = tuple(name for name in SCHEMES if name is not None)
 NO_FORMAT = (
-    "No format carries such a tokenizer: use the encoder in Python, or train a student "
-    "with a SentencePiece unigram or WordPiece vocabulary and export that."
+    "No format supports this tokenizer: use the encoder in Python, or train and export "
+    "a student with a SentencePiece unigram or WordPiece vocabulary."
 )
 
 
@@ -53,31 +53,31 @@ class Format:
     """An export format.
 
     Attributes:
-        name: What `format` says; its key in `FORMATS`.
-        write: `write(encoder, path, quantize, **options) -> facts`. It makes the
-            folder `path` with the model in it and returns what the card should have
-            beside the record's parts: `operators`, `signatures` and others.
-            What other arguments it has are options of the format.
-        load: `load(path, threads) -> run`, from an artefact's folder to a function from
-            sentences to float32 `(n, dim)`; `threads` is how many the runtime may use,
-            None for its own choice. A model that the runtime
-            cannot take is an `InputError`.
+        name: Name of the format; its key in `FORMATS`.
+        write: `write(encoder, path, quantize, **options) -> facts` writes the model
+            into the folder `path`. It returns further entries of the card, such as
+            `operators` and `signatures`. Its other arguments are the options of the
+            format.
+        load: `load(path, threads) -> run` returns a function from sentences to float32
+            `(n, dim)`. `threads` is the maximum number of threads, None for the
+            runtime's default. It raises `InputError` if the runtime cannot load the
+            model.
         model_file: The file in the folder that the runtime opens.
-        how_to_load: Python code for the card that makes `vectors`, with FOLDER in the
-            place of the artefact's path.
-        quantize: Keys of `SCHEMES` that it offers besides None.
-        tokenizers: Kinds of tokenizer that it carries.
-        libraries: Distributions that write and run it; the card has their versions.
-        warning: What the card warns of; what `write` returns under this name counts
-            before it.
-        compared: `compared(encoder, texts) -> texts`: the texts whose vectors must
-            agree; None for all.
-        header: From what `card.json` holds to the lines that the README begins with;
-            None for none.
+        how_to_load: Python code for the card that computes `vectors`; FOLDER stands for
+            the artefact's path.
+        quantize: Supported keys of `SCHEMES`, apart from None.
+        tokenizers: Supported types of tokenizer.
+        libraries: Packages that write and run the format; the card lists their
+            versions.
+        warning: A warning for the card. `write` can return another one under this name.
+        compared: `compared(encoder, texts) -> texts` returns the texts whose vectors
+            must agree; None for all.
+        header: Function from the content of `card.json` to the first lines of the
+            README; None for no such lines.
 
     Raises:
-        InputError: `quantize` has a name that is none of `SCHEMES`.
-        TypeError: A part is missing.
+        InputError: `quantize` contains a name that is not in `SCHEMES`.
+        TypeError: An attribute is missing.
 
     Example:
         >>> def write(encoder, path, quantize=None):
@@ -113,11 +113,11 @@ class Format:
     def check(
         self, quantize: str | None, tokenizer: Any, options: Iterable[str] = ()
     ) -> None:
-        """Check a request to write it.
+        """Check the arguments of an export.
 
         Raises:
-            InputError: It offers no such `quantize`, carries no such tokenizer, or
-                `write` has no argument of an option's name.
+            InputError: The format does not support `quantize` or the tokenizer, or
+                `write` has no argument with the name of an option.
         """
         if quantize not in (None, *self.quantize):
             offered = ", ".join(self.quantize)
@@ -138,7 +138,7 @@ class Format:
                 )
         if tokenizer.kind not in self.tokenizers:
             carry = [f for f, r in FORMATS.items() if tokenizer.kind in r.tokenizers]
-            others = f"Use a format that carries it: {', '.join(carry)}."
+            others = f"Use a format that supports it: {', '.join(carry)}."
             raise checks.InputError(
                 f"The tokenizer of a `{self.name}` artefact must be "
                 f"{' or '.join(self.tokenizers)}. Received: {tokenizer.kind}. "
@@ -237,7 +237,7 @@ FORMATS = {
 
 
 def quantizations(format: str) -> list[str | None]:
-    """Return what `quantize` may be for a format, mildest first; None is float32.
+    """Return the values of `quantize` for a format; None is float32.
 
     Raises:
         InputError: The format is unknown.

@@ -20,7 +20,7 @@ from keras_msd.export.formats import FORMATS, quantizations
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
 TIE = 1e-6  # neighbours whose cosines differ by less are equally near
-SHOWN = 200  # characters of a sentence that a card has room for
+SHOWN = 200  # maximum characters of a sentence in a card
 
 LINES = 20  # in each language
 GRADED_LINES = 36
@@ -30,7 +30,7 @@ EXAMPLE_SET = (
 )
 UNNAMED_SET = "given rows"
 
-# Scripts, accents, marks, digits, emoji, control tokens as text, nothing, and a
+# Scripts, accents, marks, digits, emoji, control tokens as text, an empty text, and a
 # sentence that is too long for any encoder.
 SENTENCES = (
     *(Path(__file__).with_name("sentences.txt").read_text("utf-8").splitlines()),
@@ -56,9 +56,10 @@ class Thresholds(NamedTuple):
     """Limits on the difference between an artefact and its encoder.
 
     Attributes:
-        min_cosine: Smallest cosine between both vectors of any sentence.
-        min_neighbours: Smallest share of sentences whose nearest other one stays.
-        max_sts_loss: Points of Spearman x 100 that may be lost.
+        min_cosine: Minimum cosine between the two vectors of a sentence.
+        min_neighbours: Minimum share of sentences whose nearest other sentence stays
+            the same.
+        max_sts_loss: Maximum loss, in points of Spearman x 100.
     """
 
     min_cosine: float
@@ -67,10 +68,11 @@ class Thresholds(NamedTuple):
 
     @property
     def max_length_change(self) -> float | None:
-        """Largest relative change of a vector's length.
+        """Maximum relative change of a vector's length; None for no limit.
 
-        An error of a share e across a vector takes its cosine to 1 / sqrt(1 + e**2);
-        the same e is allowed along it. None, for any, where a cosine may be 0.
+        An error of relative size e at right angles to a vector reduces the cosine to 1
+        / sqrt(1 + e**2). The same e is allowed in the direction of the vector. There is
+        no limit if `min_cosine` is 0 or less.
         """
         if self.min_cosine <= 0:
             return None
@@ -86,7 +88,7 @@ THRESHOLDS: dict[str | None, Thresholds] = {
 }
 
 
-# Least and most of each threshold, and both in words.
+# Minimum and maximum of each threshold, and the range in words.
 RANGES = {
     "min_cosine": (-1, 1, "from -1 to 1"),
     "min_neighbours": (0, 1, "from 0 to 1"),
@@ -95,16 +97,16 @@ RANGES = {
 
 
 class Proof:
-    """What an export checks, and its limits.
+    """The comparison of an artefact with its encoder, and its limits.
 
     Args:
-        sentences: Compared one by one; some 200 in many languages by default.
-        sts: `(gold, sentence 1, sentence 2)`, or such rows by language code, aligned
-            and with English, as `evaluate.sts_aligned` takes them; example sentences by
-            default.
-        sts_name: What the card calls `sts`.
-        **thresholds: Fields of `Thresholds`; by default those of
-            `THRESHOLDS[quantize]`.
+        sentences: Sentences whose vectors are compared; default about 200 in many
+            languages.
+        sts: Graded rows `(gold, sentence 1, sentence 2)`, or row-aligned rows by
+            language code, including English, see `evaluate.sts_aligned`; default
+            example sentences.
+        sts_name: Name of `sts` in the card.
+        **thresholds: Fields of `Thresholds`; default `THRESHOLDS[quantize]`.
 
     Raises:
         InputError: There is no sentence, or a threshold is out of range.

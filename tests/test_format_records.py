@@ -97,7 +97,7 @@ def test_what_it_does_not_offer(encoder, table, tmp_path):
     with pytest.raises(InputError, match="Received: bytepair. No format supports"):
         table.check(None, pairs)
     pieces = type("Pieces", (), {"kind": "wordpiece"})()
-    with pytest.raises(InputError, match="carries it: saved_model, litert, onnx, hug"):
+    with pytest.raises(InputError, match="supports it: saved_model, litert, onnx, hug"):
         FORMATS["litert_text"].check(None, pieces)
 
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, model_validator
 
@@ -63,10 +63,9 @@ class Recipe(Settings):
     default they are used on a CPU. `inverse_frequency` is the smoothing by which the
     rows of a trained word table are weighted, see `starts.weigh_rows`;
     `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
-    `starts.order_dimensions`. Below 1, `trained_share` is the share of the trained
-    weights in the finished assistant; the rest are those it began with (Wortsman et al.
-    2022). `budget` is the expected time of each part in minutes. `stages` has the
-    settings of each stage in `STAGES`, by its name; one that is absent is skipped.
+    `starts.order_dimensions`. `budget` is the expected time of each part in minutes.
+    `stages` has the settings of each stage in `STAGES`, by its name; one that is absent
+    is skipped.
     """
 
     recipe: About
@@ -84,7 +83,6 @@ class Recipe(Settings):
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
     matryoshka_dims: Counts = ()
-    trained_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     trim: dict[Name, TrimSettings] = Field(default_factory=dict)
     budget: dict[Part, Positive] = Field(default_factory=dict)
     scale: Scale

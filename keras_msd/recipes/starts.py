@@ -207,23 +207,6 @@ def make_assistant(run: Run) -> Any:
     return new_encoder(run.tokenizer, **_fields(run))
 
 
-def share_weights(
-    run: Run, folder: Path, start: str, trained: str, share: float
-) -> None:
-    """Keep a mixture of the weights before and after training.
-
-    Source: Wortsman et al. 2022.
-    """
-    encoder, before = run.encoder(trained), run.encoder(start).weights()
-    encoder.set_weights(
-        {
-            name: share * value + (1 - share) * before[name]
-            for name, value in encoder.weights().items()
-        }
-    )
-    encoder.save(folder / "encoder")
-
-
 def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
     """Weigh the rows of the word table that a step left by their pieces' frequency.
 

@@ -169,7 +169,7 @@ class Steps:
     def add_assistant(self) -> dict[str, Made]:
         """Add what makes the assistant; return the steps after and before stage 1."""
         recipe, kind = self.recipe, {"kind": "assistant"}
-        start = last = untrained = self.add_start(
+        last = untrained = self.add_start(
             "assistant_start",
             starts.start_assistant,
             reads=(*GUIDED, TRIMMED, "ridge"),
@@ -183,17 +183,6 @@ class Steps:
             last = self.add_stage(name, settings, last)
             if order.index(name) < order.index("teach_assistant"):
                 untrained = last
-        share = recipe.trained_share
-        if share < 1 and last is not start:
-            row = {"name": "assistant, trained weights alone", **kind}
-            self.add_score(last, row)
-            last = self.add_start(
-                "share_weights",
-                starts.share_weights,
-                start=start,
-                trained=last,
-                share=share,
-            )
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)

@@ -208,12 +208,12 @@ def test_similarity_distribution_across_sides_equals_its_formula(guides):
     each = guides if isinstance(guides, tuple) else (guides, guides)
     lines = [*range(len(GUIDE))] * 2
     goal, shares = (
-        shares_of_others(np.concatenate(rows).astype("float64"), 0.5, lines)
-        for rows in (each, (SOURCE, TARGET))
+        shares_of_others(np.concatenate(rows).astype("float64"), temperature, lines)
+        for rows, temperature in ((each, 0.2), ((SOURCE, TARGET), 0.5))
     )
     values = -(goal * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)
     wanted = (values[: len(GUIDE)] + values[len(GUIDE) :]) / 2
-    loss = SimilarityDistribution(0.5, across=True)
+    loss = SimilarityDistribution(0.5, across=True, goal_temperature=0.2)
     run_loss_test(loss, guides, (SOURCE, TARGET), wanted)
 
 
@@ -262,6 +262,7 @@ def test_cosine_ignores_length():
         (lambda: MultilingualContrastive(temperature=0), "above 0"),
         (lambda: MultilingualContrastive()(GUIDE, SOURCE), "must be a pair"),
         (lambda: SimilarityDistribution(temperature=0), "above 0"),
+        (lambda: SimilarityDistribution(goal_temperature=0), "above 0"),
         (lambda: SimilarityDistribution()(GUIDE, SOURCE), "must be a pair"),
         (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same dimension"),
         (lambda: Matryoshka("similarity_distribution", []), "once.*Received: \\(\\)"),

@@ -219,10 +219,11 @@ class SimilarityDistribution(Float32Loss):
     """Cross-entropy between the teacher's and the student's similarity distributions.
 
     `T[i, j]` is the cosine between the teacher's vectors i and j. `Q[i, :]` is the
-    softmax of `T[i, :] / temperature` over all rows except i. `P[i, :]` is the same for
-    the embeddings of one side. Row i is the mean over both sides of `-sum_j Q[i, j] log
-    P[i, j]`. A contrastive term mainly teaches which sentence is the translation; this
-    term teaches how similar the other sentences are.
+    softmax of `T[i, :] / goal_temperature` over all rows except i. `P[i, :]` is the
+    softmax of the embeddings' cosines on one side, divided by `temperature`. Row i is
+    the mean over both sides of `-sum_j Q[i, j] log P[i, j]`. A contrastive term mainly
+    teaches which sentence is the translation; this term teaches how similar the other
+    sentences are.
 
     With `across`, each sentence is compared with the sentences of both sides: i and j
     run over all 2n sentences, and the translation of the sentence is also excluded. A
@@ -234,14 +235,16 @@ class SimilarityDistribution(Float32Loss):
     and target embeddings, `(n, e)` each; `call` returns `(n,)`.
 
     Args:
-        temperature: Divides the cosines, above 0.
+        temperature: Divides the student's cosines, above 0.
         reduction: Reduction over the rows, as for every Keras loss.
         name: Name of the loss.
         across: Whether to compare each sentence with the sentences of both sides
             instead of only its own side.
+        goal_temperature: Divides the teacher's cosines, above 0; by default
+            `temperature`.
 
     Raises:
-        InputError: `temperature` is not above 0.
+        InputError: A temperature is not above 0.
 
     Source: ours, after Fang et al. 2021 (SEED), with the batch in place of a queue.
 
@@ -258,9 +261,18 @@ class SimilarityDistribution(Float32Loss):
         reduction: str | None = "sum_over_batch_size",
         name: str = "similarity_distribution",
         across: bool = False,
+        goal_temperature: float | None = None,
     ) -> None:
-        super().__init__(reduction, name, temperature=temperature, across=across)
+        super().__init__(
+            reduction,
+            name,
+            temperature=temperature,
+            across=across,
+            goal_temperature=goal_temperature,
+        )
         checks.above(0, temperature=temperature)
+        if goal_temperature is not None:
+            checks.above(0, goal_temperature=goal_temperature)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.
@@ -274,19 +286,22 @@ class SimilarityDistribution(Float32Loss):
         if self.across:
             guides, sides = (ops.concatenate(guides),), (ops.concatenate(sides),)
             lines = ops.concatenate((lines, lines))
-        values = [
-            -ops.sum(
-                ops.softmax(self._others(guide, lines), axis=-1)
-                * ops.log_softmax(self._others(side, lines), axis=-1),
-                axis=-1,
+        values = []
+        for guide, side in zip(guides, sides, strict=True):
+            goal, found = (
+                ops.where(
+                    same_line(rows, lines),
+                    EXCLUDED,
+                    cosine_matrix(rows, rows) / divisor,
+                )
+                for rows, divisor in (
+                    (guide, self.goal_temperature or self.temperature),
+                    (side, self.temperature),
+                )
             )
-            for guide, side in zip(guides, sides, strict=True)
-        ]
+            row = ops.softmax(goal, axis=-1) * ops.log_softmax(found, axis=-1)
+            values.append(-ops.sum(row, axis=-1))
         return ops.mean(ops.reshape(ops.concatenate(values), (2, -1)), axis=0)
-
-    def _others(self, rows: Any, lines: Any) -> Any:
-        cosines = cosine_matrix(rows, rows) / self.temperature
-        return ops.where(same_line(rows, lines), EXCLUDED, cosines)
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")

@@ -280,8 +280,8 @@ class SimilarityDistribution(Float32Loss):
         Raises:
             InputError: `y_pred` is not a pair.
         """
-        sides = pair_of(y_pred, "y_pred", "source and target embeddings")
-        guides = y_true if isinstance(y_true, tuple | list) else (y_true, y_true)
+        sides: Any = pair_of(y_pred, "y_pred", "source and target embeddings")
+        guides: Any = y_true if isinstance(y_true, tuple | list) else (y_true, y_true)
         lines = ops.arange(ops.shape(sides[0])[0])
         if self.across:
             guides, sides = (ops.concatenate(guides),), (ops.concatenate(sides),)

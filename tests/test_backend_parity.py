@@ -164,7 +164,7 @@ def test_both_backends_ran(both):
     assert keras.backend.backend() == "tensorflow"
     assert str(there.pop("backend")) == "jax"
     assert here.keys() == there.keys()
-    assert sum(name.startswith("loss/") for name in here) == 13 + 2 + 4 * 3 + 7 * 4
+    assert sum(name.startswith("loss/") for name in here) == 14 + 2 + 4 * 3 + 7 * 4
 
 
 def test_losses_and_terms_agree(both):

@@ -231,7 +231,7 @@ def test_a_teacher_is_scored_too(capsys, encoder_folder, data, tmp_path):
     _, own, _ = run(capsys, "evaluate", encoder_folder, *scores)
     _, file, _ = run(capsys, "evaluate", tmp_path / "t.npz", *scores)
     assert json.loads(file)["tracks"] == pytest.approx(json.loads(own)["tracks"])
-    assert "`examples` takes `part`. Received: queries" in fails(
+    assert "options of `examples` are: `part`. Received: queries" in fails(
         capsys, "evaluate", encoder_folder, *scores[:-1], "--queries", 5
     )
 

@@ -213,7 +213,7 @@ def test_names_outside_the_folder(artefact, name):
 
 def test_vectors_of_another_width(artefact):
     change(artefact, dim=17)
-    with pytest.raises(InputError, match=r"shape \(1, 17\) as its card says"):
+    with pytest.raises(InputError, match=r"shape \(1, 17\), as in its card"):
         load_artefact(artefact).encode(["one"])
     change(artefact, dim=16)
     loaded = load_artefact(artefact)

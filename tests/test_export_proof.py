@@ -251,7 +251,7 @@ def test_requests_that_cannot_be_met(encoder, tmp_path):
         ({"min_cosine": float("nan")}, "Received: nan"),
         ({"min_neighbours": 1.1}, "`min_neighbours` must be from 0 to 1"),
         ({"max_sts_loss": -1}, "`max_sts_loss` must be at least 0"),
-        ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and of two"),
+        ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and have two"),
     ):
         with pytest.raises(InputError, match=message):
             export(encoder, path, **{"format": "plain"} | given)

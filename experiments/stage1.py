@@ -1,28 +1,35 @@
 """Stage 1 from a backbone: which teacher, and how much of what it trained to keep?
 
-Scores, for each run of `msd_backbone` or of a row of `msd_stage1`, the backbone (share
-0), what stage 1 made of it (share 1), mixtures of their weights, and the mean of the
-backbone's own word rows without any layer ("words"). Settings are chosen by the tuning
-half; `--part report` gives the numbers that are reported. Rows of the result are not
-scored again:
+Scores, for each run of `msd_backbone` or of a row of `msd_stage1`:
+
+- the backbone (share 0), what stage 1 made of it (share 1), mixtures of their weights;
+- "words": the mean of the backbone's own word rows, without any layer;
+- with `--all-tokens`, the trained layers on the rows of every token of the run's pairs.
+  Stage 1 leaves the table as it is, so that they fit a larger one.
+
+Settings are chosen by the tuning half; `--part report` gives the numbers that are
+reported. Rows of the result are not scored again:
 
     python experiments/stage1.py runs/msd_stage1_own runs/msd_stage1_both --data DATA
     python experiments/stage1.py runs/backbone --data DATA --part report
 """
 
 import argparse
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_msd import load_encoder
+from keras_msd import load_encoder, trim_vocabulary
+from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.files import read_json, write_json
 from keras_msd.starts.tables import mean_rows, word_rows
 
 RESULT = Path(__file__).parent / "results" / "stage1.json"
 STSB = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+BACKBONE = "e5-small"
 STEPS = "assistant_start", "teach_assistant"  # of a run: before and after
 TATOEBA = "ara cmn deu fra ita jpn nld pol por rus spa tur".split()
 
@@ -48,6 +55,17 @@ def mixture(start: Any, trained: dict[str, np.ndarray], share: float) -> Any:
     return made
 
 
+def with_all_tokens(run: Path, trained: dict[str, np.ndarray]) -> Any:
+    """Return the trained layers on the backbone's rows of every token of the pairs."""
+    table = TextTable.open(run / "stages/pairs/texts")
+    sides = (table.chunks(side) for side in ("source", "target"))
+    texts = chain.from_iterable(chain.from_iterable(sides))
+    made = trim_vocabulary(load_encoder(BACKBONE), texts)
+    rows = made.weights()["embedding/word"]
+    made.set_weights({**trained, "embedding/word": rows})
+    return made
+
+
 def scores(encoder: Any, given: argparse.Namespace) -> dict[str, Any]:
     """Return the three STSb scores, P@1 on Tatoeba, and all tracks."""
     sts = score_set(encoder, "stsb", given.data, given.sts, "dev", given.part)
@@ -68,29 +86,32 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--part", default="choose", choices=["choose", "report"])
     parser.add_argument("--shares", nargs="+", type=float, default=[0.0, 0.5, 1.0])
+    parser.add_argument("--all-tokens", action="store_true")
     parser.add_argument("--sts", nargs="+", default=STSB, metavar="LANGUAGE")
     parser.add_argument("--tatoeba", nargs="+", default=TATOEBA, metavar="LANGUAGE")
     given = parser.parse_args()
     found = read_json(RESULT) if RESULT.is_file() else {}
     languages = f"{given.part}: {' '.join(given.sts)}; {' '.join(given.tatoeba)}"
     rows = found.setdefault(languages, {})
-    print(
-        f"{'run':28} {'share':>6} {'across':>7} {'within':>7} {'English':>7} {'P@1':>6}"
-    )
+    names = ("across", "within", "English", "P@1")
+    print(f"{'run':24} {'share':>10}", *(f"{it:>7}" for it in names))
     for run in given.runs:
         start, end = (run / f"stages/{it}/encoder" for it in STEPS)
         trained = load_encoder(end).weights()
-        for share in ["words", *given.shares]:
+        whole = ["all tokens"] if given.all_tokens else []
+        for share in ["words", *given.shares, *whole]:
             row = rows.setdefault(run.name, {}).get(str(share))
             if row is None:
                 if share == "words":
                     encoder: Any = Words(load_encoder(start))
+                elif share in whole:
+                    encoder = with_all_tokens(run, trained)
                 else:
                     encoder = mixture(start, trained, share)
                 row = rows[run.name][str(share)] = scores(encoder, given)
                 write_json(RESULT, found)
             numbers = (row[key] for key in ("across", "within", "english", "tatoeba"))
-            print(f"{run.name:28} {share!s:>6}", *(f"{it:7.1f}" for it in numbers))
+            print(f"{run.name:24} {share!s:>10}", *(f"{it:7.1f}" for it in numbers))
 
 
 if __name__ == "__main__":

@@ -203,9 +203,9 @@ class ScoredBatches(RowBatches):
 
     x: `source_token_ids` and `source_padding_mask` of the first sentences,
     `target_token_ids` and `target_padding_mask` of the second ones, int32
-    `(n, length)`, each side padded at the right. y: `gold`, float32
-    `(n,)`. Every epoch has each row once, but for a last batch that is not full, in an
-    order of its own that follows from the seed.
+    `(n, length)`, each side padded at the right. y: `gold`, float32 `(n,)`. Every epoch
+    has each row once, but for a last batch that is not full, in an order of its own
+    that follows from the seed.
 
     Use `fit(..., shuffle=False)`. With the TensorFlow backend `fit` takes
     `scored_dataset`.

@@ -286,21 +286,17 @@ class SimilarityDistribution(Float32Loss):
         if self.across:
             guides, sides = (ops.concatenate(guides),), (ops.concatenate(sides),)
             lines = ops.concatenate((lines, lines))
+        own = same_line(lines, lines)
+
+        def of_others(rows: Any, temperature: float) -> Any:
+            return ops.where(own, EXCLUDED, cosine_matrix(rows, rows) / temperature)
+
         values = []
         for guide, side in zip(guides, sides, strict=True):
-            goal, found = (
-                ops.where(
-                    same_line(rows, lines),
-                    EXCLUDED,
-                    cosine_matrix(rows, rows) / divisor,
-                )
-                for rows, divisor in (
-                    (guide, self.goal_temperature or self.temperature),
-                    (side, self.temperature),
-                )
-            )
-            row = ops.softmax(goal, axis=-1) * ops.log_softmax(found, axis=-1)
-            values.append(-ops.sum(row, axis=-1))
+            goal = of_others(guide, self.goal_temperature or self.temperature)
+            found = of_others(side, self.temperature)
+            shares = ops.softmax(goal, axis=-1)
+            values.append(-ops.sum(shares * ops.log_softmax(found, axis=-1), axis=-1))
         return ops.mean(ops.reshape(ops.concatenate(values), (2, -1)), axis=0)
 
 

@@ -4,7 +4,7 @@ The writer of `network` has fewer and faster operators, but one opset and one fo
 network. tf2onnx converts whatever Keras runs on TensorFlow.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def converted(
     outputs: Sequence[str] | None = None,
     axes: Sequence[str] | None = None,
 ) -> "onnx.ModelProto":
-    """Return a network as an ONNX model; names inside it are numbers.
+    """Return a network as an ONNX model.
 
     Args:
         network: A functional `keras.Model`.
@@ -103,7 +103,9 @@ def converted(
     _check_operators(model)
     for value in (*model.graph.input, *model.graph.output):
         _name_axes(value, axes)
-    model.graph.CopyFrom(_in_order(model.graph, specs, names))
+    for values, order in ((model.graph.input, specs), (model.graph.output, names)):
+        place = {name: number for number, name in enumerate(order)}
+        values.sort(key=lambda value: place[value.name])
     return model
 
 
@@ -127,51 +129,6 @@ def _check_operators(model: "onnx.ModelProto") -> None:
             "Every operation of the network must have a form in ONNX. Received: "
             f"{', '.join(foreign)}. Write it with other `keras.ops`."
         )
-
-
-def _in_order(
-    graph: "onnx.GraphProto", inputs: Iterable[str], outputs: Iterable[str]
-) -> "onnx.GraphProto":
-    """Return a graph with inputs and outputs in the order of their names.
-
-    Without a loop in it, nodes, weights and names are as the network alone decides:
-    tf2onnx goes through sets of objects, and counts its names on and on. (The body of
-    a loop names values outside of it.)
-    """
-    from onnx import helper
-
-    ends = {value.name: value for value in (*graph.input, *graph.output)}
-    firsts, lasts = ([ends[name] for name in names] for names in (inputs, outputs))
-    if any(field.HasField("g") for node in graph.node for field in node.attribute):
-        return helper.make_graph(
-            graph.node, "network", firsts, lasts, graph.initializer
-        )
-    makers = {value: node for node in graph.node for value in node.output}
-    nodes, placed = [], set()
-    pending = [value.name for value in reversed(lasts)]
-    while pending:
-        value = pending.pop()
-        if value in placed or value not in makers:
-            continue
-        node = makers[value]
-        if missing := [v for v in node.input if v in makers and v not in placed]:
-            pending += [value, *reversed(missing)]
-        else:
-            nodes.append(node)
-            placed.update(node.output)
-    names = dict(zip(["", *ends], ["", *ends], strict=True))  # "": an input left out
-
-    def number(values: Iterable[str]) -> list[str]:
-        return [names.setdefault(value, f"v{len(names)}") for value in values]
-
-    for index, node in enumerate(nodes):
-        node.name = f"{node.op_type}_{index}"
-        node.input[:], node.output[:] = number(node.input), number(node.output)
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    weights = {name: weights[name] for name in names if name in weights}
-    for name, tensor in weights.items():
-        tensor.name = names[name]
-    return helper.make_graph(nodes, "network", firsts, lasts, list(weights.values()))
 
 
 def _name_axes(value: "onnx.ValueInfoProto", axes: Sequence[str] | None) -> None:

@@ -171,8 +171,8 @@ def run_text(result: dict[str, Any]) -> Iterator[Any]:
     yield rows_table(result["rows"])
     if result["published"]:
         yield f"Published (x100): {scores_text(result['published'])}"
-    parts, budget = result["timings"]["parts"], result["budget"]
-    spent = ", ".join(_minutes(part, s, budget.get(part)) for part, s in parts.items())
+    parts = result["timings"]["parts"].items()
+    spent = ", ".join(f"{plain(part)} {seconds / 60:.1f}" for part, seconds in parts)
     yield f"Minutes: {spent}"
     for name, share in result["measured"].items():
         yield f"{plain(name)}: {share:.1f} % of the assistant"
@@ -294,8 +294,3 @@ def table(
 
 def _half(result: dict[str, Any]) -> str:
     return f", half {result['part']}" if "part" in result else ""
-
-
-def _minutes(part: str, seconds: float, budget: float | None) -> str:
-    spent = f"{plain(part)} {seconds / 60:.1f}"
-    return spent if budget is None else f"{spent} of {budget:g}"

@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_msd.arrays import unit_rows
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
@@ -27,7 +26,6 @@ from keras_msd.teachers.teacher import default_folder
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
 TIMED = 256  # sentences in a pass that is timed
 NEIGHBOURS = 5  # of each query, in the report
-WORSE = 5  # translations in the report
 
 
 def score(
@@ -91,37 +89,6 @@ def neighbours(run: Run, folder: Path, step: str) -> dict[str, Any]:
     nearest = find(run.encoder(step), queries, sentences, NEIGHBOURS)
     write_json(run.folder.path / "neighbours.json", nearest)
     return {ELSEWHERE: ["neighbours.json"]}
-
-
-def worse(run: Run, folder: Path, step: str, assistant: str) -> dict[str, Any]:
-    """Write the held-out translations whose cosine fell most.
-
-    The cosine is of a sentence and its translation: by the encoder that the step
-    `assistant` left, and by that of `step`.
-    """
-    pairs = list(chain.from_iterable(held_out_pairs(run)))
-
-    def cosines(of: str) -> np.ndarray:
-        encoder = run.encoder(of)
-        sources, targets = (
-            unit_rows(encoder.encode([getattr(pair, side) for pair in pairs]))
-            for side in ("source", "target")
-        )
-        return np.sum(sources * targets, axis=1)
-
-    before, after = cosines(assistant), cosines(step)
-    rows = [
-        {
-            "language": pairs[place].language,
-            "pair": [pairs[place].source, pairs[place].target],
-            "before": round(float(before[place]), 4),
-            "after": round(float(after[place]), 4),
-        }
-        for place in np.argsort(after - before, kind="stable")[:WORSE]
-        if after[place] < before[place]
-    ]
-    write_json(run.folder.path / "worse.json", rows)
-    return {ELSEWHERE: ["worse.json"]}
 
 
 def can_export() -> bool:

@@ -282,8 +282,7 @@ class Steps:
             self.add_score(last, row, full="pairs" not in later)
         self.add_keep(last, name)
         self.add_trims(last, name)
-        compared = None if settings.kind == "thin_deep" else guide
-        self.add_uses(last, name, first=not suffix, assistant=compared)
+        self.add_uses(last, name, first=not suffix)
 
     def add_stage(
         self,
@@ -357,17 +356,8 @@ class Steps:
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")
 
-    def add_uses(
-        self,
-        last: Made,
-        name: str,
-        first: bool = True,
-        assistant: Made | None = None,
-    ) -> None:
-        """Add what is done with a finished encoder.
-
-        The first student's translations are compared with those of its assistant.
-        """
+    def add_uses(self, last: Made, name: str, first: bool = True) -> None:
+        """Add what is done with a finished encoder."""
         if not self.recipe.evaluate.artefacts:
             return
         uses: dict[str, Any] = {f"speed_{name}": outputs.speed}
@@ -377,6 +367,3 @@ class Steps:
             uses[f"export_{name}"] = outputs.export
         for step, make in uses.items():
             self.add(step, "evaluation", make, shared=False, step=last)
-        if first and assistant:
-            both: dict[str, Any] = {"step": last, "assistant": assistant}
-            self.add("worse", "evaluation", outputs.worse, shared=False, **both)

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from scipy.optimize import isotonic_regression
 
 from keras_msd.report.score_rows import ScoreRow, by_student, having, plain, step_of
 
@@ -61,17 +59,13 @@ def colours_of(rows: Sequence[ScoreRow]) -> dict[str, str]:
 @as_svg
 def sizes(axes: Axes, rows: Sequence[ScoreRow], key: str, colours: Colours) -> None:
     """Draw the scores of finished models over their megabytes."""
-    points = [
-        (row["bytes"] / 1e6, row[key], plain(row["name"]), colours[model_of(row)])
-        for row in rows
-    ]
-    for size, score, _, colour in points:
-        axes.plot(size, score, "o", color=colour)
+    for row in rows:
+        look: Any = {"color": colours[model_of(row)], "label": plain(row["name"])}
+        axes.plot(row["bytes"] / 1e6, row[key], "o", **look)
     axes.set(xlabel="weights, MB", ylabel=f"{plain(key)}, x100", xscale="log")
     _plain_ticks(axes.xaxis)
-    axes.margins(x=0.45)
     _span(axes)
-    _names(axes, points)
+    _legend(axes)
 
 
 @as_svg
@@ -82,64 +76,37 @@ def stage_scores(
     students = by_student(rows)
     steps = dict.fromkeys(step_of(row) for it in students.values() for row in it)
     places = {step: place for place, step in enumerate(steps)}
-    ends = []
     for name, of_student in students.items():
         points = [(places[step_of(row)], row[key]) for row in having(of_student, key)]
-        axes.plot(*zip(*points, strict=True), marker="o", color=colours[name])
-        ends.append((*points[-1], plain(name), colours[name]))
+        look: Any = {"color": colours[name], "label": plain(name)}
+        axes.plot(*zip(*points, strict=True), marker="o", **look)
     for row in having(rows, key):
         if row.get("kind") in LEVELS:
-            colour = colours[model_of(row)]
-            level = [row[key]] * 2
-            axes.plot([-0.3, len(places) - 1], level, color=colour, linestyle="--")
-            ends.append((len(places) - 1, row[key], plain(row["name"]), colour))
+            look = {"color": colours[model_of(row)], "label": plain(row["name"])}
+            axes.axhline(row[key], linestyle="--", **look)
     steps_shown = [step.replace(" ", "\n") for step in places]
     axes.set_xticks(range(len(places)), steps_shown, fontsize=7)
-    axes.set(ylabel=f"{plain(key)}, x100", xlim=(-0.3, 1.5 * len(places) - 0.3))
+    axes.set(ylabel=f"{plain(key)}, x100")
     _span(axes)
-    _names(axes, ends)
+    _legend(axes)
 
 
 @as_svg
 def loss_curves(axes: Axes, history: dict[str, Any]) -> None:
     """Draw the loss terms of a stage, one line a term."""
-    terms, ends = history["terms"], []
-    for (term, values), colour in zip(terms.items(), PALETTE, strict=False):
+    terms = history["terms"]
+    for term, values in terms.items():
         marker = "o" if len(values) == 1 else ""
-        axes.plot(history["steps"], values, color=colour, marker=marker)
-        ends.append((history["steps"][-1], values[-1], plain(term), colour))
+        axes.plot(history["steps"], values, label=plain(term), marker=marker)
     axes.set(xlabel="step", ylabel="loss term")
-    axes.margins(x=0.3)
     if all(value > 0 for values in terms.values() for value in values):
         axes.set_yscale("log")
         _plain_ticks(axes.yaxis)
-    _names(axes, ends)
+    _legend(axes)
 
 
-def spread(values: Sequence[float], gap: float) -> np.ndarray:
-    """Return values moved as little as needed to be at least a gap apart.
-
-    Example:
-        >>> from keras_msd.report.charts import spread
-        >>> spread([5.0, 1.0, 5.2], 1.0).round(2).tolist()
-        [4.6, 1.0, 5.6]
-    """
-    order, steps = np.argsort(values), gap * np.arange(len(values))
-    found = np.empty(len(values))
-    found[order] = isotonic_regression(np.take(values, order) - steps).x + steps
-    return found
-
-
-def _names(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write the name of each point at its right, none over another one."""
-    heights = [axes.transData.transform((x, y))[1] for x, y, _, _ in points]
-    for (x, y, name, colour), height, free in zip(
-        points, heights, spread(heights, 14.0), strict=True
-    ):
-        axes.annotate(
-            name, (x, y), (7, (free - height) * 72 / axes.figure.dpi),
-            textcoords="offset points", color=colour, va="center", fontsize=8,
-        )  # fmt: skip
+def _legend(axes: Axes) -> None:
+    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=7)
 
 
 def _span(axes: Axes) -> None:

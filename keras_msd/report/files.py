@@ -20,7 +20,6 @@ class RunFiles:
             by row name, where it was measured.
         histories: `stages/<name>/history.json` by name, in the recipe's order.
         neighbours: `neighbours.json`, or an empty list if the run has none.
-        worse: `worse.json`, likewise: translations that a student finds less alike.
         counts: What became of the rows of each training file, from the `done.json` of
             the step `pairs`; see `TextTable.counts`.
     """
@@ -30,7 +29,6 @@ class RunFiles:
     timings: dict[str, Any]
     histories: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
-    worse: list[dict[str, Any]]
     counts: list[dict[str, Any]]
 
 
@@ -64,7 +62,6 @@ def read_run(folder: str | Path) -> RunFiles:
         _mapping(folder / "timings.json", {"parts": dict}),
         histories,
         _list(folder / "neighbours.json"),
-        _list(folder / "worse.json"),
         taken.get("counts", []),
     )
 

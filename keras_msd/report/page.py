@@ -82,11 +82,6 @@ def folded(title: str, parts: Iterable[str]) -> Html:
     return Html(f"<details>{summary}{body}</details>\n")
 
 
-def source(files: str) -> Html:
-    """Return a line that names the files which numbers come from."""
-    return Html(f"<p class=source>From {html(files)}</p>\n")
-
-
 def write_page(path: Path, title: str, parts: Iterable[str]) -> Path:
     """Write a page that a browser lets fetch nothing, complete or not at all."""
     text = PAGE.substitute(title=escape(title), body="".join(parts))

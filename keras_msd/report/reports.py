@@ -24,9 +24,8 @@ def write_report(run_folder: str | Path) -> Path:
 
     The page begins with a verdict, then the scores, charts, and examples; settings are
     folded at the end. Every number comes from `recipe.toml`, `scores.json`,
-    `timings.json`, `stages/<stage>/history.json`, `stages/pairs/done.json`,
-    `neighbours.json` or `worse.json` of that folder, and the page names which. The same
-    files give the same bytes.
+    `timings.json`, `stages/<stage>/history.json`, `stages/pairs/done.json` or
+    `neighbours.json` of that folder. The same files give the same bytes.
 
     Args:
         run_folder: The folder that `recipes.run` made.
@@ -69,7 +68,6 @@ def write_report(run_folder: str | Path) -> Path:
             *_scores(rows),
             *_published(run),
             *_charts(rows),
-            page.folded("Sentences that got worse", _worse(run)),
             page.folded("Nearest neighbours across languages", _neighbours(run)),
             page.folded("Losses", _losses(run)),
             page.folded("Rows that were skipped", _dirty_rows(run)),
@@ -93,7 +91,6 @@ def _scores(rows: list[ScoreRow]) -> Iterator[str]:
     yield page.paragraph(
         "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
     )
-    yield page.source("scores.json")
 
 
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
@@ -111,7 +108,6 @@ def _charts(rows: list[ScoreRow]) -> Iterator[str]:
     if pictures:
         yield page.heading("Quality")
         yield page.grid(pictures)
-        yield page.source("scores.json")
 
 
 def _losses(run: RunFiles) -> Iterator[str]:
@@ -133,7 +129,6 @@ def _losses(run: RunFiles) -> Iterator[str]:
     if pictures or notes:
         yield page.grid(pictures)
         yield from map(page.paragraph, notes)
-        yield page.source("stages/<stage>/history.json")
 
 
 def _published(run: RunFiles) -> Iterator[str]:
@@ -157,28 +152,6 @@ def _published(run: RunFiles) -> Iterator[str]:
         f"Measured: this run, scale {run.scores['scale']}, on {', '.join(sets)}. Other "
         "sentences, languages, training data and scales give other numbers."
     )
-    yield page.source("scores.json, recipe.toml")
-
-
-def _worse(run: RunFiles) -> Iterator[str]:
-    """Yield translations that the student finds less alike than the assistant did."""
-    rows = [
-        [
-            item["language"],
-            *(page.Html(f"<span dir=auto>{escape(it)}</span>") for it in item["pair"]),
-            f"{item['before']:.2f}",
-            f"{item['after']:.2f}",
-        ]
-        for item in run.worse
-    ]
-    if rows:
-        yield page.paragraph(
-            "Held-out translations whose cosine fell most from the assistant to the "
-            "student."
-        )
-        heads = ["language", "sentence", "translation", "assistant", "student"]
-        yield page.table(heads, rows, words=True)
-        yield page.source("worse.json")
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:
@@ -194,7 +167,6 @@ def _neighbours(run: RunFiles) -> Iterator[str]:
     if body:
         heads = ["language", "query", "nearest sentences held out, cosine"]
         yield page.table(heads, body, words=True)
-        yield page.source("neighbours.json")
 
 
 def _dirty_rows(run: RunFiles) -> Iterator[str]:
@@ -206,22 +178,14 @@ def _dirty_rows(run: RunFiles) -> Iterator[str]:
     if body:
         heads = ["file", "rows", "each kind of fault, the most frequent first"]
         yield page.table(heads, body, words=True)
-        yield page.source("stages/pairs/done.json")
 
 
 def _timings(run: RunFiles) -> Iterator[str]:
-    """Yield the time of each part, against its budget where the recipe has one."""
-    parts, budget = run.timings["parts"], run.recipe.get("budget", {})
-    heads = ["part", "minutes"] + (["budget, minutes", ""] if budget else [])
-    body = []
-    for name in dict.fromkeys([*parts, *budget]):
-        limit = budget.get(name)
-        over = limit is not None and parts.get(name, 0) > 60 * limit
-        mark = page.Html("<b>over</b>") if over else ""
-        body.append([plain(name), _minutes(parts.get(name)), number(limit), mark])
-    total = [_minutes(sum(parts.values())), number(sum(budget.values()))]
-    body.append(["all", *total, ""])
-    yield page.table(heads, (cells[: len(heads)] for cells in body))
+    """Yield the time of each part."""
+    parts = run.timings["parts"]
+    rows = (parts | {"all": sum(parts.values())}).items()
+    body = ([plain(name), _minutes(seconds)] for name, seconds in rows)
+    yield page.table(["part", "minutes"], body)
     if reused := run.timings.get("reused", {}):
         yield page.paragraph(
             f"{len(reused)} steps were taken from another run, where they took "
@@ -230,7 +194,6 @@ def _timings(run: RunFiles) -> Iterator[str]:
     if speed := run.timings.get("speed"):
         rows = ([plain(name), f"{value:,.0f}"] for name, value in speed.items())
         yield page.table(["model", "sentences a second"], rows)
-    yield page.source("timings.json, recipe.toml")
 
 
 def _differences(run: RunFiles) -> Iterator[str]:
@@ -246,7 +209,6 @@ def _differences(run: RunFiles) -> Iterator[str]:
     if found.ours:
         heads = ["setting", "value at the paper scale", "not the paper's: why"]
         yield page.table(heads, found.ours, words=True)
-    yield page.source("recipe.toml")
 
 
 def _cell(row: ScoreRow, key: str, top: float | None) -> str:
@@ -267,8 +229,8 @@ def _label(key: str) -> str:
     return plain(key).replace("bytes", "MB")
 
 
-def _minutes(seconds: float | None) -> str:
-    return "" if seconds is None else number(seconds / 60)
+def _minutes(seconds: float) -> str:
+    return number(seconds / 60)
 
 
 def write_report_of_all(out_dir: str | Path) -> Path:

@@ -230,12 +230,6 @@ def _student(
             line += f", {share:.0f} % of its {whole['bytes'] / 1e6:.1f} MB"
     yield f"{line}."
     yield _closed_form(rows, key, last)
-    for row in rows:
-        if row.get("kind") == "branch" and row.get("student") == name:
-            yield (
-                f"Its word branch alone, without a body, has {number(row[key])}, so "
-                f"the body adds {last[key] - row[key]:+.1f} points."
-            )
     gains = [
         f"{step_of(after)} {after[key] - before[key]:+.1f}"
         for before, after in zip(steps, steps[1:], strict=False)

@@ -11,6 +11,7 @@ from keras_msd.checksums import sealed, unsealed
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.export import export
 from keras_msd.files import write_json
+from keras_msd.index.index import WHAT
 from keras_msd.testing import tiny_encoder, tiny_pairs
 
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]
@@ -71,13 +72,13 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
     known = [(pair.source, pair.target) for pair in tiny_pairs()]
     expected = calibrate_threshold(load_encoder(model), known, name=pairs.name)
     assert threshold == expected and threshold["set"] == "held.en-de.tsv"
-    meta = unsealed(json.loads((index / "index.json").read_text()), "index.json")
+    meta = unsealed(json.loads((index / "index.json").read_text()), WHAT)
     meta["threshold"]["cosine"] = None
-    write_json(index / "index.json", sealed(meta, "index.json"))
+    write_json(index / "index.json", sealed(meta, WHAT))
     none = fails(capsys, *search, "--threshold", "card")
     assert "At no cosine are 95 % of the answers right on held.en-de.tsv" in none
     meta["threshold"]["cosine"] = third - 1e-6
-    write_json(index / "index.json", sealed(meta, "index.json"))
+    write_json(index / "index.json", sealed(meta, WHAT))
     assert result(capsys, *search, "--threshold", "card") == kept
 
 
@@ -143,7 +144,7 @@ def test_what_cannot_be_searched(capsys, model, place):
     found = result(capsys, "search", "--index", index, "x", "-m", place / "moved")
     assert len(found) == 5
     (index / "vectors.i8").write_bytes(np.zeros(3, np.int8).tobytes())
-    assert "vectors.i8` must have" in fails(capsys, "search", "--index", index, "x")
+    assert "changes in vectors.i8" in fails(capsys, "search", "--index", index, "x")
 
 
 def test_queries_from_a_file(capsys, model, place):

@@ -252,16 +252,13 @@ def test_threshold_of_the_card_is_kept(files, tmp_path):
 def test_damage_is_told(encoder, files, folder, name):
     path, content = folder / name, (folder / name).read_bytes()
     path.write_bytes(content[:-1])
-    with pytest.raises(
-        InputError, match=f"{name}` must have {len(content)} bytes.*Delete"
-    ):
+    with pytest.raises(InputError, match=f"changes in {name}. Delete"):
         Index.open(folder)
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match=f"{name}` differs from its hash.*Delete"):
+    with pytest.raises(InputError, match=f"changes in {name}. Delete"):
         build_index(encoder, files, folder)
-    Index.open(folder, verify=False)
     path.unlink()
-    with pytest.raises(InputError, match=f"{name}` must have.*no such file"):
+    with pytest.raises(InputError, match=f"changes in {name}. Delete"):
         Index.open(folder)
 
 
@@ -269,8 +266,8 @@ def test_damage_is_told(encoder, files, folder, name):
     ("change", "message"),
     [
         ({"version": 7}, "format 7"),
-        ({"rows": 301}, "index.json` must be as it was written"),
-        ({"files": {}}, "index.json` must be as it was written"),
+        ({"rows": 301}, "must be as it was written. Received: changes in index.json"),
+        ({"files": {}}, "must be as it was written. Received: changes in index.json"),
     ],
 )
 def test_a_wrong_description_is_told(folder, change, message):

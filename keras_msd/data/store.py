@@ -1,7 +1,6 @@
 """Vectors of a guide on disk: each distinct sentence is computed once."""
 
 import os
-import tempfile
 import uuid
 import warnings
 import zlib
@@ -27,7 +26,6 @@ META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.l
 KEY = np.dtype("S16")  # a sentence's hash
 # Of a block: its first row, the one after its last, their checksum, the record's own.
 RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
-RUN = 1 << 20  # keys that are sorted in memory
 LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
@@ -48,44 +46,26 @@ class Guide(Protocol):
 
 
 class _Keys:
-    """Rows by key, in sorted runs, each at least twice as long as the next.
-
-    Runs of `RUN` keys or more are in temporary files, 24 bytes a key.
-    """
+    """Rows by key: sorted keys `(n,)` and the row of each, 24 bytes together."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[np.ndarray, np.ndarray]] = []
+        self._keys, self._rows = np.zeros(0, KEY), np.zeros(0, np.int64)
 
     def add(self, keys: np.ndarray, rows: np.ndarray) -> None:
         """Add keys `(n,)` of rows `(n,)`."""
-        while self._runs and len(self._runs[-1][0]) < min(2 * len(keys), RUN):
-            both = zip(self._runs.pop(), (keys, rows), strict=True)
-            keys, rows = map(np.concatenate, both)
         order = np.argsort(keys, kind="stable")
-        keys, rows = keys[order], rows[order]
-        if len(keys) >= RUN:
-            keys, rows = _on_disk(keys), _on_disk(rows)
-        self._runs.append((keys, rows))
+        places = np.searchsorted(self._keys, keys[order])
+        self._keys = np.insert(self._keys, places, keys[order])
+        self._rows = np.insert(self._rows, places, rows[order])
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Return the row of each key, int64 `(n,)`, -1 for one that is not known."""
         order = np.argsort(keys)  # neighbours are found ten times as fast
-        keys = keys[order]
+        places = np.searchsorted(self._keys, keys[order])
+        known = np.append(self._keys, KEY.type())[places] == keys[order]
         found = np.full(len(keys), -1, np.int64)
-        for known, rows in self._runs:
-            places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            same = known[places] == keys
-            found[same] = rows[places[same]]
-        result = np.empty_like(found)
-        result[order] = found
-        return result
-
-
-def _on_disk(values: np.ndarray) -> np.ndarray:
-    """Return an array that is in a temporary file without a name."""
-    with tempfile.TemporaryFile() as file:
-        values.tofile(file)
-        return np.memmap(file, values.dtype, "r")
+        found[order[known]] = self._rows[places[known]]
+        return found
 
 
 class GuideStore:
@@ -154,7 +134,7 @@ class GuideStore:
         path = self.folder / BLOCKS
         if path.stat().st_size // RECORD.itemsize <= self._read:
             return
-        all_keys = read_flat(self.folder / KEYS, np.uint8)
+        new = []
         for record in np.fromfile(path, RECORD, offset=self._read * RECORD.itemsize):
             start, end, crc, own = record.tolist()
             if own != self._own(start, end, crc) or crc != self._checksum(start, end):
@@ -164,11 +144,14 @@ class GuideStore:
                     stacklevel=4,
                 )
                 self._write_record(0, 0)
-            elif end > start:
-                keys = all_keys[start * KEY.itemsize : end * KEY.itemsize].view(KEY)
-                self._keys.add(np.array(keys), np.arange(start, end))
+            else:
+                new.append(np.arange(start, end))
                 self._count += end - start
             self._read += 1
+        keys = read_flat(self.folder / KEYS, np.uint8)
+        whole = len(keys) - len(keys) % KEY.itemsize
+        rows = np.concatenate([np.zeros(0, np.int64), *new])
+        self._keys.add(keys[:whole].view(KEY)[rows], rows)
 
     def _checksum(self, start: int, end: int) -> int:
         """Return the checksum of the hashes and vectors of some rows."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least, existing_file
-from keras_msd.checksums import sealed
+from keras_msd.checksums import write_meta
 from keras_msd.evaluate.threshold import checked
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
-from keras_msd.files import atomic_path, digest, file_digest, write_json
+from keras_msd.files import atomic_path, digest, file_digest
 from keras_msd.index import index as stored
 from keras_msd.index.chunks import Piece, read_passages, split, way_of_reading
 from keras_msd.index.index import Index, Source, identity, quantize
@@ -120,10 +120,9 @@ def build_index(
             "error": max(source.error for source in sources),
             "threshold": known,
             "sources": [source._asdict() for source in sources],
-            "files": {name: _facts(temporary / name) for name in stored.FILES},
         }
-        write_json(temporary / stored.META, sealed(meta, stored.META))
-    return Index.open(folder, verify=False)
+        write_meta(temporary / stored.META, meta, stored.WHAT)
+    return Index.open(folder)
 
 
 class _Writer:
@@ -216,7 +215,3 @@ def _counter(encoder: Any) -> Callable[[list[str]], list[int]]:
     if tokenizer is None:
         return lambda texts: [-(-len(it.encode()) // TOKEN_BYTES) for it in texts]
     return lambda texts: [len(ids) for ids in tokenizer.encode_plain(texts)]
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    return {"bytes": path.stat().st_size, "blake2b": file_digest(path)}

@@ -7,20 +7,25 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, at_least, existing_folder, sentences
-from keras_msd.checksums import unsealed
+from keras_msd.checks import (
+    InputError,
+    at_least,
+    existing_file,
+    existing_folder,
+    sentences,
+)
+from keras_msd.checksums import read_meta
 from keras_msd.evaluate.nearest import BLOCK, rounding, top_k
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
-from keras_msd.files import file_digest, read_table
 
 META = "index.json"
-VERSION = 1
+VERSION = 2
+WHAT = "an index"  # for messages
 CODES, SCALES, TEXTS = "vectors.i8", "scales.f32", "texts.utf8"
 ENDS, LINES = "ends.i64", "lines.i64"
 FILES = CODES, SCALES, TEXTS, ENDS, LINES
 DTYPES = "i1", "<f4", "u1", "<i8", "<i8"
 LARGEST = 127  # of an int8 code, symmetric
-REPAIR = "Delete the folder and build the index again, or take a whole copy."
 
 
 class Source(NamedTuple):
@@ -127,12 +132,11 @@ class Index:
         return self.meta.get("threshold")
 
     @classmethod
-    def open(cls, path: str | Path, verify: bool = True) -> "Index":
+    def open(cls, path: str | Path) -> "Index":
         """Open the folder of an index, memory-mapped, or an `.npz` of `embed --out`.
 
         Args:
             path: The folder or the file.
-            verify: Compare every file with its hash, some gigabytes a second.
 
         Raises:
             InputError: Nothing is there, or it is damaged, truncated, or of another
@@ -142,7 +146,8 @@ class Index:
         if path.suffix == ".npz":
             return _from_vectors(path)
         folder = existing_folder(path, "index")
-        meta = _read(folder, verify)
+        existing_file(folder / META, "index")
+        meta = read_meta(folder / META, VERSION, WHAT)
         codes, *rest = (
             np.memmap(folder / name, dtype, "r")
             for name, dtype in zip(FILES, DTYPES, strict=True)
@@ -269,34 +274,6 @@ def identity(model: Any) -> tuple[str, str]:
         )
     card: Mapping[str, Any] = getattr(model, "card", {})
     return fingerprint, card.get("encoder", {}).get("fingerprint", fingerprint)
-
-
-def _read(folder: Path, verify: bool) -> dict[str, Any]:
-    """Return what `index.json` says, once the files are what it says."""
-    path = folder / META
-    content = read_table(path, "index")
-    if content.get("version") != VERSION:
-        raise InputError(
-            f"`{folder}` holds an index in format {content.get('version')}; this "
-            f"library reads format {VERSION}. {REPAIR}"
-        )
-    meta = unsealed(content, META)
-    if meta is None:
-        raise InputError(
-            f"`{path}` must be as it was written. Received: changes. {REPAIR}"
-        )
-    for name, facts in meta["files"].items():
-        file = folder / name
-        size = file.stat().st_size if file.is_file() else None
-        if size != facts["bytes"]:
-            there = "no such file" if size is None else f"{size} bytes"
-            raise InputError(
-                f"`{file}` must have {facts['bytes']} bytes. Received: {there}. "
-                f"{REPAIR}"
-            )
-        if verify and file_digest(file) != facts["blake2b"]:
-            raise InputError(f"`{file}` differs from its hash in {META}. {REPAIR}")
-    return meta
 
 
 def _from_vectors(path: Path) -> Index:

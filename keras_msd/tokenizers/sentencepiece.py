@@ -34,7 +34,8 @@ _FOLDING = {
 _THREADS = 2
 _ERRORS_ONLY = 2
 # The trainer takes no smaller sample.
-_LEAST_SAMPLE = 101
+_SAMPLE = 1_000_000  # sentences kept in memory
+_COVERAGE = 0.9995  # of all characters get a piece; the rarest are unknown
 # Our ids have `<pad>`, which the SentencePiece model does not.
 _EXTRA_ROWS = 1
 
@@ -354,8 +355,6 @@ def train_unigram(
     texts: Iterable[str],
     vocabulary_size: int,
     folder: str | Path | None = None,
-    sample: int = 1_000_000,
-    character_coverage: float = 0.9995,
     at_most: bool = False,
     case_fold: bool = False,
 ) -> SentencePieceTokenizer:
@@ -364,12 +363,10 @@ def train_unigram(
     Text is normalised as in XLM-RoBERTa (NFKC with SentencePiece's own additions).
 
     Args:
-        texts: Sentences, walked through once. Lines of over 4192 bytes are left out.
+        texts: Sentences, walked through once. Lines of over 4192 bytes are left out;
+            of more than a million, a fixed random choice is learned from.
         vocabulary_size: Rows of the word table, the four special tokens included.
         folder: Where to save the tokenizer, if anywhere.
-        sample: Sentences kept in memory, over 100; of more, a fixed random choice.
-        character_coverage: Share of all characters in the texts that get a piece of
-            their own, in (0, 1]; the rarest of the others are unknown.
         at_most: Take fewer rows where the texts have no more pieces.
         case_fold: Make capitals small letters first, so that both share their pieces.
 
@@ -388,12 +385,6 @@ def train_unigram(
     from sentencepiece import SentencePieceTrainer
 
     at_least(5, vocabulary_size=vocabulary_size)
-    at_least(_LEAST_SAMPLE, sample=sample)
-    if not 0 < character_coverage <= 1:
-        raise InputError(
-            "`character_coverage` must be above 0 and at most 1. Received: "
-            f"character_coverage={character_coverage}."
-        )
     model, reader = io.BytesIO(), _Reader(texts)
     try:
         SentencePieceTrainer.train(
@@ -402,8 +393,8 @@ def train_unigram(
             model_type="unigram",
             vocab_size=vocabulary_size - _EXTRA_ROWS,
             normalization_rule_name="nmt_nfkc_cf" if case_fold else "nmt_nfkc",
-            character_coverage=character_coverage,
-            input_sentence_size=sample,
+            character_coverage=_COVERAGE,
+            input_sentence_size=_SAMPLE,
             shuffle_input_sentence=True,
             hard_vocab_limit=not at_most,
             num_threads=_THREADS,
@@ -446,7 +437,7 @@ def _no_vocabulary(error: RuntimeError, size: int, count: int) -> InputError:
     elif too_few := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
         smallest = int(too_few[1]) + _EXTRA_ROWS
         rule = f"`vocabulary_size` must be at least {smallest} to spell these texts."
-        repair = "Raise it, or lower `character_coverage`."
+        repair = "Raise it."
     return InputError(
         f"{rule} Received: vocabulary_size={size}, {count} texts. {repair}"
     )

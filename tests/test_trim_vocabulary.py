@@ -196,7 +196,7 @@ def test_what_cannot_be_trimmed_by(unigram):
         (): "Received: no texts",
         ("", "  "): "Received: no texts, or only empty ones",
         ("a", None): "must hold strings",
-        "one text": "must be a list of sentences. Received: the text",
+        "one text": "must be a list. Received: the text",
     }.items():
         with pytest.raises(InputError, match=words):
             trim_vocabulary(encoder, texts)

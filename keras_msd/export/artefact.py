@@ -108,11 +108,7 @@ def export(
             "Export the encoder that it was made from."
         )
     without_prefix(encoder, "`export` takes")
-    if isinstance(languages, str):
-        raise InputError(
-            "`languages` must be a list of codes. Received: the text "
-            f"{languages!r:.60}. Put it in a list."
-        )
+    checks.a_list(languages=languages)
     given = checked(threshold)
     record.check(quantize, encoder.tokenizer, options)
     check_weights(encoder, quantize)

@@ -221,9 +221,8 @@ def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
 
     Args:
         card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
-            `languages`, `encoder`, `tokenizer`, `files`, `bytes`, `how_to_load`, and
-            where there is one `parity`, `threshold`, `operators`, `warning`
-            and the licences.
+            `languages`, `encoder`, `tokenizer`, `bytes`, `how_to_load`, and where
+            there is one `parity`, `threshold`, `warning` and the licences.
     """
     yield f"# Sentence encoder, {card['format']}"
     yield (
@@ -245,14 +244,6 @@ def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
         yield from _parity(parity)
     if threshold := card.get("threshold"):
         yield from ("## When two sentences mean the same", _threshold(threshold))
-    if operators := card.get("operators"):
-        yield from ("## Operators", _listed(operators))
-    yield "## Files"
-    rows = [
-        (f"`{name}`", f"{facts['bytes']:,}", f"`{facts['sha256']}`")
-        for name, facts in sorted(card["files"].items())
-    ]
-    yield _table(("file", "bytes", "SHA-256"), rows)
 
 
 def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -260,20 +251,19 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "format", card["format"]
     yield "weights", card.get("quantize") or "float32, as trained"
     if "kernels" in card:
-        yield "kernels", _listed(card["kernels"])
+        kernels = (f"{name} ({n})" for name, n in sorted(card["kernels"].items()))
+        yield "kernels", ", ".join(kernels) or "None."
     if "min_onnxruntime" in card:
         least = card["min_onnxruntime"]
         yield "ONNX", f"opset {card['opset']}, for onnxruntime {least} or newer"
     yield "languages", ", ".join(card["languages"]) or "not stated"
     yield "parameters", f"{encoder['parameters']:,}"
-    yield "bytes of the encoder's weights", f"{encoder['bytes']:,}"
     yield "bytes of the artefact", f"{card['bytes']:,}"
     yield "tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"
     for key, of in LICENCES.items():
         yield f"licence of {of}", card.get(key) or UNSTATED
     libraries = (f"{name} {v}" for name, v in sorted(card.get("libraries", {}).items()))
     yield "made with", ", ".join([card.get("made_with", ""), *libraries]).strip(", ")
-    yield "encoder's fingerprint", f"`{encoder['fingerprint']}`"
 
 
 def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
@@ -326,9 +316,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in (head, ["---"] * len(head), *rows)
     )
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-
-
-def _listed(operators: Any) -> str:
-    if isinstance(operators, Mapping):
-        operators = [f"{name} ({count})" for name, count in sorted(operators.items())]
-    return ", ".join(map(str, operators)) or "None."

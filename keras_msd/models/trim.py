@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError, sentences
+from keras_msd.checks import InputError, a_list, sentences
 from keras_msd.evaluate.costs import cost
 from keras_msd.models.encoder import Encoder
 from keras_msd.progress import track
@@ -59,11 +59,7 @@ def trim_vocabulary(
             "Only an encoder's vocabulary can be trimmed. Received: "
             f"{type(encoder).__name__}. Trim the encoder, then export it."
         )
-    if isinstance(texts, str):
-        raise InputError(
-            f"`texts` must be a list of sentences. Received: the text {texts!r:.60}. "
-            "Put it in a list."
-        )
+    a_list(texts=texts)
     counts = np.zeros(encoder.tokenizer.vocabulary_size, np.int64)
     for chunk in track(in_chunks(texts, CHUNK), what="Counting pieces", steps=CHUNK):
         read = [encoder.prefix + text for text in sentences(chunk)]

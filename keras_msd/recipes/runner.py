@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_msd.checks import InputError, utf8
+from keras_msd.checks import InputError, a_list, utf8
 from keras_msd.evaluate.splits import named
 from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
@@ -384,11 +384,7 @@ def run_all(
     """
     from keras_msd.report import write_report_of_all
 
-    if isinstance(names, str | Path):
-        raise InputError(
-            f"`names` must be a list of recipes. Received: {names!r} alone. Put it in "
-            "a list."
-        )
+    a_list(names=names)
     wanted = with_scale(scale) if names is None else list(names)
     for name in wanted:
         utf8(str(name), "`names`")

@@ -56,8 +56,8 @@ class Call(NamedTuple):
     outputs: Any
 
     def __str__(self) -> str:
-        """Write the call as in `__call__(string[?]) -> float32[?, 512]`."""
-        return f"{self.name}({_written(self.inputs)}) -> {_written(self.outputs)}"
+        """Write the call with the shapes of inputs and outputs."""
+        return f"{self.name}({self.inputs}) -> {self.outputs}"
 
 
 def load_saved_model(
@@ -234,8 +234,7 @@ def _find_calls(model: Any) -> list[Call]:
         apply = partial(_by_name, signature, only)
         inputs = inputs if only is None else inputs[only]
         calls.append(Call(name, apply, inputs, signature.structured_outputs))
-    # Keras traces `__call__` once for training and once for inference.
-    return list({str(call): call for call in calls}.values())
+    return calls
 
 
 def _by_name(signature: Any, only: str | None, inputs: Any) -> Any:
@@ -272,20 +271,6 @@ def _gives_vectors(call: Call) -> bool:
     """Tell whether a call gives float vectors `(n, dim)`."""
     floats = (tf.float32, tf.float16, tf.bfloat16, tf.float64)
     return _is_tensor(_vectors_of(call.outputs), 2, *floats)
-
-
-def _written(structure: Any) -> str:
-    if isinstance(structure, Mapping):
-        pairs = (f"{name}: {_written(value)}" for name, value in structure.items())
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(structure, list | tuple):
-        return "[" + ", ".join(map(_written, structure)) + "]"
-    if not isinstance(structure, tf.TensorSpec | tf.Tensor):
-        return repr(structure)
-    if structure.shape.rank is None:
-        return f"{structure.dtype.name}[...]"
-    sizes = ("?" if size is None else str(size) for size in structure.shape)
-    return f"{structure.dtype.name}[{', '.join(sizes)}]"
 
 
 # Operations of TensorFlow 2.21 that read or write files, use a network, call Python,

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.packaged import is_backbone, is_packaged
-from keras_msd.checks import InputError, sentences
+from keras_msd.checks import InputError, a_list, sentences
 from keras_msd.files import digest, file_digest
 from keras_msd.teachers.vectors import (
     HASHED_WORDS,
@@ -199,11 +199,7 @@ def load_teacher(
         (True, False)
     """
     kind = _kind_of(source)
-    if isinstance(allow_operations, str):
-        raise InputError(
-            "`allow_operations` must be a list of names. Received: "
-            f"{allow_operations!r}. Put it in one."
-        )
+    a_list(allow_operations=allow_operations, languages=languages)
     options = {"pooling": pooling, "allow_operations": allow_operations}
     guide = kind.make(source, dim=dim, **options)
     teacher = _wrapped(guide, source, name, kind.label)
@@ -215,10 +211,6 @@ def load_teacher(
     if prefix is not None:
         teacher = _prefixed(teacher, prefix, isinstance(guide, TextEncoder))
     known = languages or kind.languages or getattr(guide, "languages", None)
-    if isinstance(known, str):
-        raise InputError(
-            f"`languages` must be a list of codes. Received: {known!r}. Put it in one."
-        )
     return replace(teacher, languages=tuple(known)) if known else teacher
 
 

@@ -11,7 +11,7 @@ from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checkpoints.modules import ACTIVATIONS
-from keras_msd.checks import InputError, one_of, require
+from keras_msd.checks import InputError, a_list, one_of, require
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.onnx.files import (
     EXTRA,
@@ -83,11 +83,7 @@ def write(
             installed.
         ExportError: What was written differs too much from the encoder.
     """
-    if isinstance(leave_out, str) or isinstance(datasets, str):
-        raise InputError(
-            "`leave_out` and `datasets` must be lists. Received: "
-            f"{leave_out!r:.60}, {datasets!r:.60}. Put the name in a list."
-        )
+    a_list(leave_out=leave_out, datasets=datasets)
     for part in leave_out:
         one_of(LEAVE_OUT, leave_out=part)
     tokens = "weights" not in leave_out

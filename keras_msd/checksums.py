@@ -3,13 +3,13 @@
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.files import digest, read_json, read_table, write_json
+from keras_msd.files import cached, digest, read_json, read_table, write_json
 
+ANEW = "Delete the folder; it is built again."
 READ = 1 << 20  # bytes at a time
 
 
@@ -41,20 +41,20 @@ def read_meta(path: Path, version: int, what: str) -> dict[str, Any]:
             or another file is not as it was written.
     """
     try:
-        meta = read_table(path)
+        meta = read_table(path, repair=ANEW)
     except InputError as error:
         raise error if not path.is_file() else DamagedError(f"{error}") from error
     if meta.get("version") != version:
         raise InputError(
             f"`{path.parent}` holds {what} in format {meta.get('version')}; this "
-            f"library reads format {version}. Delete the folder; it is built again."
+            f"library reads format {version}. {ANEW}"
         )
     content = unsealed(meta, what)
-    lost = damaged(path.parent, content["files"]) if content else [path.name]
+    lost = damaged(path.parent, content.get("files", {})) if content else [path.name]
     if content is None or lost:
         raise DamagedError(
             f"`{path.parent}` holds {what} and must be as it was written. Received: "
-            f"changes in {', '.join(lost)}. Delete the folder; it is built again."
+            f"changes in {', '.join(lost)}. {ANEW}"
         )
     return content
 
@@ -71,15 +71,7 @@ def checksum(path: Path) -> str:
     return f"{size} {crc:08x}"
 
 
-def cached_checksum(path: Path) -> str:
-    """Return `checksum`; a file is read again only where it has changed."""
-    status = path.stat()
-    return _checksum(path, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=4096)
-def _checksum(path: Path, inode: int, size: int, changed: int) -> str:
-    return checksum(path)
+cached_checksum = cached(checksum)
 
 
 def checksums(root: Path, paths: Iterable[Path] | None = None) -> dict[str, str]:

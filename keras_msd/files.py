@@ -206,6 +206,15 @@ def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
     return _parsed(text, f"`{path}`", "TOML", parse, repair)
 
 
+def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of nested mappings, by dotted key."""
+    leaves: dict[str, Any] = {}
+    for key, inner in value.items():
+        nested = isinstance(inner, Mapping)
+        leaves |= dotted(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
+    return leaves
+
+
 def to_toml(value: Mapping[str, Any]) -> str:
     """Return TOML text that `tomllib` reads back to an equal value.
 
@@ -345,6 +354,26 @@ def text_hash(*parts: bytes | str) -> bytes:
 def digest(*parts: bytes | str) -> str:
     """Return the `text_hash` of `parts` in hex."""
     return text_hash(*parts).hex()
+
+
+def cached(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Have a function read a file again only where the file has changed."""
+
+    @lru_cache(maxsize=4096)
+    def found(path: Path, *_: int) -> Any:
+        return read(path)
+
+    def of_now(path: Path) -> Any:
+        status = path.stat()
+        return found(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    return of_now
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes in hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def file_digest(path: Path) -> str:

@@ -63,7 +63,7 @@ class Letters(msd.tokenizers.Tokenizer):
 
     kind = "letters"
     definition_file = "letters.txt"
-    pad_id, start_id, end_id, unknown_id = 0, 1, 2, 3
+    pad_id, start_ids, end_ids, unknown_id = 0, (1,), (2,), 3
 
     def __init__(self, letters):
         self.letters = letters

@@ -26,7 +26,7 @@ class WordTokenizer(Tokenizer):
 
     kind = "words"
     definition_file = "words.json"
-    pad_id, start_id, end_id, unknown_id = range(4)
+    pad_id, start_ids, end_ids, unknown_id = 0, (1,), (2,), 3
 
     def __init__(self, words):
         self.words = words

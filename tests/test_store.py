@@ -165,10 +165,10 @@ def test_a_damaged_store_gives_the_same_vectors(tmp_path, name, damage):
 )
 def test_a_store_without_its_name(tmp_path, content):
     """Nobody has a copy of it: what repairs it is to compute the vectors anew."""
-    guide, repair = HashGuide(), "Delete the folder: its vectors are computed again"
+    guide, repair = HashGuide(), "Delete the folder; it is built again"
     GuideStore(guide, tmp_path).targets(["a"])
     (tmp_path / "store.json").write_bytes(content)
-    with pytest.raises(InputError, match=f"(?s)store.json`.*{repair}") as caught:
+    with pytest.raises(InputError, match=repair) as caught:
         GuideStore(guide, tmp_path)
     assert "copy" not in str(caught.value)
     shutil.rmtree(tmp_path)

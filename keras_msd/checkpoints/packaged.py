@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError
-from keras_msd.files import read_table, read_toml
+from keras_msd.files import read_table, read_toml, sha256_of
 from keras_msd.light import CHUNK, LightEncoder
 from keras_msd.progress import track
 
@@ -82,9 +82,7 @@ def files_sha256(folder: Path) -> str:
     lines = []
     for path in folder.rglob("*"):
         if path.is_file():
-            with open(path, "rb") as handle:
-                of_file = hashlib.file_digest(handle, "sha256").hexdigest()
-            lines.append((path.relative_to(folder).as_posix(), of_file))
+            lines.append((path.relative_to(folder).as_posix(), sha256_of(path)))
     text = "".join(f"{of_file}  {name}\n" for name, of_file in sorted(lines))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -147,9 +145,7 @@ def _found(name: str, file: PackagedFile, repair: str) -> Path:
             f"The model `{name}` needs the package `{file.package}`, without its "
             f"dependencies. {repair}"
         )
-    with open(path, "rb") as handle:
-        found = hashlib.file_digest(handle, "sha256").hexdigest()
-    if found != file.sha256:
+    if (found := sha256_of(path)) != file.sha256:
         raise InputError(
             f"`{path}` must have the SHA-256 {file.sha256}, that of `{file.package}` "
             f"{file.version}. Received: {found}. {repair}"

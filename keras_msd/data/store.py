@@ -5,7 +5,6 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Protocol
@@ -15,9 +14,9 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.checksums import sealed, unsealed
+from keras_msd.checksums import read_meta, sealed
 from keras_msd.data.ragged import read_flat
-from keras_msd.files import read_table, room_for, text_hash, write_json
+from keras_msd.files import room_for, text_hash, write_json
 from keras_msd.locks import locked_folder
 from keras_msd.progress import track
 
@@ -26,7 +25,6 @@ META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.l
 KEY = np.dtype("S16")  # a sentence's hash
 # Of a block: its first row, the one after its last, their checksum, the record's own.
 RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
-LOST = "Delete the folder: its vectors are computed again."
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 
 
@@ -105,17 +103,7 @@ class GuideStore:
             if not (self.folder / META).exists():
                 meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                 write_json(self.folder / META, meta)
-        meta = read_table(self.folder / META, repair=LOST)
-        if not unsealed(meta, VECTORS) or not isinstance(meta.get("id"), str):
-            raise InputError(
-                f"`{self.folder / META}` must be as it was written. Received: "
-                f"{meta!r:.200}. {LOST}"
-            )
-        if meta.get("version") != VERSION:
-            raise InputError(
-                f"`{self.folder}` must be a store of version {VERSION}. Received: "
-                f"version {meta.get('version')}. {LOST}"
-            )
+        meta = read_meta(self.folder / META, VERSION, VECTORS)
         for name, value in mine.items():
             if meta.get(name) != value:
                 raise InputError(
@@ -189,6 +177,15 @@ class GuideStore:
     def __len__(self) -> int:
         self._refresh()
         return self._count
+
+    @property
+    def languages(self) -> tuple[str, ...] | None:
+        """Codes of those that the guide reads; None for any."""
+        return getattr(self.guide, "languages", None)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """Return `targets`, so that a store is a guide that keeps what it encodes."""
+        return self.targets(texts)
 
     def targets(self, sentences: list[str]) -> np.ndarray:
         """Return the vectors of sentences, computing those that are missing.
@@ -300,36 +297,6 @@ class GuideStore:
             self._write(KEYS, start * widths[KEYS], added)
             self._write_record(start, start + len(added))
             self._refresh()
-
-
-@dataclass(frozen=True)
-class StoredGuide:
-    """The guide of a store, which keeps what is encoded.
-
-    Args:
-        store: The store.
-    """
-
-    store: GuideStore
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        return self.store.dim
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the guide's weights and settings."""
-        return self.store.guide.fingerprint
-
-    @property
-    def languages(self) -> tuple[str, ...] | None:
-        """Codes of those that the guide reads; None for any."""
-        return getattr(self.store.guide, "languages", None)
-
-    def encode(self, texts: list[str]) -> np.ndarray:
-        """Return float32 `(n, dim)`, from the store where it has them."""
-        return self.store.targets(texts)
 
 
 def checked_slices(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

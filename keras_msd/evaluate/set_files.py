@@ -1,7 +1,7 @@
 """Find the files of evaluation sets in a folder by their names, and read them."""
 
+import glob
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -53,26 +53,15 @@ def find_parts(
     Raises:
         InputError: The folder does not exist.
     """
-    files = sorted(_files(existing_folder(folder, "folder of the set")))
+    existing_folder(folder, "folder of the set")
+    names = sorted(glob.glob("**", root_dir=folder, recursive=True))  # through links
+    files = [Path(folder, name) for name in names]
     parts: dict[str, SetFile] = {}
     for name, read in layouts.items():
         for path in files:
             if match := re.fullmatch(name, path.name):
                 parts.setdefault(part(match), SetFile(path, read))
     return parts
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the files of a folder at any depth, following links to folders."""
-    files, walked = [], set()
-    for top, folders, names in os.walk(folder, followlinks=True):
-        place = os.path.realpath(top)
-        if place in walked:  # a link to a parent folder
-            folders.clear()
-            continue
-        walked.add(place)
-        files += [Path(top, name) for name in names]
-    return files
 
 
 def check_parts(

@@ -1,6 +1,5 @@
 """`card.json`: what an artefact is, how to load it, and checksums of its files."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from keras_msd.checks import InputError, explained, findings
 from keras_msd.evaluate.costs import cost
 from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.formats import FORMATS
-from keras_msd.files import atomic_path, read_table, write_json
+from keras_msd.files import atomic_path, read_table, sha256_of, write_json
 from keras_msd.limits import CARD as CARD_BYTES
 from keras_msd.version import __version__
 
@@ -205,9 +204,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _file_facts(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as handle:
-        checksum = hashlib.file_digest(handle, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": checksum}
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def score_title(name: str) -> str:

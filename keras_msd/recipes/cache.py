@@ -25,7 +25,9 @@ from keras_msd.checks import InputError
 from keras_msd.checksums import checksums, damaged, read_sealed, sealed
 from keras_msd.files import (
     atomic_path,
+    cached,
     digest,
+    dotted,
     file_digest,
     remove,
     room_for,
@@ -125,8 +127,7 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
     """Return hashes of files by folder and name; those of equal names are joined."""
     found: dict[str, str] = {}
     for path in filter(Path.is_file, paths):
-        name, status = f"{path.parent.name}/{path.name}", path.stat()
-        value = _digest(path, status.st_size, status.st_mtime_ns)
+        name, value = f"{path.parent.name}/{path.name}", _digest(path)
         found[name] = f"{found[name]} {value}" if name in found else value
     return found
 
@@ -143,9 +144,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json", exclude={"bad_batches"})
 
 
-@lru_cache(maxsize=4096)
-def _digest(path: Path, size: int, changed: int) -> str:
-    return file_digest(path)
+_digest = cached(file_digest)
 
 
 class RunFolder:
@@ -220,7 +219,7 @@ class RunFolder:
     def _compare(
         self, name: str, then: Mapping[str, Any], now: Mapping[str, Any]
     ) -> None:
-        old, new = _flat(then), _flat(now)
+        old, new = dotted(then), dotted(now)
         changed = [
             f"{key} ({old.get(key)} then, {new.get(key)} now)"
             for key in sorted(old.keys() | new.keys())
@@ -355,15 +354,6 @@ def _link(source: str, target: str) -> None:
 
 
 _link_files = partial(shutil.copytree, copy_function=_link)
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of nested mappings, by dotted key."""
-    leaves: dict[str, Any] = {}
-    for key, inner in value.items():
-        nested = isinstance(inner, Mapping)
-        leaves |= _flat(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
-    return leaves
 
 
 def _used(folder: Path) -> bool:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from keras_msd.checks import InputError, existing_file, nearest
-from keras_msd.files import read_toml
+from keras_msd.files import cached, read_toml
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -101,19 +101,8 @@ def shared_file(recipe: Path, name: str, key: str) -> Path:
     )
 
 
-def read_unchanged(path: Path) -> dict[str, Any]:
-    """Return a TOML file that many recipes need, read again only where it has changed.
-
-    Raises:
-        InputError: It is missing or is not TOML.
-    """
-    status = path.stat()
-    return _read(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache
-def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
-    return read_toml(path)
+# Many recipes need the same TOML files.
+read_unchanged = cached(read_toml)
 
 
 class Layer(NamedTuple):

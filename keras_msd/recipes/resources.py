@@ -16,7 +16,7 @@ from keras_msd.data.pair import ENGLISH, PairFile, Pairs, language_pair
 from keras_msd.data.pair_table import PairTable
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
-from keras_msd.data.store import GuideStore, StoredGuide
+from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.distribute.strategy import Distribution
 from keras_msd.distribute.workers import Workers
@@ -171,7 +171,7 @@ class Run:
         if settings.center:
             rows = np.linspace(0, len(self.texts) - 1, settings.center, dtype=np.int64)
             center = [self.texts.texts("source", row, row + 1)[0] for row in rows]
-        stored = [StoredGuide(self.store(part)) for part in parts]
+        stored = [self.store(part) for part in parts]
         return JointTeacher(stored, settings.weights or None, center)
 
     def guides_of(self, settings: Any) -> dict[str, tuple[str, str]]:

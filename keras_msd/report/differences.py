@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from keras_msd.files import dotted
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import Recipe, describe, load_recipe
 from keras_msd.recipes.stages import STAGES, reduces_teacher, stages_in_use
@@ -73,15 +74,10 @@ def in_words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _flat(settings: dict[str, Any], place: str = "") -> dict[str, str]:
+def _flat(settings: dict[str, Any]) -> dict[str, str]:
     """Return the values of settings in words by dotted key."""
-    found: dict[str, str] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            found |= {} if place + key in ABOUT else _flat(value, f"{place}{key}.")
-        elif place + key not in ABOUT:
-            found[place + key] = in_words(value)
-    return found
+    read = {key: it for key, it in settings.items() if key not in ABOUT}
+    return {key: in_words(value) for key, value in dotted(read).items()}
 
 
 def _is_read(recipe: Recipe, key: str) -> bool:

@@ -24,8 +24,8 @@ class Tokenizer(abc.ABC):
         definition_file: Name of the file that holds `definition`.
         vocabulary_size: Rows that a table of token vectors needs.
         pad_id: Id that fills a row at its right.
-        start_id: Id that opens every sentence.
-        end_id: Id that closes every sentence.
+        start_ids: Ids before every text; a kind may have none, or several.
+        end_ids: Ids after every text, likewise.
         unknown_id: Id of what the vocabulary cannot spell.
         truncation_side: Where a long text loses ids, "right" or "left".
 
@@ -40,20 +40,20 @@ class Tokenizer(abc.ABC):
     definition_file: ClassVar[str]
     vocabulary_size: int
     pad_id: int
-    start_id: int
-    end_id: int
+    start_ids: tuple[int, ...]
+    end_ids: tuple[int, ...]
     unknown_id: int
     truncation_side: str = "right"
 
     @property
-    def start_ids(self) -> tuple[int, ...]:
-        """The ids before every text; a kind may have none, or several."""
-        return (self.start_id,)
+    def start_id(self) -> int:
+        """The id that opens every sentence; an error if there is none, or several."""
+        return _only("start", self.start_ids)
 
     @property
-    def end_ids(self) -> tuple[int, ...]:
-        """The ids after every text; a kind may have none, or several."""
-        return (self.end_id,)
+    def end_id(self) -> int:
+        """The id that closes every sentence; an error if there is none, or several."""
+        return _only("end", self.end_ids)
 
     @abc.abstractmethod
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
@@ -138,3 +138,12 @@ class Tokenizer(abc.ABC):
         with atomic_path(folder / self.definition_file) as temporary:
             temporary.write_bytes(self.definition)
         write_json(folder / CONFIG, {"kind": self.kind} | self.settings)
+
+
+def _only(name: str, ids: tuple[int, ...]) -> int:
+    if len(ids) != 1:
+        raise checks.InputError(
+            f"This needs a tokenizer with one {name} token. Received: one that has "
+            f"{len(ids)}. Use an encoder whose tokenizer has one."
+        )
+    return ids[0]

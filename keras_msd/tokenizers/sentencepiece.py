@@ -65,7 +65,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     kind = "unigram"
     definition_file = "sentencepiece.model"
-    start_id, pad_id, end_id, unknown_id = 0, 1, 2, 3
+    start_ids, pad_id, end_ids, unknown_id = (0,), 1, (2,), 3
 
     def __init__(self, model: bytes, origin: str = "`model`") -> None:
         from sentencepiece import SentencePieceProcessor

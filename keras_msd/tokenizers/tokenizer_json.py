@@ -91,7 +91,7 @@ class BackendTokenizer(Tokenizer):
         ids = [
             _ids_of(role, names, table, origin) for role, names in self._roles.items()
         ]
-        (self.pad_id,), self._start_ids, self._end_ids, (self.unknown_id,) = ids
+        (self.pad_id,), self.start_ids, self.end_ids, (self.unknown_id,) = ids
         # The token 0 stands for the unknown one where the model has none.
         self._drops = model2vec and unknown_of(self.backend) is not None
         self._check_model(origin)
@@ -105,7 +105,7 @@ class BackendTokenizer(Tokenizer):
             )
         added = self.backend.get_added_tokens_decoder().items()
         special = {number for number, token in added if token.special}
-        special |= {self.pad_id, *self._start_ids, *self._end_ids}
+        special |= {self.pad_id, *self.start_ids, *self.end_ids}
         self.control_ids = frozenset(special - {self.unknown_id})
 
     def _check_model(self, origin: str) -> None:
@@ -122,35 +122,6 @@ class BackendTokenizer(Tokenizer):
                 f"`dropout` of the model in {origin} must be null or 0, so that a text "
                 f"always has the same ids. Received: {model.dropout}. Set it to null."
             )
-
-    @property
-    def start_id(self) -> int:  # type: ignore[override]
-        """The id before every text; an error if there are none or several."""
-        return self._only("start", self._start_ids)
-
-    @property
-    def end_id(self) -> int:  # type: ignore[override]
-        """The id after every text; an error if there are none or several."""
-        return self._only("end", self._end_ids)
-
-    @property
-    def start_ids(self) -> tuple[int, ...]:
-        """The ids before every text."""
-        return self._start_ids
-
-    @property
-    def end_ids(self) -> tuple[int, ...]:
-        """The ids after every text."""
-        return self._end_ids
-
-    @staticmethod
-    def _only(name: str, ids: tuple[int, ...]) -> int:
-        if len(ids) != 1:
-            raise InputError(
-                f"This needs a tokenizer with one {name} token. Received: one that has "
-                f"{len(ids)}. Use an encoder whose tokenizer has one."
-            )
-        return ids[0]
 
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
         """Return the ids of each text, without start and end.

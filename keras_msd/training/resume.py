@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.files import atomic_path, file_digest, remove
+from keras_msd.files import atomic_path, dotted, file_digest, remove
 from keras_msd.training.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
@@ -146,7 +146,7 @@ class _Saver(keras.callbacks.Callback):
             "batches": batches.identity,
             "callbacks": [type(callback).__name__ for callback in self.with_state],
             **{f"weight of {term}": it for term, it in stage.term_weights.items()},
-            **_leaves("optimizer", settings),
+            **json.loads(json.dumps(dotted(settings, "optimizer."), default=str)),
         }
 
     def restore(self) -> None:
@@ -284,14 +284,6 @@ def stage_variables(stage: Any) -> Iterator[tuple[str, Any]]:
     own = (*stage.variables, *stage.metrics_variables)
     for place, variable in enumerate((*own, *stage.optimizer.variables)):
         yield str(place), variable
-
-
-def _leaves(name: str, value: Any) -> dict[str, Any]:
-    """Return the values of nested settings by dotted name, as JSON has them."""
-    if isinstance(value, dict):
-        inner = (_leaves(f"{name}.{key}", it) for key, it in value.items())
-        return {key: leaf for leaves in inner for key, leaf in leaves.items()}
-    return {name: json.loads(json.dumps(value, default=str))}
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -320,3 +320,23 @@ def test_a_block_that_begins_as_the_authors_has_their_numbers():
     assert (values["embedding/layer_norm/gamma"] == 1).all()
     with pytest.raises(InputError, match=r"`tables`.*standard_normal.*uniform"):
         build_student(assistant, 1, 16, 2, tables="uniform")
+
+
+@pytest.mark.parametrize(
+    ("unit_from", "numbers"), [("first", [0, 1]), ("last", [2, 3]), ("spread", [0, 2])]
+)
+def test_a_unit_begins_as_the_layers_that_are_named(unit_from, numbers):
+    assistant = tiny_encoder(num_layers=4)
+    given = assistant.weights()
+    made = build_student(assistant, 2, None, unit_from=unit_from).weights()
+    for place, number in enumerate(numbers):
+        names = [path for path in made if path.startswith(f"body/block_{place}/")]
+        assert names
+        for path in names:
+            source = path.replace(f"block_{place}", f"block_{number}")
+            np.testing.assert_array_equal(made[path], given[source])
+
+
+def test_a_unit_from_elsewhere_is_refused():
+    with pytest.raises(InputError, match="unit_from.*middle"):
+        build_student(tiny_encoder(num_layers=4), 2, unit_from="middle")

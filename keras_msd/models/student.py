@@ -1,5 +1,7 @@
 """Students: an assistant's first layers run repeatedly, or many narrow layers."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,16 +30,20 @@ ROWS: dict[int | str, Shape] = {
 ROWS |= {name: ROWS[row] for name, row in _TABLES["names"].items()}
 
 
+UNIT_FROM = ("first", "last", "spread")
+
+
 def build_student(
     assistant: Encoder,
     unit_layers: int = 3,
     bottleneck_dim: int | None = 128,
     repeats: int | None = None,
     tables: str = "random",
+    unit_from: str = "first",
 ) -> Encoder:
     """Make a student from an assistant.
 
-    The student's unit is a copy of the assistant's first `unit_layers` layers. Its
+    The student's unit is a copy of `unit_layers` of the assistant's layers. Its
     embedding block is new and random with a bottleneck, and the assistant's own
     without one. Copied weights live in new layers: the assistant never changes.
 
@@ -50,10 +56,12 @@ def build_student(
             deviation 0.02; "standard_normal", as in the authors' code, with a
             projection uniform within `1 / sqrt(bottleneck_dim)` of zero and a padding
             row of zeros.
+        unit_from: Which layers are copied: the "first", as in the paper, the "last", or
+            "spread": layers 0, 4 and 8 of 12 for a unit of three.
 
     Raises:
         InputError: The depth is not divisible by `unit_layers`, the assistant has fewer
-            layers, or `tables` is something else.
+            layers, or `tables` or `unit_from` is something else.
 
     Source: Ding et al. 2022, stages 2 and 3; bottleneck and parameter recurrence.
 
@@ -64,6 +72,7 @@ def build_student(
         (2, True)
     """
     one_of(("random", "standard_normal"), tables=tables)
+    one_of(UNIT_FROM, unit_from=unit_from)
     config = assistant.config
     if unit_layers > config.num_layers or config.repeats != 1:
         raise InputError(
@@ -88,14 +97,29 @@ def build_student(
     )
     given = assistant.weights()
     values = student.weights()
+    depth = config.num_layers
+    copied = {
+        "first": range(unit_layers),
+        "last": range(depth - unit_layers, depth),
+        "spread": [place * depth // unit_layers for place in range(unit_layers)],
+    }[unit_from]
     for path in values:
         fresh = path.startswith("embedding/") or path == "word_branch/projection"
         if same_table or not fresh:
-            values[path] = given[path]
+            values[path] = given[_in_assistant(path, copied)]
         elif tables == "standard_normal":
             values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")
     return student
+
+
+def _in_assistant(path: str, copied: Sequence[int]) -> str:
+    """Return the path of the assistant's weight that a student's weight begins as."""
+
+    def number(found: re.Match[str]) -> str:
+        return f"body/block_{copied[int(found[1])]}/"
+
+    return re.sub(r"^body/block_(\d+)/", number, path)
 
 
 def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:

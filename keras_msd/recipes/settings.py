@@ -294,8 +294,9 @@ class StudentSettings(Settings):
 
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
-    before it, and so is the `guide` that stages 2 and 3 imitate. `start` of the
-    embedding block: "random", "standard_normal" as in the authors' code, the "svd" of
+    before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
+    of its layers: the "first", the "last" or "spread" evenly. `start` of the embedding
+    block: "random", "standard_normal" as in the authors' code, the "svd" of
     the assistant's table, or that table "ordered": in the directions whose means over a
     sentence best find its translation (`starts.order_dimensions`).
 
@@ -322,6 +323,7 @@ class StudentSettings(Settings):
     hidden_dim: Count | None = None
     start: Literal["random", "standard_normal", "svd", "ordered", "ridge"] = "random"
     layers: AssistantState = "trained"
+    unit_from: Literal["first", "last", "spread"] = "first"
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[Name, dict[str, Any]] = Field(default_factory=dict)

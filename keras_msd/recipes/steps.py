@@ -250,7 +250,7 @@ class Steps:
                 ridge=begun == "ridge",
             )
         else:
-            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            fields = {"unit_layers", "repeats", "bottleneck_dim", "start", "unit_from"}
             last = self.add_start(
                 f"untrained{suffix}",
                 starts.untrained_student,

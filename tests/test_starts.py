@@ -340,3 +340,21 @@ def test_a_unit_begins_as_the_layers_that_are_named(unit_from, numbers):
 def test_a_unit_from_elsewhere_is_refused():
     with pytest.raises(InputError, match="unit_from.*middle"):
         build_student(tiny_encoder(num_layers=4), 2, unit_from="middle")
+
+
+@pytest.mark.parametrize("width", [None, 8])
+def test_a_student_of_short_sentences_keeps_as_many_positions(width):
+    assistant = tiny_encoder(num_layers=2, max_length=16)
+    student = build_student(assistant, 2, width, max_length=6)
+    if width is None:  # the assistant's own table
+        table = assistant.weights()["embedding/position"]
+        np.testing.assert_array_equal(
+            student.weights()["embedding/position"], table[:6]
+        )
+        short = ["cat"]
+        np.testing.assert_allclose(
+            student.encode(short), assistant.encode(short), atol=1e-6
+        )
+    assert student.config.max_length == student.config.max_positions == 6
+    with pytest.raises(InputError, match="max_length=17.*max_length=16"):
+        build_student(assistant, 2, width, max_length=17)

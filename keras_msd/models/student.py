@@ -40,6 +40,7 @@ def build_student(
     repeats: int | None = None,
     tables: str = "random",
     unit_from: str = "first",
+    max_length: int | None = None,
 ) -> Encoder:
     """Make a student from an assistant.
 
@@ -58,10 +59,13 @@ def build_student(
             row of zeros.
         unit_from: Which layers are copied: the "first", as in the paper, the "last", or
             "spread": layers 0, 4 and 8 of 12 for a unit of three.
+        max_length: Longest sentence in tokens, at most the assistant's. The student
+            keeps the embeddings of as many positions. Default: the assistant's.
 
     Raises:
         InputError: The depth is not divisible by `unit_layers`, the assistant has fewer
-            layers, or `tables` or `unit_from` is something else.
+            layers, `tables` or `unit_from` is something else, or `max_length` is above
+            the assistant's.
 
     Source: Ding et al. 2022, stages 2 and 3; bottleneck and parameter recurrence.
 
@@ -84,6 +88,15 @@ def build_student(
         divides({"unit_layers": unit_layers}, {"depth": config.num_layers})
         repeats = config.num_layers // unit_layers
     at_least(1, unit_layers=unit_layers, repeats=repeats)
+    if max_length is None:
+        lengths = {}
+    elif max_length > config.max_length:
+        raise InputError(
+            "`max_length` must be at most the assistant's. Received: max_length="
+            f"{max_length}, assistant max_length={config.max_length}."
+        )
+    else:
+        lengths = {"max_length": max_length, "max_positions": max_length}
     same_table = bottleneck_dim is None
     if same_table:
         bottleneck_dim = config.bottleneck_dim
@@ -94,6 +107,7 @@ def build_student(
         bottleneck_dim=bottleneck_dim,
         num_types=config.num_types if same_table else 1,
         prefix="",
+        **lengths,
     )
     given = assistant.weights()
     values = student.weights()
@@ -106,7 +120,7 @@ def build_student(
     for path in values:
         fresh = path.startswith("embedding/") or path == "word_branch/projection"
         if same_table or not fresh:
-            values[path] = given[_in_assistant(path, copied)]
+            values[path] = given[_in_assistant(path, copied)][: len(values[path])]
         elif tables == "standard_normal":
             values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")

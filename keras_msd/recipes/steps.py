@@ -250,7 +250,8 @@ class Steps:
                 ridge=begun == "ridge",
             )
         else:
-            fields = {"unit_layers", "repeats", "bottleneck_dim", "start", "unit_from"}
+            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            fields |= {"unit_from", "max_length"}
             last = self.add_start(
                 f"untrained{suffix}",
                 starts.untrained_student,

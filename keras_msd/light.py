@@ -97,6 +97,8 @@ class LightEncoder:
         folder = Path(folder)
         record = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
         config = record["config"]
+        if record.get("quantize") not in (None, "int8"):
+            raise ValueError(f"`{folder}` has a table in 4 bits: it needs keras-msd.")
         self.max_length: int = config["max_length"]
         self.normalized: bool = config["normalize"]
         self.dim: int = config["projection_dim"] or config["hidden_dim"]

@@ -14,7 +14,7 @@ INDEX = "model.safetensors.index.json"
 WHOLE = "Take a whole copy of the checkpoint."
 DAMAGED = "Copy or download it again."
 FLOATS = ("F64", "F32", "F16", "BF16")
-INT8 = ("I8",)
+INT8, UINT8 = ("I8",), ("U8",)
 
 
 class TensorFiles:

@@ -381,8 +381,9 @@ class Encoder(TextEncoder):
         Args:
             folder: Path of the new folder.
             quantize: None for float32. "int8" quantises the embedding table per row and
-                matrices per output channel. The files have about a quarter of the size.
-                `load_encoder` converts back to float32, so speed does not change.
+                matrices per output channel: about a quarter of the bytes. "int4_table"
+                stores the table in 4 bits. `load_encoder` converts back to float32, so
+                speed does not change.
 
         Raises:
             InputError: A weight is not finite, or `quantize` is unknown.

@@ -11,14 +11,20 @@ from keras_msd.checks import InputError, existing_file, existing_folder, one_of
 from keras_msd.checksums import checksums, damaged, sealed, unsealed
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.int8_weights import SCALES, from_int8, scale_shapes, to_int8
-from keras_msd.models.network import weight_shapes
-from keras_msd.tensors import FLOATS, INT8, TensorFiles
+from keras_msd.models.integer_weights import (
+    SCALES,
+    TABLE_BITS,
+    from_stored,
+    stored_shapes,
+    to_stored,
+)
+from keras_msd.models.network import WORD, weight_shapes
+from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFiles
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
-# By what `quantize` is. A library that knows no int8 refuses the second.
-FORMATS = {None: 1, "int8": 2}
+# By what `quantize` is. A library that does not know a format refuses it.
+FORMATS = {None: 1, "int8": 2, "int4_table": 3}
 KEYS = {"config", "files", "format", "quantize", "seal"}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 OTHER = "Take weights and settings from the same encoder."
@@ -38,7 +44,8 @@ def write_folder(
         config: What the network is built from.
         weights: Contiguous arrays by their paths.
         tokenizer: The encoder's.
-        quantize: None for float32, or "int8", as `to_int8` stores them.
+        quantize: None for float32, or "int8" or "int4_table", as `to_stored` stores
+            them.
 
     Raises:
         InputError: A weight is not finite, or `quantize` is something else.
@@ -52,7 +59,8 @@ def write_folder(
             )
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        save_file(to_int8(weights) if quantize else weights, temporary / WEIGHTS)
+        stored = to_stored(weights, quantize) if quantize else weights
+        save_file(stored, temporary / WEIGHTS)
         tokenizer.save(temporary / TOKENIZER)
         about = {"format": FORMATS[quantize], "config": config.model_dump()}
         about |= {"quantize": quantize} if quantize else {}
@@ -92,10 +100,11 @@ def read_folder(
     fields = record.get("config")
     if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
         raise InputError(
-            f"`{origin}` must be an encoder of format 1, or 2 with quantize 'int8', "
-            f"with a `config`. Received: format {number!r:.20}, quantize "
-            f"{quantize!r:.20}, config {fields!r:.20}. Save the encoder again, or "
-            "install the library that wrote it."
+            f"`{origin}` must be an encoder of format 1, 2 with quantize 'int8' or 3 "
+            "with quantize 'int4_table', with a `config`. Received: format "
+            f"{number!r:.20}, quantize {quantize!r:.20}, config "
+            f"{fields!r:.20}. Save the encoder again, or install the library that "
+            "wrote it."
         )
     if unknown := sorted(record.keys() - KEYS):
         raise InputError(
@@ -114,14 +123,17 @@ def _read_weights(
 ) -> dict[str, np.ndarray]:
     origin = f"`{existing_file(folder / WEIGHTS, 'weights file')}`"
     files = TensorFiles(folder, {WEIGHTS: None}, CONFIG)
-    scales = scale_shapes(shapes) if quantize else {}
-    check_paths([*shapes, *scales], files.shapes, origin)
-    for name, shape in (shapes | scales).items():
-        files.check(name, shape, INT8 if name + SCALES in scales else FLOATS)
+    stored = stored_shapes(shapes, quantize) if quantize else shapes
+    check_paths(stored, files.shapes, origin)
+    for name, shape in stored.items():
+        packed = name == WORD and quantize and TABLE_BITS[quantize] == 4
+        integers = UINT8 if packed else INT8
+        files.check(name, shape, integers if name + SCALES in stored else FLOATS)
     weights = {name: files.read(name) for name in shapes}
-    for name in scales:
-        path = name.removesuffix(SCALES)
-        weights[path] = from_int8(path, weights[path], files.read(name), origin)
+    for path, shape in shapes.items():
+        if path + SCALES in stored:
+            scales = files.read(path + SCALES)
+            weights[path] = from_stored(path, weights[path], scales, shape, origin)
     return weights
 
 

@@ -1,4 +1,4 @@
-"""Encoder folders in int8: the numbers, what comes back, what is refused."""
+"""Encoder folders in 8 and 4 bits: the numbers, what comes back, what is refused."""
 
 import json
 
@@ -13,6 +13,7 @@ from keras_msd.export.litert import exporter as litert
 from keras_msd.export.litert.model import TFLiteModel
 from keras_msd.export.saved_model import Kernel, store_network
 from keras_msd.files import write_json
+from keras_msd.light import LightEncoder
 from keras_msd.testing import tiny_encoder
 
 WEIGHTS, CONFIG = "weights.safetensors", "encoder.json"
@@ -299,3 +300,48 @@ def test_a_record_that_does_not_fit(folder, changes):
     write_json(folder / CONFIG, record)
     with pytest.raises(InputError, match="encoder of format 1"):
         load_encoder(folder)
+
+
+@pytest.fixture
+def four_bits(encoder, tmp_path):
+    encoder.save(tmp_path / "four", quantize="int4_table")
+    return tmp_path / "four"
+
+
+def test_a_table_in_four_bits_is_what_its_bytes_say(encoder, folder, four_bits):
+    stored, eight = load_file(four_bits / WEIGHTS), load_file(folder / WEIGHTS)
+    record = json.loads((four_bits / CONFIG).read_text())
+    assert (record["format"], record["quantize"]) == (3, "int4_table")
+    table = encoder.weights()["embedding/word"]
+    expected = np.empty_like(table)
+    for row, (packed, scale) in enumerate(
+        zip(stored["embedding/word"], stored["embedding/word/scales"], strict=True)
+    ):
+        low, high = packed.astype(int) % 16, packed.astype(int) // 16
+        numbers = np.concatenate([low, high]) - 8
+        expected[row] = numbers.astype(np.float32) * scale  # one scale: eight columns
+    loaded = load_encoder(four_bits).weights()
+    np.testing.assert_array_equal(loaded["embedding/word"], expected)
+    error = np.linalg.norm(expected - table, axis=1)
+    assert (error <= 0.25 * np.linalg.norm(table, axis=1)).all()
+    for path in stored:
+        if not path.startswith("embedding/word"):
+            np.testing.assert_array_equal(stored[path], eight[path])
+
+
+def test_a_table_of_other_bits_than_the_record_says_is_refused(folder, four_bits):
+    stored = load_file(four_bits / WEIGHTS)
+    stored["embedding/word"] = stored["embedding/word"].view(np.int8)
+    save_file(stored, four_bits / WEIGHTS)
+    with pytest.raises(InputError, match="`embedding/word` must be one of U8.*I8"):
+        load_encoder(four_bits)
+    stored = load_file(folder / WEIGHTS)
+    save_file(stored, four_bits / WEIGHTS)
+    with pytest.raises(InputError, match="`embedding/word` must have the shape"):
+        load_encoder(four_bits)
+
+
+def test_without_keras_four_bits_are_refused(bodiless, tmp_path):
+    bodiless.save(tmp_path / "e", quantize="int4_table")
+    with pytest.raises(ValueError, match="4 bits: it needs keras-msd"):
+        LightEncoder(tmp_path / "e")

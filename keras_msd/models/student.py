@@ -89,7 +89,7 @@ def build_student(
         repeats = config.num_layers // unit_layers
     at_least(1, unit_layers=unit_layers, repeats=repeats)
     if max_length is None:
-        lengths = {}
+        lengths: dict[str, Any] = {}
     elif max_length > config.max_length:
         raise InputError(
             "`max_length` must be at most the assistant's. Received: max_length="

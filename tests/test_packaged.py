@@ -103,6 +103,31 @@ def by_hand(folder):
     return names, hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def test_an_encoder_with_layers_is_packaged_and_embeds(
+    tokenizer, made, no_package, monkeypatch, tmp_path, capsys
+):
+    layers = tiny_encoder(tokenizer, bottleneck_dim=8)
+    layers.save(tmp_path / "trained")
+    shutil.copytree(made[0], tmp_path / "packages")
+    table = tmp_path / "packaged.json"
+    shutil.copy(made[1], table)
+    monkeypatch.setattr(packaged, "TABLE", table)
+    options = ["--packages", str(tmp_path / "packages"), "--quantize", "int4_table"]
+    folder = TOOL["main"]([str(tmp_path / "trained"), *options])
+    assert json.loads((folder / "encoder.json").read_text())["quantize"] == "int4_table"
+    package = tmp_path / "packages" / "tiny12"
+    assert 'dependencies = ["keras-msd"]' in (package / "pyproject.toml").read_text()
+    monkeypatch.syspath_prepend(package)
+    vectors = load_encoder("tiny12").encode(TEXTS, normalize=True)
+    whole = layers.encode(TEXTS, normalize=True)
+    assert (vectors * whole).sum(axis=1).min() > 0.98
+    capsys.readouterr()  # the tool prints, too
+    code, out, _ = run(capsys, "embed", "tiny12", *TEXTS, "--json")
+    assert code == 0
+    printed = json.loads(out)["vectors"]
+    np.testing.assert_allclose(printed, load_encoder("tiny12").encode(TEXTS), atol=1e-5)
+
+
 def test_the_tool_writes_int8_and_the_sha256(made, encoder):
     folder, table = made[0] / "tiny12" / MODULE / "encoder", read_table(made[1])
     assert json.loads((folder / "encoder.json").read_text())["quantize"] == "int8"

@@ -2,8 +2,9 @@
 
 python tools/package_encoder.py runs/tiny12/assistant
 
-The package holds the encoder, a bag of words, in int8, and `light.py`, which runs it on
-NumPy and SentencePiece. The package's README.md is written by hand.
+The package holds the encoder. With a bag of words comes `light.py`, which runs it on
+NumPy and SentencePiece; an encoder with layers needs keras-msd. The package's README.md
+is written by hand.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from keras_msd.files import read_table, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 
-INIT = '''"""The sentence encoder {name}: `load().encode(["A text."])`."""
+BAG_OF_WORDS = '''"""The sentence encoder {name}: `load().encode(["A text."])`."""
 
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def load() -> LightEncoder:
     `keras_msd.load_encoder("{name}")` gives one that can be trained and exported.
     """
     return LightEncoder(FOLDER)
+'''
+
+LAYERS = '''"""The sentence encoder {name}: `keras_msd.load_encoder("{name}")`."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("encoder")
 '''
 
 PYPROJECT = """# Written by tools/package_encoder.py.
@@ -55,7 +63,7 @@ classifiers = [
     "Programming Language :: Python :: 3",
     "Topic :: Scientific/Engineering :: Artificial Intelligence",
 ]
-dependencies = ["numpy>=1.26", "sentencepiece>=0.2.0"]
+dependencies = [{dependencies}]
 
 [tool.setuptools]
 packages = ["{module}"]
@@ -70,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("encoder", help="its folder")
     parser.add_argument("--name", default="tiny12", help="in packaged.json")
+    parser.add_argument("--quantize", default="int8", help="or int4_table")
     parser.add_argument("--packages", type=Path, default=ROOT / "packages")
     options = parser.parse_args(arguments)
     table = read_table(packaged.TABLE)
@@ -84,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         )
     package = options.packages / options.name
     folder = package / record["module"] / "encoder"
-    encoder.save(folder, quantize="int8")
+    encoder.save(folder, quantize=options.quantize)
     write_code(package, options.name, record, encoder)
     record["sha256"] = packaged.files_sha256(folder)
     write_json(packaged.TABLE, table)
@@ -95,11 +104,16 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 
 def write_code(package: Path, name: str, record: dict[str, Any], encoder: Any) -> None:
     """Write what is around the encoder's folder, but for README.md."""
-    module = package / record["module"]
-    shutil.copyfile(Path(light.__file__), module / "light.py")
+    module, layers = package / record["module"], encoder.config.num_layers
     fields = {"name": name, "module": record["module"]}
-    (module / "__init__.py").write_text(INIT.format(**fields), encoding="utf-8")
-    light.LightEncoder(module / "encoder")  # an error unless it is a bag of words
+    fields["dependencies"] = (
+        '"keras-msd"' if layers else '"numpy>=1.26", "sentencepiece>=0.2.0"'
+    )
+    content = (LAYERS if layers else BAG_OF_WORDS).format(**fields)
+    (module / "__init__.py").write_text(content, encoding="utf-8")
+    if not layers:
+        shutil.copyfile(Path(light.__file__), module / "light.py")
+        light.LightEncoder(module / "encoder")  # an error unless it can run it
     fields["languages"] = str(len(record["card"]["languages"]))
     content = PYPROJECT.format(**fields)
     (package / "pyproject.toml").write_text(content, encoding="utf-8")

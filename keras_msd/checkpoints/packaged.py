@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError
-from keras_msd.files import read_table, read_toml, sha256_of
+from keras_msd.files import read_json, read_table, read_toml, sha256_of
 from keras_msd.light import CHUNK, LightEncoder
 from keras_msd.progress import track
 
@@ -67,6 +67,16 @@ def packaged_folder(name: str) -> Path:
             f"`{folder}`. Install both from one place. {repair}"
         )
     return folder
+
+
+def is_bag_of_words(name: str) -> bool:
+    """Tell whether a packaged encoder has no layers: `PackagedEncoder` can run it.
+
+    Raises:
+        InputError: As `packaged_folder`.
+    """
+    config = read_json(packaged_folder(name) / "encoder.json")["config"]
+    return bool(config["num_layers"] == 0)
 
 
 def packaged_card(name: str) -> dict[str, Any]:

@@ -33,17 +33,17 @@ def open_source(source: str, light: bool = False) -> Any:
 
     Args:
         source: As `SOURCE_HELP` says.
-        light: Nothing else is asked of it, so that an encoder of a package needs no
+        light: Nothing else is asked of it, so that a packaged bag of words needs no
             Keras.
 
     Raises:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
     if light:
-        from keras_msd.checkpoints.packaged import PackagedEncoder, is_packaged
+        from keras_msd.checkpoints import packaged
 
-        if is_packaged(source):
-            return PackagedEncoder(source)
+        if packaged.is_packaged(source) and packaged.is_bag_of_words(source):
+            return packaged.PackagedEncoder(source)
     from keras_msd import load_encoder, load_teacher
     from keras_msd.teachers.teacher import find_kind
 

@@ -323,13 +323,7 @@ def test_a_missing_file_is_named(run, name):
         ("scores.json", "{", "not valid JSON"),
         ("scores.json", "[]", "must have the key `recipe`"),
         ("scores.json", '{"recipe": "a", "scale": "lab", "rows": 3}', "`rows`, a l"),
-        ("scores.json", '{"recipe": "a", "scale": "l", "rows": [{}]}', "row 1 must"),
         ("timings.json", "{}", "key `parts`"),
-        (
-            "stages/align_embedding/history.json",
-            '{"steps": [1], "terms": {"a": []}}',
-            "`a` must have a value for each of 1 steps. Received: 0",
-        ),
         ("stages/align_embedding/history.json", '{"steps": []}', "the key `terms`"),
     ],
 )

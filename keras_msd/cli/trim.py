@@ -1,6 +1,6 @@
 """The command `keras-msd trim`: an encoder with the pieces that some languages use."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +42,7 @@ def trim(
     """
     from keras_msd import load_encoder
     from keras_msd.data.readers.discover import LanguageTexts
+    from keras_msd.data.readers.lines import read_texts
     from keras_msd.models.encoder_folder import is_saved_encoder
     from keras_msd.models.trim import trim_vocabulary, trimming_report
 
@@ -59,7 +60,8 @@ def trim(
             f"`{out}` is the encoder itself and would be overwritten. Give another "
             "folder."
         )
-    counted: Iterable[str] = _Lines(texts or [])
+    lines = (line for path in texts or [] for line in read_texts(path))
+    counted: Iterable[str] = [line for line in lines if line.strip()]
     if data is not None:
         counted = LanguageTexts(data, codes(languages))
     whole = load_encoder(encoder)
@@ -81,19 +83,6 @@ def report_text(report: dict[str, Any]) -> Iterator[str]:
         f"% are kept; {100 * report['texts_unchanged']:.2f} % of the texts are split, "
         "and so mapped, as before"
     )
-
-
-class _Lines:
-    """Lines of files that are not blank, read anew at each walk."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = paths
-
-    def __iter__(self) -> Iterator[str]:
-        from keras_msd.data.readers.lines import read_lines
-
-        for path in self.paths:
-            yield from (line for _, line in read_lines(path) if line.strip())
 
 
 def _amount(text: str | None) -> int | float | None:

@@ -104,13 +104,13 @@ SIMILARITY: dict[str, Any] = {
 }
 
 
-def aligned_set(name: str, hint: str = "") -> EvaluationSet:
+def aligned_set(name: str) -> EvaluationSet:
     """Return the set of the row-aligned files `<name>.<split>.<xx>.tsv.gz`."""
     return EvaluationSet(
         name=name,
         splits=("dev", "test", "train"),
-        score=partial(SCORE_ALIGNED, dataset=name, hint=hint),
-        files=partial(ALIGNED_FILES, dataset=name, hint=hint),
+        score=partial(SCORE_ALIGNED, dataset=name),
+        files=partial(ALIGNED_FILES, dataset=name),
         options=("part",),
         **SIMILARITY,
     )
@@ -175,7 +175,7 @@ SETS = {
 
 def evaluation_set(name: str) -> EvaluationSet:
     """Return a set by name; a name that is not in `SETS` means row-aligned files."""
-    return SETS.get(name) or aligned_set(name, unknown_set(name))
+    return SETS.get(name) or aligned_set(name)
 
 
 def unknown_set(name: str) -> str:

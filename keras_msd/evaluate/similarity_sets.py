@@ -117,7 +117,6 @@ def read_sts_folder(
     languages: Iterable[str] | None = None,
     split: str = "dev",
     dataset: str = "stsb",
-    hint: str = "",
 ) -> dict[str, list[Row]]:
     r"""Read row-aligned similarity files: rows by language code, English first.
 
@@ -130,7 +129,6 @@ def read_sts_folder(
             always read.
         split: Such as `dev` or `test`.
         dataset: Name of the set, such as `stsb` or `sick`.
-        hint: Text to append to the error message about missing files.
 
     Raises:
         InputError: A file is missing, damaged or incomplete.
@@ -142,7 +140,7 @@ def read_sts_folder(
         >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
         {'en': [(5.0, 'A cat.', 'A cat!')]}
     """
-    files = _aligned_files(folder, languages, split, dataset, hint)
+    files = _aligned_files(folder, languages, split, dataset)
     return {
         code: file.rows(STSB_PAIRS[split] if file.read is read_delimited else None)
         for code, file in files.items()
@@ -155,34 +153,28 @@ def score_aligned(
     languages: list[str] | None,
     split: str,
     dataset: str,
-    hint: str = "",
     within: bool = True,
     part: str = WHOLE,
 ) -> dict[str, Any]:
     """Score the rows of `read_sts_folder` with `sts_aligned`."""
-    rows = read_sts_folder(folder, languages, split, dataset, hint)
+    rows = read_sts_folder(folder, languages, split, dataset)
     return sts_aligned(encoder, rows, within, part)
 
 
 def aligned_files(
-    folder: Path,
-    languages: list[str] | None,
-    split: str,
-    dataset: str,
-    hint: str = "",
+    folder: Path, languages: list[str] | None, split: str, dataset: str
 ) -> list[Path]:
     """Return the files of English and other languages."""
-    files = _aligned_files(folder, languages, split, dataset, hint)
+    files = _aligned_files(folder, languages, split, dataset)
     return [file.path for file in files.values()]
 
 
 def _aligned_files(
-    folder: str | Path,
-    languages: Iterable[str] | None,
-    split: str,
-    dataset: str,
-    hint: str,
+    folder: str | Path, languages: Iterable[str] | None, split: str, dataset: str
 ) -> dict[str, SetFile]:
+    from keras_msd.evaluate.sets import SETS, unknown_set  # which names this module
+
+    hint = "" if dataset in SETS else unknown_set(dataset)
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")
     layouts: dict[str, Callable[[Path], list[Row]]] = {pattern: read_sts}

@@ -21,6 +21,7 @@ from tokenizers import Tokenizer as Backend
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.export.formats import Run
+from keras_msd.export.huggingface.exporter import write_module_list
 from keras_msd.export.huggingface.tokenizer import backend_of, control_pieces
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
@@ -72,16 +73,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     }
     write_json(path / "config.json", settings)
     kinds = {".": "StaticEmbedding", "1_Normalize": "Normalize"}
-    modules = [
-        {
-            "idx": number,
-            "name": str(number),
-            "path": place,
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for number, (place, kind) in enumerate(kinds.items())
-    ]
-    write_json(path / "modules.json", modules)
+    write_module_list(path, kinds)
     return {
         "warning": "An empty text has a vector of zeros. model2vec cuts texts after "
         f"{_characters(encoder)} characters."

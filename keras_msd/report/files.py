@@ -7,6 +7,8 @@ from typing import Any
 from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.files import read_json, read_toml
 
+HISTORY = {"steps": list, "terms": dict}
+
 
 @dataclass(frozen=True)
 class RunFiles:
@@ -44,16 +46,10 @@ def read_run(folder: str | Path) -> RunFiles:
     scores = _mapping(
         folder / "scores.json", {"recipe": str, "scale": str, "rows": list}
     )
-    for number, row in enumerate(scores["rows"], 1):
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise InputError(
-                f"`{folder / 'scores.json'}`: row {number} must have a `name`. "
-                f"Received: {row!r:.60}. Run the recipe again."
-            )
     stages = list(recipe.get("stages", {}))
     paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
     order = sorted(paths, key=lambda name: (_place(name, stages), name))
-    histories = {name: _history(paths[name]) for name in order}
+    histories = {name: _mapping(paths[name], HISTORY) for name in order}
     pairs = folder / "stages" / "pairs" / "done.json"
     taken = _mapping(pairs, {"result": dict})["result"] if pairs.is_file() else {}
     return RunFiles(
@@ -80,18 +76,6 @@ def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
                 f"Received: {content!r:.60}. Run the recipe again."
             )
     return value
-
-
-def _history(path: Path) -> dict[str, Any]:
-    history = _mapping(path, {"steps": list, "terms": dict})
-    for term, values in history["terms"].items():
-        if len(values) != len(history["steps"]):
-            raise InputError(
-                f"`{path}`: `{term}` must have a value for each of "
-                f"{len(history['steps'])} steps. Received: {len(values)} values. "
-                "Run the recipe again."
-            )
-    return history
 
 
 def _place(name: str, stages: list[str]) -> int:

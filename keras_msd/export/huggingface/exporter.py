@@ -1,6 +1,6 @@
 """The format `huggingface`: a folder as sentence-transformers and the hub know it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,16 +261,8 @@ def write_modules(config: EncoderConfig, folder: Path, tokens: bool) -> None:
     dense = tokens and config.projection_dim is not None
     kinds = ["Transformer", "Pooling", *["Dense"] * dense]
     kinds += ["Normalize"] * config.normalize
-    entries = [
-        {
-            "idx": place,
-            "name": str(place),
-            "path": f"{place}_{kind}" if place else "",
-            "type": f"{MODULES}.{kind}",
-        }
-        for place, kind in enumerate(kinds)
-    ]
-    write_json(folder / "modules.json", entries)
+    places = [f"{place}_{kind}" if place else "" for place, kind in enumerate(kinds)]
+    write_module_list(folder, dict(zip(places, kinds, strict=True)))
     pooling = config.pooling if tokens else "mean"
     modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
     flags = {f"pooling_mode_{mode}": name == pooling for name, mode in modes.items()}
@@ -286,6 +278,15 @@ def write_modules(config: EncoderConfig, folder: Path, tokens: bool) -> None:
                 "activation_function": DENSE_ACTIVATION[config.projection_activation],
             },
         )
+
+
+def write_module_list(folder: Path, kinds: Mapping[str, str]) -> None:
+    """Write modules.json: the kind of each module, by its folder, in order."""
+    entries = [
+        {"idx": n, "name": str(n), "path": place, "type": f"{MODULES}.{kind}"}
+        for n, (place, kind) in enumerate(kinds.items())
+    ]
+    write_json(folder / "modules.json", entries)
 
 
 def _write(folder: Path, settings: dict[str, Any]) -> None:

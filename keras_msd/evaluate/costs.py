@@ -4,7 +4,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,7 @@ from keras_msd.evaluate.vectors import SentenceEncoder
 TABLE = ("embedding/word", "embedding/projection")
 
 
-class HasModel(Protocol):
-    """Anything with a Keras model as `model`."""
-
-    model: Any
-
-
-def cost(encoder: HasModel) -> dict[str, int]:
+def cost(encoder: Any) -> dict[str, int]:
     """Count parameters and bytes; a shared weight counts once.
 
     Args:
@@ -45,7 +39,7 @@ def cost(encoder: HasModel) -> dict[str, int]:
     return counts
 
 
-def parameters_by_layer(encoder: HasModel) -> dict[str, int]:
+def parameters_by_layer(encoder: Any) -> dict[str, int]:
     """Count the parameters of each layer; a shared weight counts once.
 
     Args:
@@ -66,7 +60,7 @@ def parameters_by_layer(encoder: HasModel) -> dict[str, int]:
     return dict(counts)
 
 
-def _weights(encoder: HasModel) -> Iterator[tuple[Any, int]]:
+def _weights(encoder: Any) -> Iterator[tuple[Any, int]]:
     """Yield each weight once, with the number of its parameters."""
     for weight in {id(weight): weight for weight in encoder.model.weights}.values():
         yield weight, int(np.prod(weight.shape, dtype=np.int64))

@@ -143,7 +143,7 @@ def test_parts_can_be_left_out(folder_of, tokenizer, tmp_path):
     assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
     assert (folder / "model.safetensors").is_file()
     encoder, path = tiny_encoder(tokenizer), tmp_path / "a"
-    for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "lists")):
+    for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "a list")):
         with pytest.raises(InputError, match=message):
             export(encoder, path, "huggingface", leave_out=wrong)
 

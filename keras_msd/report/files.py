@@ -7,7 +7,7 @@ from typing import Any
 from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.files import read_json, read_toml
 
-HISTORY = {"steps": list, "terms": dict}
+HISTORY: dict[str, type] = {"steps": list, "terms": dict}
 
 
 @dataclass(frozen=True)

@@ -212,11 +212,6 @@ def test_characters_that_xml_forbids(tmp_path, sign, before):
     path = made(tmp_path, "memory.en-de.tmx", text)
     cat = Pair("A  cat.", "Eine Katze.", "de")  # normalised: "A cat."
     assert list(read_pairs(path)) == [cat, HOUSE]
-    table = TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=1)
-    assert list(table) == [HOUSE] and table.counts[0]["dirty"] == 1
-    assert "line 2: a unit may hold only" in table.counts[0]["dirty_rows"][0]
-    with pytest.raises(InputError, match="line 2: .*skip such units: `dirty_rows`"):
-        TextTable.build(read_pairs(path), tmp_path / "other")
 
 
 def test_forbidden_characters_in_any_part_and_every_reference_that_is_not(tmp_path):

@@ -34,8 +34,8 @@ class TextOptions:
             to the larger ones) and drawn at random inside each.
         seed: Chooses the pairs under `limit_per_language`.
         temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
-        dirty_rows: Rows of a TSV, JSON Lines, CSV, TMX or XLIFF file that cannot be
-            read and are skipped and counted; one more is an error. By default none are.
+        dirty_rows: Rows of a TSV, JSON Lines or CSV file that cannot be read and
+            are skipped and counted; one more is an error. By default none are.
 
     Raises:
         InputError: A number is below 1.

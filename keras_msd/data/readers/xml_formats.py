@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH
-from keras_msd.data.readers.lines import DirtyRows, is_english
-from keras_msd.data.readers.xml_units import FORBIDDEN, text_of, units
+from keras_msd.data.readers.lines import is_english
+from keras_msd.data.readers.xml_units import text_of, units
 
 NAMED = 100  # languages that a message names
 REPAIR = "It is no file as translation tools write it: export it again."
@@ -22,12 +22,12 @@ XLIFF_CODES |= {"sc", "ec", "sm", "em", "cp"}
 # What is not translated yet; the target may be a copy of the source.
 UNTRANSLATED = {"new", "needs-translation", "initial"}
 
-Unit = tuple[int, list[tuple[str, str]]]  # line; (language code, text) of each variant
-Row = tuple[int, str, str, str, str]  # line, both languages, source, target
+Unit = list[tuple[str, str]]  # (language code, text) of each variant
+Row = tuple[str, str, str, str]  # both languages, source, target
 
 
 def read_tmx(
-    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+    path: Path, language: str, source: str = ENGLISH
 ) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every unit that has both languages.
 
@@ -39,22 +39,19 @@ def read_tmx(
         path: A `.tmx` file.
         language: Code of the translations' language.
         source: Code of the other language.
-        dirty: Which units with characters that XML forbids may be skipped. Without it
-            they are kept, with a blank for each such character.
 
     Raises:
-        InputError: As `xml_units.units`; a unit has forbidden characters and may not be
-            skipped; or the file has no unit in both languages.
+        InputError: As `xml_units.units`, or the file has no unit in both languages.
     """
     seen, empty = set[str](), True
-    for line, unit in _tmx_units(path):
+    for unit in _tmx_units(path):
         if len(seen) < NAMED:
             seen.update(code[:20] for code, _ in unit[:NAMED])
         firsts = [text for code, text in unit if _is_language(code, source)]
         others = [text for code, text in unit if _is_language(code, language)]
         for other in others if firsts else ():
             empty = False
-            yield from _allowed(path, line, firsts[0], other, dirty)
+            yield firsts[0], other
     if empty:
         raise InputError(
             f"`{path}` has no unit in `{source}` and `{language}`. Languages in it: "
@@ -64,7 +61,7 @@ def read_tmx(
 
 def tmx_languages(path: Path) -> tuple[None, str | None]:
     """Return the language beside English of the first unit, None if not just one."""
-    _, unit = next(_tmx_units(path), (0, []))
+    unit = next(_tmx_units(path), [])
     others = {code.split("-")[0] for code, _ in unit if not is_english(code)}
     return None, others.pop() if len(others) == 1 else None
 
@@ -72,15 +69,14 @@ def tmx_languages(path: Path) -> tuple[None, str | None]:
 def _tmx_units(path: Path) -> Iterator[Unit]:
     for unit in units(path, {"tu"}, REPAIR):
         variants = [(v, s) for v in unit.iter("tuv") for s in v.iter("seg")]
-        texts = [
+        yield [
             (_code(v, "xml:lang") or _code(v, "lang"), text_of(s, TMX_CODES))
             for v, s in variants
         ]
-        yield int(unit.attrib["line"]), texts
 
 
 def read_xliff(
-    path: Path, language: str, source: str = ENGLISH, dirty: DirtyRows | None = None
+    path: Path, language: str, source: str = ENGLISH
 ) -> Iterator[tuple[str, str]]:
     """Yield source and target of every unit that is translated.
 
@@ -92,19 +88,17 @@ def read_xliff(
         path: A `.xlf` or `.xliff` file.
         language: Code of the targets' language.
         source: Code of the sources' language.
-        dirty: As for `read_tmx`.
 
     Raises:
-        InputError: As `xml_units.units`; the file is no XLIFF 1.2 or 2.x, a unit has
-            forbidden characters and may not be skipped, or no unit is translated
-            between both languages.
+        InputError: As `xml_units.units`; the file is no XLIFF 1.2 or 2.x, or no unit
+            is translated between both languages.
     """
     seen, empty = set[str](), True
-    for line, first, second, text, other in _xliff_rows(path):
+    for first, second, text, other in _xliff_rows(path):
         seen.add(f"{first or '?'}-{second or '?'}")
         if _is_language(first or source, source) and _is_language(second, language):
             empty = False
-            yield from _allowed(path, line, text, other, dirty)
+            yield text, other
     if empty:
         raise InputError(
             f"`{path}` has no unit that is translated from `{source}` to `{language}`. "
@@ -151,8 +145,7 @@ def _xliff_rows(path: Path) -> Iterator[Row]:
             both = _segments(source if segmented is None else segmented, target)
             for text, translation in both:
                 if text.strip() and translation.strip():
-                    line = int(element.attrib["line"])
-                    yield line, first, code or second, text, translation
+                    yield first, code or second, text, translation
 
 
 def _segments(source: Element, target: Element) -> Iterator[tuple[str, str]]:
@@ -165,22 +158,6 @@ def _segments(source: Element, target: Element) -> Iterator[tuple[str, str]]:
         left, right = {None: source}, {None: target}
     for mid, part in left.items():
         yield text_of(part, XLIFF_CODES), text_of(right[mid], XLIFF_CODES)
-
-
-def _allowed(
-    path: Path, line: int, text: str, other: str, dirty: DirtyRows | None
-) -> Iterator[tuple[str, str]]:
-    """Yield a pair, unless it is skipped for characters that XML forbids."""
-    if dirty is not None and FORBIDDEN in text + other:
-        dirty.skip(
-            InputError(
-                f"`{path}`, line {line}: a unit may hold only characters that XML "
-                "allows. Received: a control character. Remove it, or skip such units: "
-                "`dirty_rows`."
-            )
-        )
-    else:
-        yield text.replace(FORBIDDEN, " "), other.replace(FORBIDDEN, " ")
 
 
 def _is_language(code: str, language: str) -> bool:

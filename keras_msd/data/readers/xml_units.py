@@ -15,8 +15,6 @@ from keras_msd.data.readers.lines import open_bytes
 from keras_msd.limits import ELEMENTS_DEEP, UNIT
 
 BLOCK = 1 << 16  # bytes that are read at a time
-# Stands for a character that XML forbids: it is allowed there, and no text has it.
-FORBIDDEN = "\ufdd0"
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 REFERENCE = re.compile(r"&#(?:x([0-9A-Fa-f]{1,8})|([0-9]{1,9}));")
 LONGEST = 16  # characters of a reference
@@ -29,8 +27,8 @@ def units(
 ) -> Iterator[Element]:
     """Yield some elements of a file as they end; memory holds one block of them.
 
-    Characters that XML forbids, as they are or as references such as `&#x2;`, are
-    `FORBIDDEN` in their texts.
+    A blank stands for each character that XML forbids, as it is or as a reference
+    such as `&#x2;`.
 
     Args:
         path: The file.
@@ -74,7 +72,7 @@ def text_of(element: Element, codes: Collection[str]) -> str:
 
 
 def _allowed(path: Path, handle: BinaryIO) -> Iterator[str]:
-    """Yield the text of a file with `FORBIDDEN` for forbidden characters."""
+    """Yield the text of a file with blanks for forbidden characters."""
     start, rest = handle.read(BLOCK), ""
     named = ENCODING.search(start)
     encoding = named[1].decode() if named else "utf-8-sig"
@@ -87,13 +85,13 @@ def _allowed(path: Path, handle: BinaryIO) -> Iterator[str]:
             # A reference that goes on in the next block waits for it.
             cut = text.rfind("&", -LONGEST) if block else -1
             text, rest = (text, "") if cut < 0 else (text[:cut], text[cut:])
-            yield REFERENCE.sub(_reference, CONTROL.sub(FORBIDDEN, text))
+            yield REFERENCE.sub(_reference, CONTROL.sub(" ", text))
 
 
 def _reference(match: re.Match[str]) -> str:
     code = int(match[1], 16) if match[1] else int(match[2])
     allowed = code <= 0x10FFFF and not CONTROL.match(chr(code))
-    return match[0] if allowed else FORBIDDEN
+    return match[0] if allowed else " "
 
 
 def _broken(path: Path, error: Any) -> str:
@@ -147,8 +145,7 @@ class _Parser:
             self.size = 0
             if name in self.heads:
                 self.found.append(Element(name, attributes))
-            if name in self.names:  # messages name the line where a unit begins
-                attributes = attributes | {"line": str(self.expat.CurrentLineNumber)}
+            if name in self.names:
                 self.tree, self.unit = TreeBuilder(), self.depth
         if self.tree is not None:
             self.tree.start(name, attributes)

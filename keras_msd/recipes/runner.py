@@ -141,7 +141,7 @@ def run(
         return _led(work, share_steps) if workers.first else _follow(work)
 
 
-def make_deterministic(wanted: bool | None) -> None:
+def make_deterministic(wanted: bool | None = None) -> None:
     """Have the backend choose kernels whose sums do not depend on timing.
 
     Args:

@@ -20,6 +20,7 @@ SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
 GUIDE_VECTORS = "guide_vectors_"
 GUIDED = (*TEXTS, TEACHER)
+FIELDS = ("reads", "depends", "files", "seed", "row", "shared")  # of `Step`
 
 
 def steps_of(run: Run) -> list[Step]:
@@ -50,23 +51,13 @@ class Steps:
         self.run, self.recipe = run, run.recipe
         self.found: list[Step] = []
 
-    def add(
-        self,
-        name: str,
-        part: str,
-        make: Any,
-        /,
-        reads: tuple[str, ...] = (),
-        depends: Mapping[str, Any] = {},
-        files: Any = None,
-        seed: str = "",
-        row: Mapping[str, str] | None = None,
-        shared: bool = True,
-        **arguments: Any,
-    ) -> Made:
-        """Add a step and return its name, as later steps take it; see `Step`."""
-        own = arguments, reads, depends, files, seed, row, shared
-        self.found.append(Step(name, part, make, *own))
+    def add(self, name: str, part: str, make: Any, /, **more: Any) -> Made:
+        """Add a step and return its name, as later steps take it.
+
+        What is no field of `Step`, such as `reads`, is an argument of `make`.
+        """
+        fields = {field: more.pop(field) for field in FIELDS if field in more}
+        self.found.append(Step(name, part, make, more, **fields))
         return Made(name)
 
     def add_start(self, name: str, make: Any, /, seed: str = "", **more: Any) -> Made:

@@ -21,6 +21,7 @@ from keras_msd.data.pair import PairFile, Pairs, pair_code
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.records import pairs_of_rows
 from keras_msd.data.write import write_rows
+from keras_msd.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.similarity import sts, sts_tracks
 from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
@@ -573,18 +574,26 @@ def _trained(
     """Train on translation retrieval, save `trained/`, and return the statistics."""
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
-    from keras_msd.recipes.runner import make_deterministic
-    from keras_msd.recipes.train import batch_maker
+    import keras
+
     from keras_msd.stages.contrastive import ContrastiveLearning
     from keras_msd.training.optimizer import make_optimizer
     from keras_msd.training.resume import fit
 
-    make_deterministic()  # a resumed run is byte-identical
+    if keras.backend.backend() == "tensorflow":
+        from keras_msd.data.pipeline import pair_dataset as make_batches
+        from keras_msd.training.tensorflow_step import make_deterministic
+
+        if device_settings().deterministic:
+            make_deterministic()  # a resumed run is byte-identical
+    else:
+        from keras_msd.data.batches import PairBatches as make_batches
+
     general = [file.name for file in train.files][own:]
     # Files are sampled equally often; this factor scales the general ones to
     # `GENERAL_SHARE`.
     factor = own / max(len(general), 1) * GENERAL_SHARE / (1 - GENERAL_SHARE)
-    batches = batch_maker("pairs")(
+    batches = make_batches(
         train,
         encoder,
         guides={"teacher": (store, "source")},

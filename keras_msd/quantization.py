@@ -62,7 +62,7 @@ def quantize_table(
     """
     width = table.shape[1]
     if group is None:
-        group = width if bits == 8 else _group(width)
+        group = width if bits == 8 else int4_group(width)
     numbers, scales = to_integers(table, bits, group)
     values = numbers if bits == 8 else _packed(numbers)
     return StoredTable(values, scales, width, bits)
@@ -101,7 +101,8 @@ def to_integers(
     return numbers.astype(np.int8), scales[:, :, 0].astype(np.float32)
 
 
-def _group(width: int) -> int:
+def int4_group(width: int) -> int:
+    """Return how many columns of a table in 4 bits share a scale."""
     largest = max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
     return largest if largest >= INT4_GROUP // 4 else width  # scales take bytes too
 

@@ -433,18 +433,20 @@ class PairStageSettings(TrainingSettings):
     `corpora` and `pairs_per_language` limit its pairs. `dims` says whether squared
     errors are a "mean" or a "sum" over dimensions. `scored` is the number of times that
     the encoder is scored during the stage; "last_tenth" scores it after nine tenths of
-    the steps and at the end.
+    the steps and at the end. `quantize` trains with weights rounded to 8 or 4 bits, see
+    `Stage`.
     """
 
     dims: Literal["mean", "sum"] = "mean"
     corpora: Words = ()
     pairs_per_language: Count | None = None
     scored: Count | Literal["last_tenth"] | None = None
+    quantize: Literal["int8", "int4_table", "int4"] | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return `dims`, and the fields of a subclass that are set."""
+        """Return `dims`, `quantize` and the fields of a subclass that are set."""
         own = type(self).model_fields.keys() - PairStageSettings.model_fields.keys()
-        return self.model_dump(include={"dims", *own}, exclude_none=True)
+        return self.model_dump(include={"dims", "quantize", *own}, exclude_none=True)
 
 
 class AlignSettings(PairStageSettings):
@@ -473,7 +475,7 @@ class SimilaritySettings(PairStageSettings):
         given.pop("branch_alone", None)
         if self.target != "none":
             return given
-        kept = "dims", "kd_weight", "matryoshka_dims"
+        kept = "dims", "quantize", "kd_weight", "matryoshka_dims"
         return {key: given[key] for key in kept if key in given} | {"contrastive": None}
 
 

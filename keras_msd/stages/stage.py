@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
 from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
+from keras_msd.training.rounding import Rounding
 
 # Arguments of `compile` that a stage rejects.
 OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")
@@ -96,12 +98,15 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         losses: `LossTerm`s in addition to the stage's own.
         goals: For each side, the key of `y` to compare it with, for example `{"source":
             "teacher"}`. Default: the class attribute.
+        quantize: "int8", "int4_table" or "int4" trains with weights rounded as such an
+            export stores them, see `Rounding`. After `fit`, call `finish`;
+            `msd.training.fit` does.
         **weights: Weight of a term in the total loss, by the term's name; default 1.
 
     Raises:
         InputError: `encoder` is not an encoder, a weight is negative or names no term,
-            a loss is unknown, `chunk_size` is below 1, or the network does not support
-            chunks.
+            a loss or `quantize` is unknown, `chunk_size` is below 1, or the network
+            does not support chunks.
 
     Example:
         >>> stage = msd.stages.Stage(
@@ -135,6 +140,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         chunk_size: int | None = None,
         losses: Iterable[LossTerm] = (),
         goals: Mapping[str, str] | None = None,
+        quantize: str | None = None,
         **weights: float,
     ) -> None:
         if chunk_size is not None:
@@ -151,11 +157,12 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         self.targets = _joined(self.goals.values(), self.targets, of_added)
         weights = {name: term.weight for name, term in self.added.items()} | weights
         self._check_weights(weights)
-        self.network, self.chunk_size = network, chunk_size
+        self.network, self.chunk_size, self.quantize = network, chunk_size, quantize
         # In a function: Keras would track an attribute that is a model as a sublayer.
         self._encoder = lambda: encoder
         if chunk_size is not None:
             check_chunks(network)
+        self.rounding = Rounding(network, quantize) if quantize else None
         self.built = network.built  # lets `load_weights` work before the first batch
         self.mse = EmbeddingMSE(dims)
         self.term_weights = {term: float(weights.get(term, 1)) for term in self.terms}
@@ -281,12 +288,19 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     def both_sides(self, x: Any, training: bool | None) -> dict[str, Any]:
         """Return the embeddings of both sides, from `embed`."""
-        return {
-            side: self.embed(
-                x[f"{side}_token_ids"], x[f"{side}_padding_mask"], training
-            )
-            for side in SIDES
-        }
+        weights = self.rounding.rounded_weights() if self.rounding else nullcontext()
+        with weights:
+            return {
+                side: self.embed(
+                    x[f"{side}_token_ids"], x[f"{side}_padding_mask"], training
+                )
+                for side in SIDES
+            }
+
+    def finish(self) -> None:
+        """End the training: a stage with `quantize` rounds the weights."""
+        if self.rounding:
+            self.rounding.finish()
 
     def compile(
         self,

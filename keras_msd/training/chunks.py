@@ -52,7 +52,7 @@ class CachedGradients:
                 "out."
             )
         states = random_states(self.network)
-        values = _OwnValues(self.network)(ops.zeros(()))
+        values = OwnValues(self.network)(ops.zeros(()))
         state_ids = {id(state) for state in states}
         fixed = [
             (variable, value)
@@ -80,7 +80,7 @@ class CachedGradients:
         }
 
 
-class _OwnValues(keras.layers.Layer):
+class OwnValues(keras.layers.Layer):
     """Values of a network's variables in their own dtype, whatever the dtype policy."""
 
     def __init__(self, network: Any) -> None:
@@ -88,6 +88,7 @@ class _OwnValues(keras.layers.Layer):
         self.network = network
 
     def call(self, _: Any) -> list[Any]:
+        """Return them in the order of `network.variables`."""
         return [variable.value for variable in self.network.variables]
 
 

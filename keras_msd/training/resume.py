@@ -114,6 +114,7 @@ def fit(
                 shuffle=False,
                 verbose=verbose,
             )
+    stage.finish()
     return Fitted(history, saver.seconds, saver.saving)
 
 
@@ -142,6 +143,7 @@ class _Saver(keras.callbacks.Callback):
             "stage": type(stage).__name__,
             "precision": stage.dtype_policy.name,
             "chunk_size": stage.chunk_size,
+            "quantize": stage.quantize,
             "updates": updates,
             "batches": batches.identity,
             "callbacks": [type(callback).__name__ for callback in self.with_state],

@@ -1,0 +1,116 @@
+"""Training with weights rounded as an export stores them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_msd.checks import one_of
+from keras_msd.models.network import KERNELS, WORD, matrix
+from keras_msd.quantization import INT4_GROUP, LARGEST, int4_group, to_integers
+from keras_msd.training.chunks import OwnValues, random_states
+
+# Bits of kernels and of the word table, by the names of an export's schemes.
+SCHEMES = {"int8": (8, 8), "int4_table": (8, 4), "int4": (4, 4)}
+
+
+class _Grid(NamedTuple):
+    """Where a weight is rounded to: multiples of a scale for each group of numbers.
+
+    Attributes:
+        scales: float32, broadcastable to the weight in `shape`.
+        shape: Of the weight with an axis for the numbers that share a scale.
+        largest: Multiple, at most.
+    """
+
+    scales: np.ndarray
+    shape: tuple[int, ...]
+    largest: int
+
+    def rounded(self, value: Any) -> Any:
+        """Return the nearest multiples."""
+        steps = ops.round(ops.reshape(value, self.shape) / self.scales)
+        nearest = ops.clip(steps, -self.largest, self.largest) * self.scales
+        return ops.reshape(nearest, value.shape)
+
+
+class Rounding:
+    """Runs a network with its word table and matrices rounded to 8 or 4 bits.
+
+    Every forward pass sees rounded weights. The gradient passes through the rounding as
+    if it were not there (straight-through estimator), so small updates of the exact
+    weights add up. The scales are those that an export of the network, as it is when
+    this is made, would have; they do not change.
+
+    Biases, norms, positions and types are not rounded. Weights that are not trained are
+    rounded at once.
+
+    Args:
+        network: An encoder's model, or a part of it.
+        quantize: "int8", "int4_table" or "int4", as for `Encoder.export`.
+
+    Raises:
+        InputError: `quantize` is something else.
+
+    Source: Jacob et al. 2018 (arXiv:1712.05877), section 3; the gradient: Bengio et al.
+        2013 (arXiv:1308.3432).
+    """
+
+    def __init__(self, network: keras.Model, quantize: str) -> None:
+        one_of(SCHEMES, quantize=quantize)
+        self._network, self._own = network, OwnValues(network)
+        kernel_bits, table_bits = SCHEMES[quantize]
+        self._grids: dict[int, _Grid] = {}
+        for weight in network.weights:
+            path, value = weight.path, ops.convert_to_numpy(weight.value)
+            if path == WORD:
+                self._grids[id(weight)] = _table_grid(value, table_bits)
+            elif path.endswith(KERNELS):
+                self._grids[id(weight)] = _kernel_grid(matrix(path, value), kernel_bits)
+        self._round(network.non_trainable_weights)
+
+    @contextmanager
+    def rounded_weights(self) -> Iterator[None]:
+        """Have the network run with rounded weights inside this context."""
+        values = self._own(ops.zeros(()))
+        pairs = zip(self._network.variables, values, strict=True)
+        seen = [(weight, self._seen(weight, value)) for weight, value in pairs]
+        with keras.StatelessScope(seen) as scope:
+            yield
+        for state in random_states(self._network):
+            state.assign(scope.get_current_value(state))
+
+    def finish(self) -> None:
+        """Round the weights, after the last update."""
+        self._round(self._network.weights)
+
+    def _seen(self, weight: Any, value: Any) -> Any:
+        grid = self._grids.get(id(weight))
+        if grid is None or not weight.trainable:
+            return value
+        return value + ops.stop_gradient(grid.rounded(value) - value)
+
+    def _round(self, weights: list[Any]) -> None:
+        for weight in weights:
+            if grid := self._grids.get(id(weight)):
+                weight.assign(grid.rounded(weight.value))
+
+
+def _table_grid(table: np.ndarray, bits: int) -> _Grid:
+    rows, width = table.shape
+    group = width if bits == 8 else int4_group(width)
+    _, scales = to_integers(table, bits, group)
+    return _Grid(scales[:, :, np.newaxis], (rows, -1, group), LARGEST[bits])
+
+
+def _kernel_grid(kernel: np.ndarray, bits: int) -> _Grid:
+    inputs, outputs = kernel.shape
+    if inputs % INT4_GROUP:
+        bits = 8
+    group = inputs if bits == 8 else INT4_GROUP
+    dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
+    _, scales = to_integers(kernel.T, bits, group, dtype)
+    return _Grid(scales.T[:, np.newaxis], (-1, group, outputs), LARGEST[bits])

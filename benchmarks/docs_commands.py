@@ -5,12 +5,14 @@
 
 All run one after the other, each in a process of its own, in one folder, which has at
 first a few sentences, the files that the pages name, and beginnings of the corpora in
-DATA. What takes minutes runs at smoke size (`SMALLER`); what needs a network, a GPU or
-a person is named with the reason (`NOT_RUN`). Writes the result file
+DATA. A block of Python follows the earlier blocks of its page. What takes minutes runs
+at smoke size (`SMALLER`); what needs a network, a GPU, a person or a package that is
+not installed is named with the reason (`NOT_RUN`). Writes the result file
 benchmarks/results/docs_commands.json. Exit code 1: one failed.
 """
 
 import argparse
+import csv
 import gzip
 import multiprocessing
 import os
@@ -47,10 +49,13 @@ NOT_RUN = {
     r"^keras-msd push": "needs an account of the hub",
     r"hf://datasets": "needs the hub",
     r"--set sts2017": "needs a set that is fetched from its home",
+    r"^docker ": "needs Docker",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }
 SMALLER = {
     "keras-msd run msd_stages": "keras-msd run msd_lab",  # a dozen students
+    " --scale backbone --data DATA": " --scale smoke",
+    "vocabulary_size = 8000": "vocabulary_size = 2000",
     r"bottleneck_dim=128 --out": "bottleneck_dim=8 --out",
     r"^make demo$": "keras-msd run demo --scale smoke --out runs/demo",
     r"^(keras-msd run msd_\w+)( --scale lab)? --data DATA": r"\1 --scale smoke",
@@ -66,13 +71,22 @@ SMALLER = {
     r"--limit 50000 --updates 3000 --pieces 8000": "--limit 600 --updates 20 "
     "--pieces 800",
     r"^(python examples/distil_and_search.py out)$": r"\1 --limit 600 --updates 20 "
-    "--pieces 500",
+    "--pieces 700",
     r"^(python examples/fine_tune.py .*)": r"\1 --epochs 1",
     # A student of smoke size loses more than a trained one.
     r"^(python examples/export_and_use.py .*)": r"\1 --quantize fp16",
     r"^(keras-msd export .*--quantize int.*)": r"\1 --max-sts-loss 100 "
     "--min-cosine 0 --min-neighbours 0",
 }
+# What pages name and leave to the reader.
+YOURS = """
+import keras_msd as msd
+from keras_msd.data import example_pairs
+pairs = example_pairs(["de"])
+sources, translations = [[pair[side] for pair in pairs] for side in (0, 1)]
+texts, encoder = sources, msd.load_encoder("tiny12")
+"""
+MISSING = re.compile(r"No module named '(\w+)|needs the package `([\w-]+)`")
 
 
 def main() -> int:
@@ -93,8 +107,12 @@ def main() -> int:
         rows = read_json(RESULT)["rows"] if options.only and RESULT.exists() else []
         for page in options.only or names:
             rows = [row for row in rows if row["page"] != page]
+            earlier = YOURS
             for text, is_python in things(ROOT / page):
-                rows.append({"page": page} | tried(text, is_python, folder))
+                before = earlier if is_python else ""
+                rows.append({"page": page} | tried(text, before, folder))
+                if is_python and not rows[-1].get("exit", 1):
+                    earlier += text
                 state = rows[-1].get("not_run") or "{seconds} s, exit {exit}"
                 print(f"{page}: {rows[-1]['command']}")
                 print(f"    {state.format(**rows[-1])}", flush=True)
@@ -124,8 +142,15 @@ def things(page: Path) -> Iterator[tuple[str, bool]]:
             yield text, True
 
 
-def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
-    """Return what a command or a block gave, or why it was not run."""
+def tried(text: str, before: str, folder: Path) -> dict[str, Any]:
+    """Return what a command or a block gave, or why it was not run.
+
+    Args:
+        text: It.
+        before: What a block of Python follows; nothing before a command.
+        folder: Where it runs.
+    """
+    is_python = bool(before)
     row: dict[str, Any] = {"command": text.splitlines()[0] if is_python else text}
     for pattern, reason in NOT_RUN.items():
         if not is_python and re.search(pattern, text):
@@ -141,7 +166,9 @@ def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
     began = time.perf_counter()
     alone = re.search(r"--(backend|devices)", small)  # chosen before Keras is there
     if is_python or small.startswith("keras-msd") and not alone:
-        child = FORKS.Process(target=within, args=(small, is_python, folder, log))
+        child = FORKS.Process(
+            target=within, args=(before + small, is_python, folder, log)
+        )
         child.start()
         child.join(LIMIT)
         child.kill()
@@ -160,6 +187,9 @@ def tried(text: str, is_python: bool, folder: Path) -> dict[str, Any]:
                 stdout=file,
                 stderr=file,
             ).returncode
+    missing = MISSING.search(log.read_text("utf-8", "replace")) if code else None
+    if missing:
+        return row | {"not_run": f"needs the package {missing[1] or missing[2]}"}
     return row | {"seconds": round(time.perf_counter() - began, 1), "exit": code}
 
 
@@ -190,7 +220,6 @@ def prepare(folder: Path, data: Path) -> None:
     pairs = list(dict.fromkeys(pairs))
     english, german = ([f"{p[side]}\n" for p in pairs] for side in (0, 1))
     rows = [f"{pair.source}\t{pair.target}\n" for pair in pairs]
-    table = [f'"{pair.source}","{pair.target}"\n' for pair in pairs]
     # Of what a student of smoke size makes a threshold: words that are alike.
     alike = [f"{word}\t{word}\n" for word in ("Radio", "Hotel", "Taxi")]
     files = {
@@ -199,17 +228,22 @@ def prepare(folder: Path, data: Path) -> None:
         "german.txt": german[:200],
         "notes.md": german[:100],
         "faq.txt": english[:100],
-        "faq.csv": ["text\n", *(f'"{line.strip()}"\n' for line in english[:100])],
-        "pairs.csv": ["en,de\n", *table],
         "held_out.en-de.tsv": alike,
         "help.en-de.tsv": rows,
         "help.en-nl.tsv": rows,
     }
     for name, lines in files.items():
         (folder / name).write_text("".join(lines), encoding="utf-8")
+    tables: dict[str, list[Any]] = {
+        "faq.csv": [["text"], *([line.strip()] for line in english[:100])],
+        "pairs.csv": [["en", "de"], *(pair[:2] for pair in pairs)],
+    }
+    for name, cells in tables.items():
+        with (folder / name).open("w", encoding="utf-8", newline="") as handle:
+            csv.writer(handle).writerows(cells)
     with gzip.open(folder / "news.en-de.tsv.gz", "wt", encoding="utf-8") as file:
         file.writelines(rows)
-    for name in ("examples", "README.md", "keras_msd/export/sentences.txt"):
+    for name in ("examples", "export", "README.md", "keras_msd/export/sentences.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(ROOT / name)
     page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ Scores, for each run of `msd_backbone` or of a row of `msd_stage1`:
 - the backbone (share 0), what stage 1 made of it (share 1), mixtures of their weights;
 - "words": the mean of the backbone's own word rows, without any layer;
 - with `--all-tokens`, the trained layers on the rows of every token of the run's pairs.
-  Stage 1 leaves the table as it is, so that they fit a larger one.
+  Stage 1 leaves the table as it is, so that they fit a larger one;
+- with `--quantize`, the trained weights rounded as such an export stores them.
 
 Settings are chosen by the tuning half; `--part report` gives the numbers that are
 reported. Rows of the result are not scored again:
@@ -26,6 +27,7 @@ from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.files import read_json, write_json
 from keras_msd.starts.tables import mean_rows, word_rows
+from keras_msd.training.rounding import SCHEMES, Rounding
 
 RESULT = Path(__file__).parent / "results" / "stage1.json"
 STSB = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
@@ -87,6 +89,7 @@ def main() -> None:
     parser.add_argument("--part", default="choose", choices=["choose", "report"])
     parser.add_argument("--shares", nargs="+", type=float, default=[0.0, 0.5, 1.0])
     parser.add_argument("--all-tokens", action="store_true")
+    parser.add_argument("--quantize", nargs="*", default=[], choices=SCHEMES)
     parser.add_argument("--sts", nargs="+", default=STSB, metavar="LANGUAGE")
     parser.add_argument("--tatoeba", nargs="+", default=TATOEBA, metavar="LANGUAGE")
     given = parser.parse_args()
@@ -99,13 +102,16 @@ def main() -> None:
         start, end = (run / f"stages/{it}/encoder" for it in STEPS)
         trained = load_encoder(end).weights()
         whole = ["all tokens"] if given.all_tokens else []
-        for share in ["words", *given.shares, *whole]:
+        for share in ["words", *given.shares, *whole, *given.quantize]:
             row = rows.setdefault(run.name, {}).get(str(share))
             if row is None:
                 if share == "words":
                     encoder: Any = Words(load_encoder(start))
                 elif share in whole:
                     encoder = with_all_tokens(run, trained)
+                elif share in given.quantize:
+                    encoder = mixture(start, trained, 1.0)
+                    Rounding(encoder.model, share).finish()
                 else:
                     encoder = mixture(start, trained, share)
                 row = rows[run.name][str(share)] = scores(encoder, given)

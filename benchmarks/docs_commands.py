@@ -55,7 +55,6 @@ NOT_RUN = {
 SMALLER = {
     "keras-msd run msd_stages": "keras-msd run msd_lab",  # a dozen students
     " --scale backbone --data DATA": " --scale smoke",
-    "vocabulary_size = 8000": "vocabulary_size = 2000",
     r"bottleneck_dim=128 --out": "bottleneck_dim=8 --out",
     r"^make demo$": "keras-msd run demo --scale smoke --out runs/demo",
     r"^(keras-msd run msd_\w+)( --scale lab)? --data DATA": r"\1 --scale smoke",
@@ -248,6 +247,7 @@ def prepare(folder: Path, data: Path) -> None:
         (folder / name).symlink_to(ROOT / name)
     page = (ROOT / "docs/own_data.md").read_text(encoding="utf-8")
     (recipe,) = (text for kind, text in FENCE.findall(page) if kind == "toml")
+    recipe = recipe.replace("vocabulary_size = 8000", "vocabulary_size = 2000")
     (folder / "own.toml").write_text(smaller(recipe), encoding="utf-8")
     for pattern, count in (("parallel/*/*.en-nl.*", 300), ("sts/*", 100)):
         cut(data, folder / "DATA", pattern, count)

@@ -180,12 +180,12 @@ def peak() -> int:
 
 
 def forget() -> None:
-    """Forget checksums of files, which are kept by the time of their last change.
+    """Compute every checksum anew; they are kept by a file's time of change.
 
     Inputs follow each other faster than a file system's clock ticks.
     """
     if module := sys.modules.get("keras_msd.checksums"):
-        module._checksum.cache_clear()
+        module.cached_checksum = module.checksum
 
 
 def reading(target: str, root: Path, work: Path) -> Reading:

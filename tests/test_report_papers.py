@@ -100,7 +100,7 @@ def test_each_row_of_a_recipe_of_several_is_in_its_own_report(tmp_path):
     text = page_of(add(tmp_path, "lealla_lab", rows, "lab"))
     assert "|LEALLA-small, ams+fd+ld, at lab size|tatoeba|80.7|70.2|" in text
     assert "|LEALLA-small, ams, at lab size|tatoeba|80.3|60.5|" in text
-    published = text.partition("Published and measured")[2].partition("scores.json")[0]
+    published = text.partition("Published and measured")[2].partition("|Quality|")[0]
     assert "gamma 10" not in published  # the paper has no such row
     add(tmp_path, "msd_convergence", [student()], "lab")  # prints no numbers at all
     assert "Published and measured" not in page_of(tmp_path / "msd_convergence")

@@ -15,7 +15,7 @@ export const FILES = [
   "ends.i64",
   "lines.i64",
 ];
-const VERSION = 1;
+const VERSION = 2;
 
 /**
  * Open an index.
@@ -32,7 +32,8 @@ export function openIndex(files) {
   if (meta.version !== VERSION) {
     throw new Error(`The index has version ${meta.version}, not ${VERSION}.`);
   }
-  for (const [name, { bytes }] of Object.entries(meta.files)) {
+  for (const [name, facts] of Object.entries(meta.files)) {
+    const bytes = Number(facts.split(" ")[0]); // and the CRC-32
     if (files[name]?.length !== bytes) {
       throw new Error(`${name} of the index must have ${bytes} bytes. Copy it anew.`);
     }

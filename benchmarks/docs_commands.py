@@ -5,10 +5,10 @@
 
 All run one after the other, each in a process of its own, in one folder, which has at
 first a few sentences, the files that the pages name, and beginnings of the corpora in
-DATA. A block of Python follows the earlier blocks of its page. What takes minutes runs
-at smoke size (`SMALLER`); what needs a network, a GPU, a person or a package that is
-not installed is named with the reason (`NOT_RUN`). Writes the result file
-benchmarks/results/docs_commands.json. Exit code 1: one failed.
+DATA. A block of Python that lacks a name runs after the earlier blocks of its page.
+What takes minutes runs at smoke size (`SMALLER`); what needs a network, a GPU, a person
+or a package that is not installed is named with the reason (`NOT_RUN`). Writes the
+result file benchmarks/results/docs_commands.json. Exit code 1: one failed.
 """
 
 import argparse
@@ -165,14 +165,16 @@ def tried(text: str, before: str, folder: Path) -> dict[str, Any]:
     began = time.perf_counter()
     alone = re.search(r"--(backend|devices)", small)  # chosen before Keras is there
     if is_python or small.startswith("keras-msd") and not alone:
-        child = FORKS.Process(
-            target=within, args=(before + small, is_python, folder, log)
-        )
-        child.start()
-        child.join(LIMIT)
-        child.kill()
-        child.join()
-        code = child.exitcode
+        for first in (YOURS, before) if is_python else ("",):
+            given = first + small, is_python, folder, log
+            child = FORKS.Process(target=within, args=given)
+            child.start()
+            child.join(LIMIT)
+            child.kill()
+            child.join()
+            code = child.exitcode
+            if not code or "NameError" not in log.read_text("utf-8", "replace"):
+                break
     else:
         line = re.sub(r"^keras-msd", "python -m keras_msd", small)
         here = str(Path(sys.executable).parent), os.environ["PATH"]

@@ -26,17 +26,11 @@ def make_deterministic() -> None:
     tf.config.experimental.enable_op_determinism()
 
 
-@keras.saving.register_keras_serializable(package="keras_msd")
 class AdamW(keras.optimizers.AdamW):
-    """Keras' AdamW, with one pass over each weight and its moments instead of ten.
-
-    Under `tf.distribute` it is Keras' own: the kernel knows no mirrored variables.
-    """
+    """Keras' AdamW, with one pass over each weight and its moments instead of ten."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Update a `tf.Variable` and its moments."""
-        if tf.distribute.has_strategy():
-            return super().update_step(gradient, variable, learning_rate)
         place = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
@@ -51,7 +45,6 @@ class AdamW(keras.optimizers.AdamW):
             epsilon=self.epsilon,
             grad=tf.convert_to_tensor(gradient),
         )
-        return None
 
 
 class TensorFlowStep:

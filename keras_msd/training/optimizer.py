@@ -103,7 +103,7 @@ def make_optimizer(
         raise checks.InputError(
             f"`clip_norm` must be above 0, or None. Received: clip_norm={clip_norm}."
         )
-    optimizer = _adamw()(
+    optimizer = keras.optimizers.AdamW(
         learning_rate=WarmUp(learning_rate, steps, warmup, schedule),
         weight_decay=weight_decay,
         beta_1=0.9,
@@ -113,11 +113,3 @@ def make_optimizer(
     )
     optimizer.exclude_from_weight_decay(var_names=[UNDECAYED])
     return optimizer
-
-
-def _adamw() -> type[keras.optimizers.AdamW]:
-    if keras.backend.backend() != "tensorflow":
-        return keras.optimizers.AdamW
-    from keras_msd.training.tensorflow_step import AdamW
-
-    return AdamW

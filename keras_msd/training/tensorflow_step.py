@@ -26,27 +26,6 @@ def make_deterministic() -> None:
     tf.config.experimental.enable_op_determinism()
 
 
-class AdamW(keras.optimizers.AdamW):
-    """Keras' AdamW, with one pass over each weight and its moments instead of ten."""
-
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Update a `tf.Variable` and its moments."""
-        place = self._get_variable_index(variable)
-        step = tf.cast(self.iterations.value + 1, variable.dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[place].value.handle,
-            v=self._velocities[place].value.handle,
-            beta1_power=tf.pow(self.beta_1, step),
-            beta2_power=tf.pow(self.beta_2, step),
-            lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=tf.convert_to_tensor(gradient),
-        )
-
-
 class TensorFlowStep:
     """Mix-in with the steps of `fit` and `evaluate` under TensorFlow.
 

@@ -120,6 +120,18 @@ def test_dropout_goes_on_drawing():
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
 
 
+def test_what_is_scored_has_rounded_weights_and_training_goes_on_from_exact_ones():
+    encoder = encoder_of()
+    before = encoder.weights()
+    rounding = Rounding(encoder.model, "int4")
+    with rounding.stored_weights():
+        inside = encoder.weights()
+    expected = as_exported(KERNEL, before[KERNEL], 4)
+    np.testing.assert_allclose(inside[KERNEL], expected, rtol=1e-6, atol=1e-8)
+    for path, value in encoder.weights().items():
+        np.testing.assert_array_equal(value, before[path])
+
+
 def test_an_unknown_scheme_is_refused():
     with pytest.raises(InputError, match="`quantize`.*int4_table.*int2"):
         TeachAssistant(encoder_of(), quantize="int2")

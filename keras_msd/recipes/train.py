@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -378,7 +379,9 @@ class ScoreCurve(keras.callbacks.Callback):
         self._done += 1
         if self._done in self._places:
             recipe, data_dir = self._run.recipe.settings(), self._run.data_dir
-            row = score_row(recipe, data_dir, self._encoder, full=False)
+            rounding = self.model.rounding
+            with rounding.stored_weights() if rounding else nullcontext():
+                row = score_row(recipe, data_dir, self._encoder, full=False)
             across = {name: it for name, it in row["tracks"].items() if "-" in name}
             across |= {"steps": self._done, "cross_lingual": row["cross_lingual"]}
             for name, value in across.items():

@@ -87,6 +87,17 @@ class Rounding:
         """Round the weights, after the last update."""
         self._round(self._network.weights)
 
+    @contextmanager
+    def stored_weights(self) -> Iterator[None]:
+        """Give the network itself rounded weights inside this context, to be scored."""
+        exact = [np.array(ops.convert_to_numpy(it)) for it in self._network.weights]
+        self.finish()
+        try:
+            yield
+        finally:
+            for weight, value in zip(self._network.weights, exact, strict=True):
+                weight.assign(value)
+
     def _seen(self, weight: Any, value: Any) -> Any:
         grid = self._grids.get(id(weight))
         if grid is None or not weight.trainable:

@@ -23,6 +23,7 @@ import numpy as np
 from operations import best, jax_product, random_batch, step_operations
 
 PEAK_SIDES = (2048, 4096, 8192)
+UPDATES_AT_ONCE = 32
 LONGEST_S = 2.0  # of a product of matrices that is still tried
 SHAPE = {"hidden_dim": 384, "num_heads": 12, "intermediate_dim": 1536, "pad_id": 0}
 # The students of msd_lab, and one as deep as MiniLM with 64,000 pieces.
@@ -61,7 +62,7 @@ def stages(dim: int) -> dict[str, Any]:
 
 
 def timed(stage: Any, x: Any, y: Any, updates: int) -> tuple[float, float]:
-    """Return the seconds of the first update, with compiling, and of a later one."""
+    """Return the seconds that compiling took, and those of an update."""
     import keras
 
     class Repeated(keras.utils.PyDataset):  # type: ignore[misc]
@@ -71,13 +72,14 @@ def timed(stage: Any, x: Any, y: Any, updates: int) -> tuple[float, float]:
         def __getitem__(self, index: int) -> Any:
             return x, y
 
-    began = time.perf_counter()
-    stage.train_on_batch(x, y)
-    first = time.perf_counter() - began
-    stage.fit(Repeated(), shuffle=False, verbose=0)
-    began = time.perf_counter()
-    stage.fit(Repeated(), shuffle=False, verbose=0)
-    return first, (time.perf_counter() - began) / updates
+    def spent() -> float:
+        began = time.perf_counter()
+        stage.fit(batches, shuffle=False, verbose=0)
+        return time.perf_counter() - began
+
+    batches = Repeated()
+    first, later = spent(), spent()
+    return first - later, later / len(batches)
 
 
 def program_cost(stage: Any, x: Any, y: Any) -> dict[str, float]:
@@ -101,15 +103,17 @@ def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
     config = EncoderConfig(**SHAPE | fields, max_length=given.tokens, dropout=0.0)
     lengths = np.full(2 * given.pairs, given.tokens)
     rows = {}
-    for name, make in stages(config.dim).items():
+    made = stages(config.dim)
+    for name in given.stages or made:
         with computing_in(given.precision):
-            stage = make(build_model(config))
-        stage.compile(make_optimizer(1e-4, steps=10_000), steps_per_execution=32)
+            stage = made[name](build_model(config))
+        optimizer, at_once = make_optimizer(1e-4, steps=10_000), given.updates
+        stage.compile(optimizer, steps_per_execution=min(at_once, UPDATES_AT_ONCE))
         x, y = random_batch(stage, config, given.pairs, given.tokens)
-        first, each = timed(stage, x, y, given.updates)
+        compiling, each = timed(stage, x, y, given.updates)
         count = step_operations(config, lengths, name != "align_embedding")
         rows[name] = {
-            "compile_seconds": round(first - each, 1),
+            "compile_seconds": round(compiling, 1),
             "milliseconds": round(1000 * each, 2),
             "sentences_per_second": round(len(lengths) / each),
             "utilisation": round(count / each / peak / 1e12, 3),
@@ -169,7 +173,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--updates", type=int, default=96, help="a multiple of 32")
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), metavar="NAME")
+    parser.add_argument("--stages", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument("--precision", default="bfloat16", help="or float32")
     parser.add_argument("--peak-tflops", type=float, help="else measured")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
@@ -188,7 +194,8 @@ def main() -> None:
     }
     head = "compile s", "ms", "sentences/s", "MFU"
     print(f"{'':36}" + "".join(f"{name:>13}" for name in head))
-    for encoder, fields in ENCODERS.items():
+    for encoder in given.encoders:
+        fields = ENCODERS[encoder]
         rows = measured(fields, given, peak)
         if torch:
             rows["torch, stage 1"] = in_torch(fields, given)

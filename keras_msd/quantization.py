@@ -1,4 +1,4 @@
-"""Quantization: tables of 8-bit or 4-bit integers with float32 scales."""
+"""Quantization: tables of 8-bit or 4-bit integers and their scales."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class StoredTable:
         values: The numbers. With 8 bits, int8 `(V, width)`. With 4 bits, uint8
             `(V, ceil(width / 2))`: each byte is `(a + 8) + 16 * (b + 8)` with `a` from
             the first half of the columns and `b` from the second.
-        scales: float32 `(V, groups)`.
+        scales: float32 `(V, groups)`; with 4 bits float16 where that holds them all.
         width: Columns.
         bits: 8 or 4.
     """
@@ -69,7 +69,7 @@ def quantize_table(
 
 
 def to_integers(
-    table: np.ndarray, bits: int, group: int, scale_dtype: Any = np.float32
+    table: np.ndarray, bits: int, group: int, scale_dtype: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Round a table to whole numbers that stand for themselves times a scale.
 
@@ -80,10 +80,11 @@ def to_integers(
         table: float32 `(V, width)`.
         bits: 8, for numbers from -127 to 127, or 4, from -7 to 7.
         group: Columns that share a scale; must divide `width`.
-        scale_dtype: What can hold a scale of 4 bits; with 8 it is float32.
+        scale_dtype: Of scales with 4 bits; by default float16 if all lie within its
+            normal numbers, else float32. With 8 bits it is float32.
 
     Returns:
-        Numbers int8 `(V, width)` and scales float32 `(V, width / group)`.
+        Numbers int8 `(V, width)` and scales `(V, width / group)`.
 
     Raises:
         InputError: `bits` is another number, or `group` does not divide `width`.
@@ -96,15 +97,24 @@ def to_integers(
     scales = np.abs(groups).max(axis=2, keepdims=True) / LARGEST[bits]
     scales = np.where(scales > 0, scales, np.float32(1))
     if bits == 4:
+        scale_dtype = scale_dtype or _holding(scales)
         scales = _clipping(groups, scales, scale_dtype)
     numbers = _rounded(groups, scales, bits).reshape(rows, width)
-    return numbers.astype(np.int8), scales[:, :, 0].astype(np.float32)
+    kept = scales[:, :, 0].astype(scale_dtype if bits == 4 else np.float32)
+    return numbers.astype(np.int8), kept
 
 
 def int4_group(width: int) -> int:
     """Return how many columns of a table in 4 bits share a scale."""
     largest = max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
     return largest if largest >= INT4_GROUP // 4 else width  # scales take bytes too
+
+
+def _holding(scales: np.ndarray) -> Any:
+    half = np.finfo(np.float16)
+    smallest = float(half.smallest_normal) / CLIPS[-1]
+    inside = (scales >= smallest).all() and (scales <= half.max).all()
+    return np.float16 if inside else np.float32
 
 
 def _rounded(groups: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:

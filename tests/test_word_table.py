@@ -46,6 +46,17 @@ def test_clipping_lowers_the_error():
     assert np.square(ours - table).mean() < np.square(naive - table).mean()
 
 
+@pytest.mark.parametrize(
+    ("size", "dtype"), [(1.0, "float16"), (1e-5, "float32"), (1e6, "float32")]
+)
+def test_scales_of_four_bits_are_float16_where_it_holds_them(size, dtype):
+    table = (size * RNG.normal(size=(40, 32))).astype(np.float32)
+    stored = quantize_table(table, 4)
+    assert stored.scales.dtype == dtype
+    error = np.abs(stored.dequantize() - table)
+    assert np.median(error) < 0.15 * size  # half a step is 0.2
+
+
 def test_bad_arguments():
     table = np.zeros((2, 6), np.float32)
     with pytest.raises(InputError, match="bits"):
@@ -103,7 +114,7 @@ def test_the_table_is_stored_small():
     }
     assert stored("int4") == {
         "values": ("uint8", (rows, 32)),
-        "scales": ("float32", (rows, 2)),
+        "scales": ("float16", (rows, 2)),
     }
     with pytest.raises(InputError, match="table"):
         export_model(encoder, "int2")

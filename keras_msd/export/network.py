@@ -52,7 +52,7 @@ class StoredEmbedding(BottleneckEmbedding):
             high = ops.floor(rows / 16)
             rows = ops.concatenate([rows - 16 * high, high], axis=-1)
             rows = rows[..., : self.width] - 8
-        scales = ops.take(self.scales, token_ids, axis=0)
+        scales = ops.cast(ops.take(self.scales, token_ids, axis=0), "float32")
         groups = self.table.scales.shape[1]
         if groups > 1:  # not by reshapes: those need both sizes of the batch
             columns = np.arange(self.width) // (self.width // groups)

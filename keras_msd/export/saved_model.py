@@ -163,7 +163,7 @@ class Kernel(Weight):
         inputs = int(np.prod(kernel.shape[:-1])) if last else kernel.shape[0]
         table = quantize_table(kernel.reshape(inputs, -1).T, bits)
         super().__init__(tf.Variable(table.values.T, trainable=False), dtype)
-        self.scales = tf.Variable(table.scales.T, trainable=False)
+        self.scales = tf.Variable(table.scales.T.astype(np.float32), trainable=False)
         self.shape, self.inputs = kernel.shape, inputs
 
     def expand(self, scale: Callable[..., tf.Tensor] = scale_values) -> tf.Tensor:

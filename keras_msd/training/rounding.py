@@ -114,6 +114,7 @@ def _table_grid(table: np.ndarray, bits: int) -> _Grid:
     rows, width = table.shape
     group = width if bits == 8 else int4_group(width)
     _, scales = to_integers(table, bits, group)
+    scales = scales.astype(np.float32)
     return _Grid(scales[:, :, np.newaxis], (rows, -1, group), LARGEST[bits])
 
 
@@ -124,4 +125,5 @@ def _kernel_grid(kernel: np.ndarray, bits: int) -> _Grid:
     group = inputs if bits == 8 else INT4_GROUP
     dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
     _, scales = to_integers(kernel.T, bits, group, dtype)
+    scales = scales.astype(np.float32)
     return _Grid(scales.T[:, np.newaxis], (-1, group, outputs), LARGEST[bits])

@@ -321,6 +321,8 @@ class Weights:
             numbers = graph.node("Sub", numbers, graph.constant(8, np.float32))
         groups = stored.scales.shape[1]
         scales = graph.node("Gather", graph.constant(stored.scales), ids)
+        if stored.scales.dtype != np.float32:
+            scales = graph.node("Cast", scales, to=FLOAT)
         if groups == 1:
             return graph.node("Mul", numbers, scales)
         split = graph.numbers(0, 0, groups, stored.width // groups)
@@ -369,7 +371,7 @@ def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     shifted = shifted.astype(np.uint8).reshape(columns, -1, block)
     if bits == 4:
         shifted = shifted[:, :, ::2] | (shifted[:, :, 1::2] << 4)
-    return shifted, scales
+    return shifted, scales.astype(np.float32)
 
 
 def block_size(rows: int, bits: int) -> int:

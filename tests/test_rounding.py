@@ -38,7 +38,7 @@ def as_exported(path, weight, bits):
     group = 32 if bits == 4 else rows.shape[1]
     dtype = np.float16 if bits == 4 else np.float32
     numbers, scales = to_integers(rows, bits, group, dtype)
-    wide = numbers * np.repeat(scales, group, axis=1)
+    wide = numbers * np.repeat(scales.astype(np.float32), group, axis=1)
     return wide.T.reshape(weight.shape)
 
 

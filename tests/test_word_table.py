@@ -57,6 +57,14 @@ def test_scales_of_four_bits_are_float16_where_it_holds_them(size, dtype):
     assert np.median(error) < 0.15 * size  # half a step is 0.2
 
 
+@pytest.mark.parametrize("largest", [7, 6, 5, 4, 3])
+def test_a_rounded_table_is_stored_without_loss(largest):
+    numbers = RNG.integers(-largest, largest + 1, (40, 32)).astype(np.float32)
+    numbers[:, 0] = largest
+    table = numbers * np.float16(0.0123).astype(np.float32)
+    np.testing.assert_array_equal(quantize_table(table, 4).dequantize(), table)
+
+
 def test_bad_arguments():
     table = np.zeros((2, 6), np.float32)
     with pytest.raises(InputError, match="bits"):

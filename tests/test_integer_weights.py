@@ -197,7 +197,7 @@ def test_a_saved_model_stores_the_same_numbers(encoder, folder):
 
 def test_another_name_of_a_scheme(encoder, tmp_path):
     with pytest.raises(InputError, match="`quantize` must be one of None, 'int8'"):
-        encoder.save(tmp_path / "e", quantize="int4")
+        encoder.save(tmp_path / "e", quantize="int2")
     assert not (tmp_path / "e").exists()
 
 
@@ -327,6 +327,27 @@ def test_a_table_in_four_bits_is_what_its_bytes_say(encoder, folder, four_bits):
     for path in stored:
         if not path.startswith("embedding/word"):
             np.testing.assert_array_equal(stored[path], eight[path])
+
+
+def test_kernels_in_four_bits_are_what_their_bytes_say(tmp_path):
+    wide = tiny_encoder(hidden_dim=64, num_heads=2, bottleneck_dim=24, dropout=0.0)
+    wide.save(tmp_path / "e", quantize="int4")
+    stored, loaded = load_file(tmp_path / "e" / WEIGHTS), load_encoder(tmp_path / "e")
+    weights = loaded.weights()
+    path = "body/block_0/feedforward_intermediate_dense/kernel"
+    numbers = stored[path].astype(int)
+    numbers = np.concatenate([numbers % 16, numbers // 16], axis=1) - 8
+    scales = np.repeat(stored[path + "/scales"].astype(np.float32), 32, axis=1)
+    np.testing.assert_array_equal(weights[path], (numbers * scales).T)
+    for path, exact in wide.weights().items():
+        error = np.linalg.norm(weights[path] - exact)
+        assert error <= 0.15 * np.linalg.norm(exact)
+    # A kernel of 24 inputs has 8 bits; what is rounded already stays as it is.
+    assert stored["embedding/projection"].dtype == np.int8
+    loaded.save(tmp_path / "again", quantize="int4")
+    again = load_encoder(tmp_path / "again").weights()
+    for path, value in weights.items():
+        np.testing.assert_allclose(again[path], value, rtol=1e-6)
 
 
 def test_a_table_of_other_bits_than_the_record_says_is_refused(folder, four_bits):

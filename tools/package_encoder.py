@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("encoder", help="its folder")
     parser.add_argument("--name", default="tiny12", help="in packaged.json")
-    parser.add_argument("--quantize", default="int8", help="or int4_table")
+    parser.add_argument("--quantize", default="int8", help="or int4_table, int4")
     parser.add_argument("--packages", type=Path, default=ROOT / "packages")
     options = parser.parse_args(arguments)
     table = read_table(packaged.TABLE)

@@ -382,8 +382,8 @@ class Encoder(TextEncoder):
             folder: Path of the new folder.
             quantize: None for float32. "int8" quantises the embedding table per row and
                 matrices per output channel: about a quarter of the bytes. "int4_table"
-                stores the table in 4 bits. `load_encoder` converts back to float32, so
-                speed does not change.
+                stores the table in 4 bits, "int4" the matrices too. `load_encoder`
+                converts back to float32, so speed does not change.
 
         Raises:
             InputError: A weight is not finite, or `quantize` is unknown.

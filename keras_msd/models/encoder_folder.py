@@ -13,18 +13,17 @@ from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.integer_weights import (
     SCALES,
-    TABLE_BITS,
     from_stored,
     stored_shapes,
     to_stored,
 )
-from keras_msd.models.network import WORD, weight_shapes
+from keras_msd.models.network import weight_shapes
 from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFiles
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
 # By what `quantize` is. A library that does not know a format refuses it.
-FORMATS = {None: 1, "int8": 2, "int4_table": 3}
+FORMATS = {None: 1, "int8": 2, "int4_table": 3, "int4": 3}
 KEYS = {"config", "files", "format", "quantize", "seal"}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 OTHER = "Take weights and settings from the same encoder."
@@ -44,8 +43,8 @@ def write_folder(
         config: What the network is built from.
         weights: Contiguous arrays by their paths.
         tokenizer: The encoder's.
-        quantize: None for float32, or "int8" or "int4_table", as `to_stored` stores
-            them.
+        quantize: None for float32, or "int8", "int4_table" or "int4", as `to_stored`
+            stores them.
 
     Raises:
         InputError: A weight is not finite, or `quantize` is something else.
@@ -101,7 +100,7 @@ def read_folder(
     if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
         raise InputError(
             f"`{origin}` must be an encoder of format 1, 2 with quantize 'int8' or 3 "
-            "with quantize 'int4_table', with a `config`. Received: format "
+            "with quantize 'int4_table' or 'int4', with a `config`. Received: format "
             f"{number!r:.20}, quantize {quantize!r:.20}, config "
             f"{fields!r:.20}. Save the encoder again, or install the library that "
             "wrote it."
@@ -126,7 +125,7 @@ def _read_weights(
     stored = stored_shapes(shapes, quantize) if quantize else shapes
     check_paths(stored, files.shapes, origin)
     for name, shape in stored.items():
-        packed = name == WORD and quantize and TABLE_BITS[quantize] == 4
+        packed = len(stored.get(name + SCALES, ())) == 2
         integers = UINT8 if packed else INT8
         files.check(name, shape, integers if name + SCALES in stored else FLOATS)
     weights = {name: files.read(name) for name in shapes}

@@ -1,15 +1,36 @@
-"""Integer weights of a saved encoder, with float32 scales."""
+"""Integer weights of a saved encoder, with their scales."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs
-from keras_msd.quantization import BITS, StoredTable, quantize_table, to_integers
+from keras_msd.quantization import INT4_GROUP, StoredTable, quantize_table, to_integers
 
 SCALES = "/scales"  # follows the path of the weight
-TABLE_BITS = {"int8": 8, "int4_table": 4}  # of the word table; kernels have 8
+# Bits of kernels and of the word table.
+SCHEMES = {"int8": (8, 8), "int4_table": (8, 4), "int4": (4, 4)}
+
+
+def bits_of(path: str, shape: tuple[int, ...], quantize: str) -> int | None:
+    """Return the bits of a weight's numbers, None for one that stays as it is.
+
+    A kernel whose inputs are no multiple of 32 has 8 bits, as in LiteRT files.
+
+    Args:
+        path: Of the weight.
+        shape: Its shape.
+        quantize: A key of `SCHEMES`.
+    """
+    kernels, table = SCHEMES[quantize]
+    if path == WORD:
+        return table
+    if not path.endswith(KERNELS):
+        return None
+    inputs = math.prod(shape) // outputs(path, shape)
+    return 8 if inputs % INT4_GROUP else kernels
 
 
 def stored_shapes(
@@ -17,24 +38,26 @@ def stored_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Return the shapes of an encoder's weights and scales as they are stored.
 
-    The word table has one scale for each row with 8 bits, and one for each group of
-    columns with 4, see `quantize_table`. A kernel has one for each output. Biases,
-    norms, positions and types have none and stay float32.
+    With 8 bits the word table has a scale for each row and a kernel one for each
+    output. With 4 bits both have one for each group of columns of a row, see
+    `quantize_table`; a row of a kernel belongs to an output. Biases, norms, positions
+    and types have none and stay float32.
 
     Args:
         shapes: Of an encoder's weights, by their paths.
-        quantize: A key of `TABLE_BITS`.
+        quantize: A key of `SCHEMES`.
     """
     stored = dict(shapes)
     for path, shape in shapes.items():
-        if path == WORD and TABLE_BITS[quantize] == 4:
-            example = quantize_table(np.zeros((1, shape[1]), np.float32), 4)
+        bits = bits_of(path, shape, quantize)
+        rows = shape[0] if path == WORD else outputs(path, shape)
+        if bits == 4:
+            zeros = np.zeros((1, math.prod(shape) // rows), np.float32)
+            example = quantize_table(zeros, 4)
             for name, of in ((path, example.values), (path + SCALES, example.scales)):
-                stored[name] = (shape[0], of.shape[1])
-        elif path == WORD:
-            stored[path + SCALES] = (shape[0],)
-        elif path.endswith(KERNELS):
-            stored[path + SCALES] = (outputs(path, shape),)
+                stored[name] = (rows, of.shape[1])
+        elif bits == 8:
+            stored[path + SCALES] = (rows,)
     return stored
 
 
@@ -45,7 +68,7 @@ def to_stored(
 
     Args:
         weights: float32, finite, by their paths.
-        quantize: A key of `TABLE_BITS`.
+        quantize: A key of `SCHEMES`.
 
     Returns:
         Contiguous arrays by the names of `stored_shapes`: integers and their scales,
@@ -53,17 +76,20 @@ def to_stored(
     """
     stored = dict(weights)
     for path, weight in weights.items():
-        if path == WORD:
-            table = quantize_table(weight, TABLE_BITS[quantize])
-            by_row = table.bits == 8
-            stored[path] = np.ascontiguousarray(table.values)
-            scales = table.scales[:, 0] if by_row else table.scales
-            stored[path + SCALES] = np.ascontiguousarray(scales)
-        elif path.endswith(KERNELS):
-            rows = matrix(path, weight).T
-            numbers, scales = to_integers(rows, BITS["int8"], group=rows.shape[1])
-            stored[path] = np.ascontiguousarray(numbers.T).reshape(weight.shape)
-            stored[path + SCALES] = np.ascontiguousarray(scales[:, 0])
+        bits = bits_of(path, weight.shape, quantize)
+        if bits is None:
+            continue
+        rows = weight if path == WORD else matrix(path, weight).T
+        if bits == 4:
+            table = quantize_table(rows, 4)
+            numbers, scales = table.values, table.scales
+        else:
+            numbers, by_group = to_integers(rows, 8, group=rows.shape[1])
+            scales = by_group[:, 0]
+            if path != WORD:
+                numbers = numbers.T.reshape(weight.shape)
+        stored[path] = np.ascontiguousarray(numbers)
+        stored[path + SCALES] = np.ascontiguousarray(scales)
     return stored
 
 
@@ -94,12 +120,13 @@ def from_stored(
             "file anew, or save the encoder anew."
         )
     with np.errstate(over="ignore"):
-        if path != WORD:
-            weight = matrix(path, numbers) * scales
+        if scales.ndim == 1:
+            by_weight = scales[:, np.newaxis] if path == WORD else scales
+            weight = matrix(path, numbers) * by_weight
         else:
-            bits = 8 if scales.ndim == 1 else 4
-            by_group = scales.reshape(len(scales), -1)
-            weight = StoredTable(numbers, by_group, shape[1], bits).dequantize()
+            width = math.prod(shape) // len(scales)
+            rows = StoredTable(numbers, scales, width, bits=4).dequantize()
+            weight = rows if path == WORD else rows.T
     if not np.isfinite(weight).all():
         raise InputError(
             f"`{path}` in {origin} must be finite. Received: scales of up to "

@@ -9,12 +9,10 @@ import numpy as np
 from keras import ops
 
 from keras_msd.checks import one_of
-from keras_msd.models.network import KERNELS, WORD, matrix
+from keras_msd.models.integer_weights import SCHEMES, bits_of
+from keras_msd.models.network import WORD, matrix
 from keras_msd.quantization import INT4_GROUP, LARGEST, int4_group, to_integers
 from keras_msd.training.chunks import OwnValues, random_states
-
-# Bits of kernels and of the word table, by the names of an export's schemes.
-SCHEMES = {"int8": (8, 8), "int4_table": (8, 4), "int4": (4, 4)}
 
 
 class _Grid(NamedTuple):
@@ -62,14 +60,12 @@ class Rounding:
     def __init__(self, network: keras.Model, quantize: str) -> None:
         one_of(SCHEMES, quantize=quantize)
         self._network, self._own = network, OwnValues(network)
-        kernel_bits, table_bits = SCHEMES[quantize]
         self._grids: dict[int, _Grid] = {}
         for weight in network.weights:
             path, value = weight.path, ops.convert_to_numpy(weight.value)
-            if path == WORD:
-                self._grids[id(weight)] = _table_grid(value, table_bits)
-            elif path.endswith(KERNELS):
-                self._grids[id(weight)] = _kernel_grid(matrix(path, value), kernel_bits)
+            if bits := bits_of(path, value.shape, quantize):
+                grid = _table_grid if path == WORD else _kernel_grid
+                self._grids[id(weight)] = grid(matrix(path, value), bits)
         self._round(network.non_trainable_weights)
 
     @contextmanager
@@ -120,8 +116,6 @@ def _table_grid(table: np.ndarray, bits: int) -> _Grid:
 
 def _kernel_grid(kernel: np.ndarray, bits: int) -> _Grid:
     inputs, outputs = kernel.shape
-    if inputs % INT4_GROUP:
-        bits = 8
     group = inputs if bits == 8 else INT4_GROUP
     dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
     _, scales = to_integers(kernel.T, bits, group, dtype)

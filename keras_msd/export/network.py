@@ -53,11 +53,15 @@ class StoredEmbedding(BottleneckEmbedding):
             rows = ops.concatenate([rows - 16 * high, high], axis=-1)
             rows = rows[..., : self.width] - 8
         scales = ops.cast(ops.take(self.scales, token_ids, axis=0), "float32")
+        # Not by reshapes, which need both sizes of the batch, nor by a second look-up,
+        # before which LiteRT's converter would put the cast.
         groups = self.table.scales.shape[1]
-        if groups > 1:  # not by reshapes: those need both sizes of the batch
-            columns = np.arange(self.width) // (self.width // groups)
-            scales = ops.take(scales, columns, axis=-1)
-        return rows * scales
+        parts = zip(
+            ops.split(rows, groups, axis=-1),
+            ops.split(scales, groups, axis=-1),
+            strict=True,
+        )
+        return ops.concatenate([part * scale for part, scale in parts], axis=-1)
 
     def _stored(self, name: str, value: np.ndarray) -> Any:
         return self.add_weight(

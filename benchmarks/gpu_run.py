@@ -89,7 +89,8 @@ def program_cost(stage: Any, x: Any, y: Any) -> dict[str, float]:
     fixed, means = stage.non_trainable_variables, stage.metrics_variables
     parts = stage.trainable_variables, fixed, stage.optimizer.variables, means
     state = tuple([variable.value for variable in part] for part in parts)
-    cost = jax.jit(stage.train_step).lower(state, (x, y)).cost_analysis()
+    lowered = jax.jit(stage.train_step).lower(state, (x, y))
+    cost = lowered.cost_analysis() or lowered.compile().cost_analysis()
     counted = {"gflop": cost["flops"], "gigabytes": cost["bytes accessed"]}
     return {name: round(value / 1e9, 3) for name, value in counted.items()}
 

@@ -109,9 +109,13 @@ def cost(stage, x, y):
 
 def compute(folder):
     """Return everything that is tested."""
+    from keras.src.backend.jax import nn
+
     from keras_msd.stages import TeachAssistant
     from keras_msd.testing import tiny_encoder
 
+    asked: list[bool] = []
+    nn._can_use_flash_attention = lambda *_, **__: bool(asked.append(True))
     x, y = batch()
     y |= {f"teacher_{side}": y[f"assistant_{side}"] for side in ("source", "target")}
     y |= {"label": np.arange(ROWS, dtype="int32") % 3, "gold": np.ones(ROWS, "float32")}
@@ -134,7 +138,7 @@ def compute(folder):
     found["cost"] = cost(
         TeachAssistant(wide), x, {"teacher": np.ones((ROWS, 64), "float32")}
     )
-    return found | {"programs": programs(folder)}
+    return found | {"programs": programs(folder), "asked_for_cudnn": len(asked)}
 
 
 def skipping(model):
@@ -173,6 +177,10 @@ def test_a_step_runs_on_the_device_alone(found, stage):
 
 def test_encoding_runs_on_the_device_alone(found):
     assert set(found["encode"]["calls"]) <= CALLS and found["encode"]["dynamic"] == 0
+
+
+def test_attention_is_not_left_to_a_kernel_that_refuses_masks(found):
+    assert found["asked_for_cudnn"] == 0
 
 
 def test_there_are_few_programs(found):

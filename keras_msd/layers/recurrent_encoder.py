@@ -122,6 +122,11 @@ class RecurrentEncoder(keras.layers.Layer):
         )
         for block in self.blocks:
             block.build(hidden_shape)
+            for layer in block._flatten_layers():
+                if isinstance(layer, keras.layers.MultiHeadAttention):
+                    # cuDNN's kernel, which Keras would try under JAX, refuses a mask of
+                    # padding; Keras logs a traceback for it in every layer.
+                    layer._flash_attention = False
             if self.zero_residuals:
                 for weight in block.weights:
                     if weight.path.split("/")[-2] in RESIDUAL_OUTPUTS:

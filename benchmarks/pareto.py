@@ -1,10 +1,13 @@
 """The table that a user chooses by: bytes, scores and speed of small encoders.
 
 Ours are measured on the reported halves of STSb dev and Tatoeba, in float32 and as the
-int8 files that are shipped; other models have the numbers that pareto.toml names with
-their sources. Run it on an idle machine: it times one sentence on one core.
+files that are shipped, and so are the models of others that pip can install. The rest
+has the numbers that pareto.toml names with their sources. Rows of an earlier result
+whose names are not given stay. Run it on an idle machine: it times one sentence on one
+core.
 
-    python benchmarks/pareto.py --data DATA --json
+    python benchmarks/pareto.py --encoder tiny12=tiny12 small12=small12,int4 \
+        --teacher muse=muse e5-small=e5-small --data DATA --json
 """
 
 import argparse
@@ -13,18 +16,18 @@ import os
 import tempfile
 import time
 import tomllib
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from keras_msd import load_encoder
+from keras_msd import load_encoder, load_teacher
+from keras_msd.checkpoints.packaged import backbone_files
 from keras_msd.evaluate import read_tatoeba, score_set
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors
-from keras_msd.files import write_json
+from keras_msd.files import read_json, write_json
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "pareto.json"
@@ -84,28 +87,64 @@ def milliseconds(encoder: SentenceEncoder) -> float:
     return round(1000 * float(np.median(times[CALLS // 10 :])), 3)
 
 
-def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any]]:
-    """Score an encoder from Python and as int8 files with the tokenizer inside.
+class Remembering:
+    """Embeds each text once, however often it is asked for.
 
-    From Python its prefixes, too: the first numbers of its vectors.
+    Attributes:
+        width: How many of the first numbers of a vector `encode` returns.
     """
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder = encoder
+        self._known: dict[str, np.ndarray] = {}
+        self.width = encoder.encode(["A sentence."]).shape[1]
+
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Return a row for each text."""
+        texts = list(texts)
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(new, self._encoder.encode(new), strict=True))
+        return np.stack([self._known[text][: self.width] for text in texts])
+
+
+def measure(name: str, source: str, data: Path, part: str) -> list[dict[str, Any]]:
+    """Score an encoder from Python and as stored files with the tokenizer inside.
+
+    Args:
+        name: What the table calls it.
+        source: What `load_encoder` takes; how files are stored after a comma, by
+            default int8.
+        data: The data folder.
+        part: A half of the sets.
+    """
+    source, _, quantize = source.partition(",")
+    quantize = quantize or "int8"
     encoder = load_encoder(source)
     first = {"name": name, "format": "float32", "bytes": 4 * encoder.num_parameters}
     rows = []
-    for width in (encoder.dim, *PREFIXES):
-        encode = partial(encoder.encode, truncate_dim=width)
-        scores = scores_of(SimpleNamespace(encode=encode), data, part)
-        rows.append(first | {"dim": width} | scores)
+    remembering = Remembering(encoder)
+    for remembering.width in (encoder.dim, *PREFIXES):
+        scores = scores_of(remembering, data, part)
+        rows.append(first | {"dim": remembering.width} | scores)
     for format_, file in FILES.items():
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "artefact"
-            encoder.export(out, format=format_, quantize="int8")
+            encoder.export(out, format=format_, quantize=quantize)
             artefact = load_encoder(out)
-            row = {"name": name, "format": f"{format_} int8", "dim": encoder.dim}
+            row = {"name": name, "format": f"{format_} {quantize}", "dim": encoder.dim}
             row["bytes"] = (out / file).stat().st_size
-            row |= scores_of(artefact, data, part) | {"ms": milliseconds(artefact)}
+            row |= scores_of(Remembering(artefact), data, part)
+            row["ms"] = milliseconds(artefact)
             rows.append(row)
     return rows
+
+
+def measure_package(name: str, source: str, data: Path, part: str) -> list[Any]:
+    """Score a model of others from its package."""
+    size = sum(path.stat().st_size for path in backbone_files(source))
+    model = Remembering(load_teacher(source))
+    row = {"name": name, "format": "its package", "bytes": size, "dim": model.width}
+    return [row | scores_of(model, data, part)]
 
 
 def published() -> list[dict[str, Any]]:
@@ -194,7 +233,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axes.scatter(size, score, color=f"C{place}", label=name)
     axes.legend()
     axes.set_xscale("log")
-    axes.set_xlabel("MB of weights; of an int8 file with its tokenizer")
+    axes.set_xlabel("MB of weights; of a file with its tokenizer")
     axes.set_ylabel("Tatoeba F1, 12 languages")
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
 
@@ -208,18 +247,24 @@ def main() -> None:
         metavar="NAME=SOURCE",
         nargs="+",
         default=["tiny12=tiny12"],
-        help="ours: what the table calls them, and what `load_encoder` takes",
+        help="ours: what the table calls them, what `load_encoder` takes, and after a "
+        "comma how files are stored (int8)",
     )
+    parser.add_argument("--teacher", metavar="NAME=SOURCE", nargs="+", default=[])
     parser.add_argument("--part", default="report", choices=["choose", "report"])
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    earlier = read_json(given.out)["ours"] if given.out.exists() else []
     ours = []
-    for each in given.encoder:
-        name, _, source = each.partition("=")
-        ours += measure(name, source, given.data, given.part)
+    for how, specs in ((measure, given.encoder), (measure_package, given.teacher)):
+        for each in specs:
+            name, _, source = each.partition("=")
+            ours += how(name, source, given.data, given.part)
+    names = {row["name"] for row in ours}
+    ours += [row for row in earlier if row["name"] not in names]
     result = {"part": given.part, "ours": ours, "published": published()}
     write_json(given.out, result)
     PAGE.write_text(page(result), encoding="utf-8")

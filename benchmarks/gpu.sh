@@ -1,6 +1,6 @@
 #!/bin/sh
 # The training step of every stage on a machine with JAX and a GPU or TPU, without
-# TensorFlow and without a network. Not run on a card so far.
+# TensorFlow and without a network.
 #
 #   benchmarks/gpu.sh pack OUT --python PYTHON   # here
 #   tar -xJf OUT gpu.sh                          # there

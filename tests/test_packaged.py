@@ -289,3 +289,17 @@ def test_the_table_and_the_packages_fit():
 def test_a_name_that_is_no_folder_gets_the_nearest_thing(name, hint):
     with pytest.raises(InputError, match=f"`{name}` does not exist. .*{hint}"):
         load_encoder(name)
+
+
+def test_small12_knows_who_bites(capsys):
+    encoder = load_encoder("small12")
+    assert (encoder.dim, encoder.config.num_layers) == (384, 12)
+    english = ["The dog bites the man.", "The man bites the dog."]
+    german = ["Der Hund beißt den Mann.", "Der Mann beißt den Hund."]
+    cosines = encoder.similarity(english, german)
+    assert (cosines.argmax(axis=1) == [0, 1]).all()
+    assert (cosines.argmax(axis=0) == [0, 1]).all()
+    code, out, _ = run(capsys, "embed", "small12", *german, "--json")
+    assert code == 0
+    printed = json.loads(out)["vectors"]
+    np.testing.assert_allclose(printed, encoder.encode(german), atol=1e-5)

@@ -27,6 +27,7 @@ ELSEWHERE = (
     "benchmarks/results/inference.md",
     "export/README.md",
     "export/web/README.md",
+    "packages/small12/README.md",
     "packages/tiny12/README.md",
     "recipes/README.md",
 )

@@ -61,9 +61,9 @@ def load_encoder(
     Args:
         source: A folder of ours, a folder in sentence-transformers layout (so is an
             artefact with model.safetensors), "hf://org/name", an artefact of any
-            format: its folder, or the model file in it; "tiny12", an encoder in a
-            package of its own; or "e5-small", multilingual-e5-small in 4 bits from two
-            packages on PyPI. A folder of that name comes first.
+            format: its folder, or the model file in it; "tiny12" or "small12", encoders
+            in packages of their own; or "e5-small", multilingual-e5-small in 4 bits
+            from two packages on PyPI. A folder of that name comes first.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
         prefix: Text that `encode` puts before every sentence, such as "query: "; it is

@@ -141,7 +141,8 @@ def serve(
     model: Annotated[
         str,
         typer.Argument(
-            help="An encoder's folder, tiny12, an artefact or hf://organisation/model."
+            help="An encoder's folder, tiny12, small12, an artefact or "
+            "hf://organisation/model."
         ),
     ],
     host: Annotated[

@@ -17,7 +17,9 @@ FORMATS = Path(__file__).parents[1] / "export" / "formats.toml"
 def export(
     encoder: Annotated[
         str,
-        typer.Argument(help="An encoder's folder, tiny12 or hf://organisation/model."),
+        typer.Argument(
+            help="An encoder's folder, tiny12, small12 or hf://organisation/model."
+        ),
     ],
     path: Annotated[Path, typer.Argument(help="Folder of the artefact.")],
     format_: Annotated[

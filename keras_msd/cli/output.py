@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SOURCE_HELP = (
-    "An encoder's folder, tiny12, an artefact, hf://organisation/model, or a teacher: "
-    '"default", a published SavedModel, an .npz file.'
+    "An encoder's folder, tiny12, small12, an artefact, hf://organisation/model, or a "
+    'teacher: "default", a published SavedModel, an .npz file.'
 )
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 

@@ -12,7 +12,9 @@ from keras_msd.cli.output import Json, codes
 
 
 def trim(
-    encoder: Annotated[str, typer.Argument(help="Encoder: a folder, tiny12 or hf://.")],
+    encoder: Annotated[
+        str, typer.Argument(help="Encoder: a folder, tiny12, small12 or hf://.")
+    ],
     out: Annotated[Path, typer.Argument(help="Folder of the trimmed encoder.")],
     texts: Annotated[
         list[Path] | None,

@@ -167,7 +167,7 @@ def load_teacher(
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
             sentence-transformers layout, or with a published SavedModel),
-            "hf://organisation/model", "tiny12" (an encoder in a package of its own),
+            "hf://organisation/model", "tiny12" or "small12" (in packages of their own),
             "e5-small" (multilingual-e5-small in 4 bits) or "muse" (the multilingual
             Universal Sentence Encoder), each from packages on PyPI, a list of teachers
             (see `JointTeacher`), an `.npz` file with `sentences` `(n,)` and `vectors`
@@ -466,7 +466,7 @@ _KINDS = (
     ),
     TeacherKind(
         name="folder",
-        form='a folder, "hf://organisation/model", "tiny12", "e5-small"',
+        form='a folder, "hf://organisation/model", "tiny12", "small12", "e5-small"',
         recognises=lambda source: (
             is_packaged(source)
             or is_backbone(source)

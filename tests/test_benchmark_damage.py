@@ -96,6 +96,7 @@ def tried(damage, folder, fault="", only="", most=400):
     return cases, damage.judged(trial, cases, most, only)
 
 
+@pytest.mark.slow
 def test_what_is_noticed_is_told_from_what_is_not_read(damage, tmp_path):
     cases, found = tried(damage, tmp_path / "runs")
     assert not found["bad"] and not damage.failed(found)

@@ -70,6 +70,7 @@ def test_three_devices_train_as_one(bench):
         assert_exact(row)
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(bench, backend, compiled):
     options = ("--float64", "--steps", 2, "--cases", "similarities")
     both = bench.rows_of(bench.start(backend, compiled, *options, processes=2))
@@ -142,6 +143,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_keras_has_not_repaired_several_workers(bench):
     # Once it has, `function_of` in distribute/_tensorflow.py can go.
     both = bench.start("tensorflow", "", processes=2, program=("-c", PLAIN))

@@ -228,6 +228,7 @@ def test_a_set_from_outside_is_scored_by_its_name(tmp_path, letters, capsys):
     assert json.loads(capsys.readouterr().out)["primary"] == "largest"
 
 
+@pytest.mark.slow
 def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
     place = write_place(tmp_path)
     file = place / "data/letters/letters.test.txt"

@@ -84,6 +84,7 @@ for limit in map(int, sys.argv[2:]):
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_names_the_folder_and_the_repair(tmp_path):
     """Whatever TensorFlow raises where a file may get no larger."""
     lines = in_a_process(FULL, tmp_path / "artefact", 1000, 30_000).splitlines()

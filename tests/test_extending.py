@@ -170,6 +170,7 @@ def finished(tmp_path_factory):
     return place, result
 
 
+@pytest.mark.slow
 def test_a_smoke_recipe_runs_with_them(finished):
     place, result = finished
     stages = place / "run/stages"

@@ -241,6 +241,7 @@ def test_an_artefact_says_what_it_is_and_is_pickled(tokenizer, tmp_path):
     assert artefact.max_seq_length == 32
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
     encoder = tiny_encoder(tokenizer)
     texts = [f"{pair.source} {n}" for n in range(3) for pair in tiny_pairs()]
@@ -410,6 +411,7 @@ def keras_file(encoder, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "imports",
     [
@@ -492,6 +494,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_type_checkers_see_what_is_wrong(tmp_path):
     (tmp_path / "right.py").write_text(CORRECT, encoding="utf-8")
     lines = [*CORRECT.splitlines(), *WRONG]

@@ -201,6 +201,7 @@ for use in (
 """
 
 
+@pytest.mark.slow
 def test_only_text_in_graphs_needs_tensorflow_text(tokenizer, tmp_path):
     pytest.importorskip("ai_edge_litert")
     tiny_encoder(tokenizer).export(tmp_path / "whole", format="saved_model")

@@ -73,6 +73,7 @@ def run_alone(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_keras_is_not_needed(encoder, artefact, sentences, tmp_path):
     small = export(encoder, tmp_path / "small", quantize="int4", **LENIENT)
     asked = (artefact, "--query", QUERY, "--sentences", sentences, "--top", 2)

@@ -64,6 +64,7 @@ def content(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 def test_it_stops_there_and_the_same_command_goes_on(place, whole, poison):
     context = poison(1)
     said = r"Step `teach_assistant`: .*source_mse=nan.*at update 2 of .*batch 1 of its"

@@ -102,6 +102,7 @@ def test_stage_1_has_a_term_of_similarities(finished):
     assert all(value > 0 for value in history["terms"]["similarities"])
 
 
+@pytest.mark.slow
 def test_what_is_set_of_an_encoder_that_exists_is_done(place, tmp_path):
     changes = settings(place) | {
         "assistant.num_layers": 2,

@@ -71,6 +71,7 @@ def start(place):
     return run(NAMES[0], place / "run", "smoke", None, store, QUICK)
 
 
+@pytest.mark.slow
 def test_a_run_and_one_that_was_killed_in_its_stage(place):
     done = start(place)
     folder = place / "run"

@@ -184,6 +184,7 @@ def test_regression_comes_last_and_a_killed_run_gives_the_same_bytes(place):
     assert (weights.read_bytes(), (folder / "scores.json").read_bytes()) == before
 
 
+@pytest.mark.slow
 def test_regression_of_a_student(place):
     changes = REGRESS | {
         "data.sts_train_rows": 40,

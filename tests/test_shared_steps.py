@@ -59,6 +59,7 @@ def content(folder):
     }
 
 
+@pytest.mark.slow
 def test_shared_and_lone_runs_leave_the_same_bytes(place):
     alone, second = content(place / "alone"), content(place / "runs" / NAMES[1])
     scores = "scores.json"

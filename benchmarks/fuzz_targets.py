@@ -309,7 +309,7 @@ def _write_corpora(put: Callable[..., Path]) -> None:
         b'# c\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
         b'"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n"Language: de\\n"\n\n'
         b'#: a.c:1\n#, c-format\nmsgctxt "x"\nmsgid "one\\n"\nmsgid_plural "%d"\n'
-        b'msgstr[0] "eins"\nmsgstr[1] "%d\\303\\244"\n\nmsgid "tea"\nmsgstr ""\n"Te"\n'
+        b'msgstr[0] "eins"\nmsgstr[1] "%d\\t\\""\n\nmsgid "tea"\nmsgstr ""\n"Te"\n'
         b'"e"\n\n#~ msgid "o"\n#~ msgstr "p"\n'
     )
     texts = [b"", b"Content-Type: text/plain; charset=UTF-8\n", b"tea", b"Tee"]
@@ -360,7 +360,7 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
         for part in ("variant_0", "tokenizer"):
             shutil.copytree(golden / family / part, place, dirs_exist_ok=True)
     modules = golden / "sentence" / "cls_tanh"
-    shutil.copytree(modules, place, dirs_exist_ok=True)
+    shutil.copytree(modules, root / "checkpoint" / "bert", dirs_exist_ok=True)
     tokenizer = golden / "xlm-roberta" / "tokenizer"
     shutil.copytree(tokenizer, root / "sentencepiece" / "0")
     shutil.copytree(golden / "bert" / "tokenizer", root / "wordpiece" / "1")

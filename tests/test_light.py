@@ -136,6 +136,8 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
     folder = ROOT / "packages" / name / module
     if not (folder / "encoder").is_dir():
         pytest.skip("has no encoder yet")
+    if read_table(folder / "encoder" / "encoder.json")["config"]["num_layers"]:
+        pytest.skip("has layers, for which keras-msd is needed")
     assert (folder / "light.py").read_bytes() == Path(light.__file__).read_bytes()
     shutil.copytree(folder, tmp_path / module)
     texts = made_texts(100)

@@ -20,7 +20,10 @@ from keras_msd.recipes.resources import (
 )
 
 # What these recipes read is chosen by licence, not by a paper.
-BY_LICENCE = "msd_assistant", "msd_backbone", "msd_stage1", "small12", "tiny12"
+BY_LICENCE = (
+    *("assistant12", "msd_assistant", "msd_backbone", "msd_stage1"),
+    *("small12", "tiny12"),
+)
 
 
 def test_the_licence_of_each_corpus_of_a_paper_is_known():

@@ -108,8 +108,9 @@ def measured(fields: dict[str, int], given: Any, peak: float) -> dict[str, Any]:
     for name in given.stages or made:
         with computing_in(given.precision):
             stage = made[name](build_model(config))
-        optimizer, at_once = make_optimizer(1e-4, steps=10_000), given.updates
-        stage.compile(optimizer, steps_per_execution=min(at_once, UPDATES_AT_ONCE))
+        at_once = min(given.updates, UPDATES_AT_ONCE)
+        optimizer = make_optimizer(1e-4, steps=10_000)
+        stage.compile(optimizer, steps_per_execution=at_once)
         x, y = random_batch(stage, config, given.pairs, given.tokens)
         compiling, each = timed(stage, x, y, given.updates)
         count = step_operations(config, lengths, name != "align_embedding")
@@ -174,8 +175,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=1024)
     parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--updates", type=int, default=96, help="a multiple of 32")
-    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), metavar="NAME")
+    parser.add_argument("--updates", type=int, default=96)
+    parser.add_argument(
+        "--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS
+    )
     parser.add_argument("--stages", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument("--precision", default="bfloat16", help="or float32")
     parser.add_argument("--peak-tflops", type=float, help="else measured")
@@ -184,6 +187,9 @@ def main() -> None:
     os.environ["KERAS_BACKEND"] = "jax"
     import jax
 
+    if unknown := set(given.stages or ()) - stages(1).keys():
+        known = ", ".join(stages(1))
+        parser.error(f"--stages must be of {known}. Received: {min(unknown)}.")
     peak = given.peak_tflops or measured_peak(given.precision)
     torch = find_spec("torch") is not None and find_spec("transformers") is not None
     result: dict[str, Any] = {

@@ -10,9 +10,10 @@ from keras_msd.checks import divides, one_of
 INT4_GROUP = 32  # columns that share a scale, at most
 LARGEST = {8: 127, 4: 7}
 BITS = {"int8": 8, "int4": 4}
-# Tried as factors of the scale that holds the largest number of a group. Those above 1
-# find the scale of numbers that were rounded before and are none of them the largest.
-CLIPS = np.array([*np.linspace(1.0, 0.7, 7), *7 / np.arange(6, 2, -1)], np.float32)
+# With 4 bits these factors of the scale that holds the largest number are tried.
+SCALE_FACTORS = np.array(
+    [*np.linspace(1.0, 0.7, 7), *7 / np.arange(6, 2, -1)], np.float32
+)
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ def to_integers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Round a table to whole numbers that stand for themselves times a scale.
 
-    A scale is the largest size in its group over 127. With 4 bits, over 7, and some
-    larger numbers are clipped where that makes the squared error smaller.
+    A scale is the largest size in its group over 127. With 4 bits, over 7, or a smaller
+    or larger scale where that makes the squared error smaller: a smaller one clips the
+    largest numbers, a larger one is that of numbers that were rounded before.
 
     Args:
         table: float32 `(V, width)`.
@@ -100,7 +102,7 @@ def to_integers(
     scales = np.where(scales > 0, scales, np.float32(1))
     if bits == 4:
         scale_dtype = scale_dtype or _holding(scales)
-        scales = _clipping(groups, scales, scale_dtype)
+        scales = _least_error(groups, scales, scale_dtype)
     numbers = _rounded(groups, scales, bits).reshape(rows, width)
     kept = scales[:, :, 0].astype(scale_dtype if bits == 4 else np.float32)
     return numbers.astype(np.int8), kept
@@ -114,7 +116,10 @@ def int4_group(width: int) -> int:
 
 def _holding(scales: np.ndarray) -> Any:
     half = np.finfo(np.float16)
-    smallest, largest = scales.min() * CLIPS.min(), scales.max() * CLIPS.max()
+    smallest, largest = (
+        scales.min() * SCALE_FACTORS.min(),
+        scales.max() * SCALE_FACTORS.max(),
+    )
     inside = half.smallest_normal <= smallest and largest <= half.max
     return np.float16 if inside else np.float32
 
@@ -123,11 +128,11 @@ def _rounded(groups: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
     return np.clip(np.rint(groups / scales), -LARGEST[bits], LARGEST[bits])
 
 
-def _clipping(groups: np.ndarray, scales: np.ndarray, dtype: Any) -> np.ndarray:
+def _least_error(groups: np.ndarray, scales: np.ndarray, dtype: Any) -> np.ndarray:
     """Return, for each group, the scale of least squared error among a few."""
     smallest = np.finfo(dtype).smallest_subnormal.astype(np.float32)
     best, least = scales, np.full(scales.shape, np.inf, np.float32)
-    for clip in CLIPS:
+    for clip in SCALE_FACTORS:
         held = np.maximum(scales * clip, smallest).astype(dtype).astype(np.float32)
         error = np.square(_rounded(groups, held, 4) * held - groups)
         error = error.sum(axis=2, keepdims=True)

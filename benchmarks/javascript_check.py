@@ -3,11 +3,11 @@
     python benchmarks/javascript_check.py --data DATA --encoder runs/lab/student
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
-JavaScript of export/ and onnxruntime-web: float32, float16 and int8; then one by one,
-for the milliseconds that a sentence takes (of an idle machine). Needs Node with
-npm, which fetches onnxruntime-web, and Chromium; the example page is opened too. Writes
-benchmarks/results/javascript_check.json. Exit code 1: an id differs from Python's, or a
-vector that is not int8 has a cosine under 0.999 with Keras'.
+JavaScript of export/ and onnxruntime-web: float32, float16 and int8, or what
+`--quantize` names; then one by one, for the milliseconds that a sentence takes (of an
+idle machine). Needs Node with npm, which fetches onnxruntime-web, and Chromium; the
+example page is opened too. Writes benchmarks/results/javascript_check.json. Exit code
+1: an id differs from Python's, or a float vector has a cosine under 0.999 with Keras'.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "javascript_check.json"
 LANGUAGES = "en ar de es fr it ja pl ru tr zh".split()
 SENTENCES, LEAST_COSINE, WAIT = 200, 0.999, 300
-QUANTIZE = (None, "fp16", "int8")
+FLOAT = (None, "fp16")
 
 CHECK = """
 import { createEncoder } from "./embed.mjs";
@@ -85,6 +85,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--encoder", required=True, help="what load_encoder takes")
+    parser.add_argument(
+        "--quantize",
+        nargs="+",
+        default=["none", "fp16", "int8"],
+        help="the files to make; none is float32",
+    )
+    parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     npm, node = program("npm"), program("node")
     chromium = program("chromium", "chromium-browser", "google-chrome")
@@ -99,7 +106,8 @@ def main() -> int:
         silent = [npm, "install", "--silent", "--no-audit", "--no-fund"]
         subprocess.run(silent, cwd=web, check=True)
         write_app(web, texts)
-        for quantize in QUANTIZE:
+        for kind in options.quantize:
+            quantize = None if kind == "none" else kind
             artefact = Path(name) / f"artefact_{quantize}"
             encoder.export(artefact, format="onnx", quantize=quantize)
             shutil.copy(artefact / "model.onnx", web)
@@ -132,13 +140,13 @@ def main() -> int:
         },
         "rows": rows,
     }
-    write_json(RESULT, result)
+    write_json(options.out, result)
     return int(
         any(row["ids_differ"] for row in rows)
         or any(
             row["min_cosine"] < LEAST_COSINE
             for row in rows
-            if row["quantize"] != "int8"
+            if row["quantize"] in FLOAT
         )
     )
 

@@ -36,7 +36,8 @@ NO_TEXTS = ("iso_", "xdg-user-dirs", "xkeyboard")
 
 def rows_of(language: str, data: Path, catalogues: Path) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a language: of the data folder, else of catalogues."""
-    from keras_msd import InputError
+    import polib
+
     from keras_msd.data import read_pairs
     from keras_msd.recipes import load_recipe
 
@@ -45,20 +46,16 @@ def rows_of(language: str, data: Path, catalogues: Path) -> Iterator[tuple[str, 
     if found := [file for file in files if file.languages == ("en", language)]:
         for file in found:
             if file.name.partition(".")[0] not in known:
-                yield from file.iterate()
+                yield from file.rows()
         return
     folder = catalogues / language / "LC_MESSAGES"
     for path in sorted(folder.glob("*.mo")):
         if path.name.startswith(NO_TEXTS):
             continue
-        try:
-            (file,) = read_pairs(path, language=language).files
-            rows = list(file.iterate())
-        except InputError:  # of another character set, say
-            continue
-        for row in rows:
-            if len(row[0].split()) >= WORDS and PROSE.fullmatch(row[0]):
-                yield row
+        for entry in polib.mofile(str(path)):
+            long = len(entry.msgid.split()) >= WORDS and entry.msgstr
+            if long and PROSE.fullmatch(entry.msgid):
+                yield entry.msgid, entry.msgstr
 
 
 def drawn(rows: Iterable[tuple[str, str]], count: int, seed: int) -> list[Any]:

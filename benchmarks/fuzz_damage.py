@@ -57,7 +57,7 @@ def damaged(draw: Random, name: str, data: bytes) -> bytes:
         length = struct.unpack("<Q", data[:8])[0]
         head = json.dumps(odd(draw, json.loads(data[8 : 8 + length]))).encode()
         return struct.pack("<Q", len(head)) + head + data[8 + length :]
-    lines = name.endswith((".txt", ".toml", ".po", ".jsonl", ".tsv", ".csv"))
+    lines = name.endswith((".txt", ".toml", ".jsonl", ".tsv", ".csv"))
     for _ in range(draw.randrange(1, 5)):
         data = _changed(draw, data, lines and draw.randrange(2) == 0)
     return data

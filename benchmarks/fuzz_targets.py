@@ -3,7 +3,6 @@
 import io
 import json
 import shutil
-import struct
 import tempfile
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -32,7 +31,7 @@ FORMATS = "onnx", "litert", "saved_model", "onnx_text", "litert_text"
 # Their reader has bytes alone, or words.
 WITHOUT_PLACE = "portable", "command"
 NAMES = [
-    *("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses", "inference", "scored"),
+    *("tsv", "csv", "tmx", "jsonl", "moses", "inference", "scored"),
     *("passages", "recipe", "wordpiece", "bytepair", "sentencepiece"),
     *("tokenizer", "checkpoint", "encoder", "vectors", "index", "store", "run"),
     *("artefact", "portable", "saved_model", "command", "table", "training"),
@@ -46,7 +45,7 @@ def targets() -> dict[str, Read]:
     def pairs(folder: Path) -> object:
         return list(read_pairs(min(folder.iterdir())))
 
-    corpora = ("tsv", "csv", "tmx", "jsonl", "po", "mo", "moses")
+    corpora = ("tsv", "csv", "tmx", "jsonl", "moses")
     return {
         **dict.fromkeys(corpora, pairs),
         "inference": _only(read_inference),
@@ -305,17 +304,6 @@ def _write_corpora(put: Callable[..., Path]) -> None:
         b"<ph x='1'>b</ph>.</seg></tuv><tuv xml:lang='de'><seg>E</seg></tuv></tu>"
         b"</body></tmx>"
     )
-    po = (
-        b'# c\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
-        b'"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n"Language: de\\n"\n\n'
-        b'#: a.c:1\n#, c-format\nmsgctxt "x"\nmsgid "one\\n"\nmsgid_plural "%d"\n'
-        b'msgstr[0] "eins"\nmsgstr[1] "%d\\t\\""\n\nmsgid "tea"\nmsgstr ""\n"Te"\n'
-        b'"e"\n\n#~ msgid "o"\n#~ msgstr "p"\n'
-    )
-    texts = [b"", b"Content-Type: text/plain; charset=UTF-8\n", b"tea", b"Tee"]
-    places = [sum(len(t) + 1 for t in texts[:n]) + 60 for n in range(4)]
-    mo = struct.pack("<7I", 0x950412DE, 0, 2, 28, 44, 0, 60)
-    mo += b"".join(struct.pack("<2I", len(texts[n]), places[n]) for n in (0, 2, 1, 3))
     for data in (TSV, compress(TSV)):
         put("tsv", **{"x.en-de.tsv": data})
     put("csv", **{"x.csv": b'en,de,id\n"A, b",E,1\nc,"d ""e""\nf",2\n'})
@@ -324,9 +312,6 @@ def _write_corpora(put: Callable[..., Path]) -> None:
     put("tmx", **{"x.tmx": tmx})
     put("jsonl", **{"x.en-de.jsonl": b'{"source": "a", "target": "b"}\n' * 3})
     put("jsonl", **{"x.jsonl": b'{"translation": {"en": "a", "de": "b"}}\n' * 3})
-    put("po", **{"x.en-de.po": po})
-    put("po", **{"de.po": po})
-    put("mo", **{"x.en-de.mo": mo + b"\0".join(texts) + b"\0"})
     put("moses", **{"x.en": b"a\nb\n", "x.de": b"c\nd\n"})
     put("inference", **{"x.tsv": b"label\tpremise\thypothesis\nneutral\ta\tb\n"})
     line = b'{"label": 1, "premise": "a", "hypothesis": "b"}\n'

@@ -19,7 +19,7 @@ from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.examples import example_pairs, example_similarity
 from keras_msd.data.pair import PairFile, Pairs, pair_code
 from keras_msd.data.readers.discover import read_pairs
-from keras_msd.data.readers.records import pairs_of_rows
+from keras_msd.data.readers.tables import pairs_of_rows
 from keras_msd.data.write import write_rows
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
@@ -360,7 +360,7 @@ def _split_one(files: Iterable[PairFile], folder: Path) -> dict[str, int]:
 def _clean(files: Iterable[PairFile]) -> Iterator[tuple[str, str]]:
     cleaning = Cleaning()
     for file in files:
-        for pair in file.iterate():
+        for pair in file.rows():
             source, target = map(normalize, pair)
             if cleaning.reason(source, target) is None:
                 yield source, target

@@ -1,13 +1,12 @@
 """Rows that cannot be read stop the reading, or are skipped and counted."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data import READERS, Reader, TextTable, read_pairs
-from keras_msd.data.readers.lines import DirtyRows
+from keras_msd.data.text_rows import _DirtyRows
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.report import write_report
 
@@ -83,7 +82,7 @@ def test_each_kind_of_fault_is_told_the_frequent_ones_first(tmp_path):
 
 
 def test_faults_without_a_common_rule_take_little_memory():
-    dirty = DirtyRows(10_000)
+    dirty = _DirtyRows(10_000)
     for number in range(9999):
         dirty.skip(InputError(f"{number} is wrong"))
     assert dirty.count == 9999 and dirty.worst() == [f"{n} is wrong" for n in range(5)]
@@ -101,15 +100,6 @@ def test_an_open_quote_stops(row, tmp_path):
         TextTable.build(read_pairs(path), tmp_path / "table", dirty_rows=99)
 
 
-@pytest.mark.parametrize(
-    "name", ["moses", *(n for n, it in READERS.items() if not it.takes("dirty"))]
-)
-def test_the_other_formats_always_stop(name):
-    page = (Path(__file__).parents[1] / "docs/own_data.md").read_text()
-    [row] = [it for it in page.splitlines() if name in it.lower() and "| none |" in it]
-    assert row.startswith("| ")
-
-
 def test_sides_of_moses_never_shift(tmp_path):
     (tmp_path / "x.en").write_bytes(b"A house.\nBad \xff.\nA dog.\n")
     (tmp_path / "x.de").write_text("Ein Haus.\nSchlecht.\nEin Hund.\n")
@@ -118,12 +108,14 @@ def test_sides_of_moses_never_shift(tmp_path):
 
 
 def test_a_reader_of_ones_own_may_skip(tmp_path, monkeypatch):
-    def read(path, language, dirty=None):
+    def read(path, languages):
         for line in path.read_text().splitlines():
-            if "=" in line:
-                yield tuple(line.split("="))
-            else:
-                dirty.skip(InputError(f"{line} has no sign"))
+            has_sign = "=" in line
+            yield (
+                tuple(line.split("="))
+                if has_sign
+                else InputError(f"{line} has no sign")
+            )
 
     reader = Reader(suffixes=(".sgn",), read=read)
     monkeypatch.setitem(READERS, "signs", reader)

@@ -47,7 +47,7 @@ class Pull(msd.stages.Stage):
         return self.strength * super().distance(goal, embedding, side, x)
 
 
-def read_arrows(path, language):
+def read_arrows(path, languages):
     for line in path.read_text(encoding="utf-8").splitlines():
         yield tuple(line.split(" -> "))
 

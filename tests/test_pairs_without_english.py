@@ -83,14 +83,8 @@ def test_two_files_without_english(tmp_path):
 
 
 def test_a_name_is_no_pair_by_chance(tmp_path):
-    po = 'msgid ""\nmsgstr "Language: pt_BR\\n"\n\nmsgid "House"\nmsgstr "Casa"\n'
-    (tmp_path / "app.pt-br.po").write_text(po)
-    assert list(read_pairs(tmp_path)) == [Pair("House", "Casa", "pt_BR")]
     (tmp_path / "wmt-de.tsv").write_text(tsv())
     assert read_pairs(tmp_path / "wmt-de.tsv", language="de").languages == ["de"]
-    # The name says nothing of the texts' language: what the user says counts.
-    german = read_pairs(tmp_path / "app.pt-br.po", source_language="de")
-    assert list(german) == [Pair("House", "Casa", "pt_BR", "de")]
     path = tmp_path / "x.de-fr.tsv"
     path.write_text(tsv())
     for given in ({"language": "it"}, {"source_language": "en"}):

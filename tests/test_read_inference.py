@@ -74,7 +74,7 @@ def test_assin_has_classes_of_its_own_and_scores_beside_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "parts"),
     [
-        ("a.tsv", "sentence1\tb\nx\ty\n", ["line 1: the column of the hypothesis",
+        ("a.tsv", "sentence1\tb\nx\ty\n", ["line 2: the column of the hypothesis",
          "`sentence2` or `hypothesis`", "'sentence1', 'b'", "Rename it"]),
         ("a.jsonl", '{"premise": "a", "hypothesis": "b"}\n',
          ["line 1: the column of the label", "'premise', 'hypothesis'"]),

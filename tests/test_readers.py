@@ -199,7 +199,7 @@ def test_tsv_with_english_second_by_its_name(tmp_path, name):
     assert list(read_pairs(path.rename(tmp_path / "y.en-de.tsv"))) == PAIRS
 
 
-def read_csv(path, language):
+def read_csv(path, languages):
     for _, row in csv_rows(path):
         yield tuple(row)
 
@@ -232,10 +232,10 @@ def test_a_reader_from_outside(tmp_path, csv_reader, packed):
 
 
 def test_a_reader_from_outside_finds_the_language_in_the_file(tmp_path, monkeypatch):
-    def languages(path):
-        return None, path.read_text().split()[0]
+    def language(path):
+        return path.read_text().split()[0]
 
-    reader = Reader(suffixes=(".hd",), read=read_csv, languages=languages)
+    reader = Reader(suffixes=(".hd",), read=read_csv, language=language)
     monkeypatch.setitem(READERS, "head", reader)
     assert read_pairs(write(tmp_path / "x.hd", "pl rows")).languages == ["pl"]
 
@@ -254,9 +254,9 @@ def test_a_reader_may_take_the_place_of_another(tmp_path, monkeypatch):
     assert list(read_pairs(path)) == CSV_PAIRS
 
 
-def test_a_reader_gets_languages_by_name(tmp_path, monkeypatch):
-    def read(path, language, dirty=None, source="en"):
-        yield source, language
+def test_a_reader_gets_both_languages(tmp_path, monkeypatch):
+    def read(path, languages):
+        yield languages
 
     monkeypatch.setitem(READERS, "own", Reader(suffixes=(".own",), read=read))
     (tmp_path / "a.fr-de.own").touch()

@@ -8,13 +8,12 @@ import shutil
 import subprocess
 import zipfile
 
-import polib
 import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.cli.mine import write_pairs
 from keras_msd.data import Pair, TextTable, read_pairs
-from keras_msd.data.readers.records import pairs_of_rows
+from keras_msd.data.readers.tables import pairs_of_rows
 
 HOUSE = Pair("A house.", "Ein Haus.", "de")
 CAT = Pair("A cat.", "Eine Katze.", "de")
@@ -110,7 +109,7 @@ def test_columns_are_for_tables(tmp_path):
     path = made(tmp_path, "x.en-de.tmx", TMX.format(""))
     with pytest.raises(InputError, match="`columns` are for tables.*`tmx`"):
         read_pairs(path, columns=[1, 2])
-    with pytest.raises(InputError, match="under `t` and `g`.*'en', 'de'.*Correct"):
+    with pytest.raises(InputError, match="must be among 'en', 'de'.*'t'.*Correct"):
         rows = made(tmp_path, "x.jsonl", '{"en": "a", "de": "b"}\n')
         list(read_pairs(rows, columns=["t", "g"]))
 
@@ -240,123 +239,6 @@ def test_inline_elements_keep_words_apart(tmp_path, inline, text):
     assert next(iter(read_pairs(path))).source == text
 
 
-# gettext.
-
-PO = """msgid ""
-msgstr ""
-"Content-Type: text/plain; charset=UTF-8\\n"
-{}
-"""
-
-
-def test_the_source_language_of_a_catalogue(tmp_path):
-    head = '"Language: de\\n"\n"X-Source-Language: fr\\n"\n'
-    text = PO.format(head) + '\nmsgid "Une maison."\nmsgstr "Ein Haus."\n'
-    path = made(tmp_path, "app.po", text)
-    polib.pofile(str(path)).save_as_mofile(str(tmp_path / "app.mo"))
-    for name in ("app.po", "app.mo"):
-        pair = Pair("Une maison.", "Ein Haus.", "de", "fr")
-        assert list(read_pairs(tmp_path / name)) == [pair]
-        assert list(read_pairs(tmp_path / name, source_language="fr")) == [pair]
-        with pytest.raises(InputError, match="`source_language` contradicts.*'fr' th"):
-            read_pairs(tmp_path / name, source_language="en")
-    english = text.replace("X-Source-Language: fr", "X-Source-Language: en_US")
-    pairs = read_pairs(made(tmp_path, "x.po", english))
-    assert list(pairs) == [Pair("Une maison.", "Ein Haus.", "de")]
-
-
-# XLIFF.
-
-XLIFF_1 = """<?xml version="1.0" encoding="utf-8"?>
-<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
-<file source-language="en-US" target-language="de" original="x" datatype="html"><body>
-<group><trans-unit id="1"><source>A <g id="1">house</g><x id="2"/>.</source>
-  <target state="translated">Ein <g id="1">Haus</g><x id="2"/>.</target>
-  <alt-trans><source>A horse.</source><target>Ein Pferd.</target></alt-trans>
-</trans-unit></group>
-<trans-unit id="2"><source>New.</source><target state="new">New.</target></trans-unit>
-<trans-unit id="3"><source>Untranslated.</source></trans-unit>
-<trans-unit id="4" translate="no"><source>ID</source><target>ID</target></trans-unit>
-<trans-unit id="5"><source>Empty.</source><target/></trans-unit>
-<trans-unit id="6"><source>A<ph id="1">&lt;br></ph>cat.</source>
-  <seg-source><mrk mtype="seg" mid="1">A cat.</mrk></seg-source>
-  <target><mrk mtype="seg" mid="1">Eine Katze.</mrk></target></trans-unit>
-</body></file></xliff>"""
-XLIFF_2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"
- srcLang="en" trgLang="de"><file id="f"><group id="g"><unit id="1">
-<originalData><data id="d1">&lt;b></data></originalData>
-<segment id="s1" state="final">
-<source>A <pc id="1" dataRefStart="d1">house</pc>.</source>
-<target>Ein <pc id="1" dataRefStart="d1">Haus</pc>.</target></segment>
-<ignorable><source> </source><target> </target></ignorable>
-<segment id="s2"><source>A<cp hex="0002"/>cat.</source><target>Eine Katze.</target>
-</segment><segment state="initial"><source>No.</source><target>No.</target></segment>
-<mtc:matches xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0"><mtc:match ref="#s1">
-<source>A horse.</source><target>Ein Pferd.</target></mtc:match></mtc:matches>
-</unit></group></file></xliff>"""
-
-
-@pytest.mark.parametrize("name", ["app.xlf", "app.en-de.xliff"])
-@pytest.mark.parametrize("text", [XLIFF_1, XLIFF_2], ids=["1.2", "2.0"])
-def test_xliff(tmp_path, name, text):
-    path = made(tmp_path, name, text)
-    assert list(read_pairs(path)) == BOTH
-    french = made(tmp_path, "x.xlf", text.replace('="en-US"', '="fr"').replace(
-        'srcLang="en"', 'srcLang="fr"'))  # fmt: skip
-    assert next(iter(read_pairs(french))) == Pair("A house.", "Ein Haus.", "de", "fr")
-    with pytest.raises(InputError, match="`source_language` contradicts"):
-        read_pairs(french, source_language="es")
-    assert list(read_pairs(path, language="de"))
-    with pytest.raises(InputError, match="`language` contradicts|no unit"):
-        list(read_pairs(path, language="nl"))
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (("1.2", "3.0"), "must be XLIFF 1.2 or 2.0.*version '3.0'"),
-        (("xliff", "tmx"), "must be XLIFF 1.2 or 2.0"),
-        (
-            ("translated", "needs-translation"),
-            "no unit that is translated.*in it: none",
-        ),
-        (("?>\n", '?>\n<!DOCTYPE x [<!ENTITY a "b">]>'), "none may be declared"),
-        (("</xliff>", ""), "must be well-formed XML"),
-    ],
-)
-def test_broken_xliff(tmp_path, change, match):
-    text = XLIFF_1.partition('<trans-unit id="2"')[0] + "</body></file></xliff>"
-    path = made(tmp_path, "x.xlf", text.replace(*change))
-    with pytest.raises(InputError, match=match):
-        list(read_pairs(path, language="de"))
-
-
-def units(*rows):
-    head, _, tail = XLIFF_1.partition("<group>")
-    return head + "".join(rows) + tail[tail.index("</body>") :]
-
-
-def test_segments_of_a_unit_are_pairs(tmp_path):
-    """As Trados writes them: no blank between the segments of the target."""
-    unit = """<trans-unit id="1"><source>A house. A cat.</source><seg-source>
-<mrk mtype="seg" mid="1">A house.</mrk> <mrk mtype="seg" mid="2">A cat.</mrk>
-</seg-source><target><mrk mtype="seg" mid="1">Ein Haus.</mrk><mrk mtype="seg" mid="2">
-Eine <g id="5">Katze.</g></mrk></target></trans-unit>"""
-    pairs = list(read_pairs(made(tmp_path, "x.xlf", units(unit))))
-    assert [(p.source, p.target.strip()) for p in pairs] == [row[:2] for row in BOTH]
-    other = unit.replace('<mrk mtype="seg" mid="2">\nEine', '<mrk mtype="seg">Eine')
-    (pair,) = read_pairs(made(tmp_path, "x.xlf", units(other)))
-    assert pair.source.strip() == "A house. A cat."
-
-
-def test_blanks_between_inline_elements_stay(tmp_path):
-    """As Angular writes placeholders."""
-    unit = """<trans-unit id="1"><source><x id="PH"/> <x id="PH_1"/> + 1 other</source>
-<target state="final"><x id="PH"/> <x id="PH_1"/> + 1 weitere</target></trans-unit>"""
-    (pair,) = read_pairs(made(tmp_path, "x.xlf", units(unit)))
-    assert (pair.source, pair.target) == ("  + 1 other", "  + 1 weitere")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -385,16 +267,8 @@ def test_a_file_whose_name_tells_its_packing_wrongly(tmp_path):
 
 def test_an_entity_of_html(tmp_path):
     path = made(tmp_path, "x.en-de.tmx", TMX.format(UNIT.format("A&nbsp;cat.")))
-    with pytest.raises(InputError, match="line 2.*undefined entity|&nbsp;"):
+    with pytest.raises(InputError, match="line 2: .*undefined entity"):
         list(read_pairs(path))
-
-
-def test_a_control_character_in_a_catalogue(tmp_path):
-    """STX marks bold text in xchat's catalogues."""
-    rows = 'msgid "A \x02house\x02."\nmsgstr "Ein \x02Haus\x02."\n'
-    path = made(tmp_path, "de.po", PO.format("") + rows)
-    table = TextTable.build(read_pairs(path), tmp_path / "table")
-    assert list(table) == [Pair("A house .", "Ein Haus .", "de")]
 
 
 @pytest.mark.parametrize("name", ["memory.sdltm", "x.xml", "x.docx", "x.yml"])

@@ -7,7 +7,7 @@ import pytest
 import keras_msd as msd
 from keras_msd import InputError
 from keras_msd.data import read_pairs
-from keras_msd.data.readers import records
+from keras_msd.data.readers import tables
 
 ROWS = [("A house.", "Ein Haus."), ("Tea, please.", 'Tee, "bitte".')]
 
@@ -84,7 +84,7 @@ class Frame:
 
 
 def test_rows_in_memory():
-    rows = records.pairs_of_rows
+    rows = tables.pairs_of_rows
     assert rows(Frame()).languages == ["tr"]
     assert rows_of(rows(Frame())) == ROWS
     assert rows(ROWS).languages == ["und"]
@@ -108,7 +108,7 @@ def test_rows_in_memory():
 )
 def test_rows_that_are_none(rows, message):
     with pytest.raises(InputError, match=message):
-        records.pairs_of_rows(rows)
+        tables.pairs_of_rows(rows)
 
 
 @pytest.mark.parametrize("text", ["\n", "\n\n\n", "\r\n"])

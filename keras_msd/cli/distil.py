@@ -16,7 +16,7 @@ def distil(
         list[str],
         typer.Argument(
             help="Pairs: .tsv, .csv (header: source,target or language codes), "
-            ".jsonl, .json, .tmx, .xlf, .parquet, .po, Moses; compressed or zipped too."
+            ".jsonl, .json, .tmx, .parquet, Moses; compressed or zipped too."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the encoder and the report.")],

@@ -1,12 +1,11 @@
 """A pair of sentences that mean the same, and a corpus of them that streams."""
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_msd.checks import InputError, utf8
 from keras_msd.files import digest, file_digest
@@ -28,14 +27,6 @@ class Pair(NamedTuple):
     target: str
     language: str
     source_language: str = ENGLISH
-
-
-def takes(function: Callable[..., Any], name: str) -> bool:
-    """Return whether a function says that it has a parameter of that name."""
-    try:
-        return name in inspect.signature(function).parameters
-    except ValueError:  # a builtin one says nothing
-        return False
 
 
 def language_pair(code: str) -> tuple[str, str]:
@@ -67,9 +58,8 @@ class PairFile:
     Attributes:
         name: What messages and reports call it, such as `news.en-de.tsv.gz`.
         language: Code of the translations' language.
-        iterate: Gives a fresh iterator over `(source, target)` at each call. If it has
-            a parameter `dirty`, it is given how many rows that cannot be read it may
-            skip (`readers.lines.DirtyRows`).
+        iterate: Gives a fresh iterator over `(source, target)` at each call; for a row
+            that cannot be read, the `InputError` that says why.
         paths: The files read, none for a corpus in memory.
         fingerprint: Hash of a corpus in memory; None where `paths` have the content.
         source_language: Code of the language that the translations are of.
@@ -84,7 +74,7 @@ class PairFile:
 
     name: str
     language: str
-    iterate: Callable[..., Iterator[tuple[str, str]]] = field(repr=False)
+    iterate: Callable[[], Iterator[tuple[str, str] | InputError]] = field(repr=False)
     paths: tuple[Path, ...] = ()
     fingerprint: str | None = None
     source_language: str = ENGLISH
@@ -93,6 +83,23 @@ class PairFile:
     def languages(self) -> tuple[str, str]:
         """Codes of the languages of source and target."""
         return self.source_language, self.language
+
+    def rows(
+        self, skip: Callable[[InputError], None] | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yield `(source, target)` of each row.
+
+        Args:
+            skip: Called with the error of each row that cannot be read; by default the
+                error is raised.
+        """
+        for row in self.iterate():
+            if not isinstance(row, InputError):
+                yield row
+            elif skip is None:
+                raise row
+            else:
+                skip(row)
 
     def digest(self) -> str:
         """Return a hash of name, languages and content."""
@@ -160,7 +167,7 @@ class Pairs:
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self.files:
-            for source, target in file.iterate():
+            for source, target in file.rows():
                 yield Pair(source, target, file.language, file.source_language)
 
     def digest(self) -> str:

@@ -1,6 +1,8 @@
 """Select the rows of a corpus: filters, duplicates and limits."""
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -12,12 +14,13 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.order import file_shares, mix, permutation
-from keras_msd.data.pair import PairFile, takes
-from keras_msd.data.readers.lines import DirtyRows
+from keras_msd.data.pair import PairFile
 from keras_msd.files import digest, text_hash
 
 VERSION = 2
 CHUNK = 8192  # rows in memory at a time
+SHOWN, KINDS = 5, 50  # faults of a file that are shown, and that are told apart
+PLACE = re.compile(r"\b(?:line|row) \d+")
 
 Row = tuple[bytes, bytes]
 
@@ -34,8 +37,8 @@ class TextOptions:
             to the larger ones) and drawn at random inside each.
         seed: Chooses the pairs under `limit_per_language`.
         temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
-        dirty_rows: Rows of a TSV, JSON Lines or CSV file that cannot be read and
-            are skipped and counted; one more is an error. By default none are.
+        dirty_rows: Rows of a table, such as a TSV, that cannot be read and are skipped
+            and counted; one more is an error. By default none are.
 
     Raises:
         InputError: A number is below 1.
@@ -83,9 +86,10 @@ def passed_rows(
         options: Filters, `limit_per_file` and `dirty_rows` of a table.
         count: Its books, which are kept while it is read.
     """
-    dirty = DirtyRows(options.dirty_rows or 0)
+    dirty = _DirtyRows(options.dirty_rows or 0)
     passed = islice(
-        _filtered(file, options.cleaning, count, dirty), options.limit_per_file
+        _filtered(file.rows(dirty.skip), options.cleaning, count),
+        options.limit_per_file,
     )
     for rows in in_chunks(passed, CHUNK):
         count["passed"] += len(rows)
@@ -95,10 +99,8 @@ def passed_rows(
 
 
 def _filtered(
-    file: PairFile, cleaning: Cleaning, count: dict[str, Any], dirty: DirtyRows
+    rows: Iterable[tuple[str, str]], cleaning: Cleaning, count: dict[str, Any]
 ) -> Iterator[Row]:
-    skips = takes(file.iterate, "dirty")
-    rows = file.iterate(dirty=dirty) if skips else file.iterate()
     for source, target in rows:
         count["read"] += 1
         source, target = normalize(source), normalize(target)
@@ -106,6 +108,31 @@ def _filtered(
             count[reason] = count.get(reason, 0) + 1
         else:
             yield source.encode(), target.encode()
+
+
+class _DirtyRows:
+    """Rows of one file that cannot be read and are skipped; one over `most` is not."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.count = most, 0
+        self._times = Counter[str]()
+        self._first: dict[str, str] = {}  # message of each kind of fault
+
+    def skip(self, error: InputError) -> None:
+        """Count a row; raise its error if that is one too many."""
+        if self.count == self.most:
+            before = f" {self.most} such rows were skipped before."
+            raise InputError(f"{error}{before if self.most else ''}") from error
+        self.count += 1
+        # The rule that a row breaks is the same in each message, but for its place.
+        kind = PLACE.sub("", str(error).partition(" Received: ")[0])
+        if kind in self._first or len(self._first) < KINDS:
+            self._times[kind] += 1
+            self._first.setdefault(kind, str(error))
+
+    def worst(self) -> list[str]:
+        """Return the first row of each kind of fault, the most frequent kind first."""
+        return [self._first[kind] for kind, _ in self._times.most_common(SHOWN)]
 
 
 def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:

@@ -1,17 +1,24 @@
 """Bitext mining by margin scores, in two lists of sentences or in BUCC 2018."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import check_parts, find_parts, read_table
+from keras_msd.evaluate.set_files import (
+    SetFile,
+    check_parts,
+    find_parts,
+    read_table,
+)
 from keras_msd.evaluate.vectors import (
     DECIMALS,
     SentenceEncoder,
@@ -291,10 +298,7 @@ class BuccPart(NamedTuple):
 
 def score_bucc(
     encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str],
-    split: str = "train",
-    tuned_on: str = "train",
+    languages: Mapping[str, Mapping[str, BuccPart]],
     margin: str = "ratio",
     k: int = NEIGHBOURS,
 ) -> dict[str, Any]:
@@ -304,62 +308,87 @@ def score_bucc(
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Folder with the files `<xx>-en.<part>.<xx>`, `<xx>-en.<part>.en` and
-            `<xx>-en.<part>.gold`, at any depth. `<part>` is `training` for the split
-            "train".
-        languages: Codes such as `de` for German and English, or `de-fr` for a pair
-            without English.
-        split: Split to score: "sample", "train" or "test".
-        tuned_on: Split that sets the threshold, at its best F1. If it is also the split
-            to score, the F1 is the best that any threshold can reach, as in the
-            training scores of the shared task. Use another split to estimate F1 on new
-            text.
+        languages: For each language pair, such as `de-en`, its splits. The first one
+            sets the threshold, at its best F1, and the last one is scored. If it has
+            only one, the F1 is the best that any threshold can reach, as in the
+            training scores of the shared task.
         margin: See `mine`.
         k: Nearest neighbours in each direction.
 
     Returns:
         `{"f1", "precision", "recall"}` x100, means over languages; `pairs` and `gold`,
-        sums; `tracks` and `thresholds`: F1 and threshold by language pair, such as
-        `de-en`; `tuned_on`, `reported_on`, `margin`, `k`, and `primary`: "f1".
+        sums; `tracks` and `thresholds`: F1 and threshold by language pair; `margin`,
+        `k`, and `primary`: "f1".
 
     Raises:
-        InputError: A file is missing or damaged, a language is missing, or an argument
-            is unknown.
+        InputError: There is no language, or an argument is unknown.
 
     Source: Zweigenbaum et al. 2018 (the set); Artetxe and Schwenk 2019 (margins).
     """
-    checks.one_of(SPLITS, tuned_on=tuned_on, split=split)
-    parts = {
-        "-".join(_sides(code)): {
-            name: read_bucc(folder, code, name)
-            for name in dict.fromkeys([tuned_on, split])
-        }
-        for code in dict.fromkeys(languages)
-    }
-    if not parts:
-        raise InputError("Give at least one language. Received: none.")
+    checks.at_least(1, languages=len(languages))
     single = {}
-    for name, splits in parts.items():
+    for name, splits in languages.items():
         mined = {
-            of: mine(encoder, part.sources, part.targets, margin, k)
-            for of, part in splits.items()
+            split: mine(encoder, part.sources, part.targets, margin, k)
+            for split, part in splits.items()
         }
-        score = best_f1(mined[tuned_on], splits[tuned_on].gold)
-        if split != tuned_on:
-            score = f1_at(mined[split], splits[split].gold, score["threshold"])
-        single[name] = score
+        tuned, *others = splits
+        single[name] = best_f1(mined[tuned], splits[tuned].gold)
+        for split in others:
+            threshold = single[name]["threshold"]
+            single[name] = f1_at(mined[split], splits[split].gold, threshold)
     return over_tracks(single, MEANS, SUMS) | {
         "thresholds": {name: score["threshold"] for name, score in single.items()},
-        "tuned_on": tuned_on,
-        "reported_on": split,
         "margin": margin,
         "k": k,
     }
 
 
-def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPart:
-    """Read one split of one language; raises the errors of `score_bucc`."""
-    sources, targets, gold = _files(folder, language, split)
+def find_bucc(
+    folder: str | Path, languages: Iterable[str], split: str = "train"
+) -> dict[str, SetFile]:
+    """Return the files of the training split and of another one, by language pair.
+
+    Args:
+        folder: Folder with the files `<xx>-en.<part>.<xx>`, `<xx>-en.<part>.en` and
+            `<xx>-en.<part>.gold`, at any depth. `<part>` is `training` for the split
+            "train".
+        languages: Codes such as `de` for German and English, or `de-fr` for a pair
+            without English.
+        split: "sample", "train" or "test".
+
+    Raises:
+        InputError: A file is missing, or the split is unknown.
+    """
+    checks.one_of(SPLITS, split=split)
+    there, splits = find_parts(folder, BUCC), dict.fromkeys(["train", split])
+    found = {}
+    for code in languages:
+        source, target = language_pair(code)
+        sides = (target, source) if source == ENGLISH else (source, target)
+        name, paths = "-".join(sides), list[Path]()
+        for part in splits:
+            start = f"{name}.{SPLITS[part]}"
+            what = (
+                f"BUCC 2018. Unpack bucc2018-{start}-gold.tar.bz2 there, from "
+                "https://comparable.limsi.fr/bucc2018/bucc2018-task.html. Gold pairs "
+                "of `test` and language pairs without English are not published: add "
+                "them yourself."
+            )
+            needed = [f"{start}.{ending}" for ending in (*sides, "gold")]
+            files = check_parts(there, needed, what, folder)
+            paths += [path for file in files.values() for path in file.paths]
+        found[name] = SetFile(tuple(paths), partial(_read_bucc, tuple(splits)))
+    return found
+
+
+def _read_bucc(splits: Sequence[str], *paths: Path) -> dict[str, BuccPart]:
+    """Read splits of one language pair, three files each."""
+    files = in_chunks(paths, 3)
+    return {split: _read_split(*own) for split, own in zip(splits, files, strict=True)}
+
+
+def _read_split(sources: Path, targets: Path, gold: Path) -> BuccPart:
     left, right = _sentences(sources), _sentences(targets)
     rows = [{name: row for row, name in enumerate(side)} for side in (left, right)]
     pairs = []
@@ -372,37 +401,6 @@ def read_bucc(folder: str | Path, language: str, split: str = "train") -> BuccPa
                 )
         pairs.append((rows[0][fields[0]], rows[1][fields[1]]))
     return BuccPart(list(left.values()), list(right.values()), pairs)
-
-
-def bucc_files(folder: Path, languages: list[str], split: str) -> list[Path]:
-    """Return the files that `score_bucc` reads; raise an error if one is missing."""
-    splits = dict.fromkeys(["train", split])
-    return [
-        path
-        for code in languages
-        for part in splits
-        for path in _files(folder, code, part)
-    ]
-
-
-def _files(folder: str | Path, language: str, split: str) -> list[Path]:
-    """Return the files of both languages and of the gold standard."""
-    sides = _sides(language)
-    start = f"{'-'.join(sides)}.{SPLITS[split]}"
-    names = [f"{start}.{ending}" for ending in (*sides, "gold")]
-    what = (
-        f"BUCC 2018. Unpack bucc2018-{start}-gold.tar.bz2 there, from "
-        "https://comparable.limsi.fr/bucc2018/bucc2018-task.html. Gold pairs of `test` "
-        "and language pairs without English are not published: add them yourself."
-    )
-    files = check_parts(find_parts(folder, BUCC), names, what, folder)
-    return [file.path for file in files.values()]
-
-
-def _sides(code: str) -> tuple[str, str]:
-    """Return the languages in the order of the file names, English last."""
-    source, target = language_pair(code)
-    return (target, source) if source == ENGLISH else (source, target)
 
 
 def _sentences(path: Path) -> dict[str, str]:

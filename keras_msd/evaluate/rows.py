@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
+from keras_msd.evaluate.set_files import SetFile
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -43,27 +44,37 @@ class Asked(NamedTuple):
         said = f"{name} {self.split}" if record.similarity else name
         return said if self.part == WHOLE else f"{said}, half `{self.part}`"
 
+    @property
+    def codes(self) -> list[str] | None:
+        """The languages to find files of; None for all."""
+        return None if self.every else self.languages
+
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
         """Score an encoder on the set in a data folder."""
-        codes = None if self.every else self.languages
-        options |= named(self.part) | self.record.by_split(self.split)
-        return self.record.score(
-            encoder, data_dir / self.record.folder, codes, **options
+        folder = data_dir / self.record.folder
+        options |= named(self.part)
+        return self.record.score_files(
+            encoder, folder, self.codes, self.split, **options
         )
+
+    def parts(self, data_dir: Path, codes: list[str] | None) -> Mapping[str, SetFile]:
+        """Return the parts of the set in some languages."""
+        return self.record.find(data_dir / self.record.folder, codes, self.split)
 
     def others(self, data_dir: Path) -> "Asked | None":
         """Return the set in the folder's other languages; None if there are none."""
-        if self.record.others is None or self.every:
+        if not self.record.others or self.every:
             return None
-        codes = self.record.others(data_dir / self.record.folder, self.languages)
+        asked = self.parts(data_dir, self.languages)
+        codes = [it for it in self.parts(data_dir, None) if it not in asked]
         return self._replace(languages=codes) if codes else None
 
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, including other languages."""
-        others = self.others(data_dir)
-        codes = self.languages + (others.languages if others else [])
-        folder, split = data_dir / self.record.folder, self.record.by_split(self.split)
-        return self.record.files(folder, None if self.every else codes, **split)
+        everything = self.record.others or self.every
+        asked = self.parts(data_dir, self.codes)
+        found = asked | self.parts(data_dir, None) if everything else asked
+        return [path for part in found.values() for path in part.paths]
 
 
 def asked_sets(recipe: Settings) -> list[Asked]:
@@ -207,7 +218,7 @@ def _add(
         if key in scores:
             row[f"{prefix}{name}{suffix}"] = scores[key]
     tracks, first = scores.get("tracks", {}), next(iter(names.values()))
-    if record.others is not None:
+    if record.others:
         row[f"{prefix}{first}{suffix}_tracks"] = tracks
     elif tracks:
         start = record.name if known else "" if record.similarity else first

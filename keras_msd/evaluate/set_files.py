@@ -9,31 +9,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.data.readers.lines import read_lines
+from keras_msd.data.readers.lines import tabbed
 
 
 class SetFile(NamedTuple):
-    """A file of a set, and the function that reads its rows."""
+    """One part of a set, such as a language: its files, and what reads them.
 
-    path: Path
-    read: Callable[[Path], Any]
+    Attributes:
+        paths: The files.
+        read: From their paths to the content of the part.
+    """
 
-    def rows(self, pairs: int | None = None) -> list[Any]:
-        """Return the rows of the file.
+    paths: tuple[Path, ...]
+    read: Callable[..., Any]
 
-        Args:
-            pairs: Required number of rows; None for any number.
 
-        Raises:
-            InputError: The file has more or fewer rows.
-        """
-        rows = self.read(self.path)
-        if pairs is not None and len(rows) != pairs:
-            raise InputError(
-                f"`{self.path}` must have {pairs:,} pairs, as in the published set. "
-                f"Received: {len(rows):,}. Download the file again."
-            )
-        return rows
+def read_parts(parts: Mapping[str, SetFile]) -> dict[str, Any]:
+    """Return the content of each part of a set."""
+    return {name: part.read(*part.paths) for name, part in parts.items()}
+
+
+def exactly(count: int, read: Callable[[Path], list[Any]], path: Path) -> list[Any]:
+    """Return the rows of a file; raise `InputError` if it has more or fewer."""
+    rows = read(path)
+    if len(rows) != count:
+        raise InputError(
+            f"`{path}` must have {count:,} pairs, as in the published set. Received: "
+            f"{len(rows):,}. Download the file again."
+        )
+    return rows
 
 
 def find_parts(
@@ -60,7 +64,7 @@ def find_parts(
     for name, read in layouts.items():
         for path in files:
             if match := re.fullmatch(name, path.name):
-                parts.setdefault(part(match), SetFile(path, read))
+                parts.setdefault(part(match), SetFile((path,), read))
     return parts
 
 
@@ -95,18 +99,6 @@ def check_parts(
             f"{', '.join(sorted(parts)) or 'none'}.{first}"
         )
     return {part: parts[part] for part in needed}
-
-
-def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield (file and line number, for messages; fields) for each line of a `.tsv`.
-
-    The file may be gzipped. It has no header and no quoting.
-
-    Raises:
-        InputError: The file is missing, empty or damaged, or a line is not UTF-8.
-    """
-    for number, line in read_lines(Path(path)):
-        yield f"`{path}`, line {number}", line.split("\t")
 
 
 def read_table(path: str | Path, columns: int) -> Iterator[tuple[str, list[str]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, nearest, one_of
+from keras_msd.evaluate.set_files import SetFile, read_parts
 from keras_msd.evaluate.splits import PARTS, WHOLE, named
 from keras_msd.on_use import OnUse
 
@@ -20,18 +21,16 @@ ALL = "all"  # instead of language codes: all languages of a set's files
 class EvaluationSet:
     """A set of sentences to score encoders on.
 
-    Its functions receive the folder of the set, a list of languages (None for all), and
-    `split=` if the set has several splits.
-
     Attributes:
         name: Name of the set; its key in `SETS`.
         splits: Names of its splits; the first one is the default.
-        score: `score(encoder, folder, languages, **options)` returns scores by name,
-            the name of the main score as `primary`, and optionally `tracks`, scores by
-            language.
-        files: `files(folder, languages)` returns the paths that `score` reads. A recipe
-            checks before its work that they exist, and hashes them. The function may
-            raise `InputError` for missing or damaged files.
+        find: `find(folder, languages, split)` returns a `SetFile` for each part of the
+            set, such as a language: its files, and what reads them. `languages` may be
+            None, for all. A recipe checks before its work that the files exist, and
+            hashes them. The function may raise `InputError` for missing files.
+        score: `score(encoder, parts, **options)` returns scores by name, the name of
+            the main score as `primary`, and optionally `tracks`, scores by language.
+            `parts` has what was read of each part.
         folder: Path of the set within a data folder.
         languages: Default language codes, without English. If empty, the default is the
             languages of the recipe's pairs, or, outside recipes, of the files.
@@ -44,17 +43,20 @@ class EvaluationSet:
         similarity: Whether the set also compares sentences of one language. It is then
             used for English-only teachers too, with `languages=[]`; and
             `score(..., within=False)` computes only `cross_lingual` and its tracks.
-        others: `others(folder, languages)` returns the other languages in the folder. A
-            recipe's rows then also have `<score>_others`, and tracks in
-            `<score>_tracks`.
+        others: Whether the other languages in the folder are scored, too: a recipe's
+            rows then also have `<score>_others`, and tracks in `<score>_tracks`.
 
     Example:
-        >>> def score(encoder, folder, languages):
-        ...     width = encoder.encode(["A text."]).shape[1]
+        >>> def score(encoder, parts):
+        ...     width = encoder.encode(parts["texts"]).shape[1]
         ...     return {"width": float(width), "primary": "width"}
+        >>> def find(folder, languages, split):
+        ...     read = lambda path: path.read_text().splitlines()
+        ...     return {"texts": msd.evaluate.SetFile((folder / "a.txt",), read)}
         >>> msd.evaluate.SETS["width"] = msd.evaluate.EvaluationSet(
-        ...     name="width", splits=("test",), score=score,
-        ...     files=lambda folder, languages: [])
+        ...     name="width", splits=("test",), find=find, score=score)
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("A text.")
         >>> msd.evaluate.score_set(msd.testing.tiny_encoder(), "width", ".")["width"]
         16.0
         >>> del msd.evaluate.SETS["width"]
@@ -62,25 +64,39 @@ class EvaluationSet:
 
     name: str
     splits: tuple[str, ...]
+    find: Callable[..., Mapping[str, SetFile]]
     score: Callable[..., dict[str, Any]]
-    files: Callable[..., list[Path]]
     folder: str = ""
     languages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     scores: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     similarity: bool = False
-    others: Callable[..., list[str]] | None = None
+    others: bool = False
 
-    def by_split(self, split: str) -> dict[str, str]:
-        """Return `split` as a keyword argument; nothing if there is only one split."""
-        return {"split": split} if len(self.splits) > 1 else {}
+    def score_files(
+        self,
+        encoder: "SentenceEncoder",
+        folder: Path,
+        languages: list[str] | None,
+        split: str,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Read the set in a folder, and score an encoder on it."""
+        parts = read_parts(self.find(folder, languages, split))
+        return self.score(encoder, parts, **options)
 
 
 def _bitext() -> Any:
     from keras_msd.evaluate import bitext
 
     return bitext
+
+
+def _similarity() -> Any:
+    from keras_msd.evaluate import similarity
+
+    return similarity
 
 
 def _similarity_sets() -> Any:
@@ -95,8 +111,7 @@ def _translations() -> Any:
     return translations
 
 
-SCORE_ALIGNED = OnUse(lambda: _similarity_sets().score_aligned)
-ALIGNED_FILES = OnUse(lambda: _similarity_sets().aligned_files)
+FIND_ALIGNED = OnUse(lambda: _similarity_sets().find_aligned)
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
     "scores": {key: key for key in ("cross_lingual", "monolingual")},
@@ -109,8 +124,8 @@ def aligned_set(name: str) -> EvaluationSet:
     return EvaluationSet(
         name=name,
         splits=("dev", "test", "train"),
-        score=partial(SCORE_ALIGNED, dataset=name),
-        files=partial(ALIGNED_FILES, dataset=name),
+        find=partial(FIND_ALIGNED, dataset=name),
+        score=OnUse(lambda: _similarity().sts_aligned),
         options=("part",),
         **SIMILARITY,
     )
@@ -121,8 +136,8 @@ SETS = {
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),
+        find=OnUse(lambda: _similarity_sets().find_sts2017),
         score=OnUse(lambda: _similarity_sets().score_sts2017),
-        files=OnUse(lambda: _similarity_sets().sts2017_files),
         **SIMILARITY,
     ),
     "sick": aligned_set("sick"),
@@ -130,19 +145,19 @@ SETS = {
     "tatoeba": EvaluationSet(
         name="tatoeba",
         splits=("test",),
-        score=OnUse(lambda: _translations().score_tatoeba),
-        files=OnUse(lambda: _translations().tatoeba_files),
+        find=OnUse(lambda: _translations().find_tatoeba),
+        score=OnUse(lambda: _translations().retrieval_languages),
         folder="tatoeba",
         options=("part",),
         scores={"precision": "retrieval"},
         label="Tatoeba",
-        others=OnUse(lambda: _translations().other_tatoeba),
+        others=True,
     ),
     "held-out": EvaluationSet(
         name="held-out",
         splits=("dev",),
-        score=OnUse(lambda: _translations().score_held_out),
-        files=OnUse(lambda: _translations().held_out_files),
+        find=OnUse(lambda: _translations().find_held_out),
+        score=partial(OnUse(lambda: _translations().retrieval_languages), match="text"),
         folder="parallel/dev",
         options=("part",),
         scores={"precision": "held_out"},
@@ -151,8 +166,8 @@ SETS = {
     "un": EvaluationSet(
         name="un",
         splits=("all",),
+        find=OnUse(lambda: _translations().find_un),
         score=OnUse(lambda: _translations().score_un),
-        files=OnUse(lambda: _translations().un_files),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
         options=("queries",),
@@ -162,11 +177,11 @@ SETS = {
     "bucc2018": EvaluationSet(
         name="bucc2018",
         splits=("train", "sample", "test"),
+        find=OnUse(lambda: _bitext().find_bucc),
         score=OnUse(lambda: _bitext().score_bucc),
-        files=OnUse(lambda: _bitext().bucc_files),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
-        options=("tuned_on", "margin"),
+        options=("margin",),
         scores={"f1": "bucc"},
         label="BUCC",
     ),
@@ -194,7 +209,7 @@ def score_labels() -> dict[str, str]:
         names = list(record.scores.values()) or [record.name]
         for name in names:
             labels[name] = record.label if record.label.lower() == name else ""
-        if record.others is not None:
+        if record.others:
             first = labels[names[0]] or names[0]
             labels[f"{names[0]}_others"] = f"{first}, other languages"
     return labels
@@ -247,9 +262,9 @@ def score_set(
             halves. The English sentences decide the half, and no sentence is scored in
             both. For retrieval, half of the pairs are queries, and all sentences are
             candidates.
-        **options: For "bucc2018": `tuned_on`, the split whose best F1 sets the
-            threshold, and `margin`, see `mine`. For "un": `queries`, the number of
-            queries, evenly spread over the corpus.
+        **options: For "bucc2018": `margin`, see `mine`. The best F1 of its split
+            "train" sets the threshold. For "un": `queries`, the number of queries,
+            evenly spread over the corpus.
 
     Returns:
         The scores, see the documentation of the set; for a half, also its name as
@@ -280,5 +295,6 @@ def score_set(
     check_split(record, chosen)
     codes = list(record.languages) or None if languages is None else list(languages)
     check_part(record, part)
-    options |= record.by_split(chosen) | named(part)
-    return {**record.score(encoder, Path(folder), codes, **options), **named(part)}
+    options |= named(part)
+    scores = record.score_files(encoder, Path(folder), codes, chosen, **options)
+    return {**scores, **named(part)}

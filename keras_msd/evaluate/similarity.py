@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate.set_files import finite_number, tabbed
+from keras_msd.data.readers.lines import tabbed
+from keras_msd.evaluate.set_files import finite_number
 from keras_msd.evaluate.splits import WHOLE, halves, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,

@@ -5,24 +5,29 @@ multilingual STS benchmark is row-aligned.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, one_of
-from keras_msd.data.readers.lines import csv_rows
-from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, tabbed
+from keras_msd.data.readers.lines import csv_rows, tabbed
+from keras_msd.evaluate.set_files import (
+    SetFile,
+    check_parts,
+    exactly,
+    find_parts,
+    read_parts,
+)
 from keras_msd.evaluate.similarity import (
     PIVOT,
     Row,
     both_means,
     graded,
     read_sts,
-    sts_aligned,
     sts_tracks,
 )
-from keras_msd.evaluate.splits import WHOLE
 from keras_msd.evaluate.vectors import SentenceEncoder
 
 TRACKS = (
@@ -46,18 +51,14 @@ STSB_NAMES = (
 
 
 def score_sts2017(
-    encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str] | None,
-    within: bool = True,
+    encoder: SentenceEncoder, rows: Mapping[str, list[Row]], within: bool = True
 ) -> dict[str, Any]:
     """Score STS 2017.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`. Each distinct sentence
             of all tracks is encoded once.
-        folder: Folder with the files, at any depth.
-        languages: Score only tracks of these languages and English; None for all.
+        rows: Rows by track, such as `en-de`.
         within: Whether to score tracks in one language as well.
 
     Returns:
@@ -66,23 +67,28 @@ def score_sts2017(
         with two languages, `monolingual` the mean over tracks with one. `pairs` is the
         total number of pairs.
 
-    Raises:
-        InputError: A track is missing, damaged or incomplete.
-
     Source: Cer et al. 2017; the extension, Reimers and Gurevych 2020, section 4.1.
     """
-    chosen = _tracks(languages)
-    if not within:
-        chosen = [track for track in chosen if len({*track.split("-")}) == 2]
-    files = _track_files(folder, chosen)
-    rows = {name: file.rows(PAIRS) for name, file in files.items()}
-    return both_means(sts_tracks(encoder, rows), sum(map(len, rows.values())))
+    chosen = {
+        name: track
+        for name, track in rows.items()
+        if within or len({*name.split("-")}) == 2
+    }
+    return both_means(sts_tracks(encoder, chosen), sum(map(len, chosen.values())))
 
 
-def sts2017_files(folder: Path, languages: list[str] | None) -> list[Path]:
-    """Return the files of the tracks."""
-    files = _track_files(folder, _tracks(languages))
-    return [file.path for file in files.values()]
+def find_sts2017(
+    folder: Path, languages: list[str] | None, split: str = "test"
+) -> dict[str, SetFile]:
+    """Return the file of each track that uses only English and the given languages.
+
+    Raises:
+        InputError: A track is missing, or the set does not have a language.
+    """
+    layouts = {name: partial(exactly, PAIRS, read) for name, read in STS2017.items()}
+    there = find_parts(folder, layouts, lambda match: _track(match[1], match[2]))
+    tracks = _tracks(languages)
+    return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
 
 
 def _tracks(languages: list[str] | None) -> list[str]:
@@ -96,11 +102,6 @@ def _tracks(languages: list[str] | None) -> list[str]:
             f"{', '.join(unknown)}. Use one of these, or another set."
         )
     return [track for track in TRACKS if {"en", *languages} >= {*track.split("-")}]
-
-
-def _track_files(folder: Path, tracks: Sequence[str]) -> dict[str, SetFile]:
-    there = find_parts(folder, STS2017, lambda match: _track(match[1], match[2]))
-    return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
 
 
 def _track(left: str, right: str) -> str:
@@ -140,38 +141,13 @@ def read_sts_folder(
         >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
         {'en': [(5.0, 'A cat.', 'A cat!')]}
     """
-    files = _aligned_files(folder, languages, split, dataset)
-    return {
-        code: file.rows(STSB_PAIRS[split] if file.read is read_delimited else None)
-        for code, file in files.items()
-    }
+    return read_parts(find_aligned(folder, languages, split, dataset))
 
 
-def score_aligned(
-    encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str] | None,
-    split: str,
-    dataset: str,
-    within: bool = True,
-    part: str = WHOLE,
-) -> dict[str, Any]:
-    """Score the rows of `read_sts_folder` with `sts_aligned`."""
-    rows = read_sts_folder(folder, languages, split, dataset)
-    return sts_aligned(encoder, rows, within, part)
-
-
-def aligned_files(
-    folder: Path, languages: list[str] | None, split: str, dataset: str
-) -> list[Path]:
-    """Return the files of English and other languages."""
-    files = _aligned_files(folder, languages, split, dataset)
-    return [file.path for file in files.values()]
-
-
-def _aligned_files(
+def find_aligned(
     folder: str | Path, languages: Iterable[str] | None, split: str, dataset: str
 ) -> dict[str, SetFile]:
+    """Return the files of English and other languages; see `read_sts_folder`."""
     from keras_msd.evaluate.sets import SETS, unknown_set  # which names this module
 
     hint = "" if dataset in SETS else unknown_set(dataset)
@@ -182,7 +158,7 @@ def _aligned_files(
     if dataset == "stsb":
         one_of(STSB_PAIRS, split=split)
         published = rf"stsb-([a-z]{{2}})-{split}\.(?:csv|tsv)(?:\.gz)?"
-        layouts[published] = read_delimited
+        layouts[published] = partial(exactly, STSB_PAIRS[split], read_delimited)
         words = STSB_NAMES.format(split=split)
     there = find_parts(folder, layouts)
     others = sorted(there) if languages is None else languages

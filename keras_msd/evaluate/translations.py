@@ -1,6 +1,7 @@
 """Retrieval of translations: how often the nearest sentence is the right one."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from keras_msd.evaluate.set_files import (
     SetFile,
     check_parts,
     find_parts,
+    read_parts,
     read_table,
 )
 from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
@@ -164,8 +166,7 @@ def retrieval_languages(
         ({'deu': 100.0, 'nld': 100.0}, 6)
     """
     checks.one_of(MATCHES, match=match)
-    if not pairs:
-        raise InputError("Give at least one language. Received: none.")
+    checks.at_least(1, languages=len(pairs))
     lists = {code: _checked(rows, code) for code, rows in pairs.items()}
     units = UnitVectors(
         encoder, (text for rows in lists.values() for text in _texts(rows))
@@ -244,42 +245,26 @@ def read_tatoeba(
         >>> msd.evaluate.read_tatoeba(".", ["de"])
         {'deu': [('Tea.', 'Tee.'), ('Wind.', 'Wind.')]}
     """
-    parts = _tatoeba_parts(folder, languages)
-    return {code: file.rows() for code, file in parts.items()}
+    return read_parts(find_tatoeba(folder, languages))
 
 
-def score_tatoeba(
-    encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str] | None,
-    part: str = WHOLE,
-) -> dict[str, Any]:
-    """Score the pairs of `read_tatoeba` with `retrieval_languages`, by row."""
-    return retrieval_languages(encoder, read_tatoeba(folder, languages), part)
-
-
-def tatoeba_files(folder: Path, languages: list[str] | None) -> list[Path]:
-    """Return the files of some or all languages; raise an error if one is missing."""
-    files = [file.path for file in _tatoeba_parts(folder, languages).values()]
-    laser = [path for path in files if path.suffix == ".eng"]
-    return files + [moses.partner(path, _laser_code(path)) for path in laser]
-
-
-def other_tatoeba(folder: Path, languages: Iterable[str]) -> list[str]:
-    """Return the three-letter codes in a folder, except those of `languages`."""
-    there = find_parts(folder, LAYOUTS)
-    return sorted(set(there).difference(_three_letters(languages)))
-
-
-def _tatoeba_parts(
-    folder: str | Path, languages: Iterable[str] | None
+def find_tatoeba(
+    folder: str | Path, languages: Iterable[str] | None, split: str = "test"
 ) -> dict[str, SetFile]:
+    """Return the files of some or all languages; raise an error if one is missing."""
     there = find_parts(folder, LAYOUTS)
     if languages is None:
-        return check_parts(there, sorted(there) or ["every language"], TATOEBA, folder)
-    codes = _three_letters(languages)
-    ours = "" if any("-" in code for code in codes) else "tatoeba.{}-eng.tsv.gz"
-    return check_parts(there, codes, TATOEBA, folder, ours)
+        codes, ours = sorted(there) or ["every language"], ""
+    else:
+        codes = _three_letters(languages)
+        ours = "" if any("-" in code for code in codes) else "tatoeba.{}-eng.tsv.gz"
+    found = {}
+    for code, file in check_parts(there, codes, TATOEBA, folder, ours).items():
+        paths = file.paths
+        if file.read is _read_laser:
+            paths = *paths, moses.partner(paths[0], code)
+        found[code] = SetFile(paths, file.read)
+    return found
 
 
 def _three_letters(languages: Iterable[str]) -> list[str]:
@@ -292,12 +277,8 @@ def _read_table(path: Path) -> list[tuple[str, str]]:
     return [(first, second) for _, (first, second) in read_table(path, 2)]
 
 
-def _read_laser(path: Path) -> list[tuple[str, str]]:
-    return list(moses.read(path, _laser_code(path)))
-
-
-def _laser_code(path: Path) -> str:
-    return path.stem.removesuffix("-eng").rpartition(".")[2]
+def _read_laser(english: Path, other: Path) -> list[tuple[str, str]]:
+    return list(moses.read(english, other))
 
 
 LAYOUTS = {
@@ -381,8 +362,7 @@ UN = {r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?": read_texts}
 
 def score_un(
     encoder: SentenceEncoder,
-    folder: Path,
-    languages: list[str],
+    pairs: Mapping[str, "DistinctPairs"],
     queries: int | None = None,
 ) -> dict[str, Any]:
     """Score retrieval in the United Nations Parallel Corpus.
@@ -391,10 +371,7 @@ def score_un(
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        folder: Folder with the unpacked corpus, at any depth: `UNv1.0.en-<xx>.en` and
-            `UNv1.0.en-<xx>.<xx>`, or `UNv1.0.6way.en` and `UNv1.0.6way.<xx>`; also .gz.
-        languages: Codes, such as `es` for English queries, or `fr-es` for French
-            queries.
+        pairs: Pairs by track: `en-es` for English queries, `fr-es` for French ones.
         queries: Number of queries, evenly spread over the corpus; all if None. The
             candidates are always all translations.
 
@@ -404,48 +381,52 @@ def score_un(
         language.
 
     Raises:
-        InputError: A file is missing or damaged, or `queries` is below 1.
+        InputError: A file is damaged, or `queries` is below 1.
 
     Source: the task is from Guo et al. 2018, the corpus from Ziemski et al. 2016.
     """
-    checks.at_least(1, queries=queries)
+    checks.at_least(1, queries=queries, languages=len(pairs))
     single = {}
-    for both, file in _un_sources(folder, languages).items():
-        pairs = _DistinctPairs(file, both[1])
-        count = min(queries or len(pairs), len(pairs))
-        rows = np.linspace(0, len(pairs) - 1, count).astype(np.int64)
+    for track, own in pairs.items():
+        count = min(queries or len(own), len(own))
+        rows = np.linspace(0, len(own) - 1, count).astype(np.int64)
         queried = set(rows.tolist())
-        texts = [source for row, (source, _) in enumerate(pairs) if row in queried]
-        blocks = in_chunks((other for _, other in pairs), STREAMED)
-        scores = retrieval_streamed(encoder, texts, blocks, rows)
-        single["-".join(both)] = scores
+        texts = [source for row, (source, _) in enumerate(own) if row in queried]
+        blocks = in_chunks((other for _, other in own), STREAMED)
+        single[track] = retrieval_streamed(encoder, texts, blocks, rows)
     return over_tracks(single, ["precision"], ["queries", "candidates"])
 
 
-def un_files(folder: Path, languages: list[str]) -> list[Path]:
-    """Return both files of each language; raise an error if one is missing."""
-    sources = _un_sources(folder, languages)
-    both = ((path, moses.partner(path, of[1])) for of, path in sources.items())
-    return [path for paths in both for path in paths]
-
-
-class _DistinctPairs:
+class DistinctPairs:
     """The distinct pairs of two files; every iteration reads the files again."""
 
-    def __init__(self, source: Path, language: str) -> None:
-        self.source, self.language = source, language
-        hashes = (text_hash(*pair) for pair in moses.read(source, language))
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source, self.target = source, target
+        hashes = (text_hash(*pair) for pair in moses.read(source, target))
         self.first = first_of_each(np.fromiter(hashes, "S16"))
 
     def __len__(self) -> int:
         return int(self.first.sum())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return compress(moses.read(self.source, self.language), self.first)
+        return compress(moses.read(self.source, self.target), self.first)
 
 
-def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Path]:
-    """Return the source file of each language pair."""
+def find_un(
+    folder: Path, languages: Iterable[str], split: str = "all"
+) -> dict[str, SetFile]:
+    """Return both files of each language pair.
+
+    Args:
+        folder: Folder with the unpacked corpus, at any depth: `UNv1.0.en-<xx>.en` and
+            `UNv1.0.en-<xx>.<xx>`, or `UNv1.0.6way.en` and `UNv1.0.6way.<xx>`; also .gz.
+        languages: Codes, such as `es` for English queries, or `fr-es` for French
+            queries.
+        split: Not used; there is only one.
+
+    Raises:
+        InputError: A file is missing.
+    """
     there, found = find_parts(folder, UN), {}
     for source, target in map(language_pair, languages):
         pair = f"{source}-{target}"
@@ -458,57 +439,52 @@ def _un_sources(folder: Path, languages: list[str]) -> dict[tuple[str, str], Pat
                 f"of these names in `{source}`. Unpack UNv1.0.{pair}.tar.gz or "
                 "UNv1.0.6way.tar.gz of the United Nations Parallel Corpus there."
             )
-        found[source, target] = there[names[0]].path
-    if not found:
-        raise InputError("Give at least one language. Received: none.")
+        [first] = there[names[0]].paths
+        found[pair] = SetFile((first, moses.partner(first, target)), DistinctPairs)
     return found
 
 
-def score_held_out(
-    encoder: SentenceEncoder,
-    folder: str | Path,
-    languages: Iterable[str] | None = None,
-    part: str = WHOLE,
-) -> dict[str, Any]:
-    """Score your own parallel files with `retrieval_languages`, by text.
+def find_held_out(
+    folder: str | Path, languages: Iterable[str] | None = None, split: str = "dev"
+) -> dict[str, SetFile]:
+    """Return your own parallel files by language code.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
         folder: Folder with parallel files, see `read_pairs`.
         languages: Codes such as `de`, or `de-fr` for pairs without English; None for
             all.
-        part: "all", or a half: "choose" or "report".
+        split: Not used; there is only one.
 
     Raises:
-        InputError: A language has no file, or no pair in that half.
+        InputError: A language has no file.
     """
-    return retrieval_languages(encoder, read_held_out(folder, languages), part, TEXT)
+    by_code: dict[str, list[PairFile]] = {}
+    for file in read_pairs(folder).files:
+        by_code.setdefault(pair_code(*file.languages), []).append(file)
+    asked = by_code if languages is None else languages
+    codes = {pair_code(*language_pair(code)): code for code in asked}
+    if absent := codes.keys() - by_code.keys():
+        names = ", ".join(sorted(f"`{codes[code]}`" for code in absent))
+        raise InputError(
+            f"`{folder}` must hold pairs held out of training, in each language. "
+            f"Received: no file for {names}. Put <corpus>.en-<xx>.tsv.gz there."
+        )
+    return {
+        code: SetFile(
+            tuple(path for file in files for path in file.paths),
+            partial(_rows_of, files),
+        )
+        for code, files in by_code.items()
+        if code in codes
+    }
+
+
+def _rows_of(files: Iterable[PairFile], *_: Path) -> list[tuple[str, str]]:
+    return [row for file in files for row in file.rows()]
 
 
 def read_held_out(
     folder: str | Path, languages: Iterable[str] | None = None
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return pairs (source, translation) by language code; see `score_held_out`."""
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for file in _held_out(folder, languages):
-        pairs.setdefault(pair_code(*file.languages), []).extend(file.iterate())
-    return pairs
-
-
-def held_out_files(folder: Path, languages: list[str] | None) -> list[Path]:
-    """Return the files; raise `InputError` if a language has none."""
-    return [path for file in _held_out(folder, languages) for path in file.paths]
-
-
-def _held_out(folder: str | Path, languages: Iterable[str] | None) -> list[PairFile]:
-    there = read_pairs(folder).files
-    if languages is None:
-        return list(there)
-    asked = {language_pair(code): code for code in languages}
-    if absent := asked.keys() - {file.languages for file in there}:
-        names = ", ".join(sorted(f"`{asked[both]}`" for both in absent))
-        raise InputError(
-            f"`{folder}` must hold pairs held out of training, in each language. "
-            f"Received: no file for {names}. Put <corpus>.en-<xx>.tsv.gz there."
-        )
-    return [file for file in there if file.languages in asked]
+    """Return pairs (source, translation) by language code; see `find_held_out`."""
+    return read_parts(find_held_out(folder, languages))

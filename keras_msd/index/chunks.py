@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, nearest, utf8
-from keras_msd.data.readers.lines import csv_rows, read_lines, read_texts, unpacked
+from keras_msd.data.readers.lines import (
+    csv_rows,
+    read_lines,
+    read_texts,
+    tabbed,
+    unpacked,
+)
 from keras_msd.data.readers.tables import json_object
-from keras_msd.evaluate.set_files import tabbed
 
 MARKDOWN = (".md", ".markdown")
 RECORDS = (".csv", ".tsv", ".jsonl")  # files of which one column or key is read

@@ -649,7 +649,7 @@ class EvaluateSettings(Settings):
                 f"received {', '.join(self.sets) or 'none'}"
             )
         for record in records:
-            if self.languages.get(record.name) == (ALL,) and record.others is None:
+            if self.languages.get(record.name) == (ALL,) and not record.others:
                 raise ValueError(
                     f'`languages.{record.name}` must name them: "{ALL}" is for sets '
                     "with other languages in their folder, such as tatoeba"

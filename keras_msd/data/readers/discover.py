@@ -7,15 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_folder, one_of
-from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs, takes
-from keras_msd.data.readers import gettext, moses, tables, xml_formats
-from keras_msd.data.readers.lines import (
-    EXCEL,
-    TO_CSV,
-    is_english,
-    languages_of,
-    unpacked,
-)
+from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
+from keras_msd.data.readers import moses, tables, tmx
+from keras_msd.data.readers.lines import EXCEL, TO_CSV, languages_of, unpacked
 from keras_msd.data.readers.zip_files import ZipMember, is_zip
 from keras_msd.files import digest
 from keras_msd.remote import as_path, matching
@@ -34,18 +28,18 @@ class Reader:
     Attributes:
         suffixes: Ends of the names of its files, without the `.gz`, `.bz2`, `.xz` or
             `.zst` that each may have. The reader that was added last comes first.
-        read: From a file's path and the code of the translations' language to
-            `(source, translation)` pairs. `readers.lines` has what opens plain and
-            compressed files alike. What else it can do, its further parameters say:
-            `source` is the code of the sources' language where that is not English,
-            `columns` two names or numbers of columns, and `dirty` a
-            `readers.lines.DirtyRows`, to which it gives the rows that it skips.
-        languages: From a path to the codes of sources and translations that the file
-            itself names, each of them or None; for formats whose files can say it.
+        read: From a file's path and the codes of both languages, `(source, target)`,
+            to `(source, translation)` pairs. `readers.lines` has what opens plain and
+            compressed files alike. For a row that cannot be read it may yield the
+            `InputError` that says why: whoever reads the corpus may skip it.
+        language: From a path to the code of the translations that the file itself
+            names, or None; for formats whose files can say it.
+        columns: Whether `read` has a parameter `columns`, the two names or numbers of
+            the columns with the texts.
 
     Example:
         >>> from pathlib import Path
-        >>> def read(path, language):
+        >>> def read(path, languages):
         ...     for line in path.read_text().splitlines():
         ...         yield tuple(line.split(" = "))
         >>> msd.data.READERS["glossary"] = msd.data.Reader(
@@ -58,43 +52,31 @@ class Reader:
     """
 
     suffixes: tuple[str, ...]
-    read: Callable[..., Iterator[tuple[str, str]]]
-    languages: Callable[[Path], Languages] | None = None
-
-    def takes(self, name: str) -> bool:
-        """Return whether `read` has a parameter: `source`, `columns` or `dirty`."""
-        return takes(self.read, name)
+    read: Callable[..., Iterator[tuple[str, str] | InputError]]
+    language: Callable[[Path], str | None] | None = None
+    columns: bool = False
 
 
-# Formats whose files name no source language: English, or what the file's name says.
-TARGET_ONLY = ("csv", "jsonl", "parquet", "tmx")
 READERS = {
-    "tsv": Reader(suffixes=(".tsv",), read=tables.read_tsv),
-    "tmx": Reader(
-        suffixes=(".tmx",),
-        read=xml_formats.read_tmx,
-        languages=xml_formats.tmx_languages,
-    ),
+    "tsv": Reader(suffixes=(".tsv",), read=tables.read_tsv, columns=True),
+    "tmx": Reader(suffixes=(".tmx",), read=tmx.read, language=tmx.language),
     "jsonl": Reader(
         suffixes=(".jsonl", ".ndjson", JSON),
         read=tables.read_jsonl,
-        languages=tables.jsonl_languages,
+        language=tables.jsonl_language,
+        columns=True,
     ),
     "csv": Reader(
-        suffixes=(".csv",), read=tables.read_csv, languages=tables.csv_languages
+        suffixes=(".csv",),
+        read=tables.read_csv,
+        language=tables.csv_language,
+        columns=True,
     ),
     "parquet": Reader(
         suffixes=(".parquet",),
         read=tables.read_parquet,
-        languages=tables.parquet_languages,
-    ),
-    "gettext": Reader(
-        suffixes=(".po", ".mo"), read=gettext.read, languages=gettext.languages
-    ),
-    "xliff": Reader(
-        suffixes=(".xlf", ".xliff"),
-        read=xml_formats.read_xliff,
-        languages=xml_formats.xliff_languages,
+        language=tables.parquet_language,
+        columns=True,
     ),
 }
 
@@ -109,10 +91,10 @@ def read_pairs(
     r"""Open parallel corpora; the sentences are read when the result is walked through.
 
     The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
-    Moses file, in a TMX, XLIFF, JSON Lines or gettext file itself, or in the name of
-    its folder, such as `en-de`; otherwise give `language`. Sources are English, unless
-    the name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, the file itself names
-    another, or `source_language` does.
+    Moses file, in a TMX, JSON Lines, CSV or parquet file itself, or in the name of its
+    folder, such as `en-de`; otherwise give `language`. Sources are English, unless the
+    name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` names
+    another.
 
     Args:
         paths: A file, a folder or zip archive (its files; not those of folders inside a
@@ -129,8 +111,7 @@ def read_pairs(
 
     Raises:
         InputError: Nothing is found, a format or language is not clear, a language
-            contradicts a name or what the file says, a format has English sources
-            alone or no columns, or a file is an Excel workbook.
+            contradicts a name, a format has no columns, or a file is an Excel workbook.
 
     Example:
         >>> from pathlib import Path
@@ -178,7 +159,7 @@ def _format_of(path: Path, languages: Languages, named: bool = True) -> str | No
     for name, reader in reversed(READERS.items()):  # what a user adds comes first
         if suffix in reader.suffixes:
             return name
-    return MOSES if moses.claims(path, languages, _suffixes()) else None
+    return MOSES if moses.source_of(path, languages, _suffixes()) else None
 
 
 def _suffixes() -> set[str]:
@@ -248,45 +229,28 @@ def _opened(
             f"`format` (`--format`), one of {', '.join([*READERS, MOSES])}."
         )
     reader = READERS.get(format)
-    if columns and not (reader and reader.takes("columns")):
+    if columns and not (reader and reader.columns):
         raise InputError(
             f"`{path}`: `columns` are for tables. Received: columns={columns}, for a "
             f"file of the format `{format}`. Leave `columns` out."
         )
     if reader is None:
         return moses.opened(path, languages, _suffixes())
-    source_language, language = languages
-    if not reader.takes("source") and source_language not in (None, ENGLISH):
-        raise InputError(
-            f"`{path}`: sources of the format `{format}` are English. Received: "
-            f"source_language={source_language!r}. Write the pairs as TSV."
-        )
-    source, code = languages_of(path) or (None, None)
-    if source != ENGLISH and not reader.takes("source"):
-        source = code = None
-    _check_same("language", language, code, f"the name of `{path}`")
-    _check_same("source_language", source_language, source, f"the name of `{path}`")
-    source, code = source or source_language, code or language
-    if reader.languages and (code is None or format not in TARGET_ONLY):
-        first, second = reader.languages(path)
-        first = ENGLISH if first and is_english(first) else first
-        _check_same("source_language", source, first, f"`{path}`")
-        source = source or first
-        code = code or (second if first or second != source else None)
-    source = source or ENGLISH
+    named_source, named = languages_of(path) or (None, None)
+    source = _same("source_language", languages[0], named_source, path) or ENGLISH
+    code = _same("language", languages[1], named, path)
     if code is None and source == ENGLISH:
-        code = _language_of_folder(path)
+        code = reader.language(path) if reader.language else None
+        code = code or _language_of_folder(path)
     if code is None:
         raise InputError(
             f"`{path}`: the language is not clear. Name the file "
             f"`<corpus>.en-<xx>{reader.suffixes[0]}` or give `language` (`--language`)."
         )
-    read = partial(reader.read, path, code)
-    if source != ENGLISH:
-        read = partial(read, source=source)
+    read, fingerprint = partial(reader.read, path, (source, code)), None
     if columns:
         read = partial(read, columns=columns)
-    fingerprint = digest("columns", *columns) if columns else None
+        fingerprint = digest("columns", *columns)
     return [PairFile(path.name, code, read, (path,), fingerprint, source)]
 
 
@@ -296,13 +260,14 @@ def _language_of_folder(path: Path) -> str | None:
     return "_".join(filter(None, match.groups())) if match else None
 
 
-def _check_same(key: str, given: str | None, said: str | None, where: str) -> None:
-    """Raise `InputError` if a language is given and another one is found."""
-    if given and said and given != said:
+def _same(key: str, given: str | None, named: str | None, path: Path) -> str | None:
+    """Return the language that is given or in a name; both must agree."""
+    if given and named and given != named:
         raise InputError(
-            f"`{key}` contradicts {where}. Received: {key}={given!r}, {said!r} there. "
-            f"Leave `{key}` out, or rename or correct the file."
+            f"`{key}` contradicts the name of `{path}`. Received: {key}={given!r}, "
+            f"{named!r} there. Leave `{key}` out, or rename the file."
         )
+    return given or named
 
 
 class LanguageTexts:
@@ -339,5 +304,5 @@ class LanguageTexts:
         for file in self.files:
             codes = enumerate(file.languages)
             sides = [side for side, code in codes if code in self.languages]
-            for pair in file.iterate():
+            for pair in file.rows():
                 yield from (pair[side] for side in sides)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.checks import InputError, nearest, utf8
 from keras_msd.data.cleaning import visible
-from keras_msd.data.readers.lines import read_lines, unpacked
+from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
 from keras_msd.remote import as_path
 
@@ -63,10 +63,10 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
         >>> msd.data.read_inference("pets.tsv")
         Inferences(rows=[(0, 'A dog runs.', 'An animal runs.')], skipped=1)
     """
-    path = as_path(path)
     names = [_name(label) for label in classes]
     rows, skipped = [], 0
-    for where, (premise, hypothesis, label) in _records(path):
+    for where, row in _rows(as_path(path)):
+        premise, hypothesis, label = (_value(row, part, where) for part in COLUMNS)
         if not (isinstance(premise, str) and isinstance(hypothesis, str)):
             raise InputError(
                 f"{where}: premise and hypothesis must be texts. Received: "
@@ -82,42 +82,35 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
     return Inferences(rows, skipped)
 
 
-def _records(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (where it stands, for messages; premise, hypothesis and label)."""
-    names: list[str] = []
-    for number, line in read_lines(path):
-        where = f"`{path}`, line {number}"
-        if unpacked(path).suffix == ".jsonl":
-            item: Mapping[str, Any] = json_object(path, number, line, FORM)
-            yield where, [item[key] for key in _columns(item, where)]
-        elif not names:
-            names = line.split("\t")
-            columns = _columns(names, where)
-        else:
-            fields = line.split("\t")
-            if len(fields) != len(names):
-                raise InputError(
-                    f"{where}: a line must have as many fields as the first, "
-                    f"{len(names)}. Received: {len(fields)}, {line!r:.80}. Remove the "
-                    "line or the tabs inside its sentences."
-                )
-            yield where, [fields[names.index(name)] for name in columns]
-
-
-def _columns(names: Any, where: str) -> list[str]:
-    """Return the names of premise, hypothesis and label among those of the columns."""
-    found = []
-    for part, known in COLUMNS.items():
-        name = next((name for name in known if name in names), None)
-        if name is None:
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield (where it stands, for messages; a row by the names of its columns)."""
+    if unpacked(path).suffix == ".jsonl":
+        for number, line in read_lines(path):
+            yield f"`{path}`, line {number}", json_object(path, number, line, FORM)
+        return
+    lines = tabbed(path)
+    _, names = next(lines)
+    for where, fields in lines:
+        if len(fields) != len(names):
             raise InputError(
-                f"{where}: the column of the {part} must be called "
-                f"{' or '.join(f'`{name}`' for name in known)}. Received the columns: "
-                f"{', '.join(map(repr, names)) or 'none'}. Rename it; a TSV has them "
-                "in its first line."
+                f"{where}: a line must have as many fields as the first, {len(names)}. "
+                f"Received: {len(fields)}, {fields!r:.80}. Remove the line or the tabs "
+                "inside its sentences."
             )
-        found.append(name)
-    return found
+        yield where, dict(zip(names, fields, strict=True))
+
+
+def _value(row: Mapping[str, Any], part: str, where: str) -> Any:
+    """Return premise, hypothesis or label of a row."""
+    for name in COLUMNS[part]:
+        if name in row:
+            return row[name]
+    raise InputError(
+        f"{where}: the column of the {part} must be called "
+        f"{' or '.join(f'`{name}`' for name in COLUMNS[part])}. Received the columns: "
+        f"{', '.join(map(repr, row)) or 'none'}. Rename it; a TSV has them in its "
+        "first line."
+    )
 
 
 def _name(label: Any) -> str:

@@ -8,10 +8,8 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, BinaryIO
@@ -19,11 +17,10 @@ from typing import Any, BinaryIO
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.data.pair import CODE, ENGLISH
 from keras_msd.limits import LINE
+from keras_msd.remote import as_path
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
-SHOWN, KINDS = 5, 50  # faults of a file that are shown, and that are told apart
-PLACE = re.compile(r"\b(?:line|row) \d+")
 
 
 class _ZstReader(io.RawIOBase):
@@ -72,7 +69,6 @@ NO_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
 }
-CATALOGUES = (".po", ".mo")
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TO_CSV = 'Save the sheet as CSV ("CSV UTF-8" in Excel) and give that file.'
 
@@ -108,77 +104,59 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         ) from error
 
 
-class DirtyRows:
-    """Rows of one file that cannot be read and are skipped, up to a number.
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, line as it is in the file, with its end).
 
-    Args:
-        most: Rows to skip; one more ends the reading.
-
-    Attributes:
-        count: Rows that were skipped.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most, self.count = most, 0
-        self._times = Counter[str]()
-        self._first: dict[str, str] = {}  # message of each kind of fault
-
-    def skip(self, error: InputError) -> None:
-        """Count a row; raise its error if that is one too many."""
-        if self.count == self.most:
-            before = f" {self.most} such rows were skipped before."
-            raise InputError(f"{error}{before if self.most else ''}") from error
-        self.count += 1
-        # The rule that a row breaks is the same in each message, but for its place.
-        kind = PLACE.sub("", str(error).partition(" Received: ")[0])
-        if kind in self._first or len(self._first) < KINDS:
-            self._times[kind] += 1
-            self._first.setdefault(kind, str(error))
-
-    def worst(self) -> list[str]:
-        """Return the first row of each kind of fault, the most frequent kind first."""
-        return [self._first[kind] for kind, _ in self._times.most_common(SHOWN)]
-
-
-def read_lines(path: Path, dirty: DirtyRows | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end).
-
-    Only a line feed ends a line; a carriage return before it is dropped, and so is a
-    byte order mark at the start.
-
-    Args:
-        path: The file.
-        dirty: Lines that are not UTF-8 are skipped as it says; by default none are.
+    Only a line feed ends a line. A byte order mark at the start is dropped.
 
     Raises:
-        InputError: As `open_bytes`; or a line is not UTF-8 or is over 1 MiB.
+        InputError: As `open_bytes`; or a line is over 1 MiB.
     """
-    dirty, number = dirty or DirtyRows(0), 0
+    number = 0
     with open_bytes(path) as handle:
         while data := handle.readline(LONGEST):
             number += 1
-            where = f"`{path}`, line {number}"
             if len(data) == LONGEST and not data.endswith(b"\n"):
                 raise InputError(
-                    f"{where}: a line may have {LONGEST} bytes. Received: more. Put "
-                    "each sentence on a line of its own."
+                    f"`{path}`, line {number}: a line may have {LONGEST} bytes. "
+                    "Received: more. Put each sentence on a line of its own."
                 )
             if number == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
                 _check_start(data, path)
-            try:
-                line = decoded(data, "UTF-8", where, partial(_recoded, path))
-            except InputError as error:
-                dirty.skip(error)
-                continue
-            yield number, line.removesuffix("\n").removesuffix("\r")
+            yield number, data
     if number == 0:
         raise InputError(f"`{path}` is empty. Give a file with at least one line.")
 
 
-def without_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def line_text(path: Path, number: int, data: bytes) -> str:
+    """Return a line as text without its end; raise `InputError` if it is not UTF-8."""
+    try:
+        return data.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        convert = _iconv(path, "WINDOWS-1252")
+        raise InputError(
+            f"`{path}`, line {number}: text must be UTF-8. Received: byte "
+            f"0x{data[error.start]:02x} at position {error.start + 1}. If it is "
+            f"Latin-1 (or name its charset), convert it: {convert}"
+        ) from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end).
+
+    Raises:
+        InputError: As `raw_lines`; or a line is not UTF-8.
+    """
+    for number, data in raw_lines(path):
+        yield number, line_text(path, number, data)
+
+
+def without_blank_end(
+    lines: Iterable[tuple[int, bytes]],
+) -> Iterator[tuple[int, bytes]]:
     """Yield all lines but the blank ones after the last one with text."""
-    held: list[tuple[int, str]] = []
+    held: list[tuple[int, bytes]] = []
     for number, line in lines:
         if line.strip():
             yield from held
@@ -212,12 +190,6 @@ def _check_start(data: bytes, path: Path) -> None:
         )
 
 
-def _recoded(path: Path) -> str:
-    """Return how to convert a file whose line is not UTF-8."""
-    convert = _iconv(path, "WINDOWS-1252")
-    return f"If it is Latin-1 (or name its charset), convert it: {convert}"
-
-
 def _iconv(path: Path, charset: str) -> str:
     """Return the shell command that writes a file anew in UTF-8."""
     name, target = str(path), quote(str(path.with_name(f"utf8.{unpacked(path)}")))
@@ -227,18 +199,16 @@ def _iconv(path: Path, charset: str) -> str:
     return f"{convert} {quote(name)} > {target}"
 
 
-def decoded(data: bytes, charset: str, where: str, repair: Callable[[], str]) -> str:
-    """Return text; raise `InputError`, naming the place, if it is not in `charset`."""
-    try:
-        return data.decode(charset)
-    except UnicodeError as error:
-        received = str(error)
-        if isinstance(error, UnicodeDecodeError):
-            byte, position = data[error.start], error.start + 1
-            received = f"byte 0x{byte:02x} at position {position}"
-        raise InputError(
-            f"{where}: text must be {charset}. Received: {received}. {repair()}"
-        ) from error
+def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield (file and line number, for messages; fields) for each line of a `.tsv`.
+
+    The file may be compressed. It has no header and no quoting.
+
+    Raises:
+        InputError: The file is missing, empty or damaged, or a line is not UTF-8.
+    """
+    for number, line in read_lines(as_path(path)):
+        yield f"`{path}`, line {number}", line.split("\t")
 
 
 def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[str, list[str]]]:
@@ -276,18 +246,15 @@ def languages_of(path: Path) -> tuple[str, str] | None:
 
     In `<corpus>.en-<xx>.<suffix>` and `<corpus>.<xx>-en.<suffix>` English is the
     source, in `<corpus>.<xx>-<yy>.<suffix>` the first language. Without English only
-    what follows a dot counts: `wmt-de.tmx` names no pair. Nor does `app.pt-br.po`: a
-    catalogue's name has one language and its region.
+    what follows a dot counts: `wmt-de.tmx` names no pair.
     """
-    name = unpacked(path)
-    match = PAIR.search(name.stem)
+    match = PAIR.search(unpacked(path).stem)
     if match is None:
         return None
     others = [code for code in match.groups() if not is_english(code)]
     if len(others) == 1:
         return ENGLISH, others[0]
-    named = others and match[0][0] == "." and name.suffix not in CATALOGUES
-    return (match[1], match[2]) if named else None
+    return (match[1], match[2]) if others and match[0][0] == "." else None
 
 
 def english_comes_second(path: Path) -> bool:

@@ -12,7 +12,6 @@ from pathlib import Path
 from keras_msd.checks import InputError
 from keras_msd.data.pair import CODE, ENGLISH, PairFile
 from keras_msd.data.readers.lines import (
-    PACKERS,
     is_english,
     languages_of,
     read_lines,
@@ -24,26 +23,32 @@ Lines = Iterator[tuple[int, str]]
 NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}
 
 
-def claims(
+def source_of(
     path: Path, languages: tuple[str | None, str | None], taken: Collection[str]
-) -> bool:
-    """Tell whether a name ends in a language and says which the other one is.
+) -> str | None:
+    """Return the language of the sources of the corpus that a file belongs to.
 
-    Any two or three letters can be a language: only a file in English beside it, a
-    pair such as `de-fr` before it, or two languages that are given, of which each has
-    its file, make two files a corpus.
+    Any two or three letters can be a language. So a file is of a corpus only if it, or
+    a file beside it, is English or in the source language asked for, or if its name has
+    a pair such as `de-fr` before the language.
 
     Args:
         path: The file.
         languages: Codes of sources and translations that were asked for, or None.
         taken: Suffixes that are no languages.
+
+    Returns:
+        The code that the file of the sources ends in; None if `path` is no such file.
     """
-    if _language(path, taken) is None:
-        return False
-    suffix, named = unpacked(path).suffix[1:], _first(path, ENGLISH) or _named(path)
-    if named is not None:
-        return True
-    return suffix in languages and all(_sibling(path, str(it)) for it in languages)
+    beside, code = _beside(path, taken), unpacked(path).suffix[1:]
+    source, language = languages
+    if code not in beside:
+        return None
+    if source:
+        asked = language in (None, code) or code == source
+        return source if source in beside and asked else None
+    english, named = next(filter(is_english, beside), None), languages_of(path)
+    return english or (named[0] if named and code in named else None)
 
 
 def opened(
@@ -61,42 +66,39 @@ def opened(
     Raises:
         InputError: The other file is missing.
     """
-    source, language = languages
-    stem, suffix = unpacked(path).stem, unpacked(path).suffix[1:]
+    stem, code = unpacked(path).stem, unpacked(path).suffix[1:]
+    source, beside = source_of(path, languages, taken), _beside(path, taken)
     if source is None:
-        named = None if _first(path, ENGLISH) else _named(path)
-        source, language = named or (ENGLISH, language)
-    first, codes = _first(path, source), [suffix]
-    if first == path:
-        codes = [language] if language else _languages(path, source, taken)
-    if first is None or not codes:
-        of = "English " if source == ENGLISH else ""
-        lacks = f"the {of}file `{stem}.{source}`"
-        raise _alone(path, f"a file `{stem}.<language>`" if first else lacks)
-    return [
-        PairFile(
-            f"{stem}.{source}-{code}",
-            code,
-            partial(read, first, code),
-            (first, partner(first, code)),
-            source_language=source,
-        )
-        for code in codes
-    ]
+        raise _alone(path, f"the English file `{stem}.{ENGLISH}`")
+    codes = [code]
+    if code == source:
+        others = sorted(it for it in beside if it != source and not is_english(it))
+        named = None if is_english(source) else languages_of(path)
+        asked = languages[1] or (named[1] if named else None)
+        codes = [asked] if asked else others
+    if not codes:
+        raise _alone(path, f"a file `{stem}.<language>`")
+    first = beside[source]
+    source = ENGLISH if is_english(source) else source
+    files = []
+    for code in codes:
+        paths = first, partner(first, code)
+        name, rows = f"{stem}.{source}-{code}", partial(read, *paths)
+        files.append(PairFile(name, code, rows, paths, source_language=source))
+    return files
 
 
-def read(path: Path, language: str) -> Iterator[tuple[str, str]]:
+def read(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every line number.
 
     Args:
-        path: The file of the sources, such as `x.en` or `x.en.gz`.
-        language: Code that the other file ends in.
+        source: The file of the sources, such as `x.en` or `x.en.gz`.
+        target: The file of the translations.
 
     Raises:
-        InputError: The other file is missing, one file has more lines, or a file
-            cannot be read.
+        InputError: One file has more lines, or a file cannot be read.
     """
-    files = (path, partner(path, language))
+    files = (source, target)
     return aligned([read_lines(file) for file in files], [str(file) for file in files])
 
 
@@ -112,7 +114,8 @@ def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str,
     """
     for count, (source, other) in enumerate(zip_longest(*sides)):
         if source is None or other is None:
-            if not (source or other)[1].strip() and not _has_text(*sides):
+            rest = (line for side in sides for _, line in side)
+            if not (source or other)[1].strip() and not any(map(str.strip, rest)):
                 return
             short, long = names if source is None else names[::-1]
             raise InputError(
@@ -123,17 +126,13 @@ def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str,
         yield source[1], other[1]
 
 
-def _has_text(*sides: Lines) -> bool:
-    return any(line.strip() for side in sides for _, line in side)
-
-
 def partner(source: Path, language: str) -> Path:
     """Return the file that holds the translations of `source`, such as `x.en`.
 
     Raises:
         InputError: There is none.
     """
-    other = _sibling(source, language)
+    other = _beside(source, ()).get(language)
     if other is None:
         stem = unpacked(source).stem
         names = f"`{stem}.{language}` or `{stem}.{language}.gz`"
@@ -141,43 +140,20 @@ def partner(source: Path, language: str) -> Path:
     return other
 
 
+def _beside(path: Path, taken: Collection[str]) -> dict[str, Path]:
+    """Return the files with the stem of `path` by the language that they end in."""
+    files = {}
+    for file in sorted(path.parent.iterdir(), reverse=True):  # `x.en` before `x.en.gz`
+        suffix = unpacked(file).suffix
+        same = file.parent == path.parent and unpacked(file).stem == unpacked(path).stem
+        free = suffix not in taken and suffix[1:] not in NOT_LANGUAGES
+        if same and free and re.fullmatch(CODE, suffix[1:]):
+            files[suffix[1:]] = file
+    return dict(sorted(files.items()))
+
+
 def _alone(path: Path, lacks: str) -> InputError:
     return InputError(
         f"`{path}` needs {lacks} beside it. Received: none. Put both files in one "
         "folder."
     )
-
-
-def _language(path: Path, taken: Collection[str]) -> str | None:
-    suffix = unpacked(path).suffix
-    of_another = suffix[1:] in NOT_LANGUAGES or suffix in taken
-    return suffix[1:] if re.fullmatch(CODE, suffix[1:]) and not of_another else None
-
-
-def _languages(first: Path, source: str, taken: Collection[str]) -> list[str]:
-    """Return the codes of the files that lie beside that of the sources, sorted."""
-    stem = unpacked(first).stem
-    siblings = [p for p in first.parent.iterdir() if unpacked(p).stem == stem]
-    codes = {code for path in siblings if (code := _language(path, taken))} - {source}
-    return sorted(code for code in codes if not is_english(code))
-
-
-def _first(path: Path, source: str) -> Path | None:
-    """Return the file of the sources beside `x.<language>`, None if there is none."""
-    suffix = unpacked(path).suffix[1:]
-    if source != ENGLISH:
-        return path if suffix == source else _sibling(path, source)
-    names = (_sibling(path, code) for code in (ENGLISH, "eng"))
-    return path if is_english(suffix) else next(filter(None, names), None)
-
-
-def _named(path: Path) -> tuple[str, str] | None:
-    """Return the pair without English in `x.de-fr.de` or `x.de-fr.fr`."""
-    pair, suffix = languages_of(path), unpacked(path).suffix[1:]
-    return pair if pair and suffix in pair and ENGLISH not in pair else None
-
-
-def _sibling(path: Path, code: str) -> Path | None:
-    name = f"{unpacked(path).stem}.{code}"
-    places = [path.parent / f"{name}{ending}" for ending in ("", *PACKERS)]
-    return next((place for place in places if place.is_file()), None)

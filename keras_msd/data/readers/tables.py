@@ -1,57 +1,59 @@
-"""Tables of pairs: TSV, CSV, JSON Lines and parquet."""
+"""Tables of pairs: TSV, CSV, JSON Lines, parquet, and rows in memory."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from keras_msd.checks import InputError, existing_file, explained, require
-from keras_msd.data.pair import ENGLISH
+from keras_msd.checks import InputError, existing_file, explained, require, utf8
+from keras_msd.data.pair import ENGLISH, Pair, Pairs
 from keras_msd.data.readers.lines import (
-    DirtyRows,
     csv_rows,
     english_comes_second,
+    is_english,
+    line_text,
+    raw_lines,
     read_lines,
     without_blank_end,
 )
-from keras_msd.data.readers.records import (
-    NAMES,
-    language_of,
-    named_columns,
-    pair_of,
-    unwrapped,
-)
 
+KEYS = ("source", "target")
+# What columns are called; the second names are those of the parallel-sentences sets of
+# the Hugging Face hub.
+NAMES = (KEYS, ("english", "non_english"))
+UNKNOWN = "und"  # ISO 639-2: undetermined
+CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 # A score, or the number of a sentence in Tatoeba's export.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
 SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
 FORM = '{"source": ..., "target": ...}'
 
-Texts = Iterator[tuple[str, str]]
+Languages = tuple[str, str]  # codes of the sources and of the translations
+Columns = Sequence[str] | None  # names, or numbers from 1, of both texts
+Texts = Iterator[tuple[str, str] | InputError]
 
 
-class Layout(NamedTuple):
-    """What the columns of a TSV are.
-
-    Attributes:
-        width: How many a line has.
-        texts: The places of source and translation.
-        header: Whether the first line names the columns.
-    """
-
-    width: int
-    texts: tuple[int, int]
-    header: bool = False
-
-
-def read_tsv(
-    path: Path,
-    language: str,
-    source: str = ENGLISH,
-    dirty: DirtyRows | None = None,
-    columns: Sequence[str] | None = None,
+def parsed(
+    records: Iterable[tuple[Any, Any]],
+    parse: Callable[[Any, Any], tuple[str, str] | None],
 ) -> Texts:
+    """Yield what `parse` makes of each record, or the error that it raises.
+
+    Args:
+        records: Where a record stands, and the record.
+        parse: Returns the texts of a record, None for one to pass over.
+    """
+    for place, record in records:
+        try:
+            texts: Any = parse(place, record)
+        except InputError as error:
+            texts = error
+        if texts is not None:
+            yield texts
+
+
+def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every line: no quoting, tabs between columns.
 
     Of more than two columns those of numbers are passed over, if two are left: scores
@@ -61,80 +63,80 @@ def read_tsv(
 
     Args:
         path: A `.tsv` file.
-        language: Code of the translations' language.
-        source: Code of the sources' language.
-        dirty: Which lines may be skipped; by default none.
+        languages: Codes of the sources and of the translations.
         columns: The numbers of both columns from 1, or their names in the first line.
 
     Raises:
-        InputError: The name says that English is the second column, it is not clear
-            which two columns are the texts, a line has more or fewer columns than the
-            first, or the file cannot be read.
+        InputError: The name says that English is the second column, or the file cannot
+            be read. Yielded instead of raised: it is not clear which two columns are
+            the texts, or a line has more or fewer columns than the first.
     """
     if english_comes_second(path) and columns is None:
         raise InputError(
             f"`{path}`: the first column must be English, and the name says that it is "
             "the second. If English is the first, rename the file to "
-            f"`<corpus>.en-{language}.tsv`; if not, say which column is which: "
+            f"`<corpus>.en-{languages[1]}.tsv`; if not, say which column is which: "
             '`columns=["2", "1"]`.'
         )
-    dirty, layout, tabs = dirty or DirtyRows(0), None, f"`{source}` TAB `{language}`"
-    for number, line in without_blank_end(read_lines(path, dirty)):
-        fields, where = line.split("\t"), f"`{path}`, line {number}"
-        if layout is None and len(fields) > 1:
-            layout = _layout(fields, (source, language), columns, where)
-            if layout.header:
-                continue
-        count = layout.width if layout else 2
-        if layout is None or len(fields) != count:
-            texts = tabs if count == 2 else "as the first"
-            dirty.skip(
-                InputError(
-                    f"{where}: a line must have {count} columns, {texts}. Received: "
-                    f"{len(fields)} column{'s' * (len(fields) > 1)}, {line!r:.80}. "
-                    "Remove the line or the tabs inside its sentences."
-                )
+    names: Sequence[str] = ()
+    texts: Sequence[str] = ()
+
+    def parse(number: int, data: bytes) -> tuple[str, str] | None:
+        nonlocal names, texts
+        line, where = line_text(path, number, data), f"`{path}`, line {number}"
+        fields = line.split("\t")
+        if not names and len(fields) > 1:
+            names, texts, header = _tsv_columns(fields, languages, columns, where)
+            if header:
+                return None
+        count = len(names) or 2
+        if len(fields) != count:
+            form = "`{}` TAB `{}`".format(*languages) if count == 2 else "as the first"
+            raise InputError(
+                f"{where}: a line must have {count} columns, {form}. Received: "
+                f"{len(fields)} column{'s' * (len(fields) > 1)}, {line!r:.80}. Remove "
+                "the line or the tabs inside its sentences."
             )
-            continue
-        yield fields[layout.texts[0]], fields[layout.texts[1]]
+        row = dict(zip(names, fields, strict=True))
+        return pair_of(row, languages, where, texts)
+
+    yield from parsed(without_blank_end(raw_lines(path)), parse)
 
 
-def _layout(
-    fields: list[str],
-    languages: tuple[str, str],
-    columns: Sequence[str] | None,
-    where: str,
-) -> Layout:
-    """Return what the columns are by the first line that has two or more."""
-    count, names = len(fields), [field.strip() for field in fields]
-    named = next((it for it in (*NAMES, languages) if {*it} <= {*names}), None)
-    if columns is not None:
-        by_name = not all(column.isdecimal() for column in columns)
-        places = names if by_name else [str(place) for place in range(1, count + 1)]
-        first, second = map(places.index, named_columns(columns, places, where) or ())
-        return Layout(count, (first, second), by_name or named is not None)
-    if named:
-        return Layout(count, (names.index(named[0]), names.index(named[1])), True)
-    if count == 2:
-        return Layout(2, (0, 1))
-    texts = [i for i, field in enumerate(fields) if not NUMBER.fullmatch(field)]
+def _tsv_columns(
+    fields: list[str], languages: Languages, columns: Columns, where: str
+) -> tuple[list[str], Sequence[str], bool]:
+    """Return the names of a TSV's columns, those of texts, and if `fields` are names.
+
+    Args:
+        fields: The first line that has two or more.
+        languages: Codes of the sources and of the translations.
+        columns: Those of the texts, if the user says which they are.
+        where: The line, for messages.
+    """
+    names = [field.strip() for field in fields]
+    numbers = [str(number) for number in range(1, len(fields) + 1)]
+    known = next((it for it in (*NAMES, languages) if {*it} <= {*names}), None)
+    if columns and all(column.isdecimal() for column in columns):
+        return numbers, columns, known is not None
+    if columns or known:
+        return names, columns or known or (), True
+    texts = [
+        number
+        for number, field in zip(numbers, fields, strict=True)
+        if len(fields) == 2 or not NUMBER.fullmatch(field)
+    ]
     if len(texts) != 2:
         raise InputError(
             f"{where}: a line must have 2 columns, `{languages[0]}` TAB "
-            f"`{languages[1]}`, or two and numbers. Received: {count} columns, of "
-            f"which {len(texts)} are no numbers, {fields!r:.80}. Say which are the "
+            f"`{languages[1]}`, or two and numbers. Received: {len(fields)} columns, "
+            f"of which {len(texts)} are no numbers, {fields!r:.80}. Say which are the "
             'texts: `columns=["1", "2"]`, or `--columns 1,2`.'
         )
-    return Layout(count, (texts[0], texts[1]))
+    return numbers, texts, False
 
 
-def read_csv(
-    path: Path,
-    language: str,
-    source: str = ENGLISH,
-    dirty: DirtyRows | None = None,
-    columns: Sequence[str] | None = None,
-) -> Texts:
+def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every row behind the first, which has names.
 
     The columns are called `source` and `target`, by the codes of their languages, or
@@ -142,38 +144,29 @@ def read_csv(
 
     Args:
         path: A `.csv` file.
-        language: Code of the translations' language.
-        source: Code of the other language.
-        dirty: Which rows with more or fewer fields may be skipped; by default none.
+        languages: Codes of the sources and of the translations.
         columns: The names of both texts' columns, where they are others, or their
             numbers from 1.
 
     Raises:
-        InputError: There is no row, a column is not there, a row has more or fewer
-            fields than the first, or the file cannot be read.
+        InputError: There is no row, a row over several lines has more or fewer fields
+            than the first, or the file cannot be read. Yielded instead of raised: a
+            column is not there, or a row on one line has more or fewer fields.
     """
-    rows, dirty = _csv_rows(path), dirty or DirtyRows(0)
-    where, names = next(rows)
-    columns = named_columns(columns, names, where)
-    for where, fields in rows:
-        if len(fields) != len(names):
-            error = InputError(
-                f"{where}: a row must have {len(names)} fields, as the first. "
-                f"Received: {len(fields)}, {fields!r:.80}. Put quotes around texts "
-                "that hold the separator."
-            )
-            # A quote that nobody closed takes in rows behind: they would go unseen.
-            if any("\n" in field for field in fields):
-                raise error
-            dirty.skip(error)
-            continue
+    rows = _csv_rows(path)
+    _, names = next(rows)
+
+    def parse(where: str, fields: list[str]) -> tuple[str, str]:
+        _check_width(where, fields, names)
         row = dict(zip(names, fields, strict=True))
-        yield pair_of(row, language, source, where, columns=columns)
+        return pair_of(row, languages, where, columns)
+
+    yield from parsed(rows, parse)
 
 
-def csv_languages(path: Path) -> tuple[None, str | None]:
+def csv_language(path: Path) -> str | None:
     """Return the one column that can be a language beside English."""
-    return None, language_of(next(_csv_rows(path))[1])
+    return language_of(next(_csv_rows(path))[1])
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -188,17 +181,25 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
             "Give a file with pairs."
         )
     names = [name.strip() for name in names]
-    yield where, [name.lower() if len(name) < 4 else name for name in names]
-    yield from rows
+    names = [name.lower() if len(name) < 4 else name for name in names]
+    yield where, names
+    for where, fields in rows:
+        # A quote that nobody closed takes in rows behind: they would go unseen.
+        if any("\n" in field for field in fields):
+            _check_width(where, fields, names)
+        yield where, fields
 
 
-def read_jsonl(
-    path: Path,
-    language: str,
-    source: str = ENGLISH,
-    dirty: DirtyRows | None = None,
-    columns: Sequence[str] | None = None,
-) -> Texts:
+def _check_width(where: str, fields: list[str], names: list[str]) -> None:
+    if len(fields) != len(names):
+        raise InputError(
+            f"{where}: a row must have {len(names)} fields, as the first. Received: "
+            f"{len(fields)}, {fields!r:.80}. Put quotes around texts that hold the "
+            "separator."
+        )
+
+
+def read_jsonl(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every line, a JSON object.
 
     A line is `{"source": ..., "target": ...}`, `{"<source>": ..., "<language>": ...}`,
@@ -207,28 +208,24 @@ def read_jsonl(
 
     Args:
         path: A `.jsonl`, `.ndjson` or `.json` file.
-        language: Code of the translations' language.
-        source: Code of the other language.
-        dirty: Which lines may be skipped; by default none.
+        languages: Codes of the sources and of the translations.
         columns: The keys of both texts, where they are others.
 
     Raises:
-        InputError: A line is no such object, or the file cannot be read.
+        InputError: The file cannot be read. Yielded instead of raised: a line is no
+            such object.
     """
-    dirty = dirty or DirtyRows(0)
-    for number, line in without_blank_end(read_lines(path, dirty)):
-        try:
-            row, where = json_object(path, number, line), f"`{path}`, line {number}"
-            texts = pair_of(row, language, source, where, "an object", columns)
-        except InputError as error:
-            dirty.skip(error)
-            continue
-        yield texts
+
+    def parse(number: int, data: bytes) -> tuple[str, str]:
+        row = json_object(path, number, line_text(path, number, data))
+        return pair_of(row, languages, f"`{path}`, line {number}", columns)
+
+    return parsed(without_blank_end(raw_lines(path)), parse)
 
 
-def jsonl_languages(path: Path) -> tuple[None, str | None]:
+def jsonl_language(path: Path) -> str | None:
     """Return the one key of the first line that can be a language beside English."""
-    return None, language_of(json_object(path, *next(read_lines(path))))
+    return language_of(json_object(path, *next(read_lines(path))))
 
 
 def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[str, Any]:
@@ -262,34 +259,30 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
     return unwrapped(item)
 
 
-def read_parquet(
-    path: Path,
-    language: str,
-    source: str = ENGLISH,
-    columns: Sequence[str] | None = None,
-) -> Texts:
+def read_parquet(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every row.
 
     The columns are called as those of CSV; or one, `translation`, has both.
 
     Args:
         path: A `.parquet` file.
-        language: Code of the translations' language.
-        source: Code of the other language.
+        languages: Codes of the sources and of the translations.
         columns: The names of both texts' columns, where they are others.
 
     Raises:
-        InputError: pyarrow is not installed (extra `parquet`), a row has no such texts,
-            or the file cannot be read.
+        InputError: pyarrow is not installed (extra `parquet`), or the file cannot be
+            read. Yielded instead of raised: a row has no such texts.
     """
-    for number, row in enumerate(parquet_rows(path), 1):
-        where = f"`{path}`, row {number}"
-        yield pair_of(row, language, source, where, columns=columns)
+
+    def parse(number: int, row: Any) -> tuple[str, str]:
+        return pair_of(row, languages, f"`{path}`, row {number}", columns)
+
+    return parsed(enumerate(parquet_rows(path), 1), parse)
 
 
-def parquet_languages(path: Path) -> tuple[None, str | None]:
+def parquet_language(path: Path) -> str | None:
     """Return the one column that can be a language beside English."""
-    return None, next(map(language_of, parquet_rows(path)), None)
+    return next(map(language_of, parquet_rows(path)), None)
 
 
 def parquet_rows(path: Path) -> Iterator[Any]:
@@ -302,3 +295,144 @@ def parquet_rows(path: Path) -> Iterator[Any]:
         with path.open("rb") as handle, parquet.ParquetFile(handle) as file:
             for batch in file.iter_batches():
                 yield from map(unwrapped, batch.to_pylist())
+
+
+def pairs_of_rows(
+    rows: Any,
+    language: str | None = None,
+    source_language: str | None = None,
+    columns: Columns = None,
+) -> Pairs:
+    """Return pairs that are in memory.
+
+    Args:
+        rows: A pandas `DataFrame`; or an iterable of mappings, such as rows of Hugging
+            Face datasets, of `(source, target)` tuples or lists, or of `Pair`s.
+        language: Code of the translations' language, where no name says it; without
+            either it is "und".
+        source_language: Code of the sources' language, where it is not English.
+        columns: The names of both texts, where they are not those of `read_pairs`.
+
+    Raises:
+        InputError: A row is none of these, or there is none.
+
+    Example:
+        >>> from keras_msd.data.readers.tables import pairs_of_rows
+        >>> list(pairs_of_rows([{"en": "A house.", "de": "Ein Haus."}]))
+        [Pair(source='A house.', target='Ein Haus.', language='de',
+              source_language='en')]
+    """
+    if isinstance(rows, Mapping):
+        raise InputError(
+            "`pairs` must be rows. Received: a mapping with the keys "
+            f"{', '.join(map(repr, rows))!s:.80}. Give one of its values, such as the "
+            'split `pairs["train"]`.'
+        )
+    if hasattr(rows, "itertuples"):  # a data frame
+        rows = rows.to_dict("records")
+    source = source_language or ENGLISH
+    return Pairs.from_list(
+        _pair(row, language, source, f"`pairs`, row {number}", columns)
+        for number, row in enumerate(rows, 1)
+    )
+
+
+def _pair(
+    row: Any, language: str | None, source: str, where: str, columns: Columns
+) -> Pair:
+    if isinstance(row, Mapping):
+        row = unwrapped(row)
+        code = language or language_of(row) or UNKNOWN
+        return Pair(*pair_of(row, (source, code), where, columns), code, source)
+    if isinstance(row, tuple | list) and all(isinstance(text, str) for text in row):
+        if len(row) == len(KEYS):
+            first, second = row
+            return Pair(first, second, language or UNKNOWN, source)
+        if isinstance(row, tuple) and len(row) in (3, 4):
+            return Pair(*row)
+    raise InputError(
+        f"{where}: a row must be (source, target) of two texts, or have them under "
+        f"`source` and `target`. Received: {row!r:.80}."
+    )
+
+
+def pair_of(
+    row: Mapping[str, Any], languages: Languages, where: str, columns: Columns = None
+) -> tuple[str, str]:
+    """Return source and translation of a row.
+
+    They stand under the codes of their languages, of English also with a country, under
+    `source` and `target`, or under `english` and `non_english`; other names are passed
+    over.
+
+    Args:
+        row: Its texts by name.
+        languages: Codes of the source and of the translation.
+        where: The row's place, for messages.
+        columns: The names of both texts, where they are others, or their numbers.
+
+    Raises:
+        InputError: It has no such texts.
+    """
+    keys = _named(columns, list(row), where) if columns else _keys(row, languages)
+    first, second = (row.get(key) for key in keys)
+    if not isinstance(first, str) or not isinstance(second, str):
+        names = ", ".join(map(repr, row)) or "none"
+        other = {key: row[key] for key in keys if key in row}
+        values = f", with {other!r:.80}" if other else ""
+        raise InputError(
+            f"{where}: a row must have texts under `source` and `target`, or under "
+            f"`{languages[0]}` and `{languages[1]}`. Received the keys: {names}"
+            f'{values}. Name the columns, as in `columns=["text", "translation"]`, or '
+            "remove what has no text."
+        )
+    utf8(first + second, where)
+    return first, second
+
+
+def _keys(row: Mapping[str, Any], languages: Languages) -> tuple[str, str]:
+    source, target = languages
+    if source == ENGLISH:
+        source = next((name for name in row if is_english(str(name))), source)
+    # Some corpora say under `source` where a line is from: languages go first.
+    if source in row and target in row:
+        return source, target
+    known = NAMES if languages[0] == ENGLISH else (KEYS,)
+    return next((keys for keys in known if row.keys() >= {*keys}), KEYS)
+
+
+def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str]:
+    """Return the names of two columns that are given by name or by number from 1.
+
+    Raises:
+        InputError: A table has no such column.
+    """
+    found = []
+    for column in columns:
+        place = int(column) if column.isdecimal() and column not in names else 0
+        if 1 <= place <= len(names):
+            column = names[place - 1]
+        if column not in names:
+            raise InputError(
+                f"{where}: `columns` must be among {', '.join(map(repr, names))}, or "
+                f"numbers from 1. Received: {column!r}. Correct `columns`."
+            )
+        found.append(column)
+    return found
+
+
+def language_of(names: Iterable[Any]) -> str | None:
+    """Return the one name that can be the code of a language beside English."""
+    names = [name for name in names if isinstance(name, str)]
+    named = any({*keys} <= {*names} for keys in NAMES)
+    if named or "target" in names or not any(map(is_english, names)):
+        return None
+    others = [name for name in names if CODE.fullmatch(name) and not is_english(name)]
+    others = [name for name in others if name != "id"]
+    return others[0] if len(others) == 1 else None
+
+
+def unwrapped(row: Mapping[str, Any]) -> Any:
+    """Return the row, or the one that it has under the name `translation`."""
+    inner = row.get("translation")
+    return inner if isinstance(inner, Mapping) else row

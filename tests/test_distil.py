@@ -20,7 +20,7 @@ from keras_msd import InputError, distillation
 from keras_msd.cli import main
 from keras_msd.data.examples import example_pairs
 from keras_msd.evaluate.splits import half_of
-from keras_msd.evaluate.translations import read_held_out, score_held_out
+from keras_msd.evaluate.translations import read_held_out
 from keras_msd.files import read_json
 
 WIDTH = 16
@@ -71,7 +71,8 @@ def made(tmp_path_factory):
 
 
 def precision(encoder, folder, part):
-    return score_held_out(encoder, folder / "data/parallel/dev", part=part)["precision"]
+    held = read_held_out(folder / "data/parallel/dev")
+    return msd.evaluate.retrieval_languages(encoder, held, part, "text")["precision"]
 
 
 def test_an_encoder_and_a_report_are_left(made):

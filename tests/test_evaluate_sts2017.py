@@ -8,7 +8,8 @@ from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import score_set, similarity_sets
-from keras_msd.evaluate.similarity_sets import TRACKS, score_sts2017
+from keras_msd.evaluate.set_files import read_parts
+from keras_msd.evaluate.similarity_sets import TRACKS, find_sts2017, score_sts2017
 
 PAIRS = 20
 # As the published archive names them, in either order.
@@ -89,7 +90,8 @@ def test_languages_choose_tracks(tmp_path, short):
     assert [*scores["tracks"]] == ["es-es", "en-en", "en-de", "en-es"]
     scores = score(tmp_path, [])
     assert "cross_lingual" not in scores and scores["primary"] == "monolingual"
-    across = score_sts2017(Table(), tmp_path, ["es"], within=False)
+    rows = read_parts(find_sts2017(tmp_path, ["es"]))
+    across = score_sts2017(Table(), rows, within=False)
     assert "monolingual" not in across and [*across["tracks"]] == ["en-es"]
     with pytest.raises(InputError, match="has the languages ar, de, .*Received: ru"):
         score(tmp_path, ["ru"])

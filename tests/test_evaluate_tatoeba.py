@@ -1,6 +1,7 @@
 """Tatoeba as LASER lays it out and as `write_corpus` writes it."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from table_encoder import Table
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import read_tatoeba, retrieval_languages, score_set
-from keras_msd.evaluate.translations import other_tatoeba
+from keras_msd.evaluate.rows import asked_sets
 
 # Of LASER's data/tatoeba/v1.
 CODES = """
@@ -72,7 +73,10 @@ def test_pairs_without_english(tmp_path):
     encoder = Table({word: np.eye(4)[i // 2] for i, word in enumerate(sum(rows, ()))})
     scores = score_set(encoder, "tatoeba", tmp_path, ["deu-fra"])
     assert scores["tracks"] == {"deu-fra": 100.0}
-    assert other_tatoeba(tmp_path, ["de"]) == ["deu-fra"]
+    recipe = {"data": {"languages": ["de"]}, "evaluate": {"sets": ["tatoeba"]}}
+    [asked] = asked_sets(recipe)
+    others = asked._replace(record=replace(asked.record, folder="")).others(tmp_path)
+    assert others.languages == ["deu-fra"]
     with pytest.raises(InputError, match=r"lacks deu-ita.*<xxx>-<yyy>.tsv.gz.*deu-fra"):
         read_tatoeba(tmp_path, ["de-it", "de"])
 

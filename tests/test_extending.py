@@ -52,7 +52,7 @@ def read_arrows(path, languages):
         yield tuple(line.split(" -> "))
 
 
-def score_length(encoder, folder, languages):
+def score_length(encoder, parts):
     vectors = encoder.encode(["one text", "another"])
     length = float(np.linalg.norm(vectors, axis=1).mean())
     return {"length": length, "primary": "length"}
@@ -104,7 +104,7 @@ SET = msd.evaluate.EvaluationSet(
     name="vector_length",
     splits=("all",),
     score=score_length,
-    files=lambda folder, languages: [],
+    find=lambda folder, languages, split: {},
 )
 FORMAT = msd.export.Format(
     name="rows",

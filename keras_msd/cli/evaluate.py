@@ -55,10 +55,6 @@ def evaluate(
         int | None,
         typer.Option(help=of_sets("queries", "number of queries; default all.")),
     ] = None,
-    tuned_on: Annotated[
-        str | None,
-        typer.Option(help=of_sets("tuned_on", "split that sets the threshold.")),
-    ] = None,
     margin: Annotated[
         str | None,
         typer.Option(help=of_sets("margin", "ratio, distance or absolute.")),
@@ -86,7 +82,7 @@ def evaluate(
         raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
     from keras_msd.evaluate import score_set
 
-    options = output.given(queries=queries, tuned_on=tuned_on, margin=margin)
+    options = output.given(queries=queries, margin=margin)
     chosen = codes(languages) or None
     scores = score_set(open_source(encoder), set_, data, chosen, split, part, **options)
     output.show(scores, json, output.scores_table)

@@ -23,6 +23,5 @@ from keras_msd.evaluate.threshold import calibrate_threshold as calibrate_thresh
 from keras_msd.evaluate.translations import read_tatoeba as read_tatoeba
 from keras_msd.evaluate.translations import retrieval as retrieval
 from keras_msd.evaluate.translations import retrieval_languages as retrieval_languages
-from keras_msd.evaluate.translations import retrieval_streamed as retrieval_streamed
 from keras_msd.evaluate.translations import translation_accuracy as translation_accuracy
 from keras_msd.evaluate.vectors import mse as mse

@@ -72,8 +72,9 @@ class Asked(NamedTuple):
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, including other languages."""
         everything = self.record.others or self.every
-        asked = self.parts(data_dir, self.codes)
-        found = asked | self.parts(data_dir, None) if everything else asked
+        found = dict(self.parts(data_dir, self.codes))
+        if everything:
+            found |= self.parts(data_dir, None)
         return [path for part in found.values() for path in part.paths]
 
 

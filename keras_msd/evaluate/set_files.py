@@ -42,7 +42,7 @@ def exactly(count: int, read: Callable[[Path], list[Any]], path: Path) -> list[A
 
 def find_parts(
     folder: str | Path,
-    layouts: Mapping[str, Callable[[Path], Any]],
+    layouts: Mapping[str, Callable[..., Any]],
     part: Callable[[re.Match[str]], str] = itemgetter(1),
 ) -> dict[str, SetFile]:
     """Return the file of each part of a set, at any depth of `folder`.

@@ -1,18 +1,16 @@
-"""Published similarity sets, in their own layout or ours.
+"""Similarity sets: row-aligned files, and STS 2017 in its own layout or ours.
 
-STS 2017 and its extension have three tracks in one language and seven across two; the
-multilingual STS benchmark is row-aligned.
+STS 2017 and its extension have three tracks in one language and seven across two.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, one_of
-from keras_msd.data.readers.lines import csv_rows, tabbed
+from keras_msd.checks import InputError
+from keras_msd.data.readers.lines import tabbed
 from keras_msd.evaluate.set_files import (
     SetFile,
     check_parts,
@@ -39,14 +37,6 @@ STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
     "`STS.<xx>-<yy>.txt` (STS2017-extended.zip), with the two codes in either order. "
     "Add the missing files, or give `languages`."
-)
-
-STSB_PAIRS = {"train": 5749, "dev": 1500, "test": 1379}
-COLUMNS = ("sentence1", "sentence2", "score")
-STSB_NAMES = (
-    "the multilingual STS benchmark, part {split}. Its files are "
-    "`stsb-<xx>-{split}.csv` (or .tsv) as published, or `stsb.{split}.<xx>.tsv.gz` "
-    "(see docs/corpora.md). Add the missing files, or give `languages`"
 )
 
 
@@ -123,9 +113,7 @@ def read_sts_folder(
 
     Args:
         folder: Folder with `<dataset>.<split>.<xx>.tsv.gz` at any depth, with the
-            columns score, sentence 1, sentence 2. For "stsb", it may instead contain
-            `stsb-<xx>-<split>.csv` or `.tsv` as published (stsb-multi-mt, May 2021),
-            with all pairs.
+            columns score, sentence 1, sentence 2.
         languages: Two-letter codes; None for all languages in the folder. English is
             always read.
         split: Such as `dev` or `test`.
@@ -153,39 +141,11 @@ def find_aligned(
     hint = "" if dataset in SETS else unknown_set(dataset)
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")
-    layouts: dict[str, Callable[[Path], list[Row]]] = {pattern: read_sts}
+    there = find_parts(folder, {pattern: read_sts})
     words = f"the set `{dataset}`, part {split}. Its files are `{name.format('<xx>')}`"
-    if dataset == "stsb":
-        one_of(STSB_PAIRS, split=split)
-        published = rf"stsb-([a-z]{{2}})-{split}\.(?:csv|tsv)(?:\.gz)?"
-        layouts[published] = partial(exactly, STSB_PAIRS[split], read_delimited)
-        words = STSB_NAMES.format(split=split)
-    there = find_parts(folder, layouts)
     others = sorted(there) if languages is None else languages
     needed = list(dict.fromkeys([PIVOT, *others]))
     return check_parts(there, needed, f"{words}. {hint}".rstrip(), folder, name)
-
-
-def read_delimited(path: Path) -> list[Row]:
-    """Read the columns `sentence1`, `sentence2`, `score` of a CSV or TSV file.
-
-    The file may be gzipped. If the first row has these names (or `similarity_score`),
-    the columns may be in any order. Only CSV files have quotes.
-
-    Returns:
-        Rows of `(gold, sentence 1, sentence 2)`.
-
-    Raises:
-        InputError: A row does not have three fields, or its score is not a finite
-            number.
-    """
-    records = tabbed(path) if ".tsv" in path.suffixes else csv_rows(path)
-    head = next(records)
-    names = [name.replace("similarity_score", "score") for name in head[1]]
-    if sorted(names) == sorted(COLUMNS):
-        first, second, score = map(names.index, COLUMNS)
-        return graded(records, (first, second, score))
-    return graded(chain([head], records))
 
 
 STS2017 = {

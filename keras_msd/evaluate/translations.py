@@ -1,6 +1,6 @@
 """Retrieval of translations: how often the nearest sentence is the right one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -14,7 +14,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import PairFile, language_pair, pair_code
 from keras_msd.data.readers import moses
 from keras_msd.data.readers.discover import read_pairs
-from keras_msd.data.readers.lines import read_lines, read_texts
+from keras_msd.data.readers.lines import read_texts
 from keras_msd.data.text_table import first_of_each
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import (
@@ -281,80 +281,11 @@ def _read_laser(english: Path, other: Path) -> list[tuple[str, str]]:
     return list(moses.read(english, other))
 
 
-LAYOUTS = {
+LAYOUTS: dict[str, Callable[..., Any]] = {
     r"tatoeba\.([a-z]{3})-eng\.tsv\.gz": _read_table,
     r"tatoeba\.([a-z]{3}-(?!eng)[a-z]{3})\.tsv\.gz": _read_table,
     r"tatoeba\.([a-z]{3})-eng\.eng": _read_laser,
 }
-
-
-def retrieval_streamed(
-    encoder: SentenceEncoder,
-    queries: Sequence[str],
-    candidates: str | Path | Iterable[Sequence[str]],
-    gold: Sequence[int] | np.ndarray | None = None,
-) -> dict[str, Any]:
-    """Score precision at 1 of exact cosine search among any number of sentences.
-
-    Only the vectors of the queries and of one block of candidates are in memory. If
-    several candidates are equally near, the first one is the answer, so only the first
-    copy of a repeated candidate can be found.
-
-    Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
-        queries: One or more sentences.
-        candidates: A UTF-8 file (also .gz) with one sentence per line; or an iterable
-            of lists of sentences. Lists of a few thousand sentences are fast.
-        gold: For each query, the row of its translation among the candidates, from 0.
-            None if row i translates query i.
-
-    Returns:
-        `{"precision": x100, "queries": n, "candidates": m, "primary": "precision"}`.
-
-    Raises:
-        InputError: There is no query, a file cannot be read, `gold` does not match the
-            queries or candidates, or vectors are not finite.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder()
-        >>> candidates = ([text] for text in ("Tee", "Radio", "Wind"))
-        >>> msd.evaluate.retrieval_streamed(encoder, ["Wind"], candidates, gold=[2])
-        {'precision': 100.0, 'queries': 1, 'candidates': 3, 'primary': 'precision'}
-    """
-    queries = checks.sentences(queries)
-    checks.at_least(1, queries=len(queries))
-    translations = np.arange(len(queries)) if gold is None else np.asarray(gold)
-    if translations.shape != (len(queries),) or translations.dtype.kind not in "iu":
-        raise InputError(
-            "`gold` must name one candidate's row for each query. Received: shape "
-            f"{translations.shape}, {translations.dtype}, for {len(queries)} queries."
-        )
-    if isinstance(candidates, str | Path):
-        lines = (text for _, text in read_lines(Path(candidates)))
-        candidates = in_chunks(lines, STREAMED)
-    seen = 0
-
-    def vectors() -> Iterator[np.ndarray]:
-        nonlocal seen
-        for block in candidates:
-            texts = checks.sentences(block)
-            if texts:
-                seen += len(texts)
-                yield encoded(encoder, texts)
-
-    _, rows = top_k(encoded(encoder, queries), vectors(), 1)
-    outside = translations[(translations < 0) | (translations >= seen)]
-    if outside.size:
-        raise InputError(
-            f"Each query's translation must be a candidate. Received: row {outside[0]} "
-            f"of {seen} candidates. Rows count from 0."
-        )
-    return {
-        "precision": percent((rows[:, 0] == translations).mean()),
-        "queries": len(queries),
-        "candidates": seen,
-        "primary": "precision",
-    }
 
 
 UN = {r"UNv1\.0\.((?:\w+-\w+|6way)\.\w+)(?:\.gz)?": read_texts}
@@ -367,7 +298,8 @@ def score_un(
 ) -> dict[str, Any]:
     """Score retrieval in the United Nations Parallel Corpus.
 
-    Repeated pairs are removed.
+    Repeated pairs are removed. Only the vectors of the queries and of one block of
+    candidates are in memory.
 
     Args:
         encoder: Anything with `encode(list[str]) -> (n, dim)`.
@@ -376,9 +308,10 @@ def score_un(
             candidates are always all translations.
 
     Returns:
-        The keys of `retrieval_streamed`. `precision` is the mean over languages,
-        `queries` and `candidates` are sums, and `tracks` is the precision of each
-        language.
+        `{"precision": x100, "queries", "candidates", "tracks", "primary"}`. `precision`
+        is precision at 1 of exact cosine search, the mean over languages; `queries` and
+        `candidates` are sums, and `tracks` is the precision of each language. If
+        several candidates are equally near, the first one is the answer.
 
     Raises:
         InputError: A file is damaged, or `queries` is below 1.
@@ -393,7 +326,13 @@ def score_un(
         queried = set(rows.tolist())
         texts = [source for row, (source, _) in enumerate(own) if row in queried]
         blocks = in_chunks((other for _, other in own), STREAMED)
-        single[track] = retrieval_streamed(encoder, texts, blocks, rows)
+        candidates = (encoded(encoder, block) for block in blocks)
+        _, found = top_k(encoded(encoder, texts), candidates, 1)
+        single[track] = {
+            "precision": percent((found[:, 0] == rows).mean()),
+            "queries": count,
+            "candidates": len(own),
+        }
     return over_tracks(single, ["precision"], ["queries", "candidates"])
 
 

@@ -203,8 +203,7 @@ def train(
     if sides is BLOCK:
         guide = assistant.embedding_guide(per_token=case == "align_per_token")
     store = msd.data.GuideStore(guide, folder / f"guide-{case}")
-    jax = keras.backend.backend() == "jax"
-    batches = (msd.data.PairBatches if jax else msd.data.pair_dataset)(
+    batches = msd.data.PairBatches(
         pairs(),
         encoder,
         {name: (store, side) for name, side in sides.items()},
@@ -216,7 +215,7 @@ def train(
     watch = Watch(encoder)
     callbacks = [watch, *callbacks]
     if checkpoints:
-        first, _ = getattr(batches, "batches", batches).batch(0)
+        first, _ = batches.batch(0)
         callbacks.append(msd.stages.CollapseMonitor(first, every=2))
     with spread.scope():
         stage = make(encoder)

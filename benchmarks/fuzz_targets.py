@@ -232,13 +232,13 @@ def _half_trained() -> tuple[Any, Any]:
     import keras
 
     from keras_msd import testing
-    from keras_msd.data import GuideStore, pair_dataset
+    from keras_msd.data import GuideStore, PairBatches
     from keras_msd.stages import TeachAssistant
 
     keras.utils.set_random_seed(0)  # every process has the same training
     encoder = testing.tiny_encoder(num_layers=1)
     guides = {"teacher": (GuideStore(encoder, tempfile.mkdtemp()), "source")}
-    batches = pair_dataset(testing.tiny_pairs(), encoder, guides, 4, epochs=2)
+    batches = PairBatches(testing.tiny_pairs(), encoder, guides, 4, epochs=2)
     stage = TeachAssistant(encoder)
     stage.compile(optimizer="sgd")
     return stage, batches

@@ -5,10 +5,10 @@ sentences (19 on average, 64 at most), and one store of 1M vectors of width 384,
 each English line; in a scratch folder that is removed. A process of its own opens a
 table and reads batches of 1,024 for 10 seconds in each of these ways:
 
-- `dataset`: `pair_dataset`, as a step under TensorFlow gets them;
+- `dataset`: `tensorflow_dataset(batches)`, as a step under TensorFlow gets them;
 - `batches`: `PairBatches`, as under JAX;
 - `one of 8`: the rows that the first of eight processes reads of each batch, by
-  `pair_dataset`; pairs count in whole batches, as all processes go on together.
+  `tensorflow_dataset`; pairs count in whole batches, as all processes go on together.
 
 Tables are in the page cache, as they have just been compared with their checksums.
 Pairs by second of processor time, of all threads, say what other work on the machine
@@ -145,21 +145,20 @@ def status(name: str) -> int:
 
 def read(folder: Path, store: Path, way: str, size: int, seconds: float) -> Any:
     """Open a table, read batches for some seconds, and return what it took."""
-    from keras_msd.data import pair_dataset  # whatever the way: a fit imports it
+    from keras_msd.data import tensorflow_dataset  # any way: a fit imports it
 
     peak, began = Peak(), time.perf_counter()
     start, mapped = peak.take(), status("RssFile")
     table = PairTable.open(folder)
     encoder = SimpleNamespace(tokenizer=MadeTokens(), max_length=MAX_LENGTH)
     guides = {"teacher": (Numbered(MadeVectors(), store), "source")}
-    make = PairBatches if way == "batches" else pair_dataset
-    batches = make(table, encoder, guides, batch_size=size, epochs=1 << 20)
+    batches = PairBatches(table, encoder, guides, batch_size=size, epochs=1 << 20)
     if way == "one of 8":
         batches = batches.of_process(0, 8, 1)
     opened, opening = time.perf_counter() - began, peak.take()
-    source: Iterator[Any] = iter(batches)
-    if way == "batches":
-        source = (batches[place] for place in count())
+    source: Iterator[Any] = (batches[place] for place in count())
+    if way != "batches":
+        source = iter(tensorflow_dataset(batches))
     for _ in range(FIRST):
         next(source)
     began, worked, done = time.perf_counter(), time.process_time(), 0

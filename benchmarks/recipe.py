@@ -81,7 +81,7 @@ def run_stages(about: dict[str, Any]) -> float:
         return {f"{name}_{side}": store(guide, side) for side in ("source", "target")}
 
     def train(stage: Any, guides: dict[str, tuple[Any, str]]) -> None:
-        data = msd.data.pair_dataset(
+        data = msd.data.PairBatches(
             table,
             stage.trained_encoder(),
             guides,

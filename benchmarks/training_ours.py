@@ -35,11 +35,11 @@ class Ours:
         self.stage: Any = None
 
     def dataset(self) -> Any:
-        """Return a pass over all pairs, made from texts and stored vectors."""
+        """Return batches of all pairs, made from texts and stored vectors."""
         import keras_msd as msd
 
         shutil.rmtree(self.folder, ignore_errors=True)
-        return msd.data.pair_dataset(
+        return msd.data.PairBatches(
             self.pairs,
             self.encoder,
             self.guides,
@@ -64,7 +64,7 @@ class Ours:
             self.scale = 1.0
         steps = len(self.pairs) // self.batch_size
         self.stage.compile(msd.stages.make_optimizer(learning_rate=2e-5, steps=steps))
-        batches = self.dataset().batches
+        batches = self.dataset()
         rows = [batches.stream.rows(number) for number in range(len(batches))]
         place = {pair.source: number for number, pair in enumerate(self.pairs)}
         lines = [text for one in batches.table.texts.chunks("source") for text in one]
@@ -72,8 +72,9 @@ class Ours:
 
     def loss(self) -> dict[str, float]:
         """Return the loss of the first batch, without dropout and before training."""
-        first = self.dataset().take(1)
-        return {"loss": self.scale * self.stage.evaluate(first, verbose=0)[0]}
+        x, y = self.dataset()[0]
+        loss, *_ = self.stage.evaluate(x, y, batch_size=self.batch_size, verbose=0)
+        return {"loss": self.scale * loss}
 
     def train(self) -> dict[str, float]:
         """Train on every pair once and return the seconds."""

@@ -53,10 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> float:
     )
 
     guides = {"teacher": (store, "source")}
-    batches = msd.data.pair_dataset(pairs, student, guides, batch_size=64, epochs=1)
+    updates = options.updates
+    batches = msd.data.PairBatches(
+        pairs, student, guides, batch_size=64, epochs=updates, steps=updates
+    )
     stage = msd.stages.TeachAssistant(student, dims="sum")
-    stage.compile(msd.stages.make_optimizer(2e-3, steps=options.updates))
-    stage.fit(batches.repeat().take(options.updates), shuffle=False)
+    stage.compile(msd.stages.make_optimizer(2e-3, steps=updates))
+    stage.fit(batches, shuffle=False)
     student.save(options.out / "encoder")
 
     sentences = [(pair.source, pair.target) for pair in held_out]

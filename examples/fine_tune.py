@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> list[float]:
 
     encoder = msd.load_encoder(options.encoder)
     stage = msd.stages.RegressSimilarity(encoder)
-    batches = msd.data.scored_dataset(rows, encoder, batch_size=32)
+    batches = msd.data.ScoredBatches(rows, encoder, batch_size=32)
     updates = options.epochs * len(batches)
     stage.compile(msd.stages.make_optimizer(2e-4, steps=updates))
     dev = msd.callbacks.ScoreCallback(

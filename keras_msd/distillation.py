@@ -576,24 +576,20 @@ def _trained(
         return dict(read_json(out / TRAINED / "training.json"))
     import keras
 
+    from keras_msd.data.batches import PairBatches
     from keras_msd.stages.contrastive import ContrastiveLearning
     from keras_msd.training.optimizer import make_optimizer
     from keras_msd.training.resume import fit
 
-    if keras.backend.backend() == "tensorflow":
-        from keras_msd.data.pipeline import pair_dataset as make_batches
+    if keras.backend.backend() == "tensorflow" and device_settings().deterministic:
         from keras_msd.training.tensorflow_step import make_deterministic
 
-        if device_settings().deterministic:
-            make_deterministic()  # a resumed run is byte-identical
-    else:
-        from keras_msd.data.batches import PairBatches as make_batches
-
+        make_deterministic()  # a resumed run is byte-identical
     general = [file.name for file in train.files][own:]
     # Files are sampled equally often; this factor scales the general ones to
     # `GENERAL_SHARE`.
     factor = own / max(len(general), 1) * GENERAL_SHARE / (1 - GENERAL_SHARE)
-    batches = make_batches(
+    batches = PairBatches(
         train,
         encoder,
         guides={"teacher": (store, "source")},

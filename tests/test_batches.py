@@ -277,13 +277,6 @@ def test_the_next_batch_is_made_while_a_step_runs(table, monkeypatch):
     np.testing.assert_array_equal(x["group"], expected[3][0]["group"][8:])
 
 
-def test_tensorflow_takes_the_dataset(table):
-    mixed = PairBatches(table, WordEncoder(), {}, 16)
-    with pytest.raises(InputError, match="`pair_dataset.*multiple=32"):
-        mixed.on_epoch_begin()
-    PairBatches(table, WordEncoder(), {}, 16, multiple=32).on_epoch_begin()
-
-
 def test_corpus_list_and_folder(tmp_path):
     rows = triples({"de": 20})
     encoder = WordEncoder(max_length=16)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.pipeline import inference_dataset
 from keras_msd.data.scored import InferenceBatches
 from keras_msd.losses.distances import SoftmaxClassification
 from keras_msd.stages.finetune import ClassifyInference
@@ -104,20 +103,6 @@ def test_stage_refuses_what_it_cannot_train_on():
         ClassifyInference(tiny_encoder(), classes=1)
 
 
-def test_the_dataset_has_the_batches():
-    encoder = tiny_encoder()
-    batches = InferenceBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
-    dataset = inference_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
-    assert dataset.cardinality() == len(batches) == 8
-    for index, (x, y) in enumerate(dataset):
-        wanted_x, wanted_y = batches[index]
-        labels = [ROWS[row][0] for row in batches.rows(index)]
-        assert wanted_y["label"].dtype == np.int32 and y["label"].dtype == "int32"
-        assert y["label"].numpy().tolist() == wanted_y["label"].tolist() == labels
-        for name, value in wanted_x.items():
-            np.testing.assert_array_equal(x[name], value)
-
-
 @pytest.mark.parametrize("label", [3, -1, 0.5, "entailment"])
 def test_batches_refuse_labels_that_are_no_class(label):
     rows = [(0, "a", "b"), (label, "c", "d")]
@@ -141,7 +126,7 @@ def train(folder, *callbacks, seed=3, minutes=0):
     """Return all variables after 8 updates."""
     keras.utils.set_random_seed(seed)
     encoder = tiny_encoder(dropout=0.1)
-    dataset = inference_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    dataset = InferenceBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
     stage = ClassifyInference(encoder)
     stage.compile(make_optimizer(1e-2, steps=8), run_eagerly=True)
     keras.utils.set_random_seed(3)
@@ -165,9 +150,9 @@ def test_the_classes_are_learned():
     rows = [(label // 2, text, text if label else other) for label, text, other in rows]
     stage = ClassifyInference(encoder, classes=2)
     stage.compile(keras.optimizers.Adam(0.01))
-    dataset = inference_dataset(rows, encoder, classes=2, batch_size=5, epochs=40)
+    dataset = InferenceBatches(rows, encoder, classes=2, batch_size=5, epochs=40)
     losses = stage.fit(dataset, shuffle=False, verbose=0).history["cross_entropy"]
     assert np.isfinite(losses).all()
-    x, y = dataset.batches[0]
+    x, y = dataset[0]
     after = stage.loss_terms(x, y, stage(x))["cross_entropy"]
     assert float(after) < 0.1  # log(2) by chance

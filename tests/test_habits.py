@@ -458,13 +458,13 @@ import keras
 import numpy as np
 
 import keras_msd as msd
-from keras_msd.data import GuideStore, Pair, pair_dataset
+from keras_msd.data import GuideStore, Pair, PairBatches
 
 teacher = msd.load_teacher("hashed-words", dim=16)
 encoder = msd.load_encoder("encoder", pooling="mean")
 pairs = [Pair("A cat.", "Eine Katze.", "de"), Pair("Tea.", "Tee.", "de")]
 guides = {"teacher": (GuideStore(teacher, "vectors"), "source")}
-dataset = pair_dataset(pairs, encoder, guides, batch_size=2, epochs=3)
+dataset = PairBatches(pairs, encoder, guides, batch_size=2, epochs=3)
 stage = msd.stages.ContrastiveLearning(encoder, temperature=0.1, chunk_size=8)
 stage.compile(msd.stages.make_optimizer(steps=3, learning_rate=1e-4))
 rows = [(1.0, "a", "b"), (0.0, "a", "c")]
@@ -482,8 +482,8 @@ for match in msd.search(student, "Tee", ["Tea.", "A cat."]):
 print(msd.evaluate.sts(student, [(1.0, "a", "b"), (0.0, "a", "c")]))
 """
 WRONG = {
-    "pair_dataset(pairs, encoder, guides, batchsize=4)": '"batchsize" for "pair_data',
-    "pair_dataset(pairs, encoder, guides, batch_size=2.5)": 'incompatible type "flo',
+    "PairBatches(pairs, encoder, guides, batchsize=4)": '"batchsize" for "PairBat',
+    "PairBatches(pairs, encoder, guides, batch_size=2.5)": 'incompatible type "flo',
     'msd.load_encoder("encoder", poling="cls")': '"poling" for "load_encoder"',
     "msd.load_encoder(3)": 'Argument 1 to "load_encoder" has incompatible type "int"',
     'msd.stages.TeachStudent(encoder, chunk_size="8")': '"chunk_size" to "TeachS',

@@ -163,7 +163,7 @@ def test_a_profile_measures_updates_and_leaves_the_stage_as_it_was(folder):
 def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):
     encoder = keras_msd.testing.tiny_encoder(tokenizer, num_layers=0)
     vectors = keras_msd.data.GuideStore(encoder, folder / "others")
-    batches = keras_msd.data.pair_dataset(
+    batches = keras_msd.data.PairBatches(
         keras_msd.testing.tiny_pairs(), encoder, {"teacher": (vectors, "source")}, 4,
         epochs=3,
     )  # fmt: skip

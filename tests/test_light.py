@@ -177,7 +177,7 @@ encoder = msd.testing.tiny_encoder(tokenizer)
 teacher = msd.load_teacher("hashed-words", dim=16)
 store = msd.data.GuideStore(teacher, "store")
 pairs = msd.testing.tiny_pairs()
-dataset = msd.data.pair_dataset(
+dataset = msd.data.PairBatches(
     pairs, encoder, guides={"teacher": (store, "source")}, batch_size=4, epochs=1
 )
 stage = msd.stages.TeachAssistant(encoder)

@@ -7,7 +7,7 @@ import keras
 import pytest
 from tiny_data import HashGuide, triples
 
-from keras_msd.data import GuideStore, Pairs, pair_dataset, scored_dataset
+from keras_msd.data import GuideStore, PairBatches, Pairs, ScoredBatches
 from keras_msd.stages import RegressSimilarity, TeachAssistant
 from keras_msd.testing import tiny_encoder
 
@@ -17,7 +17,7 @@ ROWS = [(float(i % 2), f"one {i}", f"two {i}") for i in range(8)]
 def taught(tokenizer, folder):
     encoder, store = tiny_encoder(tokenizer), GuideStore(HashGuide(16), folder)
     pairs = Pairs.from_list(triples({"de": 16}))
-    dataset = pair_dataset(pairs, encoder, {"teacher": (store, "source")}, 8, epochs=1)
+    dataset = PairBatches(pairs, encoder, {"teacher": (store, "source")}, 8, epochs=1)
     stage = TeachAssistant(encoder)
     stage.compile(keras.optimizers.AdamW(1e-3, global_clipnorm=1.0))
     stage.fit(dataset, shuffle=False, verbose=0)
@@ -28,7 +28,7 @@ def regressed(tokenizer, folder):
     encoder = tiny_encoder(tokenizer)
     stage = RegressSimilarity(encoder)
     stage.compile(keras.optimizers.SGD(1e-3))
-    dataset = scored_dataset(ROWS, encoder, batch_size=4)
+    dataset = ScoredBatches(ROWS, encoder, batch_size=4)
     stage.fit(dataset, shuffle=False, verbose=0)
     return [weakref.ref(one) for one in (encoder.model, stage)]
 

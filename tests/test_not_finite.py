@@ -117,7 +117,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     encoder = msd.load_encoder(tmp_path / "encoder")
     guides = {"teacher": (msd.data.GuideStore(HashGuide(16), tmp_path / "v"), "source")}
     rows = msd.testing.tiny_pairs()
-    pairs = msd.data.pair_dataset(rows, encoder, guides, 2, epochs=1)
+    pairs = msd.data.PairBatches(rows, encoder, guides, 2, epochs=1)
     stage = TeachAssistant(encoder)
     stage.compile("sgd", run_eagerly=True)
 

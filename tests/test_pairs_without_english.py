@@ -16,7 +16,6 @@ from keras_msd.data import (
     Pairs,
     PairTable,
     TextTable,
-    pair_dataset,
     read_pairs,
 )
 from keras_msd.data.pair import language_pair, languages_of_pairs, pair_code
@@ -219,7 +218,7 @@ def test_translation_ranking_between_any_two_languages(tokenizer, tmp_path):
     pairs = [Pair(*texts, "fr", "de") for texts in both] + msd.testing.tiny_pairs()
     store = GuideStore(teacher, tmp_path / "store")
     guides = {f"teacher_{side}": (store, side) for side in ("source", "target")}
-    data = pair_dataset(pairs, student, guides, batch_size=4, epochs=20)
+    data = PairBatches(pairs, student, guides, batch_size=4, epochs=20)
     options = {"teacher_dim": 16, "feature_weight": 1.0}
     stage = msd.stages.TeachThinDeep(student, **options)
     stage.compile(optimizer=msd.stages.make_optimizer(1e-2, steps=60, warmup=0.0))

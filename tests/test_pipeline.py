@@ -6,7 +6,13 @@ import pytest
 from mean_target import MeanTarget
 from tiny_data import HashGuide, WordEncoder, WordTokenizer, triples
 
-from keras_msd.data import GuideStore, PairBatches, Pairs, PairTable, pair_dataset
+from keras_msd.data import (
+    GuideStore,
+    PairBatches,
+    Pairs,
+    PairTable,
+    tensorflow_dataset,
+)
 
 
 @pytest.fixture
@@ -15,6 +21,10 @@ def parts(tmp_path):
     table = PairTable.build(pairs, WordTokenizer(), tmp_path / "table", max_length=32)
     store = GuideStore(HashGuide(), tmp_path / "store")
     return table, WordEncoder(), {"teacher": (store, "source")}
+
+
+def pair_dataset(*given, **options):
+    return tensorflow_dataset(PairBatches(*given, **options))
 
 
 def equal(dataset, batches, positions):
@@ -39,7 +49,8 @@ def test_every_pass_is_the_next_epoch(parts):
 
 
 def test_some_epochs_in_a_pass(parts):
-    dataset = pair_dataset(*parts, batch_size=16, epochs=3, seed=3).after(11)
+    rest = PairBatches(*parts, batch_size=16, epochs=3, seed=3).after(11)
+    dataset = tensorflow_dataset(rest)
     batches = PairBatches(*parts, batch_size=16, seed=3)
     assert int(dataset.cardinality()) == 19
     for _ in range(2):
@@ -83,16 +94,17 @@ def test_temporary_tables_live_as_long_as_the_dataset(parts):
 
 def test_replicas_read_their_rows_in_order(parts):
     options = {"batch_size": 16, "epochs": 2, "seed": 3}
-    dataset, batches = pair_dataset(*parts, **options), PairBatches(*parts, **options)
+    batches = PairBatches(*parts, **options)
     for process in range(2):
-        cut = dataset.after(5).of_process(process, 2, pieces=2)
+        own = batches.after(5).of_process(process, 2, 2)
+        cut = tensorflow_dataset(own, pieces=2)
         assert cut.element_spec[0]["group"].shape.as_list() == [4]
         assert cut.element_spec[1]["teacher"].shape.as_list() == [4, 4]
         found = list(cut)
         assert len(found) == 2 * (len(batches) - 5)
         for place, (x, y) in enumerate(found):
             whole_x, whole_y = batches[5 + place // 2]
-            own = slice(8 * process + 4 * (place % 2), None)
+            rows = slice(8 * process + 4 * (place % 2), None)
             for name, value in (*x.items(), *y.items()):
-                wanted = (whole_x | whole_y)[name][own][:4]
+                wanted = (whole_x | whole_y)[name][rows][:4]
                 np.testing.assert_array_equal(value, wanted)

@@ -20,7 +20,7 @@ def work(tmp_path, tokenizer):
     stage.compile(msd.stages.make_optimizer(learning_rate=1e-2, steps=9))
 
     def batches():
-        return msd.data.pair_dataset(pairs, encoder, guides, batch_size=2, epochs=2)
+        return msd.data.PairBatches(pairs, encoder, guides, batch_size=2, epochs=2)
 
     return stage, batches
 
@@ -31,7 +31,7 @@ def values(stage):
 
 def test_a_stage_stays_as_it_was(work):
     stage, batches = work
-    stage.fit(batches().take(2), verbose=0, shuffle=False)
+    stage.fit(batches(), steps_per_epoch=2, verbose=0, shuffle=False)
     before = values(stage)
     kept = list(batches())
     found = msd.stages.profile_updates(stage, batches(), updates=3)

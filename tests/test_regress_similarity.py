@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.data.pipeline import scored_dataset
+from keras_msd.data.pipeline import tensorflow_dataset
 from keras_msd.data.scored import ScoredBatches, read_scored, scale_gold, scaled_rows
 from keras_msd.evaluate import sts
 from keras_msd.evaluate.callbacks import ScoreCallback
@@ -107,7 +107,7 @@ def test_a_batch_is_the_tokenised_rows():
 def test_the_dataset_has_the_same_batches():
     encoder = tiny_encoder()
     batches = ScoredBatches(ROWS, encoder, batch_size=5, epochs=2, seed=1)
-    dataset = scored_dataset(ROWS, encoder, batch_size=5, epochs=2, seed=1)
+    dataset = tensorflow_dataset(batches)
     assert dataset.cardinality() == len(batches) == 8
     for index, (x, y) in enumerate(dataset):
         wanted_x, wanted_y = batches[index]
@@ -125,9 +125,6 @@ def test_batches_refuse_what_does_not_fit():
         ScoredBatches(ROWS, encoder, batch_size=64)
     with pytest.raises(InputError, match="must be at most the encoder's"):
         ScoredBatches(ROWS, encoder, batch_size=4, max_length=10_000)
-    batches = ScoredBatches(ROWS, encoder, batch_size=4, multiple=4)
-    with pytest.raises(InputError, match="scored_dataset"):
-        batches.on_epoch_begin()
 
 
 def test_batches_have_at_most_as_many_shapes_as_buckets():
@@ -188,7 +185,7 @@ def fit_with(scores, **options):
     chosen = ScoreCallback(encoder, score, best_weights=True, **options)
     stage = RegressSimilarity(encoder)
     stage.compile(keras.optimizers.SGD(0.1))
-    dataset = scored_dataset(ROWS, encoder, batch_size=5, epochs=3)
+    dataset = ScoredBatches(ROWS, encoder, batch_size=5, epochs=3)
     stage.fit(dataset, steps_per_epoch=12, shuffle=False, verbose=0, callbacks=[chosen])
     return chosen, weights, encoder.model.get_weights()
 
@@ -216,7 +213,7 @@ def test_regression_learns_the_order_of_its_rows():
     before = sts(encoder, ROWS)["spearman"]
     stage = RegressSimilarity(encoder)
     stage.compile(keras.optimizers.Adam(0.01))
-    dataset = scored_dataset(ROWS, encoder, batch_size=11, epochs=40)
+    dataset = ScoredBatches(ROWS, encoder, batch_size=11, epochs=40)
     losses = stage.fit(dataset, shuffle=False, verbose=0).history["similarity_mse"]
     assert np.isfinite(losses).all()
     assert sts(encoder, ROWS)["spearman"] > before + 10

@@ -54,7 +54,7 @@ def train(
     if kind == "TeachAssistant":
         goals = ["teacher"]
     guides = {goal: (store, "source") for goal in goals}
-    batches = msd.data.pair_dataset(
+    batches = msd.data.PairBatches(
         msd.testing.tiny_pairs(), encoder, guides, 4, epochs=3
     )
     stage = getattr(msd.stages, kind)(encoder)
@@ -62,7 +62,7 @@ def train(
     stage.compile(optimizer, run_eagerly=True)
     looks = ScoreCallback(encoder, score, every=2, best_weights=True)
     keras.utils.set_random_seed(3)
-    monitor = msd.stages.CollapseMonitor(batches.batches.batch(0)[0], every=2)
+    monitor = msd.stages.CollapseMonitor(batches.batch(0)[0], every=2)
     stops = [StopAt(*stop)] if stop else []
     callbacks = [looks, monitor, *stops]
     fitted = msd.training.fit(
@@ -154,7 +154,7 @@ def test_training_must_be_one_pass_over_our_batches(tmp_path, x):
     pairs, guides = msd.testing.tiny_pairs(), {"teacher": (store, "source")}
     batches = {
         "generator": iter(()),
-        "endless": msd.data.pair_dataset(pairs, encoder, guides, 4),
+        "endless": msd.data.PairBatches(pairs, encoder, guides, 4),
     }
     stage = msd.stages.TeachAssistant(encoder)
     stage.compile("adam")

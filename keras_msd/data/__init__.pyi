@@ -9,13 +9,7 @@ from keras_msd.data.pair import PairFile as PairFile
 from keras_msd.data.pair import Pairs as Pairs
 from keras_msd.data.pair_table import PairTable as PairTable
 from keras_msd.data.pipeline import (
-    inference_dataset as inference_dataset,
-)
-from keras_msd.data.pipeline import (
-    pair_dataset as pair_dataset,
-)
-from keras_msd.data.pipeline import (
-    scored_dataset as scored_dataset,
+    tensorflow_dataset as tensorflow_dataset,
 )
 from keras_msd.data.readers.discover import READERS as READERS
 from keras_msd.data.readers.discover import Reader as Reader

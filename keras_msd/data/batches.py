@@ -35,7 +35,6 @@ class Batches(keras.utils.PyDataset):
     `whole`. A thread makes the next batch while a training step runs on this one.
 
     Attributes:
-        dataset: Name of the function that makes the same batches for TensorFlow.
         max_length: Most tokens of a text.
         multiple: Padded lengths are multiples of this.
         position: Place in the stream where the current pass begins.
@@ -48,7 +47,6 @@ class Batches(keras.utils.PyDataset):
             not depend on it.
     """
 
-    dataset: str
     max_length: int
     multiple: int
     position: int
@@ -123,21 +121,6 @@ class Batches(keras.utils.PyDataset):
             )
         return slice(index * rows // count, (index + 1) * rows // count)
 
-    def on_epoch_begin(self) -> None:
-        """Refuse what Keras cannot do.
-
-        Raises:
-            InputError: The backend is TensorFlow and the batches differ in length.
-        """
-        one_length = self.multiple >= self.max_length
-        if keras.backend.backend() == "tensorflow" and not one_length:
-            raise InputError(
-                f"With TensorFlow give `fit` a `{self.dataset}(...)` of the same "
-                f"arguments. Received: `{type(self).__name__}`, for which Keras takes "
-                "the shapes of all batches from the first two, and its batches differ "
-                f"in length. (Or pad all to one length: multiple={self.max_length}.)"
-            )
-
 
 class PairBatches(Batches):
     """Batches `(x, y)` of pairs with guide vectors, addressed by position.
@@ -152,7 +135,8 @@ class PairBatches(Batches):
     with `epochs` a single pass has them all.
 
     Use `fit(..., shuffle=False)`: the order is random already, and Keras would shuffle
-    it with a seed of its own. With the TensorFlow backend `fit` takes `pair_dataset`.
+    it with a seed of its own. A stage reads them ahead; under TensorFlow another Keras
+    model needs `tensorflow_dataset(batches)`.
 
     Args:
         pairs: A corpus; a list of pairs; or a table already on disk.
@@ -190,8 +174,6 @@ class PairBatches(Batches):
         >>> len(batches), x["group"].shape, y["teacher"].shape
         (2, (4,), (4, 16))
     """
-
-    dataset = "pair_dataset"
 
     def __init__(
         self,
@@ -281,7 +263,7 @@ class PairBatches(Batches):
         if self._endless:
             raise InputError(
                 "Training that can go on where it stopped needs an end. Received: "
-                "batches without `epochs`. Give `pair_dataset(..., epochs=3)`."
+                "batches without `epochs`. Give `PairBatches(..., epochs=3)`."
             )
         return super().after(count)
 
@@ -301,11 +283,6 @@ class PairBatches(Batches):
             for name, (store, where) in self._guides.items()
         }
         return x, y
-
-    @property
-    def dims(self) -> dict[str, int]:
-        """Width of each guide's vectors."""
-        return {name: store.dim for name, (store, _) in self._guides.items()}
 
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""

@@ -207,8 +207,7 @@ class ScoredBatches(RowBatches):
     has each row once, but for a last batch that is not full, in an order of its own
     that follows from the seed.
 
-    Use `fit(..., shuffle=False)`. With the TensorFlow backend `fit` takes
-    `scored_dataset`.
+    Use `fit(..., shuffle=False)`, as for `PairBatches`.
 
     Args:
         rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]: see
@@ -235,7 +234,7 @@ class ScoredBatches(RowBatches):
         (3, [0.0, 0.8999999761581421])
     """
 
-    dataset, target, dtype = "scored_dataset", "gold", "float32"
+    target, dtype = "gold", "float32"
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Return which similarities are valid, the rule, and the repair."""
@@ -247,8 +246,7 @@ class ScoredBatches(RowBatches):
 class InferenceBatches(RowBatches):
     """Batches `(x, y)` of sentence pairs with an inference label.
 
-    As `ScoredBatches`, but y: `label`, int32 `(n,)`. With the TensorFlow backend `fit`
-    takes `inference_dataset`.
+    As `ScoredBatches`, but y: `label`, int32 `(n,)`.
 
     Args:
         rows: `(label, premise, hypothesis)`, labels from 0: see `read_inference`.
@@ -268,7 +266,7 @@ class InferenceBatches(RowBatches):
         [0, 2]
     """
 
-    dataset, target, dtype = "inference_dataset", "label", "int32"
+    target, dtype = "label", "int32"
 
     def __init__(
         self, rows: Sequence[Row], encoder: Any, classes: int = 3, **options: Any

@@ -15,6 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_msd.checks import InputError
+from keras_msd.data.batches import Batches
+from keras_msd.data.pipeline import tensorflow_dataset
 
 TASKS = ("chief", "worker")
 Task = tuple[str, int]
@@ -64,19 +66,21 @@ def process_of(model: Any) -> tuple[int, int]:
     return tasks.index(own), len(tasks)
 
 
-def local_batches(model: Any, dataset: Any) -> Any:
-    """Return the part of a dataset that this process reads.
+def local_batches(model: Any, batches: Any) -> Any:
+    """Return a dataset of the part of batches that this process reads.
 
     In a single process TensorFlow splits each batch between its replicas.
     """
+    if not isinstance(batches, Batches):
+        return batches
     process, processes = process_of(model)
-    if processes == 1 or not hasattr(dataset, "of_process"):
-        return dataset
+    if processes == 1:
+        return tensorflow_dataset(batches)
     strategy = model.distribute_strategy
     each = strategy.num_replicas_in_sync // processes
-    own = dataset.of_process(process, processes, each)
+    own = tensorflow_dataset(batches.of_process(process, processes, each), each)
     spread = strategy.distribute_datasets_from_function(lambda context: own)
-    spread.own, spread.updates = own, len(dataset)  # `own` lives as long
+    spread.own, spread.updates = own, len(batches)  # `own` lives as long
     return spread
 
 

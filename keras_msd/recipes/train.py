@@ -12,9 +12,10 @@ import keras
 import numpy as np
 
 from keras_msd.checks import InputError, explained
+from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
-from keras_msd.data.scored import read_scored
+from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
@@ -251,10 +252,12 @@ class PairRows:
     """Parallel text with the embeddings of the stage's guides.
 
     Attributes:
+        made_by: Makes batches of the rows.
         unit: What a row is called in results.
         facts: What results say of the rows, too.
     """
 
+    made_by: type[Batches] = PairBatches
     unit = "pairs"
     facts: Mapping[str, Any] = {}
 
@@ -304,7 +307,7 @@ class PairRows:
 
     def _made(self, encoder: Any, steps: int, **options: Any) -> Any:
         size = self.settings.batch_size
-        return batch_maker(STAGES[self.name].rows)(
+        return self.made_by(
             self.rows,
             encoder,
             batch_size=size,
@@ -326,17 +329,6 @@ class PairRows:
         """
         scored = self.settings.scored
         return ScoreCurve(self.run, encoder, scored, steps, history) if scored else None
-
-
-def batch_maker(rows: str) -> Any:
-    """Return what makes batches of such rows under this backend."""
-    from keras_msd import data
-
-    if keras.backend.backend() == "tensorflow":
-        makers = data.pair_dataset, data.scored_dataset, data.inference_dataset
-    else:
-        makers = data.PairBatches, data.ScoredBatches, data.InferenceBatches
-    return dict(zip(ROWS, makers, strict=True))[rows]
 
 
 class ScoreCurve(keras.callbacks.Callback):
@@ -400,6 +392,7 @@ class ScoreCurve(keras.callbacks.Callback):
 class InferenceRows(PairRows):
     """Pairs of sentences with labels: the rows of all NLI sets of the stage."""
 
+    made_by: type[Batches] = InferenceBatches
     unit = "rows"
     folder = "nli"
     ends: tuple[str, ...] = (".tsv.gz", ".jsonl.gz", ".tsv", ".jsonl")
@@ -468,6 +461,7 @@ class InferenceRows(PairRows):
 class ScoredRows(InferenceRows):
     """Pairs of sentences with gold scores: the rows of all STS sets of the stage."""
 
+    made_by = ScoredBatches
     folder = "sts"
     ends = (".tsv.gz",)
 

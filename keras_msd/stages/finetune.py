@@ -15,8 +15,7 @@ class RegressSimilarity(Stage):
 
     The loss is `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is the
     first sentence of a row and `target` the second. The stage needs no teacher. Make
-    batches with `data.scored_dataset` or `data.ScoredBatches`, which scale the gold
-    scores.
+    batches with `data.ScoredBatches`.
 
     Targets: `gold` `(n,)`, similarities in [0, 1].
     Terms: `similarity_mse`, the mean over the batch.
@@ -40,7 +39,7 @@ class RegressSimilarity(Stage):
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
         """Raise `InputError` unless there is one gold similarity per row."""
-        makers = "`scored_dataset` or `ScoredBatches`"
+        makers = "`ScoredBatches`"
         _check_one_each(name, target, embedding, "similarity", makers)
 
 
@@ -50,8 +49,7 @@ class ClassifyInference(Stage):
     The loss is the cross-entropy of `softmax([u; v; |u - v|] W)`. u is the embedding of
     the premise (`source`), v the embedding of the hypothesis (`target`). W, `(3 dim,
     classes)`, is trained with the encoder; `trained_encoder` does not contain it. The
-    stage needs no teacher. Make batches with `data.inference_dataset` or
-    `data.InferenceBatches`.
+    stage needs no teacher. Make batches with `data.InferenceBatches`.
 
     Targets: `label` `(n,)`, ids of classes from 0, int32.
     Terms: `cross_entropy`, the mean over the batch.
@@ -92,7 +90,7 @@ class ClassifyInference(Stage):
 
     def check_width(self, name: str, target: Any, embedding: Any) -> None:
         """Raise `InputError` unless there is one label per row."""
-        makers = "`inference_dataset` or `InferenceBatches`"
+        makers = "`InferenceBatches`"
         _check_one_each(name, target, embedding, "label", makers)
 
 

@@ -270,7 +270,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             raise InputError(
                 f"`{type(self).__name__}` needs `group`, the index of the first row "
                 f"with the same source sentence, for {what}. Received: "
-                f"{', '.join(sorted(x))}. Make batches with `pair_dataset`{instead}."
+                f"{', '.join(sorted(x))}. Make batches with `PairBatches`{instead}."
             )
         return x["group"]
 
@@ -280,7 +280,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             if name not in x:
                 raise InputError(
                     f"A batch must contain `{name}`. Received: {', '.join(x)}. Make "
-                    "batches with `pair_dataset` or `PairBatches`."
+                    "batches with `PairBatches`."
                 )
         if self.chunk_size is None:
             return self.both_sides(x, training)

@@ -31,7 +31,7 @@ class FiniteLoss(keras.callbacks.Callback):
 
     def __init__(self, batches: Any) -> None:
         super().__init__()
-        self._batches = getattr(batches, "batches", batches)
+        self._batches = batches
         self._skipped = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:

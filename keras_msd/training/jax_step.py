@@ -29,12 +29,11 @@ class JaxStep(CachedGradients):
     def local_batches(self, batches: Any) -> Any:
         """Return batches with only the rows of this process."""
         distribution = keras.distribution.distribution()
-        found = getattr(batches, "batches", batches)
-        if distribution is None or not hasattr(found, "of_process"):
+        if distribution is None or not hasattr(batches, "of_process"):
             return batches
         process, processes = self.process
         each = int(np.prod(distribution.device_mesh.shape)) // processes
-        return found.of_process(process, processes, each)
+        return batches.of_process(process, processes, each)
 
     def gathered(self, parts: Any) -> Any:
         """Return rows as they are: those of the whole batch."""

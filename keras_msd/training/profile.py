@@ -23,7 +23,7 @@ def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[st
 
     Args:
         stage: Compiled with an optimizer.
-        batches: What `fit` takes: a dataset of ours, or `PairBatches`.
+        batches: What `fit` takes, such as `PairBatches`.
         updates: How many of the first batches are measured.
 
     Returns:
@@ -62,7 +62,7 @@ def _measured(stage: Any, batches: Any, updates: int) -> dict[str, Any]:
     names, parts = _parts(stage)
     seconds = dict.fromkeys(("data_wait", *names), 0.0)
     beyond = 0.0
-    source = iter(_walk(batches))
+    source = iter(_walk(stage.local_batches(batches)))
     for number in range(updates):
         began = time.perf_counter()
         batch = next(source, None)
@@ -77,7 +77,7 @@ def _measured(stage: Any, batches: Any, updates: int) -> dict[str, Any]:
         for name, spent in zip(seconds, [waited, *times], strict=True):
             seconds[name] += spent
     found = {"updates": updates, "compile": max(beyond, 0.0), **seconds}
-    shapes = getattr(getattr(batches, "batches", batches), "shapes", None)
+    shapes = getattr(batches, "shapes", None)
     if shapes is None:
         return found
     count = shapes()

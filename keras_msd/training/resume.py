@@ -64,8 +64,7 @@ def fit(
 
     Args:
         stage: A compiled stage.
-        batches: `pair_dataset` or `PairBatches` with `epochs`, `scored_dataset`,
-            `inference_dataset` or their like.
+        batches: `PairBatches` with `epochs`, `ScoredBatches` or `InferenceBatches`.
         folder: Checkpoints of this training alone.
         minutes: Time between two checkpoints.
         updates: Updates in all; None for one pass over the batches.
@@ -81,7 +80,7 @@ def fit(
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
         >>> guides = {"teacher": (msd.data.GuideStore(encoder, "vectors"), "source")}
-        >>> batches = msd.data.pair_dataset(pairs, encoder, guides, 4, epochs=1)
+        >>> batches = msd.data.PairBatches(pairs, encoder, guides, 4, epochs=1)
         >>> stage = msd.stages.TeachAssistant(encoder)
         >>> stage.compile(msd.training.make_optimizer(1e-3, steps=2))
         >>> fitted = msd.training.fit(stage, batches, "checkpoints", verbose=0)
@@ -92,7 +91,7 @@ def fit(
     if not hasattr(batches, "after"):
         raise InputError(
             "A training that can resume needs one pass over batches of ours. Received: "
-            f"{type(batches).__name__}. Make them with `pair_dataset(..., epochs=3)`."
+            f"{type(batches).__name__}. Make them with `PairBatches(..., epochs=3)`."
         )
     updates = updates or len(batches)
     saver = _Saver(stage, batches, Path(folder), minutes, updates, callbacks)

@@ -65,7 +65,7 @@ def test_all_languages_that_the_folder_has(data):
         rows = [(text, f"{code} {text}") for text in sentences(9, 1)]
         write_rows(data / f"tatoeba/tatoeba.{code}-eng.tsv.gz", rows)
     asked = recipe("examples", "tatoeba", languages={"tatoeba": ["all"]})
-    assert said(asked_sets(asked))[1] == ("tatoeba", [], "test")
+    assert said(asked_sets(asked))[1] == ("tatoeba", None, "test")
     row = score_row(asked, data, Table())
     assert row["retrieval_tracks"].keys() == {"deu", "fin"}
     assert "retrieval_others" not in row

@@ -7,9 +7,9 @@ import pytest
 from table_encoder import Table, spearman
 
 from keras_msd.checks import InputError
-from keras_msd.evaluate import score_set, similarity_sets
+from keras_msd.evaluate import score_set, similarity
 from keras_msd.evaluate.set_files import read_parts
-from keras_msd.evaluate.similarity_sets import TRACKS, find_sts2017, score_sts2017
+from keras_msd.evaluate.similarity import TRACKS, find_sts2017, score_sts2017
 
 PAIRS = 20
 # As the published archive names them, in either order.
@@ -19,7 +19,7 @@ SEMEVAL = "ar-ar en-ar es-es es-en en-en en-tr".split()
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(similarity_sets, "PAIRS", PAIRS)
+    monkeypatch.setattr(similarity, "PAIRS", PAIRS)
 
 
 def score(folder, languages=None):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from keras_msd.checks import InputError, existing_folder
 from keras_msd.data.pair import ENGLISH, languages_of_pairs
 from keras_msd.evaluate.costs import cost, parameters_by_layer
-from keras_msd.evaluate.set_files import SetFile
+from keras_msd.evaluate.set_files import SetFile, read_parts
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -27,14 +27,13 @@ Settings = Mapping[str, Any]
 class Asked(NamedTuple):
     """An evaluation set as a recipe requests it: languages, split and half.
 
-    With `every`, all languages of the files are scored, and `languages` is empty.
+    If `languages` is None, all languages of the files are scored.
     """
 
     record: EvaluationSet
-    languages: list[str]
+    languages: list[str] | None
     split: str
     part: str = WHOLE
-    every: bool = False
 
     @property
     def title(self) -> str:
@@ -44,37 +43,30 @@ class Asked(NamedTuple):
         said = f"{name} {self.split}" if record.similarity else name
         return said if self.part == WHOLE else f"{said}, half `{self.part}`"
 
-    @property
-    def codes(self) -> list[str] | None:
-        """The languages to find files of; None for all."""
-        return None if self.every else self.languages
-
     def score(self, encoder: Any, data_dir: Path, **options: Any) -> dict[str, Any]:
         """Score an encoder on the set in a data folder."""
-        folder = data_dir / self.record.folder
-        options |= named(self.part)
-        return self.record.score_files(
-            encoder, folder, self.codes, self.split, **options
-        )
+        parts = read_parts(self.find(data_dir, self.languages))
+        return self.record.score(encoder, parts, **options, **named(self.part))
 
-    def parts(self, data_dir: Path, codes: list[str] | None) -> Mapping[str, SetFile]:
+    def find(
+        self, data_dir: Path, languages: list[str] | None
+    ) -> Mapping[str, SetFile]:
         """Return the parts of the set in some languages."""
-        return self.record.find(data_dir / self.record.folder, codes, self.split)
+        return self.record.find(data_dir / self.record.folder, languages, self.split)
 
     def others(self, data_dir: Path) -> "Asked | None":
         """Return the set in the folder's other languages; None if there are none."""
-        if not self.record.others or self.every:
+        if not self.record.others or self.languages is None:
             return None
-        asked = self.parts(data_dir, self.languages)
-        codes = [it for it in self.parts(data_dir, None) if it not in asked]
+        asked = self.find(data_dir, self.languages)
+        codes = [code for code in self.find(data_dir, None) if code not in asked]
         return self._replace(languages=codes) if codes else None
 
     def files(self, data_dir: Path) -> list[Path]:
         """Return the files that scoring reads, including other languages."""
-        everything = self.record.others or self.every
-        found = dict(self.parts(data_dir, self.codes))
-        if everything:
-            found |= self.parts(data_dir, None)
+        found = dict(self.find(data_dir, self.languages))
+        if self.record.others:
+            found |= self.find(data_dir, None)
         return [path for part in found.values() for path in part.paths]
 
 
@@ -93,8 +85,8 @@ def asked_sets(recipe: Settings) -> list[Asked]:
         of_pairs = languages_of_pairs(pairs.get("languages", ()))
         usual = record.languages or [code for code in of_pairs if code != ENGLISH]
         codes = list(languages.get(name) or usual)
-        split, every = splits.get(name) or record.splits[0], codes == [ALL]
-        result.append(Asked(record, [] if every else codes, split, part, every))
+        split = splits.get(name) or record.splits[0]
+        result.append(Asked(record, None if codes == [ALL] else codes, split, part))
     return result
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,44 +75,13 @@ class EvaluationSet:
     similarity: bool = False
     others: bool = False
 
-    def score_files(
-        self,
-        encoder: "SentenceEncoder",
-        folder: Path,
-        languages: list[str] | None,
-        split: str,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Read the set in a folder, and score an encoder on it."""
-        parts = read_parts(self.find(folder, languages, split))
-        return self.score(encoder, parts, **options)
+
+def _module(name: str) -> Any:
+    """Import a module of this package, which is done when a set is used."""
+    return import_module(f"keras_msd.evaluate.{name}")
 
 
-def _bitext() -> Any:
-    from keras_msd.evaluate import bitext
-
-    return bitext
-
-
-def _similarity() -> Any:
-    from keras_msd.evaluate import similarity
-
-    return similarity
-
-
-def _similarity_sets() -> Any:
-    from keras_msd.evaluate import similarity_sets
-
-    return similarity_sets
-
-
-def _translations() -> Any:
-    from keras_msd.evaluate import translations
-
-    return translations
-
-
-FIND_ALIGNED = OnUse(lambda: _similarity_sets().find_aligned)
+FIND_ALIGNED = OnUse(lambda: _module("similarity").find_aligned)
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
     "scores": {key: key for key in ("cross_lingual", "monolingual")},
@@ -125,7 +95,7 @@ def aligned_set(name: str) -> EvaluationSet:
         name=name,
         splits=("dev", "test", "train"),
         find=partial(FIND_ALIGNED, dataset=name),
-        score=OnUse(lambda: _similarity().sts_aligned),
+        score=OnUse(lambda: _module("similarity").sts_aligned),
         options=("part",),
         **SIMILARITY,
     )
@@ -136,8 +106,8 @@ SETS = {
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),
-        find=OnUse(lambda: _similarity_sets().find_sts2017),
-        score=OnUse(lambda: _similarity_sets().score_sts2017),
+        find=OnUse(lambda: _module("similarity").find_sts2017),
+        score=OnUse(lambda: _module("similarity").score_sts2017),
         **SIMILARITY,
     ),
     "sick": aligned_set("sick"),
@@ -145,8 +115,8 @@ SETS = {
     "tatoeba": EvaluationSet(
         name="tatoeba",
         splits=("test",),
-        find=OnUse(lambda: _translations().find_tatoeba),
-        score=OnUse(lambda: _translations().retrieval_languages),
+        find=OnUse(lambda: _module("translations").find_tatoeba),
+        score=OnUse(lambda: _module("translations").retrieval_languages),
         folder="tatoeba",
         options=("part",),
         scores={"precision": "retrieval"},
@@ -156,8 +126,10 @@ SETS = {
     "held-out": EvaluationSet(
         name="held-out",
         splits=("dev",),
-        find=OnUse(lambda: _translations().find_held_out),
-        score=partial(OnUse(lambda: _translations().retrieval_languages), match="text"),
+        find=OnUse(lambda: _module("translations").find_held_out),
+        score=partial(
+            OnUse(lambda: _module("translations").retrieval_languages), match="text"
+        ),
         folder="parallel/dev",
         options=("part",),
         scores={"precision": "held_out"},
@@ -166,8 +138,8 @@ SETS = {
     "un": EvaluationSet(
         name="un",
         splits=("all",),
-        find=OnUse(lambda: _translations().find_un),
-        score=OnUse(lambda: _translations().score_un),
+        find=OnUse(lambda: _module("translations").find_un),
+        score=OnUse(lambda: _module("translations").score_un),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
         options=("queries",),
@@ -177,8 +149,8 @@ SETS = {
     "bucc2018": EvaluationSet(
         name="bucc2018",
         splits=("train", "sample", "test"),
-        find=OnUse(lambda: _bitext().find_bucc),
-        score=OnUse(lambda: _bitext().score_bucc),
+        find=OnUse(lambda: _module("bitext").find_bucc),
+        score=OnUse(lambda: _module("bitext").score_bucc),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
         options=("margin",),
@@ -296,5 +268,5 @@ def score_set(
     codes = list(record.languages) or None if languages is None else list(languages)
     check_part(record, part)
     options |= named(part)
-    scores = record.score_files(encoder, Path(folder), codes, chosen, **options)
-    return {**scores, **named(part)}
+    parts = read_parts(record.find(Path(folder), codes, chosen))
+    return {**record.score(encoder, parts, **options), **named(part)}

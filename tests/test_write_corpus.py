@@ -95,7 +95,7 @@ def test_graded_pairs_and_translations(tmp_path):
         ([{"en": "a", "de": "b"}], {}, "column `english` is missing.*en, de"),
         ([("a", "b"), ("a",)], {}, "row 2: a row must have two texts"),
         ([("a", 3)], {}, "row 1: a row must have two texts"),
-        (["ab"], {}, "row 1: a row must be a mapping or a tuple"),
+        (["ab"], {}, "row 1: a row must have two texts"),
         ([("a", " ")], {}, "must hold a row with text on both sides"),
         ([(5.5, "a", "b")], {"layout": "sts"}, "row 1: a row must have a score from 0"),
         ([("high", "a", "b")], {"layout": "sts"}, "score from 0 to 5"),

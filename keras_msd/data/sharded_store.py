@@ -1,7 +1,6 @@
 """One guide's vectors in several stores, so that several machines can write them."""
 
 from collections.abc import Iterable
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from keras_msd.files import text_hash
 from keras_msd.progress import track
 
 DEFAULT = 16
-SLICE = 8192  # sentences that are dealt out at a time
 
 
 class ShardedStore:
@@ -63,7 +61,6 @@ class ShardedStore:
 
         Rows hold as long as this object lives.
         """
-        self.build(sentences, progress=False)
         count = len(self.stores)
         shards = np.array([shard_of(text, count) for text in sentences], np.int64)
         rows = np.empty(len(shards), np.int64)
@@ -88,26 +85,19 @@ class ShardedStore:
         """Compute the vectors of all sentences that are not in the store.
 
         Args:
-            sentences: Read as a stream; memory holds what is dealt out and not yet
-                enough for a full chunk of its shard.
+            sentences: Read as a stream; memory holds about a chunk for each shard.
             total: Number of sentences, if known, for the progress bar.
             progress: Show a bar when it takes longer than a second.
 
         Raises:
             InputError: As `GuideStore.build`.
         """
-        slices = checked_slices(sentences, SLICE)
+        size = sum(store.chunk_size for store in self.stores)
+        slices = checked_slices(sentences, size)
         if progress:
-            slices = track(slices, total=total, what="Guide vectors", steps=SLICE)
-        waiting: list[list[str]] = [[] for _ in self.stores]
-        for text in chain.from_iterable(slices):
-            shard = shard_of(text, len(self.stores))
-            waiting[shard].append(text)
-            if len(waiting[shard]) == self.stores[shard].chunk_size:
-                self.stores[shard].build(waiting[shard], progress=False)
-                waiting[shard] = []
-        for store, texts in zip(self.stores, waiting, strict=True):
-            store.build(texts, progress=False)
+            slices = track(slices, total=total, what="Guide vectors", steps=size)
+        for texts in slices:
+            self.rows(texts)
 
 
 def shard_of(text: str | bytes, shards: int) -> int:

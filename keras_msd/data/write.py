@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -15,8 +14,6 @@ from keras_msd.data.cleaning import normalize
 from keras_msd.data.readers.discover import expanded
 from keras_msd.data.readers.tables import parquet_rows
 from keras_msd.files import atomic_path
-
-Pair = tuple[str, str]
 
 ONE_IN = 200
 LARGEST = 1000
@@ -78,17 +75,18 @@ def write_corpus(
             f"`columns` must be as many as {COLUMNS[layout]} for the layout {layout!r}."
             f" Received: {chosen}. Give their names in that order."
         )
-    rows, folder = _fields(source, chosen), Path(folder)
+    rows, folder = _rows(source, chosen, layout == "sts"), Path(folder)
     if layout == "parallel":
-        return _write_parallel(_full(rows), folder, f"{name}.en-{language}.tsv.gz")
+        return _write_parallel(rows, folder, f"{name}.en-{language}.tsv.gz")
     path = f"tatoeba/tatoeba.{language}-eng.tsv.gz"
-    fields: Iterable[Sequence[str]] = _full(rows)
     if layout == "sts":
-        path, fields = f"sts/{name}.{split}.{language}.tsv.gz", _scored(rows)
-    return {path: write_rows(folder / path, _some(fields))}
+        path = f"sts/{name}.{split}.{language}.tsv.gz"
+    return {path: write_rows(folder / path, _some(rows))}
 
 
-def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str, int]:
+def _write_parallel(
+    pairs: Iterable[list[str]], folder: Path, name: str
+) -> dict[str, int]:
     """Write training and development pairs; a hash of the English sentence decides.
 
     The hash leaves out case, punctuation and spaces. So the same sentence is held out
@@ -96,9 +94,9 @@ def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str,
     held out, those with the smallest hashes are the development set, each English
     sentence once.
     """
-    held: dict[int, Pair] = {}
+    held: dict[int, list[str]] = {}
 
-    def training() -> Iterator[Pair]:
+    def training() -> Iterator[list[str]]:
         for pair in pairs:
             key = NOT_WORDS.sub("", pair[0].casefold()).encode()
             number = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
@@ -115,10 +113,10 @@ def _write_parallel(pairs: Iterable[Pair], folder: Path, name: str) -> dict[str,
     return written
 
 
-def _fields(
-    source: str | Path | Iterable[Any], columns: Sequence[str]
-) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (where, the fields of a row in the order of `columns`)."""
+def _rows(
+    source: str | Path | Iterable[Any], columns: Sequence[str], scored: bool
+) -> Iterator[list[str]]:
+    """Yield the texts of each row, normalised, behind the score if there is one."""
     rows: Iterable[tuple[str, Any]]
     if isinstance(source, str | Path):
         rows = (
@@ -128,47 +126,32 @@ def _fields(
         )
     else:
         rows = ((f"`source`, row {n}", row) for n, row in enumerate(source, 1))
+    rule = f"a score from {LOW} to {HIGH} and two texts" if scored else "two texts"
     for where, row in rows:
         if isinstance(row, Mapping):
-            missing = [name for name in columns if name not in row]
-            if missing:
+            if missing := [name for name in columns if name not in row]:
                 raise InputError(
                     f"{where}: the column `{missing[0]}` is missing. Received: "
                     f"{', '.join(map(str, row))}. Give the names in `columns`."
                 )
-            yield where, [row[name] for name in columns]
-        elif isinstance(row, Sequence) and not isinstance(row, str):
-            yield where, list(row[: len(columns)])
-        else:
+            row = [row[name] for name in columns]
+        fields = list(row[: len(columns)]) if isinstance(row, list | tuple) else []
+        scores, texts = fields[:-2], fields[-2:]
+        whole = len(fields) == len(columns) and all(map(_is_score, scores))
+        if not whole or not all(isinstance(text, str) for text in texts):
             raise InputError(
-                f"{where}: a row must be a mapping or a tuple. Received: {row!r:.80}."
+                f"{where}: a row must have {rule}. Received: {row!r:.120}."
             )
+        texts = list(map(normalize, texts))
+        if scored or all(texts):
+            yield [*(f"{float(score):.6g}" for score in scores), *texts]
 
 
-def _full(rows: Iterable[tuple[str, list[Any]]]) -> Iterator[Pair]:
-    for where, fields in rows:
-        if len(fields) != 2 or not all(isinstance(text, str) for text in fields):
-            raise InputError(
-                f"{where}: a row must have two texts. Received: {fields!r:.80}."
-            )
-        first, second = map(normalize, fields)
-        if first and second:
-            yield first, second
-
-
-def _scored(rows: Iterable[tuple[str, list[Any]]]) -> Iterator[tuple[str, str, str]]:
-    for where, fields in rows:
-        try:
-            score, first, second = fields
-            fits = LOW <= float(score) <= HIGH and math.isfinite(float(score))
-        except (TypeError, ValueError):
-            fits = False
-        if not fits or not isinstance(first, str) or not isinstance(second, str):
-            raise InputError(
-                f"{where}: a row must have a score from {LOW} to {HIGH} and two texts. "
-                f"Received: {fields!r:.120}."
-            )
-        yield f"{float(score):.6g}", first, second
+def _is_score(value: Any) -> bool:
+    try:
+        return LOW <= float(value) <= HIGH
+    except (TypeError, ValueError):
+        return False
 
 
 def _some(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_msd.checks import InputError, existing_folder, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import moses, tables, tmx
-from keras_msd.data.readers.lines import EXCEL, TO_CSV, languages_of, unpacked
+from keras_msd.data.readers.lines import languages_of, unpacked
 from keras_msd.data.readers.zip_files import ZipMember, is_zip
 from keras_msd.files import digest
 from keras_msd.remote import as_path, matching
@@ -111,7 +111,7 @@ def read_pairs(
 
     Raises:
         InputError: Nothing is found, a format or language is not clear, a language
-            contradicts a name, a format has no columns, or a file is an Excel workbook.
+            contradicts a name, or a format has no columns.
 
     Example:
         >>> from pathlib import Path
@@ -190,10 +190,6 @@ def expanded(
     """
     files: list[Path] = []
     for path in map(as_path, [paths] if isinstance(paths, str | Path) else paths):
-        if path.suffix.lower() in EXCEL:
-            raise InputError(
-                f"`{path}` must be a text file. Received: an Excel workbook. {TO_CSV}"
-            )
         if is_zip(path):
             path = ZipMember(path)
         if path.is_dir():

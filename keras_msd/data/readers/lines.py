@@ -69,7 +69,6 @@ NO_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
 }
-EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TO_CSV = 'Save the sheet as CSV ("CSV UTF-8" in Excel) and give that file.'
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +75,25 @@ class EvaluationSet:
     others: bool = False
 
 
-def _module(name: str) -> Any:
-    """Import a module of this package, which is done when a set is used."""
-    return import_module(f"keras_msd.evaluate.{name}")
+def _bitext() -> Any:
+    from keras_msd.evaluate import bitext
+
+    return bitext
 
 
-FIND_ALIGNED = OnUse(lambda: _module("similarity").find_aligned)
+def _similarity() -> Any:
+    from keras_msd.evaluate import similarity
+
+    return similarity
+
+
+def _translations() -> Any:
+    from keras_msd.evaluate import translations
+
+    return translations
+
+
+FIND_ALIGNED = OnUse(lambda: _similarity().find_aligned)
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
     "scores": {key: key for key in ("cross_lingual", "monolingual")},
@@ -95,7 +107,7 @@ def aligned_set(name: str) -> EvaluationSet:
         name=name,
         splits=("dev", "test", "train"),
         find=partial(FIND_ALIGNED, dataset=name),
-        score=OnUse(lambda: _module("similarity").sts_aligned),
+        score=OnUse(lambda: _similarity().sts_aligned),
         options=("part",),
         **SIMILARITY,
     )
@@ -106,8 +118,8 @@ SETS = {
     "sts2017-extended": EvaluationSet(
         name="sts2017-extended",
         splits=("test",),
-        find=OnUse(lambda: _module("similarity").find_sts2017),
-        score=OnUse(lambda: _module("similarity").score_sts2017),
+        find=OnUse(lambda: _similarity().find_sts2017),
+        score=OnUse(lambda: _similarity().score_sts2017),
         **SIMILARITY,
     ),
     "sick": aligned_set("sick"),
@@ -115,8 +127,8 @@ SETS = {
     "tatoeba": EvaluationSet(
         name="tatoeba",
         splits=("test",),
-        find=OnUse(lambda: _module("translations").find_tatoeba),
-        score=OnUse(lambda: _module("translations").retrieval_languages),
+        find=OnUse(lambda: _translations().find_tatoeba),
+        score=OnUse(lambda: _translations().retrieval_languages),
         folder="tatoeba",
         options=("part",),
         scores={"precision": "retrieval"},
@@ -126,10 +138,8 @@ SETS = {
     "held-out": EvaluationSet(
         name="held-out",
         splits=("dev",),
-        find=OnUse(lambda: _module("translations").find_held_out),
-        score=partial(
-            OnUse(lambda: _module("translations").retrieval_languages), match="text"
-        ),
+        find=OnUse(lambda: _translations().find_held_out),
+        score=partial(OnUse(lambda: _translations().retrieval_languages), match="text"),
         folder="parallel/dev",
         options=("part",),
         scores={"precision": "held_out"},
@@ -138,8 +148,8 @@ SETS = {
     "un": EvaluationSet(
         name="un",
         splits=("all",),
-        find=OnUse(lambda: _module("translations").find_un),
-        score=OnUse(lambda: _module("translations").score_un),
+        find=OnUse(lambda: _translations().find_un),
+        score=OnUse(lambda: _translations().score_un),
         folder="un",
         languages=("es", "fr", "ru", "zh"),
         options=("queries",),
@@ -149,8 +159,8 @@ SETS = {
     "bucc2018": EvaluationSet(
         name="bucc2018",
         splits=("train", "sample", "test"),
-        find=OnUse(lambda: _module("bitext").find_bucc),
-        score=OnUse(lambda: _module("bitext").score_bucc),
+        find=OnUse(lambda: _bitext().find_bucc),
+        score=OnUse(lambda: _bitext().score_bucc),
         folder="bucc2018",
         languages=("de", "fr", "ru", "zh"),
         options=("margin",),

@@ -10,6 +10,7 @@ import pytest
 from keras_msd import limits
 from keras_msd.checks import InputError, divides
 from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
+from keras_msd.data.readers import tmx
 from keras_msd.files import atomic_path, read_json, read_toml
 from keras_msd.recipes import load_recipe
 
@@ -110,11 +111,12 @@ def test_tmx(data, match, tmp_path):
     assert refused(lambda: list(read_pairs(path)), match).startswith(f"`{path}`, line")
 
 
-@pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>", VARIANT])
-def test_packed_tmx_takes_no_memory(what, tmp_path):
+@pytest.mark.parametrize("what", [b"x", b"<a>", b"<a/>"])
+def test_packed_tmx_takes_no_memory(what, tmp_path, monkeypatch):
+    monkeypatch.setattr(tmx, "UNIT", limits.UNIT._replace(most=1 << 18))
     data = gzip.compress(TMX % (UNIT % (what * (16 * MIB // len(what)))))
     path = made(tmp_path, "x.en-de.tmx.gz", data)
-    small(lambda: list(read_pairs(path)), "line 1", 64 * MIB)
+    small(lambda: list(read_pairs(path)), "line 1", 16 * MIB)
 
 
 def test_a_tmx_with_many_languages_keeps_few(tmp_path):

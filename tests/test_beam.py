@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tiny_data import HashGuide, WordTokenizer, sentences
 
-import keras_msd.data.text_rows as text_rows
 from keras_msd import InputError
 from keras_msd.beam import clean_texts, files, rows, write_store, write_table
 from keras_msd.beam.__main__ import main
@@ -22,9 +21,10 @@ from keras_msd.data import (
     TextTable,
     fetch_folder,
     read_pairs,
+    text_table,
 )
 from keras_msd.data.store import META
-from keras_msd.data.text_rows import CHUNK, TextOptions
+from keras_msd.data.text_table import CHUNK, TextOptions
 from keras_msd.remote import as_path, write_file
 from keras_msd.tokenizers import train_unigram
 
@@ -158,7 +158,7 @@ def test_a_shard_written_again_is_the_same(tmp_path):
 
 
 def test_nothing_is_left():
-    book = rows.Book(text_rows.new_count(read_of("\t\n")), "digest")
+    book = rows.Book(text_table.new_count(read_of("\t\n")), "digest")
     with pytest.raises(InputError, match="No pair is left"):
         rows.make_plan(TextOptions(), [(0, book)], [])
 

@@ -5,7 +5,7 @@ from tiny_data import HashGuide, WordEncoder, sentences, triples
 import keras_msd.data.store as store_module
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore, PairBatches, ShardedStore
-from keras_msd.data.sharded_store import shard_name, shard_of
+from keras_msd.data.store import shard_name, shard_of
 
 
 def test_vectors_are_those_of_the_guide(tmp_path):

@@ -14,10 +14,8 @@ from keras_msd.beam.rows import Chunk, Plan
 from keras_msd.checksums import write_meta
 from keras_msd.data.pair_table import group_hashes, token_type, tokens_meta
 from keras_msd.data.ragged import RaggedWriter, flattened
-from keras_msd.data.sharded_store import shard_name, shard_of
-from keras_msd.data.store import Guide, GuideStore
-from keras_msd.data.text_rows import VERSION
-from keras_msd.data.text_table import SIDES
+from keras_msd.data.store import Guide, GuideStore, shard_name, shard_of
+from keras_msd.data.text_table import SIDES, VERSION
 from keras_msd.files import digest
 from keras_msd.remote import as_path, delete, write_file, written_folder
 from keras_msd.tokenizers.base import Tokenizer

@@ -9,8 +9,7 @@ from keras_msd.beam import files, rows
 from keras_msd.checks import InputError, at_least, one_of, require
 from keras_msd.data.pair import Pairs
 from keras_msd.data.store import Guide
-from keras_msd.data.text_rows import TextOptions
-from keras_msd.data.text_table import SIDES
+from keras_msd.data.text_table import SIDES, TextOptions
 from keras_msd.remote import as_path
 from keras_msd.tokenizers.base import Tokenizer
 

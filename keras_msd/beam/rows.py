@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.data.pair import PairFile
-from keras_msd.data.text_rows import (
+from keras_msd.data.text_table import (
     CHUNK,
     Row,
     TextOptions,

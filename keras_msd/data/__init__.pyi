@@ -30,8 +30,8 @@ from keras_msd.data.scored import (
 from keras_msd.data.scored import (
     scaled_rows as scaled_rows,
 )
-from keras_msd.data.sharded_store import ShardedStore as ShardedStore
 from keras_msd.data.store import GuideStore as GuideStore
+from keras_msd.data.store import ShardedStore as ShardedStore
 from keras_msd.data.text_table import TextTable as TextTable
 from keras_msd.data.write import write_corpus as write_corpus
 from keras_msd.remote import fetch_folder as fetch_folder

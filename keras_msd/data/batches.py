@@ -16,8 +16,7 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.data.order import BatchStream
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
-from keras_msd.data.sharded_store import ShardedStore
-from keras_msd.data.store import GuideStore
+from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.devices import device_settings
 from keras_msd.files import digest

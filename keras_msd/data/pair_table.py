@@ -10,8 +10,7 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import read_meta, write_meta
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.data.text_rows import CHUNK
-from keras_msd.data.text_table import SIDES, FileRange, TextTable, opened
+from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
 from keras_msd.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer

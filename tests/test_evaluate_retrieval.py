@@ -140,7 +140,7 @@ def test_missing_and_three_column_files(tmp_path):
 def test_nothing_to_score_is_an_error():
     with pytest.raises(InputError, match="at least one pair"):
         retrieval(Table(), [])
-    with pytest.raises(InputError, match="at least one language"):
+    with pytest.raises(InputError, match="`languages` must be at least 1"):
         retrieval_languages(Table(), {})
     broken = Table({"a": [np.nan, 1], "b": [1, 1]})
     with pytest.raises(InputError, match="must be finite"):

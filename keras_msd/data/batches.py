@@ -133,9 +133,9 @@ class PairBatches(Batches):
     is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
     with `epochs` a single pass has them all.
 
-    Use `fit(..., shuffle=False)`: the order is random already, and Keras would shuffle
-    it with a seed of its own. A stage reads them ahead; under TensorFlow another Keras
-    model needs `tensorflow_dataset(batches)`.
+    A stage reads them ahead, in this order. Another Keras model needs `fit(...,
+    shuffle=False)`, or Keras would shuffle them with a seed of its own, and under
+    TensorFlow `tensorflow_dataset(batches)`.
 
     Args:
         pairs: A corpus; a list of pairs; or a table already on disk.

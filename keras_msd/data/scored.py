@@ -207,8 +207,6 @@ class ScoredBatches(RowBatches):
     has each row once, but for a last batch that is not full, in an order of its own
     that follows from the seed.
 
-    Use `fit(..., shuffle=False)`, as for `PairBatches`.
-
     Args:
         rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]: see
             `scaled_rows`.

@@ -5,7 +5,7 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +27,7 @@ KEY = np.dtype("S16")  # a sentence's hash
 RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
 CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
 SHARDS = 16  # of a new `ShardedStore`
+SLICE = 8192  # sentences that are dealt out to them at a time
 
 
 class Guide(Protocol):
@@ -373,19 +374,26 @@ class ShardedStore:
         """Compute the vectors of all sentences that are not in the store.
 
         Args:
-            sentences: Read as a stream; memory holds about a chunk for each shard.
+            sentences: Read as a stream; memory holds what is dealt out and not yet
+                enough for a full chunk of its shard.
             total: Number of sentences, if known, for the progress bar.
             progress: Show a bar when it takes longer than a second.
 
         Raises:
             InputError: As `GuideStore.build`.
         """
-        size = sum(store.chunk_size for store in self.stores)
-        slices = checked_slices(sentences, size)
+        slices = checked_slices(sentences, SLICE)
         if progress:
-            slices = track(slices, total=total, what="Guide vectors", steps=size)
-        for texts in slices:
-            self.rows(texts)
+            slices = track(slices, total=total, what="Guide vectors", steps=SLICE)
+        waiting: list[list[str]] = [[] for _ in self.stores]
+        for text in chain.from_iterable(slices):
+            shard = shard_of(text, len(self.stores))
+            waiting[shard].append(text)
+            if len(waiting[shard]) == self.stores[shard].chunk_size:
+                self.stores[shard].build(waiting[shard], progress=False)
+                waiting[shard] = []
+        for store, texts in zip(self.stores, waiting, strict=True):
+            store.build(texts, progress=False)
 
 
 def shard_of(text: str | bytes, shards: int) -> int:

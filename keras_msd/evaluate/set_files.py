@@ -18,6 +18,13 @@ class SetFile(NamedTuple):
     Attributes:
         paths: The files.
         read: From their paths to the content of the part.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("a.txt").write_text("A text.")
+        >>> part = msd.evaluate.SetFile((Path("a.txt"),), Path.read_text)
+        >>> part.read(*part.paths)
+        'A text.'
     """
 
     paths: tuple[Path, ...]

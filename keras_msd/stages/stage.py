@@ -345,6 +345,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         given = inspect.signature(super().fit).bind_partial(x, *arguments, **options)
         own = given.arguments["x"] = self.local_batches(x)
+        if hasattr(x, "of_process"):  # batches of ours: their order follows a seed
+            given.arguments.setdefault("shuffle", False)
         if updates := getattr(own, "updates", None):  # distributed datasets have none
             given.arguments.setdefault("steps_per_epoch", updates)
         others = given.arguments.get("callbacks")

@@ -157,16 +157,16 @@ def test_a_table_is_found_again_and_never_mistaken(pairs, tmp_path):
     calls = Counting.calls
     again = PairTable.build(pairs, Counting(), folder, max_length=8)
     assert Counting.calls == calls and len(again) == 65
-    with pytest.raises(InputError, match="another corpus, tokenizer or"):
+    with pytest.raises(InputError, match="another tokenizer or other settings"):
         PairTable.build(pairs, WordTokenizer(), folder, max_length=9)
     other = Counting()
     other.fingerprint = "other"
-    with pytest.raises(InputError, match="another corpus, tokenizer or"):
+    with pytest.raises(InputError, match="another tokenizer or other settings"):
         PairTable.build(pairs, other, folder, max_length=8)
     shorter = Pairs.from_list(list(pairs)[1:])
-    with pytest.raises(InputError, match="other files or other settings"):
+    with pytest.raises(InputError, match="a table of other files, another"):
         PairTable.build(shorter, Counting(), folder, max_length=8)
-    with pytest.raises(InputError, match="other files or other settings"):
+    with pytest.raises(InputError, match="a table of other files, another"):
         PairTable.build(pairs, Counting(), folder, max_length=8, seed=1)
 
 

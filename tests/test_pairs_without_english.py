@@ -126,7 +126,7 @@ def test_tables_tell_languages_apart(tmp_path):
     assert [one["source_language"] for one in table.counts] == ["en", "de"]
     assert [one["duplicate"] for one in table.counts] == [1, 1]
     assert list(table.pairs()) == list(TextTable.open(tmp_path / "t")) == list(table)
-    with pytest.raises(InputError, match="other files or other settings"):
+    with pytest.raises(InputError, match="a table of other files, another"):
         build(Pairs.from_list(same[:1]), tmp_path / "t")
     files = Pairs.from_list(same).files
     assert len({replace(file, name="x").digest() for file in files}) == 2

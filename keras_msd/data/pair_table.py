@@ -134,13 +134,7 @@ class PairTable:
             texts = TextTable.build(pairs, folder / "texts", **options)
         place = os.path.relpath(texts.folder, folder)
         meta = tokens_meta(texts.key, place, tokenizer, max_length)
-        if (table := opened(cls, folder, folder / "tokens")) is not None:
-            if table.key != meta["key"]:
-                raise InputError(
-                    f"`{folder}` holds token ids of another corpus, tokenizer or "
-                    "`max_length`. Give another folder, or delete this one to have it "
-                    "built anew."
-                )
+        if (table := opened(cls, folder, folder / "tokens", meta["key"])) is not None:
             return table
         with atomic_path(folder / "tokens") as temporary:
             temporary.mkdir()

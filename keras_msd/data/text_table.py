@@ -167,12 +167,7 @@ class TextTable:
         given = {key: value for key, value in options.items() if value is not None}
         folder, chosen = Path(folder), TextOptions(**given)
         key = chosen.key(pairs.digest())
-        if (table := opened(cls, folder, folder)) is not None:
-            if table.key != key:
-                raise InputError(
-                    f"`{folder}` holds a table of other files or other settings. Give "
-                    "another folder, or delete this one to have it built anew."
-                )
+        if (table := opened(cls, folder, folder, key)) is not None:
             return table
         with atomic_path(folder) as temporary:
             temporary.mkdir()
@@ -199,25 +194,35 @@ class TextTable:
         )
 
 
-def opened(kind: Any, folder: Path, parts: Path) -> Any | None:
+def opened(kind: Any, folder: Path, parts: Path, key: str) -> Any | None:
     """Open a table, or prepare the folder for a new one.
 
     Args:
         kind: Its class.
         folder: Where it lives.
         parts: What of the folder goes where it is damaged.
+        key: The table's.
 
     Returns:
         The table; None where none was, or a damaged one, which is gone.
+
+    Raises:
+        InputError: A table of another key is there.
     """
     if not parts.exists():
         return None
     try:
-        return kind.open(folder)
+        table = kind.open(folder)
     except DamagedError as error:
         warnings.warn(f"{error} This is done now.", stacklevel=3)
         remove(parts)
         return None
+    if table.key != key:
+        raise InputError(
+            f"`{folder}` holds a table of other files, another tokenizer or other "
+            "settings. Give another folder, or delete this one to have it built anew."
+        )
+    return table
 
 
 def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:

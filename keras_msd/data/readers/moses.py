@@ -40,10 +40,10 @@ def source_of(
     Returns:
         The code that the file of the sources ends in; None if `path` is no such file.
     """
-    beside, code = _beside(path, taken), unpacked(path).suffix[1:]
-    source, language = languages
-    if code not in beside:
+    code, (source, language) = _language(path, taken), languages
+    if code is None:
         return None
+    beside = _beside(path, taken)
     if source:
         asked = language in (None, code) or code == source
         return source if source in beside and asked else None
@@ -144,12 +144,18 @@ def _beside(path: Path, taken: Collection[str]) -> dict[str, Path]:
     """Return the files with the stem of `path` by the language that they end in."""
     files = {}
     for file in sorted(path.parent.iterdir(), reverse=True):  # `x.en` before `x.en.gz`
-        suffix = unpacked(file).suffix
         same = file.parent == path.parent and unpacked(file).stem == unpacked(path).stem
-        free = suffix not in taken and suffix[1:] not in NOT_LANGUAGES
-        if same and free and re.fullmatch(CODE, suffix[1:]):
-            files[suffix[1:]] = file
+        if same and (code := _language(file, taken)):
+            files[code] = file
     return dict(sorted(files.items()))
+
+
+def _language(path: Path, taken: Collection[str]) -> str | None:
+    """Return the code that a file ends in, None if it can be no language."""
+    suffix = unpacked(path).suffix
+    if suffix in taken or suffix[1:] in NOT_LANGUAGES:
+        return None
+    return suffix[1:] if re.fullmatch(CODE, suffix[1:]) else None
 
 
 def _alone(path: Path, lacks: str) -> InputError:

@@ -79,6 +79,9 @@ def test_two_files_without_english(tmp_path):
     (tmp_path / "TED.de-fr.fr").unlink()
     with pytest.raises(InputError, match="needs the file `TED.de-fr.fr` or"):
         read_pairs(tmp_path)
+    (tmp_path / "TED.de-fr.de").rename(tmp_path / "TED.de-fr.fr")
+    with pytest.raises(InputError, match="needs the file `TED.de-fr.de`"):
+        read_pairs(tmp_path)
 
 
 def test_a_name_is_no_pair_by_chance(tmp_path):

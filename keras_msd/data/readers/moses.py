@@ -70,6 +70,8 @@ def opened(
     source, beside = source_of(path, languages, taken), _beside(path, taken)
     if source is None:
         raise _alone(path, f"the English file `{stem}.{ENGLISH}`")
+    if source not in beside:
+        raise _alone(path, f"the file `{stem}.{source}`")
     codes = [code]
     if code == source:
         others = sorted(it for it in beside if it != source and not is_english(it))

@@ -123,7 +123,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "seconds_to_build": round(seconds[0], 2),
         "seconds_unchanged": round(seconds[1], 2),
         "bytes": sum(file.stat().st_size for file in (folder / "index").iterdir()),
-        "bytes_of_vectors": index.vectors.nbytes + index.scales.nbytes,
+        "bytes_of_vectors": index.rows.vectors.nbytes + index.rows.scales.nbytes,
         "bytes_of_float32": floats.nbytes,
         "largest_error": index.meta.get("error"),
         "recall_at_10": round(float(np.mean(shared)), 4),

@@ -19,7 +19,6 @@ def write(encoder, path, quantize=None):
     _encoders["last"] = encoder
     return {
         "libraries": {"plain": "1.0"},
-        "signatures": {"serving_default": {"text": "string[n]"}},
         "operators": {"GATHER": 2, "ADD": 1},
     }
 

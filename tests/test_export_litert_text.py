@@ -174,6 +174,8 @@ def test_a_weight_is_stored_once_however_often_it_is_used(tokenizer, tmp_path):
         sizes.append(len(content))
         for name, value in encoder.weights().items():
             stored = value if name == "embedding/word" else value.T
+            if name == "embedding/word":
+                value[encoder.tokenizer.pad_id] = 0
             if name.endswith(("dense/kernel", "embedding/word")):
                 assert content.count(np.ascontiguousarray(stored).tobytes()) == 1, name
     assert max(sizes) - min(sizes) < 65536

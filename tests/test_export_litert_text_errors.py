@@ -3,7 +3,6 @@
 import io
 import sys
 
-import keras
 import pytest
 from tokenizer_texts import CORPUS
 
@@ -63,9 +62,6 @@ def test_bad_requests(encoder, model, tmp_path, monkeypatch):
         patch.setitem(sys.modules, "mediapipe", None)
         with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
             exporter.write_text(encoder, tmp_path / "art")
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(InputError, match="KERAS_BACKEND=tensorflow"):
-        exporter.write_text(encoder, tmp_path / "art")
     monkeypatch.setitem(sys.modules, "mediapipe.tasks.python.text", None)
     with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
         load_text(model)

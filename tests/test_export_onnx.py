@@ -11,7 +11,7 @@ from tokenizer_files import write_byte_pairs
 from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
-from keras_msd.export.formats import ALL as QUANTIZE
+from keras_msd.export.formats import SCHEMES
 from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.onnx.exporter import load_ids, write_ids
 from keras_msd.export.portable import describe
@@ -110,7 +110,7 @@ def contents(model):
     )
 
 
-@pytest.mark.parametrize("quantize", [None, *QUANTIZE])
+@pytest.mark.parametrize("quantize", SCHEMES)
 def test_each_weight_is_stored_once(quantize, tokenizer, tmp_path):
     fields = {"num_layers": 3, "hidden_dim": 32, "intermediate_dim": 64}
     sizes, tensors = [], []

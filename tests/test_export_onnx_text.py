@@ -7,7 +7,7 @@ from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
-from keras_msd.export.formats import ALL as QUANTIZE
+from keras_msd.export.formats import SCHEMES
 from keras_msd.export.onnx import files as onnx_files
 from keras_msd.export.onnx.exporter import (
     load_ids,
@@ -99,7 +99,6 @@ def test_strings_become_the_encoders_vectors(encoder, artefact):
     card = read_card(artefact)
     assert set(card["libraries"]) == {"onnx", "onnxruntime", "onnxruntime-extensions"}
     assert card["tokenizer_check"]["equally_likely"] == 0
-    assert card["signatures"]["inputs"] == {"text": "string[batch]"}
     scope = {}
     exec(card["how_to_load"].replace("FOLDER", str(artefact)), scope)
     np.testing.assert_allclose(
@@ -109,7 +108,7 @@ def test_strings_become_the_encoders_vectors(encoder, artefact):
         load_text(artefact)("one text")
 
 
-@pytest.mark.parametrize("quantize", QUANTIZE)
+@pytest.mark.parametrize("quantize", list(SCHEMES)[1:])
 def test_quantised_as_with_token_ids(quantize, encoder, tmp_path):
     vectors = []
     for write, load in ((write_ids, load_ids), (write_text, load_text)):

@@ -15,11 +15,12 @@ from keras_msd.export.formats import SCHEMES
 from keras_msd.export.proof import (
     SENTENCES,
     THRESHOLDS,
-    Proof,
     graded_rows,
+    limits_of,
     neighbours_kept,
     parity,
     proof_sentences,
+    prove,
     row_cosines,
 )
 from keras_msd.testing import tiny_encoder
@@ -185,19 +186,19 @@ def test_neighbours_and_lengths_that_change_fail():
         def encode(self, texts):
             return np.array([self.vectors[text] for text in texts])
 
-    rows = [(1.0, "a", "b"), (0.0, "a", "c")]
+    def proven(before, after, quantize, **given):
+        limits, rows = limits_of(quantize, **given), [(1.0, "a", "b"), (0.0, "a", "c")]
+        return prove(before, after, "plain", quantize, limits, "a b c d".split(), rows)
+
     before, after = Table(0, 10, 21, 90), Table(0, 12, 21, 90)  # b: from a to c
     with pytest.raises(ExportError, match=r"nearest neighbour of 90 % .* 75.0 %"):
-        Proof("a b c d".split(), rows)(before, after, "plain", "int8")
-    found = Proof("a b c d".split(), rows, min_neighbours=0.75)(
-        before, after, "plain", "int8"
-    )
+        proven(before, after, "int8")
+    found = proven(before, after, "int8", min_neighbours=0.75)
     assert found["neighbours_kept"] == found["thresholds"]["min_neighbours"] == 0.75
     longer = Table(0, 10, 21, 90, size=1.01)
     with pytest.raises(ExportError, match=r"as long as .* 0.45 %. Received: 1.00 %"):
-        Proof("a b c d".split(), rows)(before, longer, "plain", None)
-    found = Proof("a b c d".split(), rows)(before, longer, "plain", "fp16")
-    assert found["length_change"] == pytest.approx(0.01)
+        proven(before, longer, None)
+    assert proven(before, longer, "fp16")["length_change"] == pytest.approx(0.01)
 
 
 def test_weights_that_cannot_be_stored(tokenizer, tmp_path):
@@ -229,7 +230,7 @@ def test_lost_sts_is_named_and_an_earlier_artefact_stays(
         export(encoder, tmp_path / "a", "plain", "fp16", **given)
     score = json.loads(before)["parity"]["sts"]["before"]["spearman"]
     for part in (
-        "lose 0.1 points of Spearman x 100 on given rows",
+        "lose at most 0.1 points of Spearman x 100 on given rows",
         f"{score:.2f} before",
         "=None",
     ):
@@ -242,14 +243,17 @@ def test_requests_that_cannot_be_met(encoder, tmp_path):
     path = tmp_path / "a"
     for given, message in (
         ({"format": "frozen_pb"}, "`format` must be one of 'saved_model'"),
-        ({"quantize": "int4"}, r"`plain` does not offer .*may be fp16, int8"),
+        (
+            {"quantize": "int4"},
+            r"`plain`: `quantize` must be one of None, 'fp16', 'int8",
+        ),
         ({"quantize": "int9"}, "Did you mean `int8`"),
         ({"sentences": []}, "`sentences` must hold at least one"),
         ({"sentences": "one"}, "must be a list of sentences"),
         ({"sentences": [b"one"]}, "must hold strings"),
-        ({"min_cosine": 1.5}, "`min_cosine` must be from -1 to 1. Received: 1.5"),
-        ({"min_cosine": float("nan")}, "Received: nan"),
-        ({"min_neighbours": 1.1}, "`min_neighbours` must be from 0 to 1"),
+        ({"min_cosine": -1.5}, "`min_cosine` must be at least -1. Received: .*-1.5"),
+        ({"min_cosine": float("nan")}, "Received: min_cosine=nan"),
+        ({"min_cosine": 1.5}, "agree with the encoder to cosine 1.5. Received: 1.0"),
         ({"max_sts_loss": -1}, "`max_sts_loss` must be at least 0"),
         ({"sts": [(1.0, "a", "b")]}, "gold scores must be finite and have two"),
     ):

@@ -325,5 +325,5 @@ def test_chunks_are_as_long_as_a_real_encoder_reads(tokenizer, tmp_path):
     lengths = [len(ids) for ids in tokenizer.encode_plain(texts)]
     assert max(lengths) <= encoder.max_length - 2 and len(texts) > 5
     expected = unit(encoder.encode(texts))
-    stored = index.vectors * index.scales[:, None]
+    stored = index.rows.vectors * index.rows.scales[:, None]
     assert np.abs(stored - expected).max() < 0.01

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_msd.export.litert.exporter import LiteRTNetwork
+from keras_msd.export.formats import FULL
+from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)
@@ -46,7 +47,7 @@ def batch(encoder, rows, length):
 )
 def test_every_kind_of_encoder(tokenizer, fields):
     encoder = lively(tokenizer, **fields)
-    network = LiteRTNetwork(encoder.config, encoder.model)
+    network = TensorFlowNetwork(encoder, FULL)
     # An unknown size of the batch takes another way.
     unknown = [tf.TensorSpec([None, None], tf.int32)] * 2
     traced = tf.function(network, input_signature=unknown, autograph=False)
@@ -61,7 +62,7 @@ def test_a_zero_vector_stays_zero(tokenizer):
     encoder = tiny_encoder(tokenizer, num_layers=0, embedding_layer_norm=False)
     for weight in encoder.model.weights:
         weight.assign(np.zeros(weight.shape))
-    network = LiteRTNetwork(encoder.config, encoder.model)
+    network = TensorFlowNetwork(encoder, FULL)
     ids = tf.constant([[3, 4]])
     assert not network(ids, tf.ones_like(ids)).numpy().any()
     assert np.isfinite(network(ids, tf.zeros_like(ids)).numpy()).all()
@@ -69,8 +70,9 @@ def test_a_zero_vector_stays_zero(tokenizer):
 
 def test_variables_are_kept_once(tokenizer, tmp_path):
     encoder = tiny_encoder(tokenizer, bottleneck_dim=4, word_branch=True)
-    network = LiteRTNetwork(encoder.config, encoder.model)
+    network = TensorFlowNetwork(encoder, FULL)
     tf.saved_model.save(network, str(tmp_path))
     stored = tf.train.list_variables(str(tmp_path / "variables" / "variables"))
     sizes = [np.prod(shape) for name, shape in stored if "OBJECT_GRAPH" not in name]
-    assert sum(sizes) == encoder.num_parameters
+    types = encoder.config.num_types * encoder.config.hidden_dim
+    assert sum(sizes) == encoder.num_parameters - types  # they are in the positions

@@ -89,14 +89,14 @@ def test_models_and_health(client):
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"input": []}, "input", "1 to 2048 texts. Received: 0"),
-        ({"input": ["a"] * 2049}, "input", "Received: 2049"),
-        ({"input": ""}, "input", "1 to 65,536 characters. Received: 0 in text 0"),
-        ({"input": ["a", ""]}, "input", "in text 1"),
-        ({"input": "a" * 65_537}, "input", "Received: 65,537"),
+        ({"input": []}, "input", "at least 1 item"),
+        ({"input": ["a"] * 2049}, "input", "at most 2048 items"),
+        ({"input": ""}, "input", "`input.0`: String should have at least 1 character"),
+        ({"input": ["a", ""]}, "input", "`input.1`: String"),
+        ({"input": "a" * 65_537}, "input", "at most 65536 characters"),
         ({"input": [1, 2]}, "input", "token ids"),
         ({"input": [[1, 2]]}, "input", "check_embedding_ctx_length=False"),
-        ({"input": ["a", 1]}, "input", "must hold strings"),
+        ({"input": ["a", 1]}, "input", "`input.1`: Input should be a valid string"),
         ({"input": None}, "input", "input"),
         ({"input": {"a": 1}}, "input", "input"),
         ({}, "input", "input"),
@@ -146,21 +146,11 @@ def test_another_model_path_or_method(client):
     assert answer.status_code == 405 and answer.json()["error"]["message"]
 
 
-def test_large_and_slow_bodies_are_refused(client, monkeypatch):
+def test_large_bodies_are_refused(client):
     content = b'{"input": "' + b"a" * served.LARGEST_BODY
     answer = client.post("/v1/embeddings", content=content)
     assert answer.status_code == 413
     assert "4,194,304 bytes" in answer.json()["error"]["message"]
-
-    class Slow:
-        async def stream(self):
-            yield b"{"
-            await asyncio.sleep(60)
-
-    monkeypatch.setattr(served, "READ_SECONDS", 0.01)
-    with pytest.raises(served.Refused, match="within 0.01 seconds") as error:
-        asyncio.run(served._body(Slow()))
-    assert error.value.status == 408
 
 
 def test_failures_of_the_encoder_and_a_full_queue(encoder, monkeypatch):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.export.network import export_model
+from keras_msd.export.formats import FULL
+from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.quantization import quantize_table
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
 
@@ -87,7 +88,7 @@ def test_the_network_equals_one_with_the_dequantised_table(fields, table):
     before = encoder.weights()
     texts = ["The cat sleeps.", "", "Ein Hund läuft im Park und im Haus."]
     batch = next(encoder._batches(texts, 8))[1]
-    ours = export_model(encoder, table).predict_on_batch(batch)
+    ours = TensorFlowNetwork(encoder, FULL._replace(table=table))(**batch)
 
     word = before["embedding/word"]
     if table == "float16":
@@ -103,26 +104,13 @@ def test_the_network_equals_one_with_the_dequantised_table(fields, table):
 def test_the_table_is_stored_small():
     encoder = tiny_encoder(tiny_tokenizer(), bottleneck_dim=64)
     rows = encoder.config.vocabulary_size
-    assert export_model(encoder) is encoder.model
 
     def stored(table):
-        return {
-            weight.path.removeprefix("embedding/word_"): (
-                str(weight.dtype),
-                tuple(weight.shape),
-            )
-            for weight in export_model(encoder, table).weights
-            if weight.path.startswith("embedding/word")
-        }
+        network = TensorFlowNetwork(encoder, FULL._replace(table=table))
+        word = network.stored["embedding/word"]
+        return {(v.dtype.name, tuple(v.shape)) for v in word.variables}
 
-    assert stored("float16") == {"values": ("float16", (rows, 64))}
-    assert stored("int8") == {
-        "values": ("int8", (rows, 64)),
-        "scales": ("float32", (rows, 1)),
-    }
-    assert stored("int4") == {
-        "values": ("uint8", (rows, 32)),
-        "scales": ("float16", (rows, 2)),
-    }
-    with pytest.raises(InputError, match="table"):
-        export_model(encoder, "int2")
+    assert stored("float32") == {("float32", (rows, 64))}
+    assert stored("float16") == {("float16", (rows, 64))}
+    assert stored("int8") == {("int8", (rows, 64)), ("float32", (rows, 1))}
+    assert stored("int4") == {("uint8", (rows, 32)), ("float16", (rows, 2))}

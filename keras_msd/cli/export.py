@@ -34,9 +34,6 @@ def export(
     quantize: Annotated[
         str | None, typer.Option(help="fp16, int8, int4_table or int4.")
     ] = None,
-    opset: Annotated[
-        int | None, typer.Option(help="ONNX for old runtimes: 13 to 18.")
-    ] = None,
     languages: Annotated[
         str, typer.Option(help="Codes, with commas; else the run's.")
     ] = "",
@@ -92,7 +89,6 @@ def export(
     settings = card_of(encoder) | output.given(
         format=format_,
         quantize=quantize,
-        opset=opset,
         min_cosine=min_cosine,
         max_sts_loss=max_sts_loss,
         min_neighbours=min_neighbours,

@@ -1,4 +1,3 @@
-from keras_msd.export import onnx as onnx
 from keras_msd.export.artefact import (
     Artefact as Artefact,
 )

@@ -90,18 +90,10 @@ def export(
         >>> msd.load_encoder("student").encode(["A cat."]).shape
         (1, 16)
     """
-    from keras_msd.export.proof import Proof
+    from keras_msd.export.proof import limits_of, prove
 
     checks.one_of(FORMATS, format=format)
     record = FORMATS[format]
-    proof = Proof(
-        sentences,
-        sts,
-        sts_name,
-        min_cosine=min_cosine,
-        min_neighbours=min_neighbours,
-        max_sts_loss=max_sts_loss,
-    )
     if isinstance(encoder, Artefact):
         raise InputError(
             f"An artefact cannot be exported again. Received: `{encoder.path}`. "
@@ -111,6 +103,14 @@ def export(
     checks.a_list(languages=languages)
     given = checked(threshold)
     record.check(quantize, encoder.tokenizer, options)
+    limits = limits_of(
+        quantize,
+        min_cosine=min_cosine,
+        min_neighbours=min_neighbours,
+        max_sts_loss=max_sts_loss,
+    )
+    if sentences is not None:
+        sentences = checks.sentences(sentences, "sentences")
     check_weights(encoder, quantize)
     check_destination(path)
     with atomic_path(path) as temporary:
@@ -128,7 +128,9 @@ def export(
             teacher_license=teacher_license,
             data_license=data_license,
             **({"threshold": given} if given else {}),
-            parity=proof(encoder, artefact, format, quantize),
+            parity=prove(
+                encoder, artefact, format, quantize, limits, sentences, sts, sts_name
+            ),
             **facts,
         )
     return Path(path)

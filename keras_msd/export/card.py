@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,8 +72,11 @@ def write_card(
         "made_with": f"keras-msd {__version__}",
         "format": format,
         "how_to_load": record.how_to_load,
-        "libraries": {name: version(name) for name in record.libraries},
-        **({"warning": record.warning} if record.warning else {}),
+        "libraries": {
+            name: import_module(name.replace("-", "_")).__version__
+            for name in record.libraries
+        },
+        "warning": record.warning,
         "dim": encoder.dim,
         "max_length": encoder.max_length,
         "languages": sorted(set(languages)),
@@ -185,16 +188,14 @@ def _check_file(root: Path, folder: Path, name: str, facts: Mapping[str, Any]) -
         raise InputError(
             f"`{folder}` lacks the file {name!r:.200} of its card. Take a whole copy."
         )
-    if path.stat().st_size != facts["bytes"]:
-        raise InputError(
-            f"`{folder / name}` must have {facts['bytes']} bytes, as {CARD} says. "
-            f"Received: {path.stat().st_size}. Take a whole copy, or export again."
-        )
-    if _file_facts(path) != facts:
-        raise InputError(
-            f"`{folder / name}` differs from its checksum in {CARD}. "
-            "Take a whole copy, or export again."
-        )
+    size = path.stat().st_size
+    if size != facts["bytes"]:
+        wrong = f"must have {facts['bytes']} bytes, as {CARD} says. Received: {size}."
+    elif _file_facts(path) != facts:
+        wrong = f"differs from its checksum in {CARD}."
+    else:
+        return
+    raise InputError(f"`{folder / name}` {wrong} Take a whole copy, or export again.")
 
 
 def _names(folder: Path) -> list[str]:
@@ -214,13 +215,7 @@ def score_title(name: str) -> str:
 
 
 def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the blocks of the card as Markdown.
-
-    Args:
-        card: What `card.json` holds: `format`, `quantize`, `dim`, `max_length`,
-            `languages`, `encoder`, `tokenizer`, `bytes`, `how_to_load`, and where
-            there is one `parity`, `threshold`, `warning` and the licences.
-    """
+    """Yield the blocks of the card as Markdown; `card` is what `card.json` holds."""
     yield f"# Sentence encoder, {card['format']}"
     yield (
         f"Turns a sentence into {card['dim']} numbers, so that sentences of like "
@@ -233,12 +228,13 @@ def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
     yield "## How to load it, from this FOLDER"
     code = card["how_to_load"].rstrip("\n")
     yield f"```python\n{code}\n```"
-    for name, inputs in sorted(card.get("signatures", {}).items()):
-        shown = ", ".join(f"`{key}` {shape}" for key, shape in inputs.items())
-        yield f"`{name}`: {shown}"
-    if parity := card.get("parity"):
-        yield "## How close it is to the encoder it was made from"
-        yield from _parity(parity)
+    parity = card["parity"]
+    yield "## How close it is to the encoder it was made from"
+    yield _table(("measured in the target runtime", "", "limit"), _parity(parity))
+    yield (
+        f"Spearman is taken on {parity['sts']['pairs']:,} graded pairs: "
+        f"{parity['sts']['set']}. The smallest cosine is that of {parity['worst']!r}."
+    )
     if threshold := card.get("threshold"):
         yield from ("## When two sentences mean the same", _threshold(threshold))
 
@@ -246,10 +242,7 @@ def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
 def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     encoder, tokenizer = card["encoder"], card["tokenizer"]
     yield "format", card["format"]
-    yield "weights", card.get("quantize") or "float32, as trained"
-    if "kernels" in card:
-        kernels = (f"{name} ({n})" for name, n in sorted(card["kernels"].items()))
-        yield "kernels", ", ".join(kernels) or "None."
+    yield "weights", card["quantize"] or "float32, as trained"
     if "min_onnxruntime" in card:
         least = card["min_onnxruntime"]
         yield "ONNX", f"opset {card['opset']}, for onnxruntime {least} or newer"
@@ -258,39 +251,24 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "bytes of the artefact", f"{card['bytes']:,}"
     yield "tokenizer", f"{tokenizer['kind']}, {tokenizer['vocabulary_size']:,} pieces"
     for key, of in LICENCES.items():
-        yield f"licence of {of}", card.get(key) or UNSTATED
-    libraries = (f"{name} {v}" for name, v in sorted(card.get("libraries", {}).items()))
-    yield "made with", ", ".join([card.get("made_with", ""), *libraries]).strip(", ")
+        yield f"licence of {of}", card[key] or UNSTATED
+    libraries = [f"{name} {v}" for name, v in sorted(card["libraries"].items())]
+    yield "made with", ", ".join([card["made_with"], *libraries])
 
 
-def _parity(parity: Mapping[str, Any]) -> Iterator[str]:
-    limits = parity["thresholds"]
-    longest = limits["max_length_change"]
-    rows = [
-        ("sentences", f"{parity['sentences']:,}", ""),
-        ("smallest cosine", f"{parity['min_cosine']:.6f}", f"{limits['min_cosine']:g}"),
-        ("mean cosine", f"{parity['mean_cosine']:.6f}", ""),
-        (
-            "nearest neighbours kept",
-            f"{100 * parity['neighbours_kept']:.1f} %",
-            f"{100 * limits['min_neighbours']:g} %",
-        ),
-        (
-            "largest change of a vector's length",
-            f"{100 * parity['length_change']:.2f} %",
-            "" if longest is None else f"{100 * longest:.2f} %",
-        ),
-    ]
-    sts = parity["sts"]
+def _parity(parity: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    limits, sts = parity["thresholds"], parity["sts"]
+    yield "sentences", f"{parity['sentences']:,}", ""
+    smallest, least = parity["min_cosine"], limits["min_cosine"]
+    yield "smallest cosine", f"{smallest:.6f}", f"{least:g}"
+    yield "mean cosine", f"{parity['mean_cosine']:.6f}", ""
+    kept, least = parity["neighbours_kept"], limits["min_neighbours"]
+    yield "nearest neighbours kept", f"{kept:.1%}", f"{100 * least:g} %"
+    change, most = parity["length_change"], limits["max_length_change"]
+    yield "largest change of a vector's length", f"{change:.2%}", f"{most:.2%}"
     for name, before in sts["before"].items():
         shown = f"{before:.2f} before, {sts['after'][name]:.2f} after"
-        limit = f"at most {limits['max_sts_loss']:g} lost"
-        rows.append((score_title(name), shown, limit))
-    yield _table(("measured in the target runtime", "", "limit"), rows)
-    yield (
-        f"Spearman is taken on {sts['pairs']:,} graded pairs: {sts['set']}. "
-        f"The smallest cosine is that of {parity['worst']!r}."
-    )
+        yield score_title(name), shown, f"at most {limits['max_sts_loss']:g} lost"
 
 
 def _threshold(found: Mapping[str, Any]) -> str:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd import checks
-from keras_msd.checks import InputError
+from keras_msd.checks import InputError, explained, one_of
 from keras_msd.files import read_toml
 from keras_msd.on_use import OnUse
 
@@ -41,7 +40,6 @@ SCHEMES: dict[str | None, Scheme] = {
 }
 
 
-ALL = tuple(name for name in SCHEMES if name is not None)
 NO_FORMAT = (
     "No format supports this tokenizer: use the encoder in Python, or train and export "
     "a student with a SentencePiece unigram or WordPiece vocabulary."
@@ -56,8 +54,7 @@ class Format:
         name: Name of the format; its key in `FORMATS`.
         write: `write(encoder, path, quantize, **options) -> facts` writes the model
             into the folder `path`. It returns further entries of the card, such as
-            `operators` and `signatures`. Its other arguments are the options of the
-            format.
+            `operators`. Its other arguments are the options of the format.
         load: `load(path, threads) -> run` returns a function from sentences to float32
             `(n, dim)`. `threads` is the maximum number of threads, None for the
             runtime's default. It raises `InputError` if the runtime cannot load the
@@ -74,10 +71,6 @@ class Format:
             must agree; None for all.
         header: Function from the content of `card.json` to the first lines of the
             README; None for no such lines.
-
-    Raises:
-        InputError: `quantize` contains a name that is not in `SCHEMES`.
-        TypeError: An attribute is missing.
 
     Example:
         >>> def write(encoder, path, quantize=None):
@@ -99,16 +92,12 @@ class Format:
     load: Callable[..., Run]
     model_file: str
     how_to_load: str
-    quantize: tuple[str, ...] = ()
-    tokenizers: tuple[str, ...] = TOKENIZERS
-    libraries: tuple[str, ...] = ()
+    quantize: Sequence[str] = ()
+    tokenizers: Sequence[str] = TOKENIZERS
+    libraries: Sequence[str] = ()
     warning: str = ""
     compared: Callable[[Any, Sequence[str]], list[str]] | None = None
     header: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.quantize:
-            checks.one_of(ALL, quantize=name)
 
     def check(
         self, quantize: str | None, tokenizer: Any, options: Iterable[str] = ()
@@ -119,27 +108,15 @@ class Format:
             InputError: The format does not support `quantize` or the tokenizer, or
                 `write` has no argument with the name of an option.
         """
-        if quantize not in (None, *self.quantize):
-            offered = ", ".join(self.quantize)
-            known = f"quantize may be {offered}" if offered else "it has none"
-            hint = checks.nearest(str(quantize), self.quantize)
-            raise checks.InputError(
-                f"The format `{self.name}` does not offer quantize={quantize!r}: "
-                f"{known}. {hint or 'Leave `quantize` out for float32.'}"
-            )
-        arguments = [*inspect.signature(self.write).parameters][3:]
-        for name in options:
-            if name not in arguments:
-                shown = f"it has {', '.join(arguments) or 'none'}"
-                hint = checks.nearest(name, arguments)
-                raise checks.InputError(
-                    f"The format `{self.name}` has no option `{name}`: {shown}. "
-                    f"{hint or 'Leave it out, or spell it otherwise.'}"
-                )
+        with explained(lambda error: f"Format `{self.name}`: {error}", InputError):
+            one_of((None, *self.quantize), quantize=quantize)
+            known = [*inspect.signature(self.write).parameters][3:]
+            for name in options:
+                one_of(known, option=name)
         if tokenizer.kind not in self.tokenizers:
             carry = [f for f, r in FORMATS.items() if tokenizer.kind in r.tokenizers]
             others = f"Use a format that supports it: {', '.join(carry)}."
-            raise checks.InputError(
+            raise InputError(
                 f"The tokenizer of a `{self.name}` artefact must be "
                 f"{' or '.join(self.tokenizers)}. Received: {tokenizer.kind}. "
                 f"{others if carry else NO_FORMAT}"
@@ -222,17 +199,9 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def _format(name: str, parts: Mapping[str, Any]) -> Format:
-    given: dict[str, Any] = {
-        key: tuple(part) if isinstance(part, list) else part
-        for key, part in parts.items()
-    }
-    return Format(name=name, **given, **FUNCTIONS[name])
-
-
 FORMATS = {
-    name: _format(name, parts)
-    for name, parts in read_toml(Path(__file__).with_name("formats.toml")).items()
+    name: Format(name=name, **settings, **FUNCTIONS[name])
+    for name, settings in read_toml(Path(__file__).with_name("formats.toml")).items()
 }
 
 
@@ -246,7 +215,7 @@ def quantizations(format: str) -> list[str | None]:
         >>> msd.export.quantizations("litert")
         [None, 'fp16', 'int8', 'int4_table', 'int4']
     """
-    checks.one_of(FORMATS, format=format)
+    one_of(FORMATS, format=format)
     offered = (None, *FORMATS[format].quantize)
     return [name for name in SCHEMES if name in offered]
 

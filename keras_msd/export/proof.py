@@ -20,6 +20,7 @@ from keras_msd.export.formats import FORMATS, quantizations
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
 TIE = 1e-6  # neighbours whose cosines differ by less are equally near
+LEAST_COSINE = 1e-3  # with a lower limit, vectors may be a thousand times as long
 SHOWN = 200  # maximum characters of a sentence in a card
 
 LINES = 20  # in each language
@@ -67,16 +68,14 @@ class Thresholds(NamedTuple):
     max_sts_loss: float
 
     @property
-    def max_length_change(self) -> float | None:
-        """Maximum relative change of a vector's length; None for no limit.
+    def max_length_change(self) -> float:
+        """Maximum relative change of a vector's length.
 
         An error of relative size e at right angles to a vector reduces the cosine to 1
-        / sqrt(1 + e**2). The same e is allowed in the direction of the vector. There is
-        no limit if `min_cosine` is 0 or less.
+        / sqrt(1 + e**2). The same e is allowed in the direction of the vector.
         """
-        if self.min_cosine <= 0:
-            return None
-        return round(math.sqrt(self.min_cosine**-2 - 1), 6)
+        cosine = max(self.min_cosine, LEAST_COSINE)
+        return round(math.sqrt(cosine**-2 - 1), 6)
 
 
 THRESHOLDS: dict[str | None, Thresholds] = {
@@ -88,134 +87,117 @@ THRESHOLDS: dict[str | None, Thresholds] = {
 }
 
 
-# Minimum and maximum of each threshold, and the range in words.
-RANGES = {
-    "min_cosine": (-1, 1, "from -1 to 1"),
-    "min_neighbours": (0, 1, "from 0 to 1"),
-    "max_sts_loss": (0, math.inf, "at least 0"),
-}
+def limits_of(quantize: str | None, **given: float | None) -> Thresholds:
+    """Return the limits of a quantization, or those that are given instead.
+
+    Raises:
+        InputError: A limit is too low.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    limits = THRESHOLDS[quantize]._replace(**chosen)
+    checks.at_least(-1, min_cosine=limits.min_cosine)
+    checks.at_least(0, min_neighbours=limits.min_neighbours)
+    checks.at_least(0, max_sts_loss=limits.max_sts_loss)
+    return limits
 
 
-class Proof:
-    """The comparison of an artefact with its encoder, and its limits.
+def prove(
+    encoder: SentenceEncoder,
+    artefact: SentenceEncoder,
+    format: str,
+    quantize: str | None,
+    limits: Thresholds,
+    sentences: Sequence[str] | None = None,
+    sts: Rows | None = None,
+    sts_name: str | None = None,
+) -> dict[str, Any]:
+    """Compare an artefact with its encoder.
 
     Args:
+        encoder: The encoder.
+        artefact: What was made of it.
+        format: The artefact's format.
+        quantize: Its quantization.
+        limits: What may differ.
         sentences: Sentences whose vectors are compared; default about 200 in many
             languages.
         sts: Graded rows `(gold, sentence 1, sentence 2)`, or row-aligned rows by
             language code, including English, see `evaluate.sts_aligned`; default
             example sentences.
         sts_name: Name of `sts` in the card.
-        **thresholds: Fields of `Thresholds`; default `THRESHOLDS[quantize]`.
+
+    Returns:
+        What `parity` returns, `sts` (`set`, `pairs`, and `before` and `after` with the
+        scores by name), and `thresholds`.
 
     Raises:
-        InputError: There is no sentence, or a threshold is out of range.
+        ExportError: A limit is missed, or vectors are not finite or of another shape.
+        InputError: There is no sentence, or `sts` is no set of graded rows.
     """
+    texts = list(dict.fromkeys(proof_sentences() if sentences is None else sentences))
+    if choose := FORMATS[format].compared:
+        texts = choose(encoder, texts)
+    if not texts:
+        raise checks.InputError(
+            "`sentences` must hold at least one text that the format runs as the "
+            "encoder does. Received: none, or empty and long ones alone."
+        )
+    found = parity(texts, encoder.encode(texts), artefact.encode(texts))
+    rows = graded_rows() if sts is None else sts
+    score: Any = sts_aligned if isinstance(rows, Mapping) else score_rows
+    old, new = score(encoder, rows), score(artefact, rows)
+    scores = [key for key in SCORES if key in old]
+    rows_name = EXAMPLE_SET if sts is None else sts_name or UNNAMED_SET
 
-    def __init__(
-        self,
-        sentences: Sequence[str] | None = None,
-        sts: Rows | None = None,
-        sts_name: str | None = None,
-        **thresholds: float | None,
-    ) -> None:
-        if sentences is not None and not (sentences := checks.sentences(sentences)):
-            raise checks.InputError(
-                "`sentences` must hold at least one text. Received: none."
-            )
-        self._given = {k: v for k, v in thresholds.items() if v is not None}
-        for name, value in self._given.items():
-            low, high, allowed = RANGES[name]
-            if not low <= value <= high:
-                raise checks.InputError(
-                    f"`{name}` must be {allowed}. Received: {value}."
-                )
-        self._sentences, self._sts = sentences, sts
-        self._set = EXAMPLE_SET if sts is None else sts_name or UNNAMED_SET
-
-    def __call__(
-        self,
-        encoder: SentenceEncoder,
-        artefact: SentenceEncoder,
-        format: str,
-        quantize: str | None,
-    ) -> dict[str, Any]:
-        """Compare both.
-
-        Returns:
-            What `parity` returns, `sts` (`set`, `pairs`, and `before` and `after` with
-            the scores by name), and `thresholds`.
-
-        Raises:
-            ExportError: A threshold is missed, or vectors are not finite or of another
-                shape.
-            InputError: `sts` is no set of graded rows.
-        """
-
-        def demand(met: bool, rule: str, received: str, repair: str) -> None:
-            if not met:
-                raise ExportError(
-                    f"{rule} Received: {received}. Nothing was kept. "
-                    f"{_advice(format, quantize)}, or {repair}."
-                )
-
-        name = f"({format})" if quantize is None else f"({format}, {quantize})"
-        limits = THRESHOLDS[quantize]._replace(**self._given)
-        texts = list(dict.fromkeys(self._sentences or proof_sentences()))
-        if choose := FORMATS[format].compared:
-            texts = choose(encoder, texts)
-        if not texts:
-            raise checks.InputError(
-                "`sentences` must hold a text that the format runs as the encoder "
-                "does. Received: empty or long ones alone."
-            )
-        measured = parity(texts, encoder.encode(texts), artefact.encode(texts))
-        demand(
-            measured["min_cosine"] >= limits.min_cosine,
-            f"The artefact {name} must agree with the encoder to cosine "
-            f"{limits.min_cosine}.",
-            f"{measured['min_cosine']:.6f} for {measured['worst']!r:.60}",
+    name = f"({format})" if quantize is None else f"({format}, {quantize})"
+    longest = limits.max_length_change
+    # Whether a limit is kept, the rule, what was received, and a repair.
+    results = [
+        (
+            found["min_cosine"] >= limits.min_cosine,
+            f"agree with the encoder to cosine {limits.min_cosine}",
+            f"{found['min_cosine']:.6f} for {found['worst']!r:.60}",
             "lower `min_cosine`",
-        )
-        longest = limits.max_length_change
-        if longest is not None:
-            demand(
-                measured["length_change"] <= longest,
-                f"The vectors of the artefact {name} must be as long as the encoder's "
-                f"to {100 * longest:.2f} %.",
-                f"{100 * measured['length_change']:.2f} %",
-                "lower `min_cosine`",
-            )
-        demand(
-            measured["neighbours_kept"] >= limits.min_neighbours,
-            f"The artefact {name} must keep the nearest neighbour of "
-            f"{100 * limits.min_neighbours:g} % of the sentences.",
-            f"{100 * measured['neighbours_kept']:.1f} %",
+        ),
+        (
+            found["length_change"] <= longest,
+            f"give vectors as long as the encoder's to {100 * longest:.2f} %",
+            f"{100 * found['length_change']:.2f} %",
+            "lower `min_cosine`",
+        ),
+        (
+            found["neighbours_kept"] >= limits.min_neighbours,
+            f"keep the nearest neighbour of {100 * limits.min_neighbours:g} % of the "
+            "sentences",
+            f"{100 * found['neighbours_kept']:.1f} %",
             "lower `min_neighbours`",
+        ),
+    ]
+    results += [
+        (
+            not old[key] - new[key] > limits.max_sts_loss,
+            f"lose at most {limits.max_sts_loss} points of {score_title(key)} on "
+            f"{rows_name}",
+            f"{old[key]:.2f} before, {new[key]:.2f} after",
+            "raise `max_sts_loss`",
         )
-        rows = graded_rows() if self._sts is None else self._sts
-        if isinstance(rows, Mapping):
-            old, new = sts_aligned(encoder, rows), sts_aligned(artefact, rows)
-        else:
-            old, new = score_rows(encoder, rows), score_rows(artefact, rows)
-        scores = [key for key in SCORES if key in old]
-        for key in scores:
-            demand(
-                not old[key] - new[key] > limits.max_sts_loss,
-                f"The artefact {name} may lose {limits.max_sts_loss} points of "
-                f"{score_title(key)} on {self._set}.",
-                f"{old[key]:.2f} before, {new[key]:.2f} after",
-                "raise `max_sts_loss`",
+        for key in scores
+    ]
+    for kept, rule, received, repair in results:
+        if not kept:
+            raise ExportError(
+                f"The artefact {name} must {rule}. Received: {received}. Nothing was "
+                f"kept. {_advice(format, quantize)}, or {repair}."
             )
-        return measured | {
-            "sts": {
-                "set": self._set,
-                "pairs": old["pairs"],
-                "before": {key: old[key] for key in scores},
-                "after": {key: new[key] for key in scores},
-            },
-            "thresholds": limits._asdict() | {"max_length_change": longest},
-        }
+    return found | {
+        "sts": {
+            "set": rows_name,
+            "pairs": old["pairs"],
+            "before": {key: old[key] for key in scores},
+            "after": {key: new[key] for key in scores},
+        },
+        "thresholds": limits._asdict() | {"max_length_change": longest},
+    }
 
 
 def _advice(format: str, quantize: str | None) -> str:

@@ -1,11 +1,8 @@
 """Build an index of text files on disk; unchanged files are not embedded again."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least, existing_file
@@ -14,24 +11,22 @@ from keras_msd.evaluate.threshold import checked
 from keras_msd.evaluate.vectors import SentenceEncoder, encoded
 from keras_msd.files import atomic_path, digest, file_digest
 from keras_msd.index import index as stored
-from keras_msd.index.chunks import Piece, read_passages, split, way_of_reading
-from keras_msd.index.index import Index, Source, identity, quantize
+from keras_msd.index.chunks import read_passages, split, way_of_reading
+from keras_msd.index.index import (
+    Index,
+    Rows,
+    Source,
+    identity,
+    joined_rows,
+    quantize,
+    rows_of,
+)
 from keras_msd.progress import track
 
 BLOCK = 4096  # chunks that are encoded at a time
 TOKENS = 128  # that a model reads, where it does not say
 SPECIAL = 2  # of these: the start and the end token
 TOKEN_BYTES = 3  # taken for a token of a model that has no tokenizer to count with
-
-
-class Rows(NamedTuple):
-    """Rows of an index: arrays with one entry per chunk, and their texts."""
-
-    codes: np.ndarray
-    scales: np.ndarray
-    texts: np.ndarray  # uint8
-    sizes: np.ndarray  # bytes of each text
-    lines: np.ndarray
 
 
 def build_index(
@@ -85,70 +80,51 @@ def build_index(
     if known is None and old is not None:
         known = old.threshold
     kept = _kept(old)
-    sources = []
-    with atomic_path(folder) as temporary, ExitStack() as stack:
+    parts, sources = [], []
+    for path in track(paths, len(paths), "Files"):
+        read = way_of_reading(path, column, paragraphs)
+        key = digest(file_digest(path), read, str(limit))
+        if key in kept:
+            rows, source = kept[key]
+            parts.append(rows)
+            sources.append(source._replace(name=str(path)))
+            continue
+        passages = read_passages(path, column, paragraphs)
+        chunks = list(split(passages, limit, _counter(encoder)))
+        error = 0.0
+        for block in track(
+            in_chunks(chunks, BLOCK), len(chunks), f"Indexing {path.name}", BLOCK
+        ):
+            texts = [piece.text for piece in block]
+            codes, scales, distance = quantize(encoded(encoder, texts))
+            lines = (piece.line for piece in block)
+            parts.append(rows_of(codes, scales, texts, lines))
+            error = max(error, distance)
+        sources.append(Source(str(path), key, len(chunks), error))
+    if not parts:
+        raise InputError(
+            f"There is no text to index. Received: {len(paths)} files without any. "
+            "Give files that hold text."
+        )
+    rows = joined_rows(parts)
+    meta = {
+        "version": stored.VERSION,
+        "model": model,
+        "fingerprint": fingerprint,
+        "encoder": origin,
+        "dim": rows.vectors.shape[1],
+        "rows": len(rows.lines),
+        "limit": limit,
+        "error": max(source.error for source in sources),
+        "threshold": known,
+        "sources": [source._asdict() for source in sources],
+    }
+    with atomic_path(folder) as temporary:
         temporary.mkdir()
-        out = _Writer(temporary, stack)
-        for path in track(paths, len(paths), "Files"):
-            read = way_of_reading(path, column, paragraphs)
-            key = digest(file_digest(path), read, str(limit))
-            if key in kept:
-                rows: Iterable[tuple[Rows, float]] = [kept[key]]
-            else:
-                passages = read_passages(path, column, paragraphs)
-                chunks = split(passages, limit, _counter(encoder))
-                rows = _embedded(encoder, chunks, path)
-            count, error = out.rows, 0.0
-            for some, distance in rows:
-                out.write(some)
-                error = max(error, distance)
-            sources.append(Source(str(path), key, out.rows - count, error))
-        if not out.rows:
-            raise InputError(
-                f"There is no text to index. Received: {len(paths)} files without any. "
-                "Give files that hold text."
-            )
-        stack.close()
-        meta = {
-            "version": stored.VERSION,
-            "model": model,
-            "fingerprint": fingerprint,
-            "encoder": origin,
-            "dim": out.dim,
-            "rows": out.rows,
-            "limit": limit,
-            "error": max(source.error for source in sources),
-            "threshold": known,
-            "sources": [source._asdict() for source in sources],
-        }
+        for (name, dtype), array in zip(stored.FILES.items(), rows, strict=True):
+            array.astype(dtype).tofile(temporary / name)
         write_meta(temporary / stored.META, meta, stored.WHAT)
     return Index.open(folder)
-
-
-class _Writer:
-    """Appends rows to the files of an index."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.rows = self.dim = self._bytes = 0
-        self._handles = [
-            stack.enter_context(open(folder / name, "wb")) for name in stored.FILES
-        ]
-
-    def write(self, rows: Rows) -> None:
-        """Append rows behind those that were written."""
-        ends = self._bytes + np.cumsum(rows.sizes)
-        arrays = (
-            rows.codes,
-            rows.scales.astype("<f4"),
-            rows.texts,
-            ends.astype("<i8"),
-            rows.lines.astype("<i8"),
-        )
-        for handle, array in zip(self._handles, arrays, strict=True):
-            handle.write(np.ascontiguousarray(array).data)
-        self.rows += len(rows.codes)
-        self.dim = rows.codes.shape[1]
-        self._bytes += int(np.sum(rows.sizes))
 
 
 def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
@@ -169,44 +145,14 @@ def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
     return index
 
 
-def _kept(index: Index | None) -> dict[str, tuple[Rows, float]]:
-    """Return the rows of each file of an index by its key, and their error."""
-    if index is None:
-        return {}
-    kept = {}
-    start = before = 0
-    for source in index.sources:
-        part = slice(start, start + source.chunks)
-        edges = np.append(before, index.ends[part])
-        rows = Rows(
-            index.vectors[part],
-            index.scales[part],
-            index.texts[before : edges[-1]],
-            np.diff(edges),
-            index.lines[part],
-        )
-        kept[source.key] = rows, source.error
-        start, before = part.stop, int(edges[-1])
+def _kept(index: Index | None) -> dict[str, tuple[Rows, Source]]:
+    """Return the chunks and the record of each file of an index by its key."""
+    kept, start = {}, 0
+    for source in index.sources if index else ():
+        end = start + source.chunks
+        kept[source.key] = index.rows.part(start, end), source
+        start = end
     return kept
-
-
-def _embedded(
-    encoder: SentenceEncoder, chunks: Iterable[Piece], path: Path
-) -> Iterator[tuple[Rows, float]]:
-    """Yield rows of chunks, and how far their codes are from the vectors."""
-    chunks = list(chunks)
-    blocks = in_chunks(chunks, BLOCK)
-    for block in track(blocks, len(chunks), f"Indexing {path.name}", BLOCK):
-        codes, scales, error = quantize(encoded(encoder, [it.text for it in block]))
-        texts = [it.text.encode() for it in block]
-        rows = Rows(
-            codes,
-            scales,
-            np.frombuffer(b"".join(texts), np.uint8),
-            np.array([len(text) for text in texts]),
-            np.array([it.line for it in block]),
-        )
-        yield rows, error
 
 
 def _counter(encoder: Any) -> Callable[[list[str]], list[int]]:

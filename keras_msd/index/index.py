@@ -1,6 +1,6 @@
 """An index on disk: chunks of text, their int8 vectors, and exact search in them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -21,11 +21,56 @@ from keras_msd.evaluate.vectors import SentenceEncoder, encoded
 META = "index.json"
 VERSION = 2
 WHAT = "an index"  # for messages
-CODES, SCALES, TEXTS = "vectors.i8", "scales.f32", "texts.utf8"
-ENDS, LINES = "ends.i64", "lines.i64"
-FILES = CODES, SCALES, TEXTS, ENDS, LINES
-DTYPES = "i1", "<f4", "u1", "<i8", "<i8"
+# The files, in the order of the fields of `Rows`, and the types of their numbers.
+FILES = {
+    "vectors.i8": "i1",
+    "scales.f32": "<f4",
+    "texts.utf8": "u1",
+    "ends.i64": "<i8",
+    "lines.i64": "<i8",
+}
 LARGEST = 127  # of an int8 code, symmetric
+
+
+class Rows(NamedTuple):
+    """Chunks as arrays with one entry for each.
+
+    Attributes:
+        vectors: `(n, dim)`, int8 codes or any real numbers.
+        scales: What brings each vector to length one, float32 `(n,)`.
+        texts: UTF-8 of all chunks in a row, uint8.
+        ends: Where each one ends there, int64 `(n,)`.
+        lines: The line of its file that each one begins in, int64 `(n,)`.
+    """
+
+    vectors: np.ndarray
+    scales: np.ndarray
+    texts: np.ndarray
+    ends: np.ndarray
+    lines: np.ndarray
+
+    def part(self, start: int, end: int) -> "Rows":
+        """Return the chunks from `start` to before `end`."""
+        first, last = (int(self.ends[row - 1]) if row else 0 for row in (start, end))
+        vectors, scales, _, ends, lines = (array[start:end] for array in self)
+        return Rows(vectors, scales, self.texts[first:last], ends - first, lines)
+
+
+def rows_of(
+    vectors: np.ndarray, scales: np.ndarray, texts: list[str], lines: Iterable[int]
+) -> Rows:
+    """Return chunks as arrays; the arguments are as in `Rows`."""
+    content = [text.encode() for text in texts]
+    joined = np.frombuffer(b"".join(content), np.uint8)
+    ends = np.cumsum([len(text) for text in content], dtype=np.int64)
+    return Rows(vectors, scales, joined, ends, np.array([*lines], np.int64))
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Return the chunks of all parts, of which there is at least one."""
+    sizes = [np.diff(part.ends, prepend=0) for part in parts]
+    columns = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Rows(*columns)._replace(ends=np.cumsum(np.concatenate(sizes)))
 
 
 class Source(NamedTuple):
@@ -82,13 +127,9 @@ class Index:
 
     Args:
         path: Where it stands, for messages.
-        vectors: `(n, dim)`, int8 codes or any real numbers.
+        rows: The chunks.
         meta: What `index.json` says; empty for vectors that name no model.
         sources: The files that were indexed, in the order of their chunks.
-        scales: What brings each vector to length one, float32 `(n,)`.
-        texts: UTF-8 of all chunks in a row.
-        ends: Where each one ends there, int64 `(n,)`.
-        lines: The line of its file that each one begins in, int64 `(n,)`.
 
     Example:
         >>> from pathlib import Path
@@ -105,26 +146,20 @@ class Index:
     def __init__(
         self,
         path: Path,
-        vectors: np.ndarray,
+        rows: Rows,
         meta: Mapping[str, Any],
         sources: Sequence[Source],
-        scales: np.ndarray,
-        texts: np.ndarray,
-        ends: np.ndarray,
-        lines: np.ndarray,
     ) -> None:
-        self.path, self.meta, self.sources = path, meta, sources
-        self.vectors, self.scales = vectors, scales
-        self.texts, self.ends, self.lines = texts, ends, lines
+        self.path, self.rows, self.meta, self.sources = path, rows, meta, sources
         self._last = np.cumsum([source.chunks for source in sources])
 
     def __len__(self) -> int:
-        return len(self.vectors)
+        return len(self.rows.vectors)
 
     @property
     def dim(self) -> int:
         """Dimension of an embedding."""
-        return self.vectors.shape[1]
+        return self.rows.vectors.shape[1]
 
     @property
     def threshold(self) -> dict[str, Any] | None:
@@ -148,12 +183,10 @@ class Index:
         folder = existing_folder(path, "index")
         existing_file(folder / META, "index")
         meta = read_meta(folder / META, VERSION, WHAT)
-        codes, *rest = (
-            np.memmap(folder / name, dtype, "r")
-            for name, dtype in zip(FILES, DTYPES, strict=True)
-        )
-        sources = [Source(**source) for source in meta["sources"]]
-        return cls(path, codes.reshape(-1, meta["dim"]), meta, sources, *rest)
+        arrays = (np.memmap(folder / name, FILES[name], "r") for name in FILES)
+        rows = Rows(*arrays)
+        rows = rows._replace(vectors=rows.vectors.reshape(-1, meta["dim"]))
+        return cls(path, rows, meta, [Source(**source) for source in meta["sources"]])
 
     def check_model(self, model: Any, exact: bool = False) -> None:
         """Raise `InputError` unless the vectors are of this model.
@@ -242,7 +275,7 @@ class Index:
                 f"that gives {query.shape[1]}. Give the model they were made with."
             )
         rows = np.flatnonzero(self._possible(query, top))
-        cosines, places = top_k(query, self.vectors[rows], top)
+        cosines, places = top_k(query, self.rows.vectors[rows], top)
         return cosines[0], rows[places[0]]
 
     def _possible(self, query: np.ndarray, top: int) -> np.ndarray:
@@ -251,17 +284,17 @@ class Index:
         products = np.empty(len(self), np.float32)
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
-            products[part] = self.vectors[part].astype(np.float32) @ unit
-        products *= self.scales
+            products[part] = self.rows.vectors[part].astype(np.float32) @ unit
+        products *= self.rows.scales
         best = np.partition(products, -top)[-top] if top <= len(self) else -np.inf
         return products >= best - rounding(self.dim)
 
     def found(self, row: int, cosine: float) -> Found:
         """Return the chunk of a row, with the cosine to six decimals."""
-        start = int(self.ends[row - 1]) if row else 0
-        text = self.texts[start : int(self.ends[row])].tobytes().decode()
+        chunk = self.rows.part(row, row + 1)
+        text = chunk.texts.tobytes().decode()
         source = self.sources[int(np.searchsorted(self._last, row, side="right"))]
-        return Found(round(cosine, 6), text, source.name, int(self.lines[row]))
+        return Found(round(cosine, 6), text, source.name, int(chunk.lines[0]))
 
 
 def identity(model: Any) -> tuple[str, str]:
@@ -280,14 +313,6 @@ def _from_vectors(path: Path) -> Index:
     from keras_msd.teachers.vectors import read_vectors
 
     texts, vectors = read_vectors(path)
-    content = [text.encode() for text in texts]
-    return Index(
-        path,
-        vectors,
-        {},
-        [Source(str(path), "", len(content), 0.0)],
-        scales_of(vectors),
-        np.frombuffer(b"".join(content), np.uint8),
-        np.cumsum([len(text) for text in content]),
-        np.arange(1, len(content) + 1),
-    )
+    count = len(texts)
+    rows = rows_of(vectors, scales_of(vectors), texts, range(1, count + 1))
+    return Index(path, rows, {}, [Source(str(path), "", count, 0.0)])

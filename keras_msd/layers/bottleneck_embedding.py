@@ -85,7 +85,7 @@ class BottleneckEmbedding(keras.layers.Layer):
 
     def build(self, token_ids_shape: Any) -> None:
         """Make the tables."""
-        self.build_word_table()
+        self.word = self._table("word", (self.vocabulary_size, self.width))
         if self.bottleneck_dim is not None:
             self.projection = self.add_weight(
                 name="projection",
@@ -97,10 +97,6 @@ class BottleneckEmbedding(keras.layers.Layer):
         self.type = self._table("type", (self.num_types, self.hidden_dim))
         if self.normalization is not None:
             self.normalization.build((*token_ids_shape, self.hidden_dim))
-
-    def build_word_table(self) -> None:
-        """Make the word table `word`."""
-        self.word = self._table("word", (self.vocabulary_size, self.width))
 
     @property
     def width(self) -> int:
@@ -140,15 +136,11 @@ class BottleneckEmbedding(keras.layers.Layer):
 
     def word_rows(self, token_ids: Any) -> Any:
         """Return rows of the word table, zero for `pad_id`: `(batch, length, B)`."""
-        rows = self.look_up(token_ids)
+        rows = ops.take(self.word, token_ids, axis=0)
         if self.pad_id is None:
             return rows
         real = ops.cast(ops.not_equal(token_ids, self.pad_id), rows.dtype)
         return rows * ops.expand_dims(real, -1)
-
-    def look_up(self, token_ids: Any) -> Any:
-        """Return rows of the word table as they are stored: `(batch, length, B)`."""
-        return ops.take(self.word, token_ids, axis=0)
 
     def compute_output_spec(
         self, token_ids: Any, training: bool | None = None, rows_only: bool = False

@@ -140,10 +140,9 @@ class Encoder(TextEncoder):
         """Make an encoder from your own functional Keras model.
 
         You can use it as a teacher, train it in a stage, and evaluate it, like any
-        other encoder. You can export it as `saved_model`, or as `onnx` with `opset`
-        below 23. It has no `config`, so you cannot save or pickle it, or make a smaller
-        or larger encoder from it.
-        Save `model` with Keras and the tokenizer separately.
+        other encoder. You can export it as `saved_model`. It has no `config`, so you
+        cannot save or pickle it, or make a smaller or larger encoder from it. Save
+        `model` with Keras and the tokenizer separately.
 
         Args:
             model: Inputs `token_ids` and `padding_mask`, int32 `(n, length)` with any
@@ -196,7 +195,7 @@ class Encoder(TextEncoder):
                 f"encoder with your own model `{self.model.name}`. To save it, call "
                 '`encoder.model.save("model.keras")` and `encoder.tokenizer.save`; '
                 "later pass both to `Encoder.from_model`. To export it, use "
-                '"saved_model", or "onnx" with opset=18, both without `quantize`.'
+                '"saved_model" without `quantize`.'
             )
         return self._config
 
@@ -416,8 +415,8 @@ class Encoder(TextEncoder):
                 "huggingface" or "model2vec".
             quantize: None (float32), "fp16", "int8", "int4_table" or "int4". Not every
                 format supports every scheme.
-            **options: Other arguments of `keras_msd.export.export`, such as `languages`
-                or `opset`.
+            **options: Other arguments of `keras_msd.export.export`, such as
+                `languages`.
 
         Returns:
             `path`.

@@ -107,10 +107,7 @@ def matrix(path: str, kernel: np.ndarray) -> np.ndarray:
     return kernel.reshape(-1, outputs(path, kernel.shape))
 
 
-def build_model(
-    config: EncoderConfig,
-    embedding_class: Callable[..., BottleneckEmbedding] = BottleneckEmbedding,
-) -> keras.Model:
+def build_model(config: EncoderConfig) -> keras.Model:
     """Build an encoder's network with random weights.
 
     Inputs `token_ids` and `padding_mask`, int32 `(batch, length)`; output float32
@@ -120,8 +117,6 @@ def build_model(
 
     Args:
         config: What to build.
-        embedding_class: Makes the embedding layer; an artefact's stores its table in
-            fewer bits.
 
     Example:
         >>> config = msd.testing.tiny_encoder().config
@@ -132,7 +127,7 @@ def build_model(
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
 
-    embedding = embedding_class(
+    embedding = BottleneckEmbedding(
         config.vocabulary_size,
         config.bottleneck_dim,
         config.hidden_dim,

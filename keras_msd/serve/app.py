@@ -10,35 +10,46 @@ import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
 
 from keras_msd.arrays import TextEncoder, check_prefix, unit_rows
-from keras_msd.checks import InputError, findings, require, sentences
+from keras_msd.checks import InputError, findings, require
 from keras_msd.serve.batching import Batcher, Overloaded
 
 LARGEST_BODY = 4 * 2**20  # bytes
 MOST_TEXTS = 2048  # in a request, as OpenAI has it
 MOST_CHARACTERS = 2**16  # in a text
-READ_SECONDS = 30  # for a body to arrive
 CONNECTIONS = 256
+SHUTDOWN_SECONDS = 30
 PURPOSE = "`keras-msd serve`"
+
+Text = Annotated[str, pydantic.Field(min_length=1, max_length=MOST_CHARACTERS)]
 
 
 class EmbeddingRequest(pydantic.BaseModel):
-    """The body of a request."""
+    """The body of a request; `input` may also be one text."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
-    input: str | list[Any] = pydantic.Field(
-        json_schema_extra={"anyOf": [{"type": "string"}, {"type": "array"}]}
-    )
+    input: Annotated[list[Text], pydantic.Field(min_length=1, max_length=MOST_TEXTS)]
     model: str
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = pydantic.Field(default=None, ge=1)
     user: str | None = None
+
+    @pydantic.field_validator("input", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        if isinstance(given, list) and given and isinstance(given[0], int | list):
+            raise ValueError(
+                "give text, not token ids, which mean something else in this model's "
+                "vocabulary; in LangChain's OpenAIEmbeddings, set "
+                "check_embedding_ctx_length=False"
+            )
+        return [given] if isinstance(given, str) else given
 
 
 class Refused(Exception):
@@ -130,17 +141,17 @@ def make_app(model: TextEncoder, name: str) -> Any:
     async def embeddings(request: Request) -> Response:
         asked = _parsed(await _body(request))
         _check_name(asked.model, name)
-        texts = _texts(asked.input)
         try:
             check_prefix(asked.dimensions, model.dim)
         except InputError as error:
             message = str(error).replace("truncate_dim", "dimensions")
             raise Refused(message, "dimensions") from error
         try:
-            results = await batcher(texts)
+            results = await batcher(asked.input)
         except Overloaded as error:
             message = "Too many texts wait. Try again in a second."
-            raise Refused(message, None, 429, type="rate_limit_error") from error
+            kind = "rate_limit_error"
+            raise Refused(message, status=429, type=kind) from error
         answer = await asyncio.to_thread(_answer, asked, results, name)
         return Response(answer, media_type="application/json")
 
@@ -149,16 +160,11 @@ def make_app(model: TextEncoder, name: str) -> Any:
 
 async def _body(request: Any) -> bytes:
     content = bytearray()
-    try:
-        async with asyncio.timeout(READ_SECONDS):
-            async for chunk in request.stream():
-                content += chunk
-                if len(content) > LARGEST_BODY:
-                    message = f"A body may have {LARGEST_BODY:,} bytes. Send less."
-                    raise Refused(message, None, 413)
-    except TimeoutError as error:
-        message = f"The body must arrive within {READ_SECONDS} seconds."
-        raise Refused(message, None, 408) from error
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST_BODY:
+            message = f"A body may have {LARGEST_BODY:,} bytes. Send less."
+            raise Refused(message, status=413)
     return bytes(content)
 
 
@@ -175,34 +181,6 @@ def _check_name(given: str, name: str) -> None:
     if given != name:
         message = f"The model {given!r:.80} does not exist. This server has {name!r}."
         raise Refused(message, "model", 404, "model_not_found")
-
-
-def _texts(given: str | list[Any]) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
-    if not 1 <= len(texts) <= MOST_TEXTS:
-        raise Refused(
-            f"`input` must hold 1 to {MOST_TEXTS} texts. Received: {len(texts)}.",
-            "input",
-        )
-    if isinstance(texts[0], int | list):
-        raise Refused(
-            "`input` must be text. Received: token ids, which mean something else in "
-            "this model's vocabulary. Send the text itself; in LangChain's "
-            "OpenAIEmbeddings, set check_embedding_ctx_length=False.",
-            "input",
-        )
-    try:
-        sentences(texts, "input")
-    except InputError as error:
-        raise Refused(str(error), "input") from error
-    for place, text in enumerate(texts):
-        if not 1 <= len(text) <= MOST_CHARACTERS:
-            raise Refused(
-                f"A text must have 1 to {MOST_CHARACTERS:,} characters. Received: "
-                f"{len(text):,} in text {place} of `input`.",
-                "input",
-            )
-    return texts
 
 
 def _answer(
@@ -255,7 +233,7 @@ def serve(model: TextEncoder, name: str, host: str, port: int) -> None:
         access_log=False,
         server_header=False,
         limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=READ_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     place = f"[{host}]" if ":" in host else host
     print(

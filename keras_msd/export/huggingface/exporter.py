@@ -11,14 +11,12 @@ from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checkpoints.modules import ACTIVATIONS
-from keras_msd.checks import InputError, a_list, one_of, require
+from keras_msd.checks import InputError, a_list, one_of
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.onnx.files import (
-    EXTRA,
-    OPSET,
-    PURPOSE,
-    RUNTIMES,
+    facts_of,
     open_session,
+    require_onnx,
     save,
 )
 from keras_msd.export.proof import THRESHOLDS, ExportError, parity, proof_sentences
@@ -89,24 +87,19 @@ def write(
     tokens = "weights" not in leave_out
     if tokens:
         check_bert(encoder.config)
-    libraries = {
-        name: require(name, EXTRA, PURPOSE).__version__
-        for name in ("onnx", "onnxruntime")
-    }
+    require_onnx()
     from keras_msd.export.huggingface.tokenizer import check_ids, write_tokenizer
 
     path.mkdir(parents=True, exist_ok=True)
     write_settings(encoder.config, path, tokens)
     write_tokenizer(encoder.tokenizer, path, encoder.max_length)
-    facts: dict[str, Any] = {
+    model = _model(encoder, None, tokens)
+    save(model, path / FOLDER)
+    facts = facts_of(model) | {
         "tokenizer_check": check_ids(encoder.tokenizer, path),
-        "libraries": libraries,
-        "opset": OPSET,
-        "min_onnxruntime": RUNTIMES[OPSET],
         "base_model": base_model,
         "datasets": list(datasets),
     }
-    save(_model(encoder, None, tokens), path / FOLDER)
     if tokens:
         write_tensors(encoder, path)
         again = load_checkpoint(path)

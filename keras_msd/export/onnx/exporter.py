@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_msd.arrays import pad_batch
-from keras_msd.checks import InputError, explained, one_of, require, sentences
+from keras_msd.checks import InputError, explained, sentences
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.onnx.files import (
-    EXTRA,
     FILE,
-    OPSET,
-    PURPOSE,
-    RUNTIMES,
+    facts_of,
     load_extensions,
     open_session,
+    require_onnx,
     save,
 )
 from keras_msd.export.portable import TokenRun, copy_reader, describe, load_portable
@@ -34,9 +32,7 @@ IDS, TEXT, OUTPUT = ("token_ids", "padding_mask"), "text", "embedding"
 TOKENIZER = "tokenizer"  # metadata: the portable description of the tokenizer
 
 
-def write_ids(
-    encoder: Any, path: Path, quantize: str | None = None, opset: int = OPSET
-) -> dict[str, Any]:
+def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
     """Write an encoder as `model.onnx`: network, pooling and normalisation.
 
     Inputs `token_ids`, `padding_mask` (1 on real tokens) int32 `(batch, length)`,
@@ -54,42 +50,24 @@ def write_ids(
         encoder: The encoder to write.
         path: A folder that does not exist yet.
         quantize: How weights are stored, None or a key of `SCHEMES`.
-        opset: Version of ONNX's operators, one of `RUNTIMES`. For one below 23, which
-            old runtimes need, tf2onnx converts the Keras network, to more and slower
-            operators, in float32.
 
     Returns:
         Facts for the card.
 
     Raises:
-        InputError: `opset` is unknown or below 23 with `quantize`, the tokenizer has no
-            portable description, the file would be over 2 GiB, or a package is not
-            installed.
+        InputError: The tokenizer has no portable description, the file would be over 2
+            GiB, or a package is not installed.
     """
-    libraries = _libraries("onnx", "onnxruntime")
-    one_of(RUNTIMES, opset=opset)
-    if opset < OPSET and quantize is not None:
-        raise InputError(
-            f"Below opset {OPSET} weights are float32. Received: {opset=}, "
-            f"{quantize=}. Leave one of both out."
-        )
-    axes = ["batch", "length"]
+    require_onnx()
+    from keras_msd.export.onnx.network import INT32, Graph
+
     description = describe(encoder.tokenizer, encoder.max_length).decode()
-    if opset == OPSET:
-        from keras_msd.export.onnx.network import INT32, Graph
-
-        inputs = dict.fromkeys(IDS, (INT32, axes))
-        model = _model(Graph(), encoder, quantize, inputs, IDS)
-    else:
-        from keras_msd.export.onnx.convert import converted
-
-        model = converted(encoder.model, opset, outputs=[OUTPUT], axes=axes)
-        libraries |= _libraries("tf2onnx")
+    inputs = dict.fromkeys(IDS, (INT32, ["batch", "length"]))
+    model = _model(Graph(), encoder, quantize, inputs, IDS)
     model.metadata_props.add(key=TOKENIZER, value=description)
     save(model, path)
     copy_reader(path)
-    signature = dict.fromkeys(IDS, "int32[batch, length]")
-    return _facts(model, encoder, signature, libraries)
+    return facts_of(model)
 
 
 def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
@@ -112,7 +90,8 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
         InputError: No operator gives the tokenizer's ids, the file would be over 2 GiB,
             or a package is not installed.
     """
-    libraries = _libraries("onnx", "onnxruntime", "onnxruntime_extensions")
+    require_onnx()
+    load_extensions()
     from keras_msd.export.onnx.network import STRING, Graph
     from keras_msd.export.onnx.tokenizer import check_ids, token_ids
 
@@ -121,8 +100,7 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
     ids = token_ids(graph, encoder.tokenizer, encoder.max_length, TEXT)
     model = _model(graph, encoder, quantize, {TEXT: (STRING, ["batch"])}, ids)
     save(model, path)
-    facts = _facts(model, encoder, {TEXT: "string[batch]"}, libraries)
-    return facts | {"tokenizer_check": compared}
+    return facts_of(model) | {"tokenizer_check": compared}
 
 
 def load_ids(path: str | Path, threads: int | None = None) -> Run:
@@ -166,16 +144,6 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
     return run
 
 
-def _libraries(*modules: str) -> dict[str, str]:
-    """Import what writes and runs the file; return the versions, for the card."""
-    versions = {}
-    for name in modules:
-        extensions = name == "onnxruntime_extensions"
-        module = load_extensions() if extensions else require(name, EXTRA, PURPOSE)
-        versions[name.replace("_", "-")] = module.__version__
-    return versions
-
-
 def _model(
     graph: "Graph",
     encoder: Any,
@@ -188,22 +156,3 @@ def _model(
 
     _, vector = append_network(graph, encoder, SCHEMES[quantize], *ids)
     return graph.model(inputs, {OUTPUT: (vector, FLOAT, ["batch", encoder.dim])})
-
-
-def _facts(
-    model: "onnx.ModelProto",
-    encoder: Any,
-    inputs: dict[str, str],
-    libraries: dict[str, str],
-) -> dict[str, Any]:
-    opset = model.opset_import[0].version
-    return {
-        "libraries": libraries,
-        "min_onnxruntime": RUNTIMES[opset],
-        "operators": sorted({node.op_type for node in model.graph.node}),
-        "opset": opset,
-        "signatures": {
-            "inputs": inputs,
-            "output": {OUTPUT: f"float32[batch, {encoder.dim}]"},
-        },
-    }

@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 FILE = "model.onnx"
 EXTRA = "onnx"
 PURPOSE = "The ONNX format"
-# Versions of ONNX's operators that we can write, and the first onnxruntime to run each:
-# https://onnxruntime.ai/docs/reference/compatibility.html
-RUNTIMES = {
-    13: "1.6",
-    14: "1.8",
-    15: "1.9",
-    16: "1.11",
-    17: "1.12",
-    18: "1.14",
-    23: "1.23",
-}
-OPSET = 23  # of our own writer: the first with an attention operator
+OPSET = 23  # the first with an attention operator; onnxruntime has it since 1.23
 LARGEST = 2**31 - 1  # bytes in a protocol buffer
 ERRORS_ONLY = 3
 LIBRARY = "onnxruntime_extensions._extensions_pydll"
 TENSORFLOW = "tensorflow"
+
+
+def require_onnx() -> None:
+    """Raise `InputError` unless what writes and runs ONNX files is installed."""
+    for package in ("onnx", "onnxruntime"):
+        checks.require(package, EXTRA, PURPOSE)
+
+
+def facts_of(model: "onnx.ModelProto") -> dict[str, Any]:
+    """Return what a card says of a model."""
+    operators = sorted({node.op_type for node in model.graph.node})
+    return {"opset": OPSET, "min_onnxruntime": "1.23", "operators": operators}
 
 
 def save(model: "onnx.ModelProto", folder: Path, name: str = FILE) -> None:
@@ -40,31 +41,17 @@ def save(model: "onnx.ModelProto", folder: Path, name: str = FILE) -> None:
     Raises:
         InputError: It is larger than an ONNX file may be.
     """
-    content = serialized(model)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(content)
-
-
-def serialized(model: "onnx.ModelProto") -> bytes:
-    """Check a model and return its bytes; the same model gives the same ones.
-
-    Raises:
-        InputError: It is larger than an ONNX file may be.
-    """
     import onnx
 
-    check_size(sum(len(tensor.raw_data) for tensor in model.graph.initializer))
-    onnx.checker.check_model(model, full_check=True)
-    return model.SerializeToString(deterministic=True)
-
-
-def check_size(size: int) -> None:
-    """Raise `InputError` unless weights of `size` bytes fit into an ONNX file."""
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     if size > LARGEST:
         raise InputError(
             f"An ONNX file must be smaller than {LARGEST} bytes. Received: weights of "
             f"{size} bytes. Give quantize='fp16' or 'int8', or trim the vocabulary."
         )
+    onnx.checker.check_model(model, full_check=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def open_session(

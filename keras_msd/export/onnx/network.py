@@ -8,11 +8,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_msd.export.formats import Scheme
-from keras_msd.export.network import MASKED, SMALLEST_COUNT, states
+from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
 from keras_msd.export.onnx.files import OPSET
 from keras_msd.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
-from keras_msd.models.network import matrix
+from keras_msd.models.network import WORD
 from keras_msd.quantization import BITS, quantize_table, to_integers
 
 OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
@@ -178,21 +178,18 @@ class _Operations:
         padding_mask: str,
     ) -> None:
         self.graph, self.config = graph, encoder.config
-        self.weights: dict[str, np.ndarray] = encoder.weights()
+        self.weights = plain_weights(encoder)
         self.stored = Weights(graph, scheme)
         self.ids = token_ids
         self.mask = graph.node("Cast", padding_mask, to=FLOAT)
         self._bias = ""
 
     def word_rows(self) -> str:
-        table = self.weights["embedding/word"].copy()
-        table[self.config.pad_id] = 0  # as the layer does with the rows it took
-        return self.stored.rows(table, self.ids)
+        return self.stored.rows(self.weights[WORD], self.ids)
 
     def positions(self) -> str:
-        graph, weights = self.graph, self.weights
-        positions = weights["embedding/position"][self.config.position_offset :]
-        table = self.stored.small(positions + weights["embedding/type"][0])
+        graph = self.graph
+        table = self.stored.small(self.weights["embedding/position"])
         length = graph.node("Shape", self.ids, start=1, end=2)
         return graph.node("Slice", table, graph.numbers(0), length, graph.numbers(0))
 
@@ -239,11 +236,9 @@ class _Operations:
         return self.stored.product(inputs, self.weights[path])
 
     def dense(self, inputs: str, path: str) -> str:
-        kernel, bias = self.weights[f"{path}/kernel"], self.weights.get(f"{path}/bias")
-        product = self.stored.product(inputs, matrix(f"{path}/", kernel))
-        if bias is None:
-            return product
-        return self.graph.node("Add", product, self.stored.small(bias.reshape(-1)))
+        product = self.product(inputs, f"{path}/kernel")
+        bias = self.weights.get(f"{path}/bias")
+        return product if bias is None else self.add(product, self.stored.small(bias))
 
     def norm(self, hidden: str, path: str) -> str:
         both = [

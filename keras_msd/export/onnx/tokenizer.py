@@ -3,6 +3,7 @@
 And whether they give the ids of the tokenizer that the graph was made from.
 """
 
+import functools
 import unicodedata
 from collections.abc import Iterator
 
@@ -164,15 +165,19 @@ def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
     """Yield the proof's sentences, tricky ones, every piece and every character."""
     yield from proof_sentences()
     yield from TRICKY
-    characters = [
+    # Between letters and after a blank: combining marks see only what is beside them.
+    for parts, form in ((tokenizer.pieces(), "{}"), (_characters(), "x{}y")):
+        for start in range(0, len(parts), TOGETHER):
+            yield " ".join(map(form.format, parts[start : start + TOGETHER]))
+
+
+@functools.cache
+def _characters() -> str:
+    return "".join(
         character
         for character in map(chr, range(1, UNICODE))  # NUL ends a text in the operator
         if unicodedata.category(character) not in LEFT_OUT
-    ]
-    # Between letters and after a blank: combining marks see only what is beside them.
-    for parts, form in ((tokenizer.pieces(), "{}"), (characters, "x{}y")):
-        for start in range(0, len(parts), TOGETHER):
-            yield " ".join(map(form.format, parts[start : start + TOGETHER]))
+    )
 
 
 def _equally_likely(

@@ -14,7 +14,9 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import ExportError, export, load_artefact, loaders_folder
 from keras_msd.export.huggingface import exporter
-from keras_msd.export.proof import proof_sentences
+from keras_msd.export.huggingface.hub import header
+from keras_msd.export.huggingface.tokenizer import check_ids, write_tokenizer
+from keras_msd.export.proof import UNNAMED_SET, proof_sentences
 from keras_msd.models.encoder import Encoder
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers import train_unigram
@@ -138,10 +140,7 @@ def test_without_weights_each_token_has_the_sentences_vector(kind, folder_of):
     np.testing.assert_allclose(loaded, encoder.encode(TEXTS), atol=1e-5)
 
 
-def test_parts_can_be_left_out(folder_of, tokenizer, tmp_path):
-    _, folder = folder_of("student", "int8")
-    assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
-    assert (folder / "model.safetensors").is_file()
+def test_what_can_be_left_out(tokenizer, tmp_path):
     encoder, path = tiny_encoder(tokenizer), tmp_path / "a"
     for wrong, message in ((["onnx"], "one of 'weights', 'int8'"), ("int8", "a list")):
         with pytest.raises(InputError, match=message):
@@ -203,8 +202,9 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
         tokenizer = read_checkpoint_tokenizer(tmp_path)
     if kind == "folded":
         tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)
-    encoder = random_encoder(tokenizer)
-    export(encoder, tmp_path / "a", "huggingface", **GIVEN)
+    (tmp_path / "a").mkdir()
+    write_tokenizer(tokenizer, tmp_path / "a", 32)
+    assert check_ids(tokenizer, tmp_path / "a")["texts"] > 5000
     texts = [
         "STRASSE Straße ẞ",
         "ΟΔΟΣ ὁδός",
@@ -221,7 +221,7 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
     texts = [t for t in texts if kind == "wordpiece" or not has_combining(t)]
     assert len(texts) > 300
     found = [row.ids for row in backend(tmp_path / "a").encode_batch(texts)]
-    assert found == tokenizer.encode(texts, encoder.max_length)
+    assert found == tokenizer.encode(texts)
     again = read_checkpoint_tokenizer(tmp_path / "a")
     assert again.encode(texts) == tokenizer.encode(texts)
     assert again.pieces() == tokenizer.pieces()
@@ -230,8 +230,8 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
 def test_capitals_are_small_where_a_table_is_nfkc_alone(tmp_path):
     """As in transformers.js."""
     tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)
-    export(random_encoder(tokenizer), tmp_path / "a", "huggingface", **GIVEN)
-    content = read(tmp_path / "a" / "tokenizer.json")
+    write_tokenizer(tokenizer, tmp_path, 32)
+    content = read(tmp_path / "tokenizer.json")
     steps = content["normalizer"]["normalizers"]
     (place,) = (n for n, step in enumerate(steps) if step["type"] == "Precompiled")
     steps[place] = {"type": "NFKC"}
@@ -244,27 +244,30 @@ def test_capitals_are_small_where_a_table_is_nfkc_alone(tmp_path):
     assert found == tokenizer.encode(texts)
 
 
-def test_header_of_the_readme(tokenizer, tmp_path):
+def test_header_of_the_readme_and_no_int8(tokenizer, tmp_path):
     yaml = pytest.importorskip("yaml")
-    encoder = random_encoder(tokenizer)
-    given = GIVEN | {"languages": ["en", "de"], "license": "Apache-2.0"}
-    hub = {"base_model": "org/teacher", "datasets": ["org/pairs"]}
-    export(encoder, tmp_path / "a", "huggingface", sts_name="stsb dev", **given, **hub)
-    _, head, text = (tmp_path / "a" / "README.md").read_text().split("---\n", 2)
+    folder = export(
+        random_encoder(tokenizer), tmp_path / "a", "huggingface", leave_out=["int8"],
+        languages=["en", "de"], license="Apache-2.0", sts_name="stsb dev",
+        base_model="org/teacher", datasets=["org/pairs"], **GIVEN,
+    )  # fmt: skip
+    assert [path.name for path in (folder / "onnx").iterdir()] == ["model.onnx"]
+    assert (folder / "model.safetensors").is_file()
+    _, head, text = (folder / "README.md").read_text().split("---\n", 2)
     fields = yaml.safe_load(head)
     assert fields["language"] == ["de", "en"] and fields["license"] == "apache-2.0"
     assert fields["base_model"] == "org/teacher" and fields["datasets"] == ["org/pairs"]
     assert fields["pipeline_tag"] == "sentence-similarity"
     (result,) = fields["model-index"][0]["results"]
-    card = json.loads((tmp_path / "a" / "card.json").read_text())
+    card = json.loads((folder / "card.json").read_text())
     assert result["dataset"] == {"type": "stsb-dev", "name": "stsb dev"}
     score = card["parity"]["sts"]["after"]["spearman"]
     assert result["metrics"][0]["value"] == pytest.approx(score, abs=1e-3)
     assert text.lstrip().startswith("# Sentence encoder, huggingface")
     # Scores of rows without a name say nothing to others, and some licences have none.
-    given["license"] = "ask: me"
-    export(encoder, tmp_path / "b", "huggingface", **given)
-    head = (tmp_path / "b" / "README.md").read_text().split("---\n")[1]
+    card["parity"]["sts"]["set"] = UNNAMED_SET
+    unnamed = card | {"license": "ask: me", "base_model": None, "datasets": []}
+    head = "\n".join(header(unnamed)).split("---\n")[1]
     fields = yaml.safe_load(head)
     assert (fields["license"], fields["license_name"]) == ("other", "ask: me")
     assert not {"model-index", "base_model", "datasets"} & set(fields)

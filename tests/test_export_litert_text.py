@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 
@@ -151,10 +152,15 @@ def test_mediapipes_own_options(tokenizer, models, tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"num_layers": 0},
-        {"pooling": "cls", "normalize_first": True},
-        {"pooling": "max", "projection_dim": 6, "projection_activation": "tanh"},
-        {"zero_residuals": True, "max_length": 3, "position_offset": 2},
+        {"num_layers": 0, "pooling": "cls"},
+        {
+            "pooling": "max",
+            "normalize_first": True,
+            "projection_dim": 6,
+            "projection_activation": "tanh",
+            "max_length": 3,
+            "position_offset": 2,
+        },
     ],
 )
 def test_other_networks(tokenizer, tmp_path, fields):
@@ -166,16 +172,17 @@ def test_other_networks(tokenizer, tmp_path, fields):
 
 def test_a_weight_is_stored_once_however_often_it_is_used(tokenizer, tmp_path):
     sizes = []
-    for repeats in (1, 2, 4):
+    for repeats in (1, 4):
         encoder = lively(tokenizer, num_layers=2, intermediate_dim=40, repeats=repeats)
         path = tmp_path / str(repeats)
         exporter.write_text(encoder, path)
         content = (path / "model.tflite").read_bytes()
         sizes.append(len(content))
         for name, value in encoder.weights().items():
-            stored = value if name == "embedding/word" else value.T
+            stored = value.T
             if name == "embedding/word":
-                value[encoder.tokenizer.pad_id] = 0
+                stored = value.copy()
+                stored[encoder.tokenizer.pad_id] = 0
             if name.endswith(("dense/kernel", "embedding/word")):
                 assert content.count(np.ascontiguousarray(stored).tobytes()) == 1, name
     assert max(sizes) - min(sizes) < 65536
@@ -190,10 +197,15 @@ def test_the_same_encoder_gives_the_same_bytes(encoder, models, tmp_path):
     assert (again / names[0]).read_bytes() == (first / names[0]).read_bytes()
 
 
-def test_card_and_round_trip(encoder, tmp_path):
+@pytest.fixture(scope="module")
+def artefact(encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out") / "art"
     same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:5]}
-    path = export(encoder, tmp_path / "art", "litert_text", languages=["de"], **same)
-    loaded = load_artefact(path)
+    return export(encoder, folder, "litert_text", languages=["de"], **same)
+
+
+def test_card_and_round_trip(encoder, artefact):
+    path, loaded = artefact, load_artefact(artefact)
     operators = loaded.card["operators"]
     assert operators["TFSentencepieceTokenizeOp"] == 1
     assert [name for name in operators if name != name.upper()] == [
@@ -230,11 +242,10 @@ def test_an_open_model_does_not_disturb_pythons_end(models):
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
-def test_the_script(encoder, models, tmp_path, monkeypatch, capsys):
-    script, folder = loaders_folder() / "load_litert_text.py", tmp_path / "art"
+def test_the_script(artefact, tmp_path, monkeypatch, capsys):
+    script = loaders_folder() / "load_litert_text.py"
+    folder = shutil.copytree(artefact, tmp_path / "art")
     texts = ["Die Katze schläft.", "القطار 🍀", "ok"]
-    same = {"sts": [(1, "a", "b"), (0, "c", "d")], "sentences": TEXTS[:2]}
-    export(encoder, folder, "litert_text", "int8", min_cosine=0.9, **same)
     alone = (
         "import runpy\nsys.modules['keras_msd'] = None\nsys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"

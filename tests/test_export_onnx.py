@@ -114,13 +114,13 @@ def contents(model):
 def test_each_weight_is_stored_once(quantize, tokenizer, tmp_path):
     fields = {"num_layers": 3, "hidden_dim": 32, "intermediate_dim": 64}
     sizes, tensors = [], []
-    for repeats in (1, 2, 4):
+    for repeats in (1, 4):
         encoder = random_encoder(tokenizer, repeats=repeats, **fields)
         _, model = written(encoder, tmp_path / f"{repeats}", quantize)
         sizes.append((tmp_path / f"{repeats}" / "model.onnx").stat().st_size)
         tensors.append(contents(model))
         assert set(tensors[-1].values()) == {1}
-    assert tensors[0] == tensors[1] == tensors[2]
+    assert tensors[0] == tensors[1]
     assert max(sizes) <= 1.03 * min(sizes) + 65536
     stored = sum(len(one.raw_data) for one in model.graph.initializer)
     width = {None: 4, "fp16": 2}.get(quantize)
@@ -172,7 +172,7 @@ def test_files_that_are_no_such_model(tmp_path):
     path = tmp_path / "model.onnx"
     for content, message in (  # the second: a version, no more
         (b"\xff" * 99, "is no whole ONNX model"),
-        (b"\x08\x07", "not a model that onnxruntime can load"),
+        (b"\x08\x07", "onnxruntime cannot load"),
     ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=message):

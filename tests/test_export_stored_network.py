@@ -154,14 +154,14 @@ def test_a_weight_is_read_once_a_call(encoder, artefacts):
 
 def test_repeats_cost_next_to_nothing(tokenizer, tmp_path):
     sizes, graphs = {}, {}
-    for repeats in (1, 2, 4):
+    for repeats in (1, 4):
         path = tmp_path / str(repeats)
         saved_model.write(make(tokenizer, repeats=repeats), path, "int8")
         weights = path / "1/variables/variables.data-00000-of-00001"
         sizes[repeats] = weights.stat().st_size
         graphs[repeats] = (path / "1/saved_model.pb").stat().st_size
     assert max(sizes.values()) - min(sizes.values()) < 1024
-    assert graphs[1] < graphs[2] < graphs[4] < graphs[1] + 64 * 1024
+    assert graphs[1] < graphs[4] < graphs[1] + 64 * 1024
 
 
 def test_the_encoder_is_not_changed(encoder):

@@ -143,28 +143,26 @@ def check_destination(path: str | Path) -> None:
     has no other files in it.
     """
     folder = Path(path).resolve()
+    found = None
     if folder in (Path.cwd(), *Path.cwd().parents):
+        found = "it holds the working directory"
+    elif files := [place for place in (folder, *folder.parents) if place.is_file()]:
+        found = f"`{files[0]}` is a file"
+    elif folder.is_dir() and any(folder.iterdir()):
+        found = _other_content(folder)
+    if found:
         raise InputError(
-            f"An artefact needs a folder of its own. Received: `{path}`, which holds "
-            "the working directory. Give a new path."
+            "An artefact needs a folder of its own, a new one or that of an earlier "
+            f"artefact. Received: `{path}`; {found}. Give a new path, or move it away."
         )
-    if files := [place for place in (folder, *folder.parents) if place.is_file()]:
-        raise InputError(
-            f"An artefact is a folder, and `{files[0]}` is a file. Received: `{path}`. "
-            "Give a new path."
-        )
-    if folder.is_dir() and any(folder.iterdir()):
-        _check_replaceable(folder)
 
 
-def _check_replaceable(folder: Path) -> None:
+def _other_content(folder: Path) -> str | None:
+    """Return what a folder holds that is no artefact's, if anything."""
     try:
         listed = {*card_files(folder / CARD), CARD, TEXT}
-    except InputError as error:
-        raise InputError(
-            f"`{folder}` exists and is no artefact: it has no whole {CARD}. Give a new "
-            "path, or move it away."
-        ) from error
+    except InputError:
+        return f"it has no whole {CARD}"
     foreign = sorted(
         name
         for path in folder.rglob("*")
@@ -173,12 +171,8 @@ def _check_replaceable(folder: Path) -> None:
         # Python leaves its cache beside the tokenizer's reader.
         and not name.startswith("__pycache__/")
     )
-    if foreign:
-        shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
-        raise InputError(
-            f"`{folder}` is an artefact that would be replaced, and would lose files "
-            f"that are none of its own: {shown}. Give a new path, or move them away."
-        )
+    shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+    return f"files of others would be lost: {shown}" if foreign else None
 
 
 class Artefact(TextEncoder):

@@ -23,8 +23,10 @@ from keras_msd.checks import InputError
 from keras_msd.export.formats import Run
 from keras_msd.export.huggingface.exporter import write_module_list
 from keras_msd.export.huggingface.tokenizer import backend_of, control_pieces
+from keras_msd.export.network import plain_weights
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import WORD
 from keras_msd.tokenizers.sentencepiece import BLANK
 from keras_msd.tokenizers.tokenizer_json import median_length
 
@@ -52,7 +54,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
         InputError: The encoder is more than a table of token vectors and their mean.
     """
     config = encoder.config
-    rows = _rows(config, encoder.weights())[: encoder.tokenizer.vocabulary_size]
+    rows = _rows(config, plain_weights(encoder))[: encoder.tokenizer.vocabulary_size]
     tokenizer = encoder.tokenizer
     around = [*tokenizer.start_ids, *tokenizer.end_ids]
     tokens = _tokens(encoder)
@@ -125,7 +127,7 @@ def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:
     Raises:
         InputError: The vector is not the direction of their sum.
     """
-    positions, types = weights["embedding/position"], weights["embedding/type"]
+    positions = weights["embedding/position"]
     wrong = {
         f"a body of {config.num_layers} layers": config.num_layers,
         f"the pooling {config.pooling!r}": config.pooling != "mean",
@@ -144,10 +146,10 @@ def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:
             f"mean is the sentence's vector. Received: {' and '.join(found)}. Use "
             "another format, such as `onnx`."
         )
-    rows = weights["embedding/word"].astype(np.float64)
+    rows = weights[WORD].astype(np.float64)
     if "embedding/projection" in weights:
         rows = rows @ weights["embedding/projection"]
-    rows = rows + positions[0] + types[0]
+    rows = rows + positions[0]
     return rows @ weights["projection/kernel"] if config.projection_dim else rows
 
 

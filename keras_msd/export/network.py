@@ -20,7 +20,9 @@ def plain_weights(encoder: Any) -> dict[str, np.ndarray]:
     The position table begins with the first token's row and includes that of the type,
     which is 0 for every token; there is no table of types.
     """
-    config, weights = encoder.config, encoder.weights()
+    config = encoder.config
+    values = encoder.weights().items()
+    weights = {path: np.asarray(value, np.float32) for path, value in values}
     kind = weights.pop("embedding/type")[0]
     positions = weights["embedding/position"][config.position_offset :]
     weights["embedding/position"] = positions + kind

@@ -74,7 +74,7 @@ class Thresholds(NamedTuple):
         An error of relative size e at right angles to a vector reduces the cosine to 1
         / sqrt(1 + e**2). The same e is allowed in the direction of the vector.
         """
-        cosine = max(self.min_cosine, LEAST_COSINE)
+        cosine = min(max(self.min_cosine, LEAST_COSINE), 1)
         return round(math.sqrt(cosine**-2 - 1), 6)
 
 

@@ -13,6 +13,7 @@ from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checkpoints.modules import ACTIVATIONS
 from keras_msd.checks import InputError, a_list, one_of
 from keras_msd.export.formats import SCHEMES, Run
+from keras_msd.export.network import plain_weights
 from keras_msd.export.onnx.files import (
     facts_of,
     open_session,
@@ -22,7 +23,7 @@ from keras_msd.export.onnx.files import (
 from keras_msd.export.proof import THRESHOLDS, ExportError, parity, proof_sentences
 from keras_msd.files import read_table, write_json
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.network import matrix
+from keras_msd.models.network import WORD
 from keras_msd.tokenizers.base import CONFIG
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
@@ -294,42 +295,28 @@ def write_tensors(encoder: Any, folder: Path) -> None:
     becomes as many layers: the file is larger than the encoder's own.
     """
     config: EncoderConfig = encoder.config
-    weights = encoder.weights()
-    # What the embedding layer does with rows of padding, and with a bottleneck.
-    word = np.array(weights["embedding/word"])
-    word[config.pad_id] = 0
+    weights = plain_weights(encoder)
     if config.bottleneck_dim is not None:
-        word = word @ weights["embedding/projection"]
-    weights["embedding/word"] = word
-    position = weights["embedding/position"]
-    weights["embedding/position"] = position[config.position_offset :]
+        weights[WORD] = weights[WORD] @ weights["embedding/projection"]
+    # The positions include the first type.
+    types = encoder.weights()["embedding/type"]
+    weights["embedding/type"] = types - types[0]
+    for path in weights:
+        if path.endswith("/kernel"):
+            weights[path] = weights[path].T  # `(out, in)`, as checkpoints have it
     tensors = {}
     for key, path in BERT.keys.items():
         for layer in range(config.depth) if "{i}" in key else (0,):
             place = path.format(i=layer % config.num_layers)
-            tensors[key.format(i=layer)] = _stored(place, weights[place])
+            tensors[key.format(i=layer)] = weights[place]
     _save(tensors, folder)
     if config.projection_dim is not None:
-        dense = {
-            f"linear.{name}": _stored(path, weights[path])
-            for name, path in (
-                ("weight", "projection/kernel"),
-                ("bias", "projection/bias"),
-            )
-            if path in weights
-        }
+        places = {"weight": "projection/kernel", "bias": "projection/bias"}
+        dense = {f"linear.{k}": weights[v] for k, v in places.items() if v in weights}
         _save(dense, folder / "2_Dense")
 
 
-def _stored(path: str, array: np.ndarray) -> np.ndarray:
-    """Return a weight as checkpoints hold it: linear maps `(out, in)`, heads joined."""
-    if path.endswith("/kernel"):
-        array = matrix(path, array).T
-    elif path.endswith("/bias"):
-        array = array.reshape(-1)
-    return np.ascontiguousarray(array, np.float32)
-
-
 def _save(tensors: dict[str, np.ndarray], folder: Path) -> None:
+    whole = {key: np.ascontiguousarray(array) for key, array in tensors.items()}
     # transformers asks which framework's layout it is.
-    save_file(tensors, folder / checkpoint.SINGLE, metadata={"format": "pt"})
+    save_file(whole, folder / checkpoint.SINGLE, metadata={"format": "pt"})

@@ -17,6 +17,7 @@ FILE = "model.onnx"
 EXTRA = "onnx"
 PURPOSE = "The ONNX format"
 OPSET = 23  # the first with an attention operator; onnxruntime has it since 1.23
+ANEW = "Take a whole copy, or export the encoder again."
 LARGEST = 2**31 - 1  # bytes in a protocol buffer
 ERRORS_ONLY = 3
 LIBRARY = "onnxruntime_extensions._extensions_pydll"
@@ -86,13 +87,11 @@ def open_session(
     content = checks.existing_file(path, "model").read_bytes()
     check_self_contained(content, path)
     checks.at_least(1, threads=threads)
-    try:
+    # onnxruntime has no common class of errors.
+    with checks.explained(
+        lambda error: f"onnxruntime cannot load `{path}`: {error}. {ANEW}", Exception
+    ):
         session = new_session(content, threads, extensions)
-    except Exception as error:  # onnxruntime has no common class of errors
-        raise InputError(
-            f"`{path}` is not a model that onnxruntime can load: {error}. Take a whole "
-            "copy, or export the encoder again."
-        ) from error
     names = {value.name for value in session.get_inputs()}
     given = [value.name for value in session.get_outputs()]
     if names != set(inputs) or given != list(outputs):
@@ -164,13 +163,8 @@ def check_self_contained(content: bytes, path: Path) -> None:
         InputError: It says so, or is no protocol buffer; onnx is not installed.
     """
     onnx = checks.require("onnx", EXTRA, PURPOSE)
-    try:
+    with checks.explained(f"`{path}` is no whole ONNX model. {ANEW}", Exception):
         model = onnx.load_model_from_string(content)
-    except Exception as error:  # such as protobuf's DecodeError
-        raise InputError(
-            f"`{path}` is no whole ONNX model. Take a whole copy, or export the "
-            "encoder again."
-        ) from error
     for tensor in _tensors(model):
         if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise InputError(

@@ -1,5 +1,8 @@
 """Every format: exported, loaded in its runtime, the same neighbours."""
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -139,6 +142,29 @@ def test_threads_share_an_artefact(artefacts, format):
         asked = [pool.submit(loaded.encode, texts, progress=False) for _ in range(24)]
         for one in asked:
             np.testing.assert_allclose(one.result(), expected, atol=1e-5)
+
+
+UNDER_JAX = """
+import sys
+import keras_msd as msd
+
+encoder = msd.testing.tiny_encoder(projection_dim=8)
+given = {"sentences": ["A cat.", "ok"], "sts": [(1, "a", "b"), (0, "a", "c")]}
+for format in sys.argv[2:]:
+    encoder.export(f"{sys.argv[1]}/{format}", format, max_sts_loss=100, **given)
+    print(format)
+"""
+
+
+@pytest.mark.slow
+def test_networks_are_written_under_jax(tmp_path):
+    """The export itself compares the vectors."""
+    pytest.importorskip("jax")
+    formats = ["saved_model", "litert", "onnx"]
+    command = [sys.executable, "-c", UNDER_JAX, str(tmp_path), *formats]
+    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == formats, done.stderr
 
 
 @pytest.mark.parametrize("format", ANY_NETWORK)

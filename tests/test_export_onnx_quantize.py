@@ -6,7 +6,7 @@ from keras_msd.quantization import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx.network import FLOAT, INT32, Graph, Weights, block_size, pack  # noqa: E402  # noqa: E402
+from keras_msd.export.onnx.network import FLOAT, INT32, Graph, Weights, pack  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):
@@ -77,12 +77,6 @@ def test_half_precision_kernels_multiply_in_single():
     found = run(graph, product, [3, 8], x=inputs)
     half = kernel.astype(np.float16).astype(np.float32)
     np.testing.assert_allclose(found, inputs @ half, rtol=1e-4, atol=1)
-
-
-def test_blocks_are_as_large_as_pays():
-    sizes = {rows: block_size(rows, 8) for rows in (384, 1536, 128, 120, 88, 32, 16, 4)}
-    assert sizes == {384: 64, 1536: 64, 128: 64, 120: 64, 88: 32, 32: 32, 16: 16, 4: 16}
-    assert [block_size(rows, 4) for rows in (384, 88, 16)] == [32, 32, 16]
 
 
 def test_equal_constants_are_one():

@@ -16,9 +16,8 @@ from command_line import fails
 
 from keras_msd.export import load_artefact
 from keras_msd.serve import app as served
-from keras_msd.serve import batching
 from keras_msd.serve.app import make_app
-from keras_msd.serve.batching import Batcher, Overloaded
+from keras_msd.serve.batching import Batcher
 from keras_msd.testing import tiny_encoder
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
@@ -153,7 +152,7 @@ def test_large_bodies_are_refused(client):
     assert "4,194,304 bytes" in answer.json()["error"]["message"]
 
 
-def test_failures_of_the_encoder_and_a_full_queue(encoder, monkeypatch):
+def test_failures_of_the_encoder(encoder):
     class Failing:
         dim, prefix = 16, ""
 
@@ -173,12 +172,9 @@ def test_failures_of_the_encoder_and_a_full_queue(encoder, monkeypatch):
         assert answer.status_code == 500 and "secret" not in answer.text
         assert answer.json()["error"]["type"] == "server_error"
         ask(client, input="a")  # it goes on
-        monkeypatch.setattr(batching, "WAITING", 1)
-        answer = client.post("/v1/embeddings", json=body)
-        assert answer.status_code == 429
 
 
-def test_what_arrives_during_a_batch_is_the_next_one(monkeypatch):
+def test_what_arrives_during_a_batch_is_the_next_one():
     """Requests get their own results, a failing text fails its own request alone."""
     batches, begin = [], threading.Event()
 
@@ -195,7 +191,7 @@ def test_what_arrives_during_a_batch_is_the_next_one(monkeypatch):
         first = asyncio.create_task(batcher(["a"]))
         while not batches:
             await asyncio.sleep(0)
-        given = [["b", "c"], ["d"], ["bad", "e"], ["f"] * 300]
+        given = [["b", "c"], ["d"], ["bad", "e"], ["f"] * 300, ["g"]]
         others = [asyncio.create_task(batcher(texts)) for texts in given]
         gone = asyncio.create_task(batcher(["gone"]))
         await asyncio.sleep(0)
@@ -203,18 +199,16 @@ def test_what_arrives_during_a_batch_is_the_next_one(monkeypatch):
         begin.set()
         assert await first == ["A"]
         results = await asyncio.gather(*others, return_exceptions=True)
-        monkeypatch.setattr(batching, "WAITING", 2)
-        with pytest.raises(Overloaded):
-            await batcher(["x", "y", "z"])
         assert await batcher(["x"]) == ["X"]
         work.cancel()
         return results
 
-    one, two, bad, large = asyncio.run(main())
-    assert (one, two, large) == (["B", "C"], ["D"], ["F"] * 300)
+    one, two, bad, large, last = asyncio.run(main())
+    assert (one, two, large, last) == (["B", "C"], ["D"], ["F"] * 300, ["G"])
     assert isinstance(bad, ValueError)
-    assert batches[:2] == [["a"], ["b", "c", "d", "bad", "e"]]
-    assert ["f"] * 300 in batches  # larger than a batch: by itself
+    assert batches[:2] == [["a"], ["b", "c", "d", "bad", "e", *["f"] * 300]]
+    assert batches[2:6] == [["b", "c"], ["d"], ["bad", "e"], ["f"] * 300]
+    assert batches[6][0] == "g"  # the batch before was full
 
 
 @pytest.fixture(scope="module")

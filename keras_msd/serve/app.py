@@ -17,7 +17,7 @@ import pydantic
 
 from keras_msd.arrays import TextEncoder, check_prefix, unit_rows
 from keras_msd.checks import InputError, findings, require
-from keras_msd.serve.batching import Batcher, Overloaded
+from keras_msd.serve.batching import Batcher
 
 LARGEST_BODY = 4 * 2**20  # bytes
 MOST_TEXTS = 2048  # in a request, as OpenAI has it
@@ -146,12 +146,7 @@ def make_app(model: TextEncoder, name: str) -> Any:
         except InputError as error:
             message = str(error).replace("truncate_dim", "dimensions")
             raise Refused(message, "dimensions") from error
-        try:
-            results = await batcher(asked.input)
-        except Overloaded as error:
-            message = "Too many texts wait. Try again in a second."
-            kind = "rate_limit_error"
-            raise Refused(message, status=429, type=kind) from error
+        results = await batcher(asked.input)
         answer = await asyncio.to_thread(_answer, asked, results, name)
         return Response(answer, media_type="application/json")
 

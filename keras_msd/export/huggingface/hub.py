@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.checks import InputError, require
+from keras_msd.checks import InputError, explained, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
 from keras_msd.export.proof import EXAMPLE_SET, UNNAMED_SET
 
@@ -94,7 +94,16 @@ def push_to_hub(
         )
     card = read_card(folder)
     hub = require("huggingface_hub", "hf", "Sending files to the hub")
-    try:
+
+    def unsent(error: Exception) -> str:
+        return (
+            f"`{folder}` could not be sent to {repo!r} ({type(error).__name__}: "
+            f"{error}). Log in with `hf auth login`, and check the name, your rights "
+            "and the network."
+        )
+
+    # The client's errors share no base class across its versions and its transports.
+    with explained(unsent, Exception):
         api = hub.HfApi()
         api.create_repo(repo, private=private, exist_ok=True)
         commit = api.upload_folder(
@@ -103,11 +112,4 @@ def push_to_hub(
             commit_message=message,
             allow_patterns=[*card["files"], CARD, TEXT],
         )
-    # The client's errors share no base class across its versions and its transports.
-    except Exception as error:
-        raise InputError(
-            f"`{folder}` could not be sent to {repo!r} ({type(error).__name__}: "
-            f"{error}). Log in with `hf auth login`, and check the name, your rights "
-            "and the network."
-        ) from error
     return str(commit.commit_url)

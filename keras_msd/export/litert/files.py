@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, existing_file, require
+from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.export.formats import FORMATS, Run
 from keras_msd.export.portable import TokenRun, load_portable
 from keras_msd.stderr import sieved_stderr
@@ -42,20 +42,21 @@ def read_tokenizer(path: Path) -> bytes:
     Raises:
         InputError: There is no such file, or none behind it.
     """
-    try:
-        with zipfile.ZipFile(existing_file(path, "model")) as archive:
+    existing_file(path, "model")
+
+    def damaged(error: Exception) -> str:
+        return (
+            f"`{path}` must hold its tokenizer as {TOKENIZER} ({error!r}). Take a "
+            "whole copy. A litert_text model takes strings: load that with MediaPipe."
+        )
+
+    # A damaged archive makes zipfile raise nearly anything.
+    with explained(damaged, Exception):
+        with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(TOKENIZER)
             if entry.compress_type != zipfile.ZIP_STORED:  # it could be of any size
                 raise ValueError("it is compressed")
             return archive.read(entry)
-    except InputError:
-        raise
-    # A damaged archive makes zipfile raise nearly anything.
-    except Exception as error:
-        raise InputError(
-            f"`{path}` must hold its tokenizer as {TOKENIZER} ({error!r}). Take a "
-            "whole copy. A litert_text model takes strings: load that with MediaPipe."
-        ) from error
 
 
 def require_litert() -> Any:
@@ -92,18 +93,17 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
     runtime = require_litert()
     file = Path(path) / FILE
     tokenizer = load_portable(read_tokenizer(file), f"`{file}`")
-    try:
+
+    def foreign(error: Exception) -> str:
+        return f"`{file}` is no LiteRT model of token ids: {error}. Export it again."
+
+    with explained(foreign, RuntimeError, ValueError, KeyError):
         interpreter = open_interpreter(runtime, file, threads or 1)
         call = interpreter.get_signature_runner(SIGNATURE)
         inputs, outputs = call.get_input_details(), call.get_output_details()
         width = int(outputs["embedding"]["shape"][-1])
         if set(inputs) != set(INPUTS):
             raise ValueError(f"its inputs are {', '.join(inputs)}")
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise InputError(
-            f"`{file}` is no LiteRT model of token ids: {error}. Export the encoder "
-            "again."
-        ) from error
 
     # An interpreter has one set of tensors, which the next call resizes and fills.
     lock = threading.Lock()
@@ -141,14 +141,16 @@ def load_text(path: str | Path, threads: int | None = None) -> Run:
         "mediapipe.tasks.python.text", "mediapipe", "A litert_text model"
     )
     file = existing_file(Path(path) / FILE, "model")
-    try:
-        with sieved_stderr():  # XNNPACK notes its first use
-            embedder = mediapipe.TextEmbedder.create_from_model_path(str(file))
-    except (RuntimeError, ValueError) as error:
-        raise InputError(
+
+    def foreign(error: Exception) -> str:
+        return (
             f"`{file}` is not a model for MediaPipe's TextEmbedder: {error}. Export "
             "the encoder again with format='litert_text'."
-        ) from error
+        )
+
+    with explained(foreign, RuntimeError, ValueError):
+        with sieved_stderr():  # XNNPACK notes its first use
+            embedder = mediapipe.TextEmbedder.create_from_model_path(str(file))
 
     def embed(text: str) -> np.ndarray:
         # MediaPipe takes C strings, which end at NUL. Like NUL, the replacement is in

@@ -42,17 +42,13 @@ class Graph:
             dtype: NumPy dtype of numbers; by default that of `value`.
         """
         array = np.asarray(value, dtype, order="C")
-        texts = array.dtype.kind == "U"
-        flat: list[Any]
-        flat = [item.encode() for item in array.flat] if texts else [array.tobytes()]
-        kind = "text" if texts else array.dtype.str
-        key = digest(kind, str(array.shape), *flat)
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        tensor = numpy_helper.from_array(array)
+        content = tensor.raw_data, *tensor.string_data
+        key = digest(str(tensor.data_type), str(array.shape), *content)
         if key not in self._tensors:
-            name = f"c{len(self._tensors)}"
-            if texts:
-                tensor = helper.make_tensor(name, STRING, array.shape, flat)
-            else:
-                tensor = numpy_helper.from_array(array, name)
+            tensor.name = f"c{len(self._tensors)}"
             self._tensors[key] = tensor
         return self._tensors[key].name
 
@@ -141,8 +137,7 @@ class Graph:
         )
 
 
-BLOCKS = {8: (64, 32, 16), 4: (32, 16)}  # numbers of a column that share a scale
-SCALE_BYTES = 4
+BLOCKS = {8: 64, 4: 32}  # numbers of a column that share a scale
 INT8_ARITHMETIC = 4  # MatMulNBits' name for it: it rounds inputs, in blocks as well
 
 
@@ -358,7 +353,7 @@ def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
         a byte, the first in the low half; float32 scales `(out, blocks)`.
     """
     rows, columns = kernel.shape
-    block = block_size(rows, bits)
+    block = BLOCKS[bits]
     padded = np.zeros((columns, -(-rows // block) * block), np.float32)
     padded[:, :rows] = kernel.T
     numbers, scales = to_integers(padded, bits, block)
@@ -367,16 +362,3 @@ def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     if bits == 4:
         shifted = shifted[:, :, ::2] | (shifted[:, :, 1::2] << 4)
     return shifted, scales.astype(np.float32)
-
-
-def block_size(rows: int, bits: int) -> int:
-    """Return how many numbers share a scale; narrow kernels have small blocks.
-
-    64 with 8 bits and 32 with 4, unless a smaller block makes fewer bytes because the
-    last one is padded less.
-    """
-
-    def stored(block: int) -> float:
-        return -(-rows // block) * (block * bits / 8 + SCALE_BYTES)
-
-    return min(BLOCKS[bits], key=stored)

@@ -147,8 +147,10 @@ def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
 
 def _kept(index: Index | None) -> dict[str, tuple[Rows, Source]]:
     """Return the chunks and the record of each file of an index by its key."""
+    if index is None:
+        return {}
     kept, start = {}, 0
-    for source in index.sources if index else ():
+    for source in index.sources:
         end = start + source.chunks
         kept[source.key] = index.rows.part(start, end), source
         start = end

@@ -94,7 +94,7 @@ def test_the_card_says_which_texts_differ(exported):
     far = ["a" + " " * most + "cat", "a"]
     np.testing.assert_allclose(*again.encode(far), atol=1e-6)
     assert np.abs(np.subtract(*encoder.encode(far))).max() > 0.01
-    with pytest.raises(InputError, match="empty or long ones alone"):
+    with pytest.raises(InputError, match="empty and long ones alone"):
         encoder.export(folder, "model2vec", **GIVEN | {"sentences": ["", LONG]})
 
 

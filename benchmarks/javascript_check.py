@@ -144,9 +144,7 @@ def main() -> int:
     return int(
         any(row["ids_differ"] for row in rows)
         or any(
-            row["min_cosine"] < LEAST_COSINE
-            for row in rows
-            if row["quantize"] in FLOAT
+            row["min_cosine"] < LEAST_COSINE for row in rows if row["quantize"] in FLOAT
         )
     )
 

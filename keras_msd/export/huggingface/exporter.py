@@ -153,9 +153,8 @@ def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto
     hidden, vector = append_network(graph, encoder, SCHEMES[quantize], *INPUTS[:2])
     if not tokens:
         length = graph.node("Shape", INPUTS[0], start=1, end=2)
-        one = graph.numbers(1)
-        shape = graph.node("Concat", one, length, one, axis=0)
-        hidden = graph.node("Expand", graph.node("Unsqueeze", vector, one), shape)
+        shape = graph.node("Concat", (1,), length, (1,), axis=0)
+        hidden = graph.node("Expand", graph.node("Unsqueeze", vector, (1,)), shape)
     width = config.hidden_dim if tokens else encoder.dim
     return graph.model(
         dict.fromkeys(INPUTS, (INT64, AXES)),

@@ -22,6 +22,11 @@ BOOL, INT32, INT64 = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64
 LAST = np.iinfo(np.int64).max  # the end of an axis
 
 
+# An input of a node: a value's name, or a constant: a float is float32, whole numbers
+# are int64.
+Input = str | float | tuple[int, ...]
+
+
 class Graph:
     """Collects nodes and constants; names are numbers, so that files are the same.
 
@@ -52,17 +57,9 @@ class Graph:
             self._tensors[key] = tensor
         return self._tensors[key].name
 
-    def number(self, value: int) -> str:
-        """Return a constant whole number, int64 without axes."""
-        return self.constant(value, np.int64)
-
-    def numbers(self, *values: int) -> str:
-        """Return a constant of whole numbers, int64 `(len(values),)`."""
-        return self.constant(values, np.int64)
-
     def part(self, value: str, first: int, last: int, axis: int = 0) -> str:
         """Return `value[first:last]` along an axis."""
-        return self.node("Slice", value, *map(self.numbers, (first, last, axis)))
+        return self.node("Slice", value, (first,), (last,), (axis,))
 
     def weight(self, array: np.ndarray, half: bool) -> str:
         """Return float32 numbers that the file holds as float32, or float16 if `half`.
@@ -76,24 +73,32 @@ class Graph:
             self._casts[name] = self.node("Cast", name, to=FLOAT)
         return self._casts[name]
 
-    def node(self, operator: str, *inputs: str, domain: str = "", **fields: Any) -> str:
+    def node(
+        self, operator: str, *inputs: Input, domain: str = "", **fields: Any
+    ) -> str:
         """Append a node and return its only output."""
         return self.nodes(operator, *inputs, outputs=1, domain=domain, **fields)[0]
 
     def nodes(
         self,
         operator: str,
-        *inputs: str,
+        *inputs: Input,
         outputs: int,
         domain: str = "",
         **fields: Any,
     ) -> list[str]:
         """Append a node and return its outputs."""
+        given = [
+            value
+            if isinstance(value, str)
+            else self.constant(value, np.float32 if type(value) is float else np.int64)
+            for value in inputs
+        ]
         name = f"v{len(self._nodes)}"
         values = [name, *(f"{name}.{i}" for i in range(1, outputs))]
         title = f"{operator}_{len(self._nodes)}"
         fields |= {"name": title, "domain": domain}
-        self._nodes.append(helper.make_node(operator, inputs, values, **fields))
+        self._nodes.append(helper.make_node(operator, given, values, **fields))
         return values
 
     def declare(self, value: str, element_type: int) -> str:
@@ -186,20 +191,18 @@ class _Operations:
         graph = self.graph
         table = self.stored.small(self.weights["embedding/position"])
         length = graph.node("Shape", self.ids, start=1, end=2)
-        return graph.node("Slice", table, graph.numbers(0), length, graph.numbers(0))
+        return graph.node("Slice", table, (0,), length, (0,))
 
     def bias(self) -> str:
         """Return `(batch, 1, length, length)`: 0 on real tokens, else -`MASKED`."""
         graph = self.graph
         if self._bias:
             return self._bias
-        padding = graph.node("Sub", graph.constant(1, np.float32), self.mask)
-        bias = graph.node("Mul", padding, graph.constant(-MASKED, np.float32))
-        bias = graph.node("Unsqueeze", bias, graph.numbers(1, 2))
+        bias = graph.node("Mul", graph.node("Sub", 1.0, self.mask), -MASKED)
+        bias = graph.node("Unsqueeze", bias, (1, 2))
         # onnxruntime wants a row for every query, although all are the same.
         length = graph.node("Shape", self.mask, start=1, end=2)
-        single = graph.numbers(1)
-        shape = graph.node("Concat", single, single, length, single, axis=0)
+        shape = graph.node("Concat", (1, 1), length, (1,), axis=0)
         self._bias = graph.node("Expand", bias, shape)
         return self._bias
 
@@ -243,31 +246,28 @@ class _Operations:
         return self.graph.node("LayerNormalization", hidden, *both, epsilon=epsilon)
 
     def first(self, rows: str) -> str:
-        return self.graph.node("Gather", rows, self.graph.number(0), axis=1)
+        return self.graph.node("Gather", rows, 0, axis=1)
 
     def max(self, rows: str) -> str:
         graph = self.graph
-        real = graph.node("Unsqueeze", self.mask, graph.numbers(2))
-        lowest = graph.constant(-MASKED, np.float32)
-        shown = graph.node("Where", graph.node("Cast", real, to=BOOL), rows, lowest)
-        return graph.node("ReduceMax", shown, graph.numbers(1), keepdims=0)
+        real = graph.node("Unsqueeze", self.mask, (2,))
+        shown = graph.node("Where", graph.node("Cast", real, to=BOOL), rows, -MASKED)
+        return graph.node("ReduceMax", shown, (1,), keepdims=0)
 
     def mean(self, rows: str) -> str:
-        graph, axis = self.graph, self.graph.numbers(1)
+        graph, axis = self.graph, (1,)
         total = graph.node("MatMul", graph.node("Unsqueeze", self.mask, axis), rows)
         total = graph.node("Squeeze", total, axis)
         count = graph.node("ReduceSum", self.mask, axis, keepdims=1)
-        least = graph.constant(SMALLEST_COUNT, np.float32)
-        return graph.node("Div", total, graph.node("Max", count, least))
+        return graph.node("Div", total, graph.node("Max", count, SMALLEST_COUNT))
 
     def unit(self, vectors: str) -> str:
         graph = self.graph
-        square = graph.node("ReduceSumSquare", vectors, graph.numbers(1), keepdims=1)
-        least = graph.constant(SMALLEST_SQUARE, np.float32)
-        norm = graph.node("Sqrt", graph.node("Max", square, least))
+        square = graph.node("ReduceSumSquare", vectors, (1,), keepdims=1)
+        norm = graph.node("Sqrt", graph.node("Max", square, SMALLEST_SQUARE))
         unit = graph.node("Div", vectors, norm)
-        zero = graph.constant(0, np.float32)
-        return graph.node("Where", graph.node("Greater", square, least), unit, zero)
+        long = graph.node("Greater", square, SMALLEST_SQUARE)
+        return graph.node("Where", long, unit, 0.0)
 
 
 class Weights:
@@ -308,18 +308,17 @@ class Weights:
                 numbers = graph.part(numbers, 0, stored.width, axis=-1)
         numbers = graph.node("Cast", numbers, to=FLOAT)
         if stored.bits == 4:
-            numbers = graph.node("Sub", numbers, graph.constant(8, np.float32))
+            numbers = graph.node("Sub", numbers, 8.0)
         groups = stored.scales.shape[1]
         scales = graph.node("Gather", graph.constant(stored.scales), ids)
         if stored.scales.dtype != np.float32:
             scales = graph.node("Cast", scales, to=FLOAT)
         if groups == 1:
             return graph.node("Mul", numbers, scales)
-        split = graph.numbers(0, 0, groups, stored.width // groups)
+        split = (0, 0, groups, stored.width // groups)
         parts = graph.node("Reshape", numbers, split)
-        wide = graph.node("Unsqueeze", scales, graph.numbers(-1))
-        scaled = graph.node("Mul", parts, wide)
-        return graph.node("Reshape", scaled, graph.numbers(0, 0, stored.width))
+        scaled = graph.node("Mul", parts, graph.node("Unsqueeze", scales, (-1,)))
+        return graph.node("Reshape", scaled, (0, 0, stored.width))
 
     def product(self, inputs: str, kernel: np.ndarray) -> str:
         """Return `inputs @ kernel`, with `kernel` float32 `(in, out)`."""

@@ -62,7 +62,7 @@ def token_ids(
     ids, splits = graph.nodes(
         "SentencepieceTokenizer",
         text,
-        graph.numbers(0),
+        (0,),
         graph.constant([0], np.float32),
         *(flag, flag, flag),
         outputs=2,
@@ -72,10 +72,9 @@ def token_ids(
     graph.declare(ids, INT32)
     graph.declare(splits, INT64)
     ids = graph.node("Cast", ids, to=INT64)
-    unknown = graph.node("Equal", ids, graph.number(0))
-    shifted = graph.node("Add", ids, graph.number(1))
-    unknown_id = graph.number(tokenizer.unknown_id)
-    flat = graph.node("Where", unknown, unknown_id, shifted)
+    unknown = graph.node("Equal", ids, 0)
+    shifted = graph.node("Add", ids, 1)
+    flat = graph.node("Where", unknown, tokenizer.unknown_id, shifted)
     return _padded(graph, tokenizer, max_length, flat, graph.part(splits, 0, -1))
 
 
@@ -91,30 +90,26 @@ def _padded(
     `flat` int64 holds the ids of all rows; those of row i are `flat[splits[i] :
     splits[i + 1]]`.
     """
-    node, number, numbers = graph.node, graph.number, graph.numbers
+    node = graph.node
     starts = graph.part(splits, 0, -1)
     lengths = node("Sub", graph.part(splits, 1, LAST), starts)
-    kept = node("Min", lengths, number(max_length - 2))
-    longest = node("Concat", kept, numbers(0), axis=0)
-    longest = node("ReduceMax", longest, numbers(0), keepdims=0)
-    width = node("Add", longest, number(2))
-    column = node("Range", number(0), width, number(1))
-    end = node("Add", node("Unsqueeze", kept, numbers(1)), number(1))
+    kept = node("Min", lengths, max_length - 2)
+    longest = node("ReduceMax", node("Concat", kept, (0,), axis=0), (0,), keepdims=0)
+    column = node("Range", 0, node("Add", longest, 2), 1)
+    end = node("Add", node("Unsqueeze", kept, (1,)), 1)
 
-    first = node("Unsqueeze", node("Sub", starts, number(1)), numbers(1))
+    first = node("Unsqueeze", node("Sub", starts, 1), (1,))
     places = node("Add", first, column)
     # Columns beyond a row's end are replaced below; they must only exist.
-    with_spare = node("Concat", flat, numbers(tokenizer.pad_id), axis=0)
-    last = node("Squeeze", node("Shape", flat), numbers(0))
-    places = node("Max", node("Min", places, last), number(0))
+    with_spare = node("Concat", flat, (tokenizer.pad_id,), axis=0)
+    last = node("Squeeze", node("Shape", flat), (0,))
+    places = node("Max", node("Min", places, last), 0)
     ids = node("Gather", with_spare, places)
 
-    is_end = node("Equal", column, end)
-    ids = node("Where", is_end, number(tokenizer.end_id), ids)
+    ids = node("Where", node("Equal", column, end), tokenizer.end_id, ids)
     real = node("LessOrEqual", column, end)
-    ids = node("Where", real, ids, number(tokenizer.pad_id))
-    is_start = node("Equal", column, number(0))
-    ids = node("Where", is_start, number(tokenizer.start_id), ids)
+    ids = node("Where", real, ids, tokenizer.pad_id)
+    ids = node("Where", node("Equal", column, 0), tokenizer.start_id, ids)
     return node("Cast", ids, to=INT32), node("Cast", real, to=INT32)
 
 

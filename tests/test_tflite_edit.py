@@ -55,7 +55,6 @@ def test_a_model_is_changed_and_still_runs(small, model):
     assert model.operators()["TANH"] == 2
     before = model.pack()
     model.name_tensors()
-    model.merge_buffers()
     content = model.pack()
     assert b"scope_of_its_own" in before and b"scope_of_its_own" not in content
     assert len(content) < len(before)
@@ -69,8 +68,9 @@ def test_a_model_is_changed_and_still_runs(small, model):
 def test_data_are_aligned_and_held_once(small, model):
     buffers = model.content.buffers
     odd = type(buffers[0])(data=np.full(5, 7, np.uint8))  # moves what follows it
-    buffers += [odd, *(one for one in buffers if one.data is not None)]
-    model.merge_buffers()
+    for user in (*model.graph.tensors, *(model.content.metadata or [])):
+        user.buffer += user.buffer > 0
+    buffers.insert(1, odd)
     content = model.pack()
     for one in (*(kernel.T for kernel in small.kernels), small.table):
         data = np.ascontiguousarray(one).tobytes()

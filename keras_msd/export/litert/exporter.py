@@ -134,7 +134,6 @@ def _write(
     """Write a converted model with its kernels in fewer bits; return facts."""
     kernels = quantize_kernels(model, SCHEMES[quantize].blocks)
     model.name_tensors()
-    model.merge_buffers()
     content = model.pack()
     path.mkdir(parents=True)
     (path / FILE).write_bytes(

@@ -3,7 +3,6 @@
 Among them kernels in fewer bits.
 """
 
-import hashlib
 from collections import Counter
 from typing import Any
 
@@ -77,25 +76,6 @@ class TFLiteModel:
         for index, tensor in enumerate(self.graph.tensors):
             if index not in ends:
                 tensor.name = f"{index:x}"
-
-    def merge_buffers(self) -> None:
-        """Store data that occur several times once."""
-        kept: list[Any] = []
-        place: list[int] = []
-        first: dict[bytes, int] = {}
-        for buffer in self.content.buffers:
-            data = buffer.data
-            # The runtime takes the first, which is empty, for "no data".
-            key = b"" if data is None else hashlib.sha256(data.tobytes()).digest()
-            if key not in first:
-                first[key] = len(kept)
-                kept.append(buffer)
-            place.append(first[key])
-        self.content.buffers = kept
-        for tensor in self.graph.tensors:
-            tensor.buffer = place[tensor.buffer]
-        for entry in self.content.metadata or []:
-            entry.buffer = place[entry.buffer]
 
     def pack(self) -> bytes:
         """Return the file's bytes, with every tensor's data aligned."""

@@ -132,6 +132,7 @@ def test_bytes_of_an_int8_file(tokenizer, tmp_path):
     encoder = random_encoder(
         tokenizer,
         num_layers=2,
+        bottleneck_dim=64,
         hidden_dim=256,
         num_heads=4,
         intermediate_dim=1024,

@@ -60,8 +60,8 @@ from keras_msd.evaluate import (
     callbacks as callbacks,
 )
 from keras_msd.evaluate.nearest import search as search
-from keras_msd.index.build import build_index as build_index
 from keras_msd.index.index import Index as Index
+from keras_msd.index.index import build_index as build_index
 from keras_msd.models.encoder import Encoder as Encoder
 from keras_msd.models.encoder import new_encoder as new_encoder
 from keras_msd.models.student import (

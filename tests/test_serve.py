@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from command_line import fails
 
+from keras_msd import serve as served
 from keras_msd.export import load_artefact
-from keras_msd.serve import app as served
-from keras_msd.serve.app import make_app
-from keras_msd.serve.batching import Batcher
+from keras_msd.serve import Batcher, make_app
 from keras_msd.testing import tiny_encoder
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient

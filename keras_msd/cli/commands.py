@@ -159,7 +159,7 @@ def serve(
 
     Example: keras-msd serve tiny12 --port 8000
     """
-    from keras_msd.serve.app import serve as run
+    from keras_msd.serve import serve as run
 
     path = Path(model)
     if path.is_file() or (path / "card.json").is_file():

@@ -1,1 +1,0 @@
-"""An encoder behind the embeddings API of OpenAI."""

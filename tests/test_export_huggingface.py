@@ -14,7 +14,7 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import ExportError, export, load_artefact, loaders_folder
 from keras_msd.export.huggingface import exporter
-from keras_msd.export.huggingface.hub import header
+from keras_msd.export.huggingface.exporter import header
 from keras_msd.export.huggingface.tokenizer import check_ids, write_tokenizer
 from keras_msd.export.proof import UNNAMED_SET, proof_sentences
 from keras_msd.models.encoder import Encoder

@@ -12,7 +12,7 @@ from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
 from keras_msd.export.formats import SCHEMES
-from keras_msd.export.onnx import files as onnx_files
+from keras_msd.export.onnx import exporter
 from keras_msd.export.onnx.exporter import load_ids, write_ids
 from keras_msd.export.portable import describe
 from keras_msd.models.encoder import Encoder
@@ -188,13 +188,13 @@ def test_files_that_are_no_such_model(tmp_path):
 def test_another_model_is_refused(artefact, tmp_path):
     model = onnx.load(artefact / "model.onnx")
     del model.metadata_props[:]
-    onnx_files.save(model, tmp_path / "a")
+    exporter.save(model, tmp_path / "a")
     with pytest.raises(InputError, match="carry its tokenizer as the metadata"):
         load_ids(tmp_path / "a")
     for node in model.graph.node:
         node.input[:] = ["ids" if one == "token_ids" else one for one in node.input]
     [one for one in model.graph.input if one.name == "token_ids"][0].name = "ids"
-    onnx_files.save(model, tmp_path / "b")
+    exporter.save(model, tmp_path / "b")
     with pytest.raises(InputError, match="must take padding_mask, token_ids"):
         load_ids(tmp_path / "b")
 
@@ -209,7 +209,7 @@ def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
     config = encoder.config.model_copy(update={"pooling": "median"})
     with pytest.raises(InputError, match="`pooling` must be one of 'mean', 'cls', 'm"):
         write_ids(Encoder(encoder.model, encoder.tokenizer, config), tmp_path)
-    monkeypatch.setattr(onnx_files, "LARGEST", 100)
+    monkeypatch.setattr(exporter, "LARGEST", 100)
     with pytest.raises(InputError, match="smaller than 100 bytes. Received: weights"):
         write_ids(encoder, tmp_path / "a")
     for module in ("onnx", "onnxruntime"):

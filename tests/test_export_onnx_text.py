@@ -8,14 +8,14 @@ from tokenizer_texts import CORPUS, made_texts
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
 from keras_msd.export.formats import SCHEMES
-from keras_msd.export.onnx import files as onnx_files
+from keras_msd.export.onnx import exporter
 from keras_msd.export.onnx.exporter import (
+    load_extensions,
     load_ids,
     load_text,
     write_ids,
     write_text,
 )
-from keras_msd.export.onnx.files import load_extensions
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
@@ -155,9 +155,9 @@ def test_equally_likely_splits(unigram):
 
 
 def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
-    names = ["tensorflow", "onnxruntime_extensions", onnx_files.LIBRARY]
+    names = ["tensorflow", "onnxruntime_extensions", exporter.LIBRARY]
     fake = SimpleNamespace(modules=names)
-    monkeypatch.setattr(onnx_files, "sys", fake)
+    monkeypatch.setattr(exporter, "sys", fake)
     with pytest.raises(InputError, match="was imported after tensorflow"):
         load_extensions.__wrapped__()
 

@@ -153,12 +153,6 @@ def _huggingface() -> Any:
     return exporter
 
 
-def _hub() -> Any:
-    from keras_msd.export.huggingface import hub
-
-    return hub
-
-
 def _model2vec() -> Any:
     from keras_msd.export import model2vec
 
@@ -189,7 +183,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "huggingface": {
         "write": OnUse(lambda: _huggingface().write),
         "load": OnUse(lambda: _huggingface().load),
-        "header": OnUse(lambda: _hub().header),
+        "header": OnUse(lambda: _huggingface().header),
     },
     "model2vec": {
         "write": OnUse(lambda: _model2vec().write),

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.export.onnx.files import new_session
+from keras_msd.export.onnx.exporter import new_session
 from keras_msd.export.onnx.network import INT32, INT64, LAST, STRING, Graph
 from keras_msd.export.proof import proof_sentences
 from keras_msd.tokenizers.base import Tokenizer

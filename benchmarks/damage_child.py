@@ -193,7 +193,7 @@ class Runs:
         import keras_msd.recipes.checks
         import keras_msd.recipes.steps  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
-        from keras_msd.teachers import TEACHERS, TeacherKind
+        from keras_msd.teachers import TEACHERS
         from keras_msd.teachers.vectors import HashedWords
 
         class CountedWords(HashedWords):
@@ -203,11 +203,7 @@ class Runs:
                     raise RuntimeError(FAILED)
                 return super().encode(texts)
 
-        def make(source: str, dim: int | None) -> CountedWords:
-            return CountedWords(dim or 1)
-
-        name = SMALL["teacher.source"]
-        TEACHERS[name] = TeacherKind(name=name, open=make, options=("dim",))
+        TEACHERS[SMALL["teacher.source"]] = CountedWords
         gc.freeze()
 
     def go_on(

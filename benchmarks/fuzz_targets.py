@@ -336,9 +336,6 @@ def _write_vectors(put: Callable[..., Path]) -> None:
 
 
 def _write_models(root: Path, put: Callable[..., Path]) -> None:
-    vocabulary = "\n".join("[PAD] [UNK] [CLS] [SEP] the cat ##s , .".split()).encode()
-    settings = b'{"do_lower_case": true, "pad_token": {"content": "[PAD]"}}'
-    put("wordpiece", **{"vocab.txt": vocabulary, "tokenizer_config.json": settings})
     golden = Path(__file__).parents[1] / "tests" / "golden"
     for family in ("bert", "distilbert", "roberta", "xlm-roberta"):
         place = root / "checkpoint" / family
@@ -348,7 +345,9 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
     shutil.copytree(modules, root / "checkpoint" / "bert", dirs_exist_ok=True)
     tokenizer = golden / "xlm-roberta" / "tokenizer"
     shutil.copytree(tokenizer, root / "sentencepiece" / "0")
-    shutil.copytree(golden / "bert" / "tokenizer", root / "wordpiece" / "1")
+    for number, family in enumerate(("bert", "distilbert")):
+        tokenizer = golden / family / "tokenizer"
+        shutil.copytree(tokenizer, root / "wordpiece" / str(number))
     shutil.copytree(golden / "roberta" / "tokenizer", root / "bytepair" / "0")
 
 

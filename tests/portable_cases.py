@@ -4,6 +4,7 @@ import base64
 import json
 import random
 
+from tokenizer_files import write_wordpiece
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
@@ -77,9 +78,7 @@ def wordpiece(folder, **fields):
     plain = sorted(one for one in found if one.isalnum() and sum(one.encode()) % 13)
     lines = "[PAD] [UNK] [CLS] [SEP] [MASK] [ ] < > / # . , ! ? …".split() + plain
     lines += ["##" + piece for piece in plain]
-    folder.mkdir(exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
+    write_wordpiece(folder, lines, **fields)
     return read_checkpoint_tokenizer(folder)
 
 

@@ -1,8 +1,5 @@
 """SavedModels made on the spot, in the shapes in which sentence encoders appear."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
@@ -20,14 +17,6 @@ def save(function, folder, *specs, training=False, signatures=None, **attributes
         setattr(root, name, value)
     tf.saved_model.save(root, str(folder), signatures=signatures)
     return folder
-
-
-def vocabulary(path: Path, lowercase: bool) -> dict[str, Any]:
-    """Return the attributes by which an encoder carries its vocabulary."""
-    return {
-        "vocab_file": tf.saved_model.Asset(str(path)),
-        "do_lower_case": tf.Variable(lowercase, trainable=False),
-    }
 
 
 def letters(texts):

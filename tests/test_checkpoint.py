@@ -267,14 +267,7 @@ def with_module(kind, path="", package=PACKAGE):
             lambda old: {"default_prompt_name": "q", "prompts": {"p": "query: "}},
             "default_prompt_name.*'q'",
         ),
-        ("limit", lambda old: {"query_length": 12}, "query_length.*12"),
-        ("limit", lambda old: {"transformer_task": "fill-mask"}, "fill-mask"),
-        (
-            "limit",
-            lambda old: {"modality_config": {"text": {"method": "encode"}}},
-            "modality_config",
-        ),
-        ("limit", lambda old: {"processing_kwargs": {"text": 1}}, "processing_kwargs"),
+        ("pooling", lambda old: old | {"include_prompt": False}, "include_prompt"),
     ],
 )
 def test_what_cannot_be_built_is_refused(place, change, words, checkpoint):

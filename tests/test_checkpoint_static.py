@@ -92,15 +92,17 @@ def cut(name, **fields):
     return known
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_static_embedding_is_cut_as_its_file_says(side, tmp_path):
+def test_a_static_embedding_is_cut_as_its_file_says(tmp_path):
     shutil.copytree(CURRENT / "static" / "plain", tmp_path / "model")
-    known = cut("static/plain", direction=side)
+    known = cut("static/plain")
     place = next((tmp_path / "model").rglob("tokenizer.json"))
     known.save(str(place))
     encoder = load_encoder(tmp_path / "model")
     rows = [row.ids for row in known.encode_batch(TEXTS, add_special_tokens=False)]
     assert encoder.tokenizer.encode(TEXTS, encoder.max_length) == rows
+    cut("static/plain", direction="left").save(str(place))
+    with pytest.raises(InputError, match="`direction`.*'Left'"):
+        load_encoder(tmp_path / "model")
 
 
 def test_model2vec_cuts_first_and_then_leaves_out_unknown_tokens(folder):

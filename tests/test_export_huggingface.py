@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy_bert import backend, read, sentence_vector, token_vectors
 from onnx_encoder import KINDS, TEXTS, cosines, random_encoder, run_alone
+from tokenizer_files import write_wordpiece
 from tokenizer_texts import CORPUS, SENTENCES, has_combining, made_texts
 from tokenizers import Tokenizer
 
@@ -198,7 +199,7 @@ def test_ids_are_those_of_the_tokenizer(kind, tokenizer, tmp_path):
         lines = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(chr, range(33, 127))]
         lines += [f"##{chr(code)}" for code in range(97, 123)]
         lines += ["the", "cat", "die", "##tze", "##ing"]
-        (tmp_path / "vocab.txt").write_text("\n".join(lines))
+        write_wordpiece(tmp_path, lines)
         tokenizer = read_checkpoint_tokenizer(tmp_path)
     if kind == "folded":
         tokenizer = train_unigram([*CORPUS, *FOLDED], 250, case_fold=True)

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+from tokenizer_files import write_wordpiece
 
 from keras_msd.checks import InputError
 from keras_msd.starts import closed_form_encoder, extend_vocabulary
 from keras_msd.testing import tiny_encoder, tiny_pairs
-from keras_msd.tokenizers import WordPieceTokenizer, extend_unigram, train_unigram
+from keras_msd.tokenizers import (
+    extend_unigram,
+    read_checkpoint_tokenizer,
+    train_unigram,
+)
 
 WORDS = ("nebelbank", "zwielicht", "åska", "morgonrodnad", "the", "fog")
 
@@ -80,8 +85,8 @@ def test_nothing_more_is_the_same_encoder(encoder, known):
 
 
 def test_what_cannot_be_extended(encoder, known, tmp_path):
-    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\n")
-    pieces = WordPieceTokenizer.from_file(tmp_path / "vocab.txt", {})
+    write_wordpiece(tmp_path, "[PAD] [UNK] [CLS] [SEP] cat".split())
+    pieces = read_checkpoint_tokenizer(tmp_path)
     with pytest.raises(InputError, match="unigram vocabulary.*Received: wordpiece"):
         extend_unigram(known, pieces)
     with pytest.raises(InputError, match="averages.*Received: 2 layers"):

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from tokenizer_files import write_byte_pairs
+from tokenizer_files import write_byte_pairs, write_wordpiece
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
@@ -43,8 +43,7 @@ def wordpiece(folder, **fields):
     plain = sorted(p for p in pieces if p.isalnum() and p.strip() and hash_of(p) % 13)
     special = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
     lines = special + plain + ["##" + piece for piece in plain] + list("[]</>#.,!?…")
-    (folder / "vocab.txt").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps(fields))
+    write_wordpiece(folder, lines, **fields)
     return read_checkpoint_tokenizer(folder)
 
 

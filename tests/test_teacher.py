@@ -270,7 +270,7 @@ def test_a_source_that_is_none_is_refused(tmp_path):
         tmp_path / "one.npz": "not a whole .npz",
         tmp_path / "cut.npz": "not a whole .npz",
         tmp_path / "gone.npz": "gone.npz` does not exist",
-        "some-org/some-model": "'some-org/some-model'.*put hf://",
+        "some-org/some-model": "some-org/some-model.*hf://some-org/some-model",
         tmp_path: "holds no encoder",
     }.items():
         with pytest.raises(InputError, match=words):

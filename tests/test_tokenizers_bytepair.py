@@ -17,7 +17,7 @@ def named(tokenizer, text):
 
 def test_merges_by_hand(tmp_path):
     write_byte_pairs(tmp_path, PIECES[4:], MERGES)
-    tokenizer = read_checkpoint_tokenizer(tmp_path, "roberta")
+    tokenizer = read_checkpoint_tokenizer(tmp_path)
     assert (tokenizer.kind, tokenizer.pieces()) == ("tokenizer_json", PIECES)
     special = (tokenizer.start_id, tokenizer.pad_id, tokenizer.end_id)
     assert special + (tokenizer.unknown_id,) == (0, 1, 2, 3)

@@ -15,7 +15,6 @@ from tokenizers import (
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
 
-LEFT = {"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}
 FRAME = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
@@ -59,7 +58,7 @@ def published(unigram, style="words", mask="in vocabulary"):
 def test_rebuilt_model_is_the_model(unigram, tmp_path, style, mask):
     own = published(unigram, style, mask)
     own.save(str(tmp_path / "tokenizer.json"))
-    rebuilt = read_checkpoint_tokenizer(tmp_path, "bert")
+    rebuilt = read_checkpoint_tokenizer(tmp_path)
     extra = [] if mask is None else ["<mask>"]
     assert rebuilt.kind == "unigram"
     assert rebuilt.pieces() == unigram.pieces() + extra
@@ -94,17 +93,6 @@ def test_ids_equal_those_of_the_tokenizers_library(unigram):
     assert 2 not in unigram.encode_plain(["a </s>"])[0]
 
 
-def test_model_file_beside_any_body_gets_the_mask_row(unigram, tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    (tmp_path / "sentencepiece.bpe.model").write_bytes(unigram.definition)
-    read = read_checkpoint_tokenizer(tmp_path, "bert")
-    assert read.pieces() == [*unigram.pieces(), "<mask>"]
-    texts = made_texts()
-    assert read.encode(texts) == unigram.encode(texts)
-    published(unigram, mask=None).save(str(tmp_path / "tokenizer.json"))
-    assert read_checkpoint_tokenizer(tmp_path).pieces() == unigram.pieces()
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -116,7 +104,6 @@ def test_model_file_beside_any_body_gets_the_mask_row(unigram, tmp_path):
         lambda c: c["post_processor"]["single"].pop(),
         lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(replacement="_"),
         lambda c: c["pre_tokenizer"]["pretokenizers"][1].update(prepend_scheme="first"),
-        lambda c: c.update(truncation=LEFT),
         lambda c: c["added_tokens"].append(
             {"id": len(c["model"]["vocab"]), "content": "new", "special": False}
             | dict.fromkeys(["single_word", "lstrip", "rstrip", "normalized"], False)
@@ -135,7 +122,7 @@ def test_what_sentencepiece_cannot_do_is_run_by_tokenizers(unigram, tmp_path, ch
     texts = [t for t in made_texts(300) if not any(name in t for name in FRAME)]
     assert read.encode(texts) == [row.ids for row in own.encode_batch(texts)]
     assert not {0, 1, 2} & set(read.encode_plain(["a </s> b <pad>"])[0])
-    own.enable_truncation(8, direction=read.truncation_side)
+    own.enable_truncation(8)
     assert read.encode(texts, 8) == [row.ids for row in own.encode_batch(texts)]
     read.save(tmp_path / "saved")
     again = load_tokenizer(tmp_path / "saved")

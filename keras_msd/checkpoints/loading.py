@@ -5,21 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_msd.checkpoints.e5 import load_e5_small
-from keras_msd.checkpoints.modules import (
-    MODULES,
-    REPAIR,
-    SETTINGS,
-    Dense,
-    Modules,
-    check_transformer,
-    joined,
-    read_dense,
-    read_modules,
-)
+from keras_msd.checkpoints.modules import MODULES, Modules, read_dense, read_modules
 from keras_msd.checkpoints.packaged import (
     E5,
     is_backbone,
@@ -28,10 +17,10 @@ from keras_msd.checkpoints.packaged import (
     packaged_names,
 )
 from keras_msd.checkpoints.static import is_model2vec, read_static
-from keras_msd.checkpoints.weights import SINGLE, read_checkpoint, read_settings
+from keras_msd.checkpoints.weights import SINGLE, read_checkpoint
 from keras_msd.checks import InputError, existing_folder, nearest, one_of, require
 from keras_msd.files import read_json, read_table
-from keras_msd.layers.pooling import POOLINGS, L2Normalize
+from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.encoder_folder import is_saved_encoder
 from keras_msd.tensors import WHOLE
@@ -50,7 +39,6 @@ FAMILIES = ("bert", "roberta", "distilbert", "xlm-roberta", "camembert")
 LIMITS = {f"sentence_{family}_config.json": "max_seq_length" for family in FAMILIES}
 LIMITS[CONFIG] = "model_max_length"
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # organisation/model
-OURS = ("linear", "tanh")  # activations of `EncoderConfig`
 
 
 def load_encoder(
@@ -176,14 +164,10 @@ def load_checkpoint(
     """Load an encoder from a published checkpoint.
 
     With modules.json the folder has sentence-transformers layout: a Transformer and a
-    Pooling (mean, cls or max), or a StaticEmbedding; then any of Dense and Normalize.
-    Without it the folder is a plain transformer, pooled by the mean and not normalised,
-    and a log line says so; or a static model of model2vec. Blanks around a text are
-    taken away where sentence-transformers before 5.4 wrote the folder, as it did.
-
-    One layer with a linear or tanh activation, and normalisation after it, are parts of
-    the network. Any other layers make an `Encoder.from_model`, which can be a teacher
-    and be trained, but has no `config`.
+    Pooling (mean, cls or max), or a StaticEmbedding; then perhaps a Dense with a linear
+    or tanh activation and a Normalize. Without it the folder is a plain transformer,
+    pooled by the mean and not normalised, and a log line says so; or a static model of
+    model2vec.
 
     Args:
         folder: The checkpoint's folder.
@@ -197,29 +181,19 @@ def load_checkpoint(
     """
     folder = existing_folder(folder, "checkpoint folder")
     modules = _modules_of(folder, pooling)
-    if modules.static:
-        fields, arrays, tokenizer = read_static(modules.first)
-    else:
-        fields, arrays, tokenizer = _read_transformer(modules.first, modules.strips)
-    given = _default_prompt(folder) if prefix is None else prefix
-    if given and not modules.whole_prompt:
-        raise InputError(
-            f"The pooling of `{folder}` leaves out the tokens of a prompt, which is "
-            f"not done here. Received: the prompt {given!r:.80}. {REPAIR}"
-        )
-    fields |= {"pooling": modules.pooling, "normalize": False, "prefix": given}
-    layers = _layers(modules.dense, fields["hidden_dim"])
-    # What a config describes: one layer, and vectors of length one after it.
-    first = layers[0] if layers else None
-    if first is not None and first.activation in OURS:
-        more_fields, more_arrays = _projection(first)
+    read = read_static if modules.static else _read_transformer
+    fields, arrays, tokenizer = read(modules.first)
+    if modules.dense is not None:
+        more_fields, more_arrays = read_dense(modules.dense, fields["hidden_dim"])
         fields, arrays = fields | more_fields, arrays | more_arrays
-        layers = layers[1:]
-    if layers == [None]:
-        fields["normalize"], layers = True, []
+    fields |= {
+        "pooling": modules.pooling,
+        "normalize": modules.normalize,
+        "prefix": _default_prompt(folder) if prefix is None else prefix,
+    }
     encoder = Encoder.from_config(tokenizer, fields, origin=str(folder))
     encoder.set_weights(arrays, origin=f"`{folder}`")
-    return _with_layers(encoder, layers) if layers else encoder
+    return encoder
 
 
 def _modules_of(folder: Path, pooling: str | None) -> Modules:
@@ -227,7 +201,7 @@ def _modules_of(folder: Path, pooling: str | None) -> Modules:
         return read_modules(folder, pooling)
     if is_model2vec(folder):
         normalize = read_table(folder / "config.json").get("normalize", False)
-        return Modules(folder, static=True, dense=(None,) if normalize else ())
+        return Modules(folder, static=True, normalize=bool(normalize))
     logger.warning(
         "%s has no modules.json: taken as a plain transformer, pooled by %s and not "
         "normalised.",
@@ -238,79 +212,25 @@ def _modules_of(folder: Path, pooling: str | None) -> Modules:
 
 
 def _read_transformer(
-    body: Path, strips: bool
+    body: Path,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
     """Return fields, weights and tokenizer of a transformer's folder."""
     fields, arrays = read_checkpoint(body)
-    family = read_settings(body)["model_type"]
-    tokenizer = read_checkpoint_tokenizer(body, family, strip=strips)
-    _refuse_text_changes(body, tokenizer)
-    positions = fields["max_length"]
-    fields |= {
-        "pad_id": tokenizer.pad_id,
-        "max_positions": positions,
-        "max_length": _longest_sentence(body, positions),
-    }
+    tokenizer = read_checkpoint_tokenizer(body)
     if tokenizer.vocabulary_size > fields["vocabulary_size"]:
         raise InputError(
             f"The word table in `{body}` must have a row for every token of its "
             f"tokenizer, {tokenizer.vocabulary_size}. Received: "
             f"{fields['vocabulary_size']} rows. {WHOLE}"
         )
-    return fields, arrays, tokenizer
-
-
-def _layers(places: tuple[Path | None, ...], width: int) -> list[Dense | None]:
-    """Return the layers after pooling, linear ones joined with those after them."""
-    layers: list[Dense | None] = []
-    for place in places:
-        layer = None if place is None else read_dense(place, width)
-        if layer is not None:
-            width = layer.kernel.shape[1]
-            before = layers[-1] if layers else None
-            if before is not None and before.activation == "linear":
-                layers.pop()
-                layer = joined(before, layer)
-        layers.append(layer)
-    return layers
-
-
-def _projection(layer: Dense) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return config fields and weights by path of the layer that a config describes."""
-    arrays = {"projection/kernel": layer.kernel}
-    if layer.bias is not None:
-        arrays["projection/bias"] = layer.bias
-    fields = {
-        "projection_dim": layer.kernel.shape[1],
-        "projection_bias": layer.bias is not None,
-        "projection_activation": layer.activation,
+    positions = fields["max_length"]
+    fields |= {
+        "pad_id": tokenizer.pad_id,
+        "max_positions": positions,
+        "max_length": _longest_sentence(body, positions),
     }
-    return fields, arrays
-
-
-def _with_layers(encoder: Encoder, layers: list[Dense | None]) -> Encoder:
-    """Return an encoder of a Keras model with more layers; None is normalisation."""
-    if encoder.prefix:
-        raise InputError(
-            "An encoder with these layers keeps no prefix. Received: "
-            f'{encoder.prefix!r:.80}. Give prefix="", and put it into the texts.'
-        )
-    vector = encoder.model.output
-    for number, step in enumerate(layers):
-        if step is None:
-            vector = L2Normalize(dtype="float32", name=f"normalize_{number}")(vector)
-            continue
-        layer = keras.layers.Dense(
-            step.kernel.shape[1],
-            use_bias=step.bias is not None,
-            activation=step.activation,
-            dtype="float32",
-            name=f"dense_{number}",
-        )
-        vector = layer(vector)
-        layer.set_weights([step.kernel] + ([] if step.bias is None else [step.bias]))
-    model = keras.Model(encoder.model.input, vector, name="encoder")
-    return Encoder.from_model(model, encoder.tokenizer, encoder.max_length)
+    _refuse_lower_casing(body, tokenizer)
+    return fields, arrays, tokenizer
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -326,13 +246,10 @@ def _longest_sentence(body: Path, positions: int) -> int:
     return positions
 
 
-def _refuse_text_changes(body: Path, tokenizer: Tokenizer) -> None:
-    """Raise `InputError` if a transformer's folder asks for what is not done here."""
+def _refuse_lower_casing(body: Path, tokenizer: Tokenizer) -> None:
     ignores_case = len({*map(tuple, tokenizer.encode_plain(["ABC", "abc"]))}) == 1
-    for name in list(LIMITS)[:-1]:
-        settings = _settings(body / name)
-        check_transformer(settings, body / name)
-        if settings.get("do_lower_case") and not ignores_case:
+    for name in LIMITS.keys() - {CONFIG}:
+        if _settings(body / name).get("do_lower_case") and not ignores_case:
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
                 "tokenizer itself lower-cases. Received: true. Lower-case the texts, "
@@ -342,7 +259,7 @@ def _refuse_text_changes(body: Path, tokenizer: Tokenizer) -> None:
 
 def _default_prompt(folder: Path) -> str:
     """Return the text that sentence-transformers puts before every text."""
-    path = folder / SETTINGS
+    path = folder / "config_sentence_transformers.json"
     settings = _settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     known = prompts if isinstance(prompts, dict) else {}

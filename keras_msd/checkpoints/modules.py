@@ -1,7 +1,6 @@
 """What a sentence-transformers folder is made of: modules.json and the modules' files.
 
-The types of modules are compared with known names from end to end; no class path in a
-file is imported.
+The types of modules are compared with known names; no class path in a file is imported.
 """
 
 import re
@@ -16,22 +15,14 @@ from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tensors import WHOLE
 
-MODULES = "modules.json"
-SETTINGS = "config_sentence_transformers.json"
-KINDS = ("Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding")
-OLD = "sentence_transformers.models"  # of versions before 5.4
-PACKAGES = (
-    "sentence_transformers.base.modules",
-    "sentence_transformers.sentence_transformer.modules",
+MODULES, CONFIG = "modules.json", "config.json"
+# Names of all versions: `models` before 5.4, then with the name of the file or not.
+MODULE = re.compile(
+    r"sentence_transformers"
+    r"\.(models|(base|sentence_transformer)\.modules(\.[a-z_]+)?)"
+    r"\.(?P<kind>Transformer|Pooling|Dense|Normalize|StaticEmbedding)"
 )
-FILES = {"StaticEmbedding": "static_embedding"}
-# Whole names of modules, of version 5.4 and later with the name of their file or not.
-TYPES = {f"{OLD}.{kind}": kind for kind in KINDS} | {
-    f"{package}.{file}{kind}": kind
-    for package in PACKAGES
-    for kind in KINDS
-    for file in ("", f"{FILES.get(kind, kind.lower())}.")
-}
+ORDER = re.compile(r"(Transformer( Pooling)?|StaticEmbedding)( Dense)?( Normalize)?")
 # Older files have one true-or-false key per pooling.
 FLAGS = {
     "pooling_mode_cls_token": "cls",
@@ -49,38 +40,11 @@ REPAIR = (
 ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.linear.Identity": "linear",
-    "torch.nn.modules.activation.ReLU": "relu",
-    "torch.nn.modules.activation.GELU": "gelu",
-    "torch.nn.modules.activation.SiLU": "silu",
-    "torch.nn.modules.activation.Sigmoid": "sigmoid",
 }
-SENTENCE = "sentence_embedding"
-# What the first module may say of how texts are run, with the values that we run.
-TRANSFORMER = {
-    "transformer_task": "feature-extraction",
-    "modality_config": {
-        "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-    },
-    "module_output_name": "token_embeddings",
-    "query_length": None,
-    "document_length": None,
-    "query_expansion": None,
-    "processing_kwargs": None,
-}
-
-
-class Dense(NamedTuple):
-    """A layer `activation(x @ kernel + bias)` on sentence vectors.
-
-    Attributes:
-        kernel: float32 `(in, out)`.
-        bias: float32 `(out,)`, or None.
-        activation: A name that Keras knows.
-    """
-
-    kernel: np.ndarray
-    bias: np.ndarray | None
-    activation: str
+# From a sentence's vector to another: what Dense and Normalize are.
+VECTORS = dict.fromkeys(
+    ("module_input_name", "module_output_name"), "sentence_embedding"
+)
 
 
 class Modules(NamedTuple):
@@ -90,18 +54,15 @@ class Modules(NamedTuple):
         first: Folder of the transformer, or of the static embedding.
         static: Whether it is a static embedding, which has a pooling of its own.
         pooling: How a transformer's token vectors are pooled.
-        dense: Folders of the dense layers, and None in place of each Normalize.
-        strips: Whether blanks around a text are taken away, as versions before 5.4 do:
-            if the folder names such a version, or, without one, a module of those.
-        whole_prompt: Whether the tokens of a prompt are pooled, too.
+        dense: Folder of the dense layer, if there is one.
+        normalize: Whether vectors have length one.
     """
 
     first: Path
     static: bool = False
     pooling: str = "mean"
-    dense: tuple[Path | None, ...] = ()
-    strips: bool = False
-    whole_prompt: bool = True
+    dense: Path | None = None
+    normalize: bool = False
 
 
 def read_modules(folder: Path, pooling: str | None) -> Modules:
@@ -112,24 +73,23 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
         pooling: Takes the place of the module Pooling, which may then be absent.
 
     Raises:
-        InputError: A module or pooling is not supported, or they come in another order
-            than Transformer, Pooling, then any of Dense and Normalize; or
-            StaticEmbedding, then any of these.
+        InputError: A module or pooling is not supported, or they are others than
+            Transformer and Pooling, or StaticEmbedding, and then perhaps Dense and
+            Normalize.
     """
     path = folder / MODULES
     entries = read_json(path)
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise InputError(f"`{path}` must be a list of modules. {WHOLE}")
     kinds = [_kind(entry, path) for entry in entries]
-    static = kinds[:1] == ["StaticEmbedding"]
-    first = kinds[:1] if static else ["Transformer"]
-    pools = not static and (pooling is None or kinds[1:2] == ["Pooling"])
-    first += ["Pooling"] if pools else []
-    rest = kinds[len(first) :]
-    if kinds[: len(first)] != first or not {"Dense", "Normalize"}.issuperset(rest):
+    folders = [_inside(folder, entry.get("path", ""), path) for entry in entries]
+    places = dict(zip(kinds, folders, strict=True))
+    static = "StaticEmbedding" in places
+    pools = static or pooling is not None or "Pooling" in places
+    if not (pools and ORDER.fullmatch(" ".join(kinds))):
         raise InputError(
             f"`{path}` must list Transformer and Pooling, or StaticEmbedding, and then "
-            "Dense and Normalize as often as needed. Received: "
+            "at most one Dense and one Normalize. Received: "
             f"{', '.join(kinds) or 'nothing'}. {REPAIR}"
         )
     if static and pooling is not None:
@@ -137,54 +97,24 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
             f"A static embedding has the pooling mean. Received: {pooling!r}. Leave "
             "`pooling` out."
         )
-    places = [_inside(folder, entry.get("path", ""), path) for entry in entries]
-    settings: dict[str, Any] = {}
-    if pools:
-        config = places[1] / "config.json"
-        settings = read_table(config, "pooling's settings") if pooling is None else {}
-        pooling = pooling or _pooling(settings, config)
-    steps = zip(rest, places[len(first) :], strict=True)
-    dense = []
-    for kind, place in steps:
-        dense.append(place if kind == "Dense" else None)
-        if kind == "Normalize":
-            _check_normalize(place / "config.json")
-    return Modules(
-        places[0],
-        static,
-        pooling or "mean",
-        tuple(dense),
-        strips=not static and _is_old(folder, entries[0]["type"]),
-        whole_prompt=settings.get("include_prompt", True) is not False,
-    )
-
-
-def _is_old(folder: Path, name: str) -> bool:
-    """Tell whether a version before 5.4 wrote a folder, by its name or its modules."""
-    path = folder / SETTINGS
-    versions = read_table(path).get("__version__") if path.is_file() else None
-    given = (
-        versions.get("sentence_transformers") if isinstance(versions, dict) else None
-    )
-    parts = re.match(r"(\d+)\.(\d+)", str(given))
-    return tuple(map(int, parts.groups())) < (5, 4) if parts else name.startswith(OLD)
-
-
-def check_transformer(settings: dict[str, Any], path: Path) -> None:
-    """Raise `InputError` if a transformer's module is run in another way than ours."""
-    given = {key: value for key, value in settings.items() if value != {}}
-    check_settings(given, TRANSFORMER, path, REPAIR)
+    if "Normalize" in places and (file := places["Normalize"] / CONFIG).is_file():
+        check_settings(read_table(file), VECTORS, file, REPAIR)
+    if pooling is None and not static:
+        pooling = _pooling(places["Pooling"] / CONFIG)
+    dense, normalize = places.get("Dense"), "Normalize" in places
+    return Modules(folders[0], static, pooling or "mean", dense, normalize)
 
 
 def _kind(entry: dict[str, Any], path: Path) -> str:
     name = str(entry.get("type"))
-    if name not in TYPES:
+    module = MODULE.fullmatch(name)
+    if module is None:
         raise InputError(
-            f"Every `type` in `{path}` must be a module of sentence_transformers among "
-            f"{', '.join(KINDS)}, in full, such as {OLD}.Pooling or "
-            f"{PACKAGES[1]}.pooling.Pooling. Received: {name!r:.200}. {REPAIR}"
+            f"Every `type` in `{path}` must be the whole name of a module that is "
+            "read, such as sentence_transformers.models.Pooling. Received: "
+            f"{name!r:.200}. {REPAIR}"
         )
-    return TYPES[name]
+    return module["kind"]
 
 
 def _inside(folder: Path, place: Any, path: Path) -> Path:
@@ -198,7 +128,9 @@ def _inside(folder: Path, place: Any, path: Path) -> Path:
     return folder / parts
 
 
-def _pooling(settings: dict[str, Any], path: Path) -> str:
+def _pooling(path: Path) -> str:
+    settings = read_table(path, "pooling's settings")
+    check_settings(settings, {"include_prompt": True}, path, REPAIR)
     flags = [mode for key, mode in FLAGS.items() if settings.get(key)]
     modes = settings.get("pooling_mode", flags or ["mean"])
     modes = [modes] if isinstance(modes, str) else modes
@@ -210,34 +142,28 @@ def _pooling(settings: dict[str, Any], path: Path) -> str:
     return modes[0]
 
 
-def _check_normalize(path: Path) -> None:
-    if path.is_file():
-        names = dict.fromkeys(("module_input_name", "module_output_name"), SENTENCE)
-        check_settings(read_table(path), names, path, REPAIR)
-
-
-def read_dense(folder: Path, width: int) -> Dense:
+def read_dense(
+    folder: Path, width: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a dense layer of `width` inputs.
+
+    Returns:
+        Fields of `EncoderConfig`, and float32 arrays by weight path.
 
     Raises:
         InputError: The activation is not in `ACTIVATIONS`, the module is wired in
             another way than vector to vector, or its tensors do not fit.
     """
-    path = folder / "config.json"
+    path = folder / CONFIG
     settings = read_table(path, "dense layer's settings")
     # sentence-transformers takes tanh where the file does not say.
     default = "torch.nn.modules.activation.Tanh"
     activation = str(settings.get("activation_function", default))
     with placed(path):
         one_of(ACTIVATIONS, activation_function=activation)
-    needed = {
-        "in_features": width,
-        "use_residual": False,
-        "module_input_name": SENTENCE,
-        "module_output_name": SENTENCE,
-    }
+    needed = VECTORS | {"in_features": width, "use_residual": False}
     check_settings(settings, needed, path, REPAIR)
-    out, bias = settings.get("out_features"), settings.get("bias", True)
+    out, bias = settings.get("out_features"), bool(settings.get("bias", True))
     files = checkpoint_tensors(folder)
     tensors: dict[str, tuple[Any, ...]] = {"linear.weight": (out, width)}
     tensors |= {"linear.bias": (out,)} if bias else {}
@@ -248,20 +174,12 @@ def read_dense(folder: Path, width: int) -> Dense:
         )
     for key, shape in tensors.items():
         files.check(key, shape)
-    kernel = files.read("linear.weight").T
-    return Dense(
-        kernel, files.read("linear.bias") if bias else None, ACTIVATIONS[activation]
-    )
-
-
-def joined(first: Dense, second: Dense) -> Dense:
-    """Return one layer in place of a linear one and the one after it."""
-    weights = second.kernel.astype(np.float64)
-    bias = None if first.bias is None else first.bias @ weights
-    if second.bias is not None:
-        bias = second.bias if bias is None else bias + second.bias
-    return Dense(
-        (first.kernel @ weights).astype(np.float32),
-        None if bias is None else np.asarray(bias, np.float32),
-        second.activation,
-    )
+    fields = {
+        "projection_dim": out,
+        "projection_bias": bias,
+        "projection_activation": ACTIVATIONS[activation],
+    }
+    arrays = {"projection/kernel": files.read("linear.weight").T}
+    if bias:
+        arrays["projection/bias"] = files.read("linear.bias")
+    return fields, arrays

@@ -3,23 +3,22 @@
 Folders of model2vec, and the module StaticEmbedding of sentence-transformers.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_msd.checkpoints.weights import SINGLE, checkpoint_tensors
+from keras_msd.checkpoints.weights import (
+    SINGLE,
+    check_settings,
+    checkpoint_tensors,
+)
 from keras_msd.checks import InputError
 from keras_msd.files import parse_json, read_bytes, read_table
 from keras_msd.limits import VOCABULARY
 from keras_msd.tensors import FLOATS, INT8, WHOLE
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.tokenizer_json import (
-    BackendTokenizer,
-    read_backend,
-    unknown_of,
-)
+from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend
 
 MODEL2VEC = "model2vec"
 TABLE, TABLE_OF_MODULE = "embeddings", "embedding.weight"
@@ -129,32 +128,19 @@ def _tokenizer(folder: Path, settings: dict[str, Any] | None) -> tuple[Tokenizer
     path = folder / "tokenizer.json"
     origin = f"`{path}`"
     raw = read_bytes(path, VOCABULARY, WHOLE)
-    backend = read_backend(raw, origin)
-    # model2vec passes over what the file says of long texts.
-    cut = parse_json(raw, origin).get("truncation") if settings is None else None
-    cut = cut or {}
-    known = backend.get_vocab(with_added_tokens=True)
-    pads = [name for name in ("[PAD]", "<pad>") if name in known]
-    # Without either, any token may fill a row: it is masked.
-    unknown = unknown_of(backend) or str(backend.id_to_token(0))
-    content = json.loads(backend.to_str()) | {"post_processor": None}
-    tokenizer = BackendTokenizer(
-        json.dumps(content),
-        pad_token=pads[0] if pads else unknown,
-        start_token=[],
-        end_token=[],
-        unknown_token=unknown,
-        truncation_side=str(cut.get("direction", "right")).lower(),
-        model2vec=settings is not None,
-        origin=origin,
+    tokenizer = of_backend(
+        read_backend(raw, origin), origin, model2vec=settings is not None
     )
-    limit = cut.get("max_length")
-    if settings is not None:
-        limit = settings.get("max_length", MODEL2VEC_LONGEST)
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
+    if settings is None:
+        cut = parse_json(raw, origin).get("truncation") or {}
+        check_settings(cut, {"direction": "Right"}, path, WHOLE)
+        limit = cut.get("max_length", LONGEST)
+    else:  # model2vec passes over what the file says of long texts
+        limit = settings.get("max_length", MODEL2VEC_LONGEST) or LONGEST
+    if not isinstance(limit, int) or limit < 1:
         raise InputError(
             f"The longest text in `{folder}` must be a whole number of tokens. "
             f"Received: {limit!r:.60}. {WHOLE}"
         )
     # An encoder takes two tokens or more.
-    return tokenizer, max(2, min(limit or LONGEST, LONGEST))
+    return tokenizer, max(2, min(limit, LONGEST))

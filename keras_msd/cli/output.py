@@ -44,13 +44,13 @@ def open_source(source: str, light: bool = False) -> Any:
 
         if packaged.is_packaged(source) and packaged.is_bag_of_words(source):
             return packaged.PackagedEncoder(source)
-    from keras_msd import load_encoder, load_teacher
-    from keras_msd.teachers.teacher import find_kind
+    from keras_msd.teachers.teacher import (
+        has_vectors_only,
+        load_teacher,
+        open_encoder,
+    )
 
-    kind = find_kind(source)
-    if kind is None:  # perhaps the file of an artefact
-        return load_encoder(source)
-    return kind.make(source) if kind.encoder else load_teacher(source)
+    return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
 
 
 def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> None:

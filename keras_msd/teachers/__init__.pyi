@@ -11,9 +11,6 @@ from keras_msd.teachers.teacher import (
     Teacher as Teacher,
 )
 from keras_msd.teachers.teacher import (
-    TeacherKind as TeacherKind,
-)
-from keras_msd.teachers.teacher import (
     load_teacher as load_teacher,
 )
 from keras_msd.teachers.teacher import (

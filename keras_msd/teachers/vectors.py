@@ -31,13 +31,21 @@ class HashedWords:
     Args:
         dim: Width of a vector.
 
+    Raises:
+        InputError: `dim` is None.
+
     Example:
         >>> cat, same = msd.teachers.HashedWords(8).encode(["The cat.", "the CAT"])
         >>> bool(np.allclose(cat, same))
         True
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None) -> None:
+        if dim is None:
+            raise InputError(
+                f'The teacher "{HASHED_WORDS}" needs a width. Received: none. Give '
+                "`dim`, in a recipe `teacher.dim`."
+            )
         self.dim, self.normalized = dim, True
         self.fingerprint = digest(HASHED_WORDS, str(dim))
         self._row = lru_cache(maxsize=100_000)(self._word)

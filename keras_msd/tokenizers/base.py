@@ -27,7 +27,6 @@ class Tokenizer(abc.ABC):
         start_ids: Ids before every text; a kind may have none, or several.
         end_ids: Ids after every text, likewise.
         unknown_id: Id of what the vocabulary cannot spell.
-        truncation_side: Where a long text loses ids, "right" or "left".
 
     Example:
         >>> tokenizer = msd.testing.tiny_tokenizer()
@@ -43,7 +42,6 @@ class Tokenizer(abc.ABC):
     start_ids: tuple[int, ...]
     end_ids: tuple[int, ...]
     unknown_id: int
-    truncation_side: str = "right"
 
     @property
     def start_id(self) -> int:
@@ -93,8 +91,8 @@ class Tokenizer(abc.ABC):
 
         Args:
             texts: Sentences of any length, empty ones too.
-            max_length: Most ids per sentence. A longer one loses ids at
-                `truncation_side`; start and end stay.
+            max_length: Most ids per sentence. A longer one loses its last ids; start
+                and end stay.
 
         Raises:
             InputError: `max_length` leaves no room for start and end, or something in
@@ -105,25 +103,18 @@ class Tokenizer(abc.ABC):
         rows = self.encode_plain(texts)
         if max_length is not None:
             room = max_length - len(before) - len(after)
-            if self.truncation_side == "left":
-                rows = [row[max(0, len(row) - room) :] for row in rows]
-            else:
-                rows = [row[:room] for row in rows]
+            rows = [row[:room] for row in rows]
         return [[*before, *row, *after] for row in rows]
 
     def unusual_frame(self) -> str | None:
         """Return what only `encode` does around a text, if anything.
 
         Graphs and the descriptions in artefacts put one token before a text and one
-        after it, and cut at the right.
+        after it.
         """
         for what, ids in (("before", self.start_ids), ("after", self.end_ids)):
             if len(ids) != 1:
                 return f"{len(ids)} special tokens {what} a text"
-        if self.truncation_side != "right":
-            return "long texts are cut at the left"
-        if getattr(self, "model2vec", False):
-            return "unknown tokens are left out"
         return None
 
     @cached_property

@@ -72,7 +72,7 @@ class GraphTokenizer(tf.Module):
         if feature := tokenizer.unusual_frame():
             raise InputError(
                 "A tokenizer in a graph must put one token before a text and one after "
-                f"it, and cut at the right. Received: {feature}. Tokenize in Python."
+                f"it. Received: {feature}. Tokenize in Python."
             )
         self.plain = GRAPH_IDS[tokenizer.kind](tokenizer)
 

@@ -1,7 +1,6 @@
 """SentencePiece unigram vocabularies with the ids of XLM-RoBERTa: read, learned."""
 
 import base64
-import binascii
 import importlib
 import io
 import re
@@ -9,26 +8,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from keras_msd.checks import InputError, at_least, explained, sentences
-from keras_msd.files import read_bytes
-from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import Tokenizer
 
 _FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 _FIRST_IN_MODEL = ["<unk>", "<s>", "</s>"]
 BLANK = "▁"  # how a piece shows one
-# Steps of a tokenizer.json that SentencePiece has, too.
-_KNOWN_STEPS = ("Precompiled", "Strip", "WhitespaceSplit", "Metaspace")
-# Replacements by which runs of blanks count as one, as SentencePiece has it.
-_BLANKS = {(" {2,}", " "), (" {2,}", BLANK), ("^ | $", "")}
-# What a table that makes small letters of capitals does, step by step.
-_FOLDING = {
-    ("Lowercase", "", ""),
-    ("Replace", "i\u0307", "İ"),
-    ("Replace", "ς", "σ"),
+# Steps of a tokenizer.json that SentencePiece has, too, or that its table does by
+# itself; and what a Replace among them looks for: blanks, "i" and a dot, a last sigma.
+_STEPS = {
+    "Precompiled",
+    "Strip",
+    "Lowercase",
+    "Replace",
+    "WhitespaceSplit",
+    "Metaspace",
 }
+_REPLACED = {" {2,}", "^ | $", "i\u0307", "ς"}
 # The trainer sums floats per thread, so the count decides the last digits: it must not
 # follow the machine.
 _THREADS = 2
@@ -131,24 +130,6 @@ class SentencePieceTokenizer(Tokenizer):
             )
         return cls(definition, origin)
 
-    @classmethod
-    def from_file(cls, path: Path, fields: dict[str, Any]) -> Self:
-        """Read a published model; `fields` are what `checkpoint_fields` returned."""
-        content = read_bytes(path, VOCABULARY, "Take a smaller vocabulary.")
-        tokenizer = cls(content, f"`{path}`")
-        # transformers adds the row for `<mask>` that the model file does not have.
-        more = {tokenizer.vocabulary_size: "<mask>"}
-        for number, token in fields["added"].items():
-            if [token.content] != tokenizer.pieces()[number : number + 1]:
-                more[number] = token.content
-        if set(more.values()) != {"<mask>"} or len(more) > 1:
-            raise InputError(
-                f"The added tokens beside `{path}` must be its own, and `<mask>` "
-                f"behind them. Received: {', '.join(more.values())}. Put the "
-                "checkpoint's tokenizer.json there."
-            )
-        return cls(add_control(tokenizer.definition, more.values()), f"`{path}`")
-
 
 def _checked(model: bytes, origin: str) -> Any:
     proto = parse(model)
@@ -176,29 +157,27 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
         origin: Where it comes from, for messages.
 
     Raises:
-        InputError: The vocabulary has other ids than XLM-RoBERTa's, the text is
-            prepared in a way that SentencePiece does not know, or an added token is not
-            special, so that it would be looked for in texts.
+        InputError: SentencePiece cannot do the same: the vocabulary has other ids than
+            XLM-RoBERTa's, scores have more digits, the text is prepared in another way,
+            or an added token is not special, so that it would be looked for in texts.
     """
     model = content["model"]
     added = {token["id"]: token for token in content.get("added_tokens", [])}
-    if plain := [token["content"] for token in added.values() if not token["special"]]:
-        raise InputError(
-            f"{origin} must have no added tokens besides special ones. Received: "
-            f"{', '.join(plain[:5])}. Take the checkpoint before they were added."
-        )
     rows = [(*row, number in added) for number, row in enumerate(model["vocab"])]
     for number in range(len(rows), len(rows) + len(added)):
         if number in added:
             rows.append((added[number]["content"], 0.0, True))
-    first = [piece for piece, _, _ in rows[:4]]
-    gaps = max(added, default=0) >= len(rows)
-    if first != _FIRST or model.get("unk_id") != 3 or gaps:
-        raise InputError(
-            f"The ids in {origin} must be those of XLM-RoBERTa: {', '.join(_FIRST)}, "
-            f"then the pieces, without gaps. Received: {', '.join(first)}. Only such "
-            "unigram vocabularies are supported."
-        )
+    names = [piece for piece, _, _ in rows]
+    scores = np.array([score for _, score, _ in rows])
+    if names[:4] != _FIRST or model.get("unk_id") != 3:
+        raise _other(origin, f"the first pieces {', '.join(names[:4])}")
+    if max(added, default=0) >= len(rows):
+        raise _other(origin, "added tokens with gaps before them")
+    if plain := [token["content"] for token in added.values() if not token["special"]]:
+        raise _other(origin, f"the added tokens {', '.join(plain[:5])}")
+    # The library's last digit is not that of the file.
+    if not np.allclose(scores, scores.astype(np.float32), rtol=1e-14, atol=0):
+        raise _other(origin, "scores with more digits than SentencePiece keeps")
     schema = _schema()
     types = schema.ModelProto.SentencePiece
     proto = schema.ModelProto()
@@ -212,17 +191,33 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
         proto.pieces.add(piece=piece, score=score, type=kind)
     proto.trainer_spec.model_type = schema.TrainerSpec.UNIGRAM
     proto.trainer_spec.vocab_size = len(proto.pieces)
-    _set_normalizer(proto.normalizer_spec, content, origin)
+    spec = proto.normalizer_spec
+    spec.precompiled_charsmap = _character_table(content, origin)
+    spec.add_dummy_prefix = spec.remove_extra_whitespaces = True
+    spec.escape_whitespaces = True
     return proto.SerializeToString(deterministic=True)
 
 
-def add_control(model: bytes, names: Iterable[str]) -> bytes:
-    """Return a serialised model with control pieces, which match no text, appended."""
-    proto = parse(model)
-    for name in names:
-        proto.pieces.add(piece=name, score=0.0, type=proto.SentencePiece.CONTROL)
-    proto.trainer_spec.vocab_size = len(proto.pieces)
-    return proto.SerializeToString(deterministic=True)
+def _other(origin: str, received: str) -> InputError:
+    return InputError(
+        f"{origin} must be a unigram vocabulary with the ids of XLM-RoBERTa "
+        f"({', '.join(_FIRST)}, then the pieces) that SentencePiece can run. Received: "
+        f"{received}."
+    )
+
+
+def _character_table(content: dict[str, Any], origin: str) -> bytes:
+    """Return what the steps before the model are in SentencePiece."""
+    table = b""
+    parts = content.get("normalizer"), content.get("pre_tokenizer")
+    for step in (step for part in parts for step in _steps(part)):
+        pattern = step.get("pattern")
+        replaced = {*pattern.values()} if isinstance(pattern, dict) else set()
+        if step["type"] not in _STEPS or not replaced <= _REPLACED:
+            raise _other(origin, f"the step {step['type']}")
+        if step["type"] == "Precompiled":
+            table = base64.b64decode(step["precompiled_charsmap"] or "")
+    return table
 
 
 def extend_unigram(tokenizer: Tokenizer, other: Tokenizer) -> SentencePieceTokenizer:
@@ -286,69 +281,14 @@ def _schema() -> Any:
     return importlib.import_module("sentencepiece.sentencepiece_model_pb2")
 
 
-def _set_normalizer(spec: Any, content: dict[str, Any], origin: str) -> None:
-    steps = list(_steps(content.get("normalizer"), "normalizers"))
-    splits = list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
-    tables = [step for step in steps if step["type"] == "Precompiled"]
-    folds = any(map(_folds, tables))
-    for step in steps + splits:
-        known = step["type"] in _KNOWN_STEPS or _replacement(step) in _BLANKS
-        # What the table does by itself may be done before it.
-        if not (known or (folds and (step["type"], *_replacement(step)) in _FOLDING)):
-            raise InputError(
-                f"{origin} prepares text by {step['type']}, which SentencePiece does "
-                "not know. Put the checkpoint's SentencePiece model beside it."
-            )
-    try:
-        for step in tables:
-            table = step["precompiled_charsmap"] or ""
-            spec.precompiled_charsmap = base64.b64decode(table, validate=True)
-    except binascii.Error as error:
-        raise InputError(
-            f"`precompiled_charsmap` in {origin} is not base64: {error}. Copy it anew."
-        ) from error
-    spec.remove_extra_whitespaces = any(
-        step["type"] == "WhitespaceSplit" or _replacement(step) in _BLANKS
-        for step in steps + splits
-    )
-    spec.add_dummy_prefix = any(
-        step.get("prepend_scheme", "always") != "never"
-        and step.get("add_prefix_space", True)
-        for step in splits
-        if step["type"] == "Metaspace"
-    )
-    spec.escape_whitespaces = True
-
-
-def _replacement(step: dict[str, Any]) -> tuple[str, str]:
-    """Return what a Replace looks for and what it puts there; else empty texts."""
-    pattern = step.get("pattern")
-    found = pattern if isinstance(pattern, dict) else {}
-    return str(found.get("Regex") or found.get("String") or ""), str(
-        step.get("content") or ""
-    )
-
-
-def folds_case(table: Any) -> bool:
-    """Tell whether a normalizer of the library `tokenizers` makes capitals small."""
-    return bool(table.normalize_str("ABC") == "abc")
-
-
-def _folds(step: dict[str, Any]) -> bool:
-    from tokenizers import normalizers
-
-    table = base64.b64decode(step["precompiled_charsmap"] or "")
-    return bool(table) and folds_case(normalizers.Precompiled(table))
-
-
-def _steps(part: dict[str, Any] | None, inner: str) -> Iterator[dict[str, Any]]:
-    if part is None:
-        return
-    if part["type"] != "Sequence":
+def _steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a normalizer or pre-tokenizer, sequences taken apart."""
+    inner = (part or {}).get("normalizers") or (part or {}).get("pretokenizers")
+    if inner is not None:
+        for step in inner:
+            yield from _steps(step)
+    elif part is not None:
         yield part
-        return
-    for step in part[inner]:
-        yield from _steps(step, inner)
 
 
 def train_unigram(

@@ -41,45 +41,9 @@ TEXTS = [
 WIDTH = 12
 
 
-def identity():
-    """Return no activation."""
-    return torch.nn.Identity()
-
-
 def stacks():
     """Return name -> modules after the transformer."""
-    nn = torch.nn
-    return {
-        "linear_then_tanh": [
-            Pooling(WIDTH, "mean"),
-            Dense(WIDTH, 9, activation_function=identity()),
-            Dense(9, 7),
-            Normalize(),
-        ],
-        "linear_without_bias_twice": [
-            Pooling(WIDTH, "cls"),
-            Dense(WIDTH, 9, bias=False, activation_function=identity()),
-            Dense(9, 7, bias=False, activation_function=identity()),
-        ],
-        "tanh_then_linear": [
-            Pooling(WIDTH, "mean"),
-            Dense(WIDTH, 9),
-            Dense(9, 7, bias=False, activation_function=identity()),
-            Normalize(),
-        ],
-        "relu_gelu": [
-            Pooling(WIDTH, "max"),
-            Dense(WIDTH, 9, activation_function=nn.ReLU()),
-            Dense(9, 8, activation_function=nn.GELU()),
-        ],
-        "silu_normalize_sigmoid": [
-            Pooling(WIDTH, "mean"),
-            Dense(WIDTH, 9, activation_function=nn.SiLU()),
-            Normalize(),
-            Dense(9, 8, activation_function=nn.Sigmoid()),
-        ],
-        "prompt": [Pooling(WIDTH, "mean"), Normalize()],
-    }
+    return {"prompt": [Pooling(WIDTH, "mean"), Normalize()]}
 
 
 def write_stacks(source):

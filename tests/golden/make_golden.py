@@ -121,10 +121,6 @@ def make_tokenizer(family, folder):
         (folder / "sentencepiece.bpe.vocab").unlink()
         kind = transformers.XLMRobertaTokenizerFast
         result = kind.from_pretrained(folder)
-    if family == "xlm-roberta":  # as old checkpoints: the SentencePiece model alone
-        config = {"tokenizer_class": "XLMRobertaTokenizer"}
-        (folder / "tokenizer_config.json").write_text(json.dumps(config))
-        return result
     result.save_pretrained(folder)
     (folder / "sentencepiece.bpe.model").unlink(missing_ok=True)
     return result

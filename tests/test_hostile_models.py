@@ -20,7 +20,7 @@ from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
 from keras_msd.models.encoder import load_saved
 from keras_msd.teachers import load_teacher
-from keras_msd.tensors import TensorFiles
+from keras_msd.tensors import TensorFile
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -260,7 +260,7 @@ def test_unknown_weights_are_not_read(saved, monkeypatch):
         raise AssertionError("a tensor was read before all were known")
 
     folder, weights, _ = saved
-    monkeypatch.setattr(TensorFiles, "read", read)
+    monkeypatch.setattr(TensorFile, "read", read)
     weights["other"] = np.zeros(1)
     save_file(weights, folder / "weights.safetensors")
     refused(lambda: load_saved(folder), "other")

@@ -271,7 +271,7 @@ def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
     def read(*_):
         raise AssertionError("a tensor was read")
 
-    monkeypatch.setattr("keras_msd.tensors.TensorFiles.read", read)
+    monkeypatch.setattr("keras_msd.tensors.TensorFile.read", read)
     record = json.loads((folder / CONFIG).read_text())
     record["config"]["projection_dim"] = 10**9
     write_json(folder / CONFIG, record)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.weights import TensorFiles, read_checkpoint
+from keras_msd.checkpoints.weights import TensorFile, read_checkpoint
 from keras_msd.checks import InputError
 
 GOLDEN = Path(__file__).parent / "golden"
 SINGLE = {"bert": 0, "distilbert": 1, "roberta": 0, "xlm-roberta": 1, "minilm": 0}
 BERT = GOLDEN / "bert" / "variant_0"
-SHARDED = GOLDEN / "bert" / "variant_1"
 
 
 @pytest.fixture
@@ -69,13 +68,12 @@ def test_any_prefix_and_old_names_give_the_same_weights(family, copy):
     assert other_fields == fields and same(other, arrays)
 
 
-def test_shards_give_what_one_file_gives(tmp_path):
-    joined = {}
-    for path in SHARDED.glob("model-*.safetensors"):
-        joined |= load_file(path)
-    save_file(joined, tmp_path / "model.safetensors")
-    shutil.copy(SHARDED / "config.json", tmp_path)
-    assert same(read_checkpoint(tmp_path)[1], read_checkpoint(SHARDED)[1])
+def test_shards_are_refused(copy):
+    folder = copy()
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(InputError, match="index.json.*save_pretrained.*max_shard_size"):
+        read_checkpoint(folder)
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])
@@ -113,14 +111,11 @@ def test_attention_kernels_keep_the_heads_apart():
     np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_buffers_are_passed_over_and_unused_heads_are_named(copy, caplog):
+def test_buffers_and_unused_heads_are_passed_over(copy):
     position_ids = {"embeddings.position_ids": np.arange(40)[None]}
-    read_checkpoint(copy(tensors=lambda old: old | position_ids))
-    assert "pooler.dense.weight" in caplog.text
-    assert "position_ids" not in caplog.text
-    caplog.clear()
-    read_checkpoint(GOLDEN / "distilbert" / "variant_3")
-    assert not caplog.text
+    folder = copy(tensors=lambda old: old | position_ids)
+    assert "pooler.dense.weight" in load_file(folder / "model.safetensors")
+    assert same(read_checkpoint(folder)[1], read_checkpoint(BERT)[1])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +162,7 @@ def test_tensors_that_do_not_fit_are_refused(change, words, copy, monkeypatch):
     def read(*_):
         raise RuntimeError("a tensor was read before all were checked")
 
-    monkeypatch.setattr(TensorFiles, "read", read)
+    monkeypatch.setattr(TensorFile, "read", read)
     with pytest.raises(InputError, match=words):
         read_checkpoint(copy(tensors=change))
 
@@ -187,30 +182,10 @@ def test_pickled_weights_are_refused(copy):
     with pytest.raises(InputError, match="pytorch_model.bin.*save_pretrained"):
         read_checkpoint(folder)
     (folder / "pytorch_model.bin").unlink()
-    with pytest.raises(InputError, match="has no `model.safetensors`"):
+    with pytest.raises(InputError, match="must hold `model.safetensors`.*no weights"):
         read_checkpoint(folder)
     (folder / "config.json").unlink()
     with pytest.raises(InputError, match="config.json` does not exist"):
         read_checkpoint(folder)
     with pytest.raises(InputError, match="does not exist"):
         read_checkpoint(folder / "nowhere")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda table: {}, "Received: 0"),
-        (lambda table: table | {QUERY: "gone.safetensors"}, "gone.safetensors"),
-        (lambda table: table | {QUERY: "../model.safetensors"}, "of that folder"),
-        (lambda table: table | {"more": next(iter(table.values()))}, "`more`"),
-        (lambda table: dict(list(table.items())[1:]), "must hold the same"),
-        (lambda table: list(table), "weight_map"),
-    ],
-)
-def test_an_index_that_does_not_fit_is_refused(change, words, copy):
-    folder = copy(SHARDED)
-    path = folder / "model.safetensors.index.json"
-    index = json.loads(path.read_text())
-    path.write_text(json.dumps(index | {"weight_map": change(index["weight_map"])}))
-    with pytest.raises(InputError, match=words):
-        read_checkpoint(folder)

@@ -5,7 +5,6 @@ CamemBERT (a RoBERTa) and DistilBERT. Checkpoints hold linear maps as `(out, in)
 are `(in, out)`, and attention maps have the heads apart.
 """
 
-import logging
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +14,10 @@ import numpy as np
 from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
 from keras_msd.files import read_table, read_toml
 from keras_msd.limits import DEPTH
-from keras_msd.tensors import INDEX, WHOLE, TensorFiles
-
-logger = logging.getLogger(__name__)
+from keras_msd.tensors import WHOLE, TensorFile
 
 SINGLE = "model.safetensors"
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+OTHERS = ("*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 WORD_TABLE = "embeddings.word_embeddings.weight"
 _TABLES = read_toml(Path(__file__).with_name("families.toml"))
@@ -48,52 +45,28 @@ FAMILIES = {
 }
 
 # Index buffers hold no knowledge; poolers and heads belong to tasks, not to the body.
-BUFFERS = re.compile(r"embeddings\.(position_ids|token_type_ids)")
-HEADS = re.compile(
+BUFFERS = r"embeddings\.(position_ids|token_type_ids)"
+HEADS = (
     r"(pooler|cls|lm_head|classifier|pre_classifier|qa_outputs"
     r"|vocab_transform|vocab_layer_norm|vocab_projector)\..+"
 )
 
 
-def checkpoint_tensors(folder: Path) -> TensorFiles:
-    """Open `model.safetensors`, or the shards that its index names.
+def checkpoint_tensors(folder: Path) -> TensorFile:
+    """Open `model.safetensors`.
 
     Raises:
-        InputError: There is no such file, or as `TensorFiles`.
+        InputError: There is no such file, or as `TensorFile`.
     """
-    return TensorFiles(folder, _shards(folder))
-
-
-def _shards(folder: Path) -> dict[str, set[str] | None]:
-    """Return file name -> the names it must hold (None: any)."""
-    if (folder / INDEX).is_file():
-        weight_map = read_table(folder / INDEX).get("weight_map")
-        if not isinstance(weight_map, dict):
-            raise InputError(
-                f"`{folder / INDEX}` must have a table `weight_map`. {WHOLE}"
-            )
-        shards: dict[str, set[str] | None] = {}
-        for key, name in weight_map.items():
-            if not isinstance(name, str) or Path(name).name != name:
-                raise InputError(
-                    f"`weight_map` in `{folder / INDEX}` must name files of that "
-                    f"folder. Received: {name!r} for `{key}`."
-                )
-            shards.setdefault(name, set()).add(key)  # type: ignore[union-attr]
-        return shards
     if (folder / SINGLE).is_file():
-        return {SINGLE: None}
-    for pattern in PICKLES:
-        if pickles := sorted(folder.glob(pattern)):
-            raise InputError(
-                f"Weights are read from safetensors only. Received: `{pickles[0]}`, a "
-                "format that can run code when it is read. Repair: load the model "
-                "with `transformers` where you trust it and write it again with "
-                f'`model.save_pretrained("{folder}")`, which makes `{SINGLE}`.'
-            )
+        return TensorFile(folder / SINGLE)
+    others = [path for pattern in OTHERS for path in sorted(folder.glob(pattern))]
+    received = f"`{others[0].name}`" if others else "no weights"
     raise InputError(
-        f"`{folder}` has no `{SINGLE}` and no `{INDEX}`. Give the folder of a "
-        "checkpoint saved with safetensors."
+        f"`{folder}` must hold `{SINGLE}`: weights are read from one file of "
+        f"safetensors only, since others can run code. Received: {received}. Load the "
+        "model with `transformers` where you trust it and write it again with "
+        f'`model.save_pretrained("{folder}", max_shard_size="100GB")`.'
     )
 
 
@@ -101,11 +74,11 @@ def read_checkpoint(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.nd
     """Read a transformer's settings and weights from a folder.
 
     Every tensor is kept: all position rows and all token types. A family without token
-    types gets one row of zeros. Buffers are passed over; an unused pooler or task head
-    is named in a log line; any other tensor left over is an error.
+    types gets one row of zeros. Buffers, a pooler and task heads are passed over; any
+    other tensor left over is an error.
 
     Args:
-        folder: Holds config.json and model.safetensors, or its shards and their index.
+        folder: Holds config.json and model.safetensors.
 
     Returns:
         Fields of `EncoderConfig` (`pad_id` as config.json has it, `max_length` the
@@ -155,41 +128,38 @@ def check_settings(
 
 
 def _fields(settings: dict[str, Any], family: Family, path: Path) -> dict[str, Any]:
-    def integer(key: str, least: int) -> int:
-        value = settings.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(
-                f"`{key}` in `{path}` must be a whole number, at least {least}. "
-                f"Received: {value!r}. {WHOLE}"
-            )
-        return value
-
-    fields: dict[str, Any] = dict(SILENT)
-    for name, key in family.settings.items():
+    fields, names = dict(SILENT), family.settings
+    for name, key in names.items():
+        fields[name] = settings.get(key, SILENT.get(name))
         if name == "activation":
             with placed(path):
-                one_of(ACTIVATIONS, **{key: settings.get(key, "gelu")})
-            fields[name] = ACTIVATIONS[settings.get(key, "gelu")]
-        elif name in ("dropout", "layer_norm_epsilon"):
-            fields[name] = settings.get(key, SILENT[name])
-        else:
-            fields[name] = integer(key, 1)
-    layers = family.settings["num_layers"]
-    DEPTH.check(fields["num_layers"], f"`{layers}` in `{path}`", WHOLE)
-    heads, width = family.settings["num_heads"], family.settings["hidden_dim"]
+                one_of(ACTIVATIONS, **{key: fields[name]})
+            fields[name] = ACTIVATIONS[fields[name]]
+        elif name not in ("dropout", "layer_norm_epsilon"):
+            _whole(fields[name], 1, key, path)
+    DEPTH.check(fields["num_layers"], f"`{names['num_layers']}` in `{path}`", WHOLE)
     with placed(path):
-        divides({heads: fields["num_heads"]}, {width: fields["hidden_dim"]})
-    if settings.get("pad_token_id") is None:
-        fields["pad_id"] = family.pad_id
-    else:
-        fields["pad_id"] = integer("pad_token_id", 0)
-    offset = fields["pad_id"] + 1 if family.positions_after_padding else 0
-    rows = integer("max_position_embeddings", offset + 2)
-    return fields | {"position_offset": offset, "max_length": rows - offset}
+        heads, width = fields["num_heads"], fields["hidden_dim"]
+        divides({names["num_heads"]: heads}, {names["hidden_dim"]: width})
+    pad = settings.get("pad_token_id")
+    pad = family.pad_id if pad is None else _whole(pad, 0, "pad_token_id", path)
+    offset = pad + 1 if family.positions_after_padding else 0
+    rows = settings.get("max_position_embeddings")
+    length = _whole(rows, offset + 2, "max_position_embeddings", path) - offset
+    return fields | {"pad_id": pad, "position_offset": offset, "max_length": length}
+
+
+def _whole(value: Any, least: int, key: str, path: Path) -> int:
+    if type(value) is not int or value < least:
+        raise InputError(
+            f"`{key}` in `{path}` must be a whole number, at least {least}. "
+            f"Received: {value!r}. {WHOLE}"
+        )
+    return value
 
 
 def _arrays(
-    files: TensorFiles, family: Family, fields: dict[str, Any]
+    files: TensorFile, family: Family, fields: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     prefix = _prefix(files)
     names = {_modern_name(key): key for key in files.shapes}
@@ -197,7 +167,14 @@ def _arrays(
         prefix + key: path
         for key, path in _layer_keys(family, fields["num_layers"]).items()
     }
-    _account_for_the_rest(files, names.keys() - expected.keys(), prefix)
+    known = rf"{re.escape(prefix)}({BUFFERS}|{HEADS})"
+    rest = [k for k in names.keys() - expected.keys() if not re.fullmatch(known, k)]
+    if rest:
+        raise InputError(
+            f"`{files.folder}` holds {len(rest)} tensors that its family does not "
+            f"have, such as `{min(rest)}`. Check `model_type` and the layer count in "
+            "its config.json."
+        )
     # Every shape is compared before the first tensor takes memory.
     for key, path in expected.items():
         files.check(names.get(key, key), stored_shape(path, fields))
@@ -210,7 +187,7 @@ def _arrays(
     return arrays
 
 
-def _prefix(files: TensorFiles) -> str:
+def _prefix(files: TensorFile) -> str:
     """Return what stands before the body's keys, such as "roberta." or ""."""
     prefixes = [
         key.removesuffix(WORD_TABLE)
@@ -223,27 +200,6 @@ def _prefix(files: TensorFiles) -> str:
             f"{len(prefixes)} {prefixes}. Give a checkpoint of one encoder."
         )
     return prefixes[0]
-
-
-def _account_for_the_rest(files: TensorFiles, rest: set[str], prefix: str) -> None:
-    knowledge = [k for k in rest if not BUFFERS.fullmatch(k.removeprefix(prefix))]
-    unused = sorted(k for k in knowledge if HEADS.fullmatch(k.removeprefix(prefix)))
-    unknown = sorted(set(knowledge) - set(unused))
-    if unknown:
-        raise InputError(
-            f"`{files.folder}` holds {len(unknown)} tensors that its family does not "
-            f"have, such as `{unknown[0]}`. Check `model_type` and the layer count in "
-            "its config.json."
-        )
-    if unused:
-        # With modules.json the folder itself says what follows the network.
-        said = (files.folder / "modules.json").is_file()
-        logger.log(
-            logging.INFO if said else logging.WARNING,
-            "%s: a pooler or task head is not part of an encoder and stays unused: %s",
-            files.folder,
-            ", ".join(unused),
-        )
 
 
 def _modern_name(key: str) -> str:

@@ -18,7 +18,7 @@ from keras_msd.models.integer_weights import (
     to_stored,
 )
 from keras_msd.models.network import weight_shapes
-from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFiles
+from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
@@ -121,7 +121,7 @@ def _read_weights(
     folder: Path, shapes: dict[str, tuple[int, ...]], quantize: str | None
 ) -> dict[str, np.ndarray]:
     origin = f"`{existing_file(folder / WEIGHTS, 'weights file')}`"
-    files = TensorFiles(folder, {WEIGHTS: None}, CONFIG)
+    files = TensorFile(folder / WEIGHTS, CONFIG)
     stored = stored_shapes(shapes, quantize) if quantize else shapes
     check_paths(stored, files.shapes, origin)
     for name, shape in stored.items():

@@ -2,8 +2,8 @@
 
 Every tensor is redrawn (standard deviation 0.3, LayerNorm gains around 1, biases and
 token types too), so that none can be forgotten without being seen. Each family has four
-variants: two epsilons times two gelus, in four packagings (bare or task model, one file
-or shards) that rotate from family to family. DistilBERT's epsilon is fixed at 1e-12.
+variants: two epsilons times two gelus; whether a variant is a bare or a task model
+rotates from family to family. DistilBERT's epsilon is fixed at 1e-12.
 `sentence` holds four module stacks by `sentence-transformers` over one BERT model, and
 the default teacher's vectors for the same texts.
 
@@ -68,12 +68,7 @@ MODELS = {
     "minilm": ("Bert", transformers.BertConfig),
 }
 SETTINGS = [("gelu", 1e-12), ("gelu", 1e-5), ("gelu_new", 1e-12), ("gelu_new", 1e-5)]
-PACKAGINGS = [
-    ("Model", False),
-    ("ForMaskedLM", True),
-    ("ForSequenceClassification", False),
-    ("Model", True),
-]
+HEADS = ["Model", "ForMaskedLM", "ForSequenceClassification", "Model"]
 
 
 def wordpiece_vocabulary(lowercase):
@@ -136,7 +131,7 @@ def redraw(model, seed):
             tensor.copy_(1 + drawn / 3 if gain else drawn)
 
 
-def make_model(family, tokenizer, activation, epsilon, head, sharded, folder, seed):
+def make_model(family, tokenizer, activation, epsilon, head, folder, seed):
     """Write one checkpoint and its answers."""
     prefix, config_class = MODELS[family]
     fields = {
@@ -152,8 +147,7 @@ def make_model(family, tokenizer, activation, epsilon, head, sharded, folder, se
     config = config_class(**fields | SIZES[family])
     model = getattr(transformers, prefix + head)(config).eval()
     redraw(model, seed)
-    limit = "4KB" if sharded else "1GB"
-    model.save_pretrained(folder, max_shard_size=limit)
+    model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     offset = tokenizer.pad_token_id + 1 if "roberta" in family else 0
     batch = tokenizer(
@@ -214,13 +208,11 @@ def main():
     for row, family in enumerate(SIZES):
         tokenizer = make_tokenizer(family, HERE / family / "tokenizer")
         for column, (activation, epsilon) in enumerate(SETTINGS):
-            head, sharded = PACKAGINGS[(row + column) % len(PACKAGINGS)]
+            head = HEADS[(row + column) % len(HEADS)]
             folder = HERE / family / f"variant_{column}"
             folder.mkdir()
             seed = 100 * row + column
-            make_model(
-                family, tokenizer, activation, epsilon, head, sharded, folder, seed
-            )
+            make_model(family, tokenizer, activation, epsilon, head, folder, seed)
     source = HERE / "source"
     shutil.copytree(HERE / "bert" / "tokenizer", source)
     shutil.copytree(HERE / "bert" / "variant_0", source, dirs_exist_ok=True)

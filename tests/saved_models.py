@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-IDS = ("input_word_ids", "input_mask", "input_type_ids")
 TEXT = tf.TensorSpec([None], tf.string)
 
 

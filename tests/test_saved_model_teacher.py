@@ -11,7 +11,7 @@ from saved_models import TEXT, letters, letters_in_graph, save
 
 from keras_msd.checks import InputError
 from keras_msd.export import export
-from keras_msd.teachers.teacher import find_saved_model, load_teacher
+from keras_msd.teachers.teacher import load_teacher, saved_model_fingerprint
 from keras_msd.testing import tiny_encoder
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -102,51 +102,33 @@ def test_of_several_versions_the_highest_counts(tmp_path):
     )
 
 
-def two_steps(folder):
-    """Save a preprocessor with a vocabulary and an encoder with a variable."""
-    path = folder.with_suffix(".txt")
-    path.write_text("[PAD]\n[UNK]\n")
-    factor = tf.Variable(2.0)
-
-    def encode(tensors):
-        return {"default": factor * tf.cast(tensors["input_word_ids"], tf.float32)}
-
-    ids = {"input_word_ids": tf.TensorSpec([None, None], tf.int32)}
-    save(encode, folder / "encoder" / "1", ids, factor=factor)
-
-    def preprocess(texts):
-        return {"input_word_ids": tf.strings.length(texts)[:, None]}
-
-    vocabulary = tf.saved_model.Asset(str(path))
-    save(preprocess, folder / "preprocessor" / "3", TEXT, vocabulary=vocabulary)
-    return folder
-
-
-def test_two_steps_agree_on_the_tensors_between_them(tmp_path):
-    teacher = load_teacher(two_steps(tmp_path / "m"))
-    np.testing.assert_array_equal(teacher.encode(["", "abc"]), [[0], [6]])
-
-
 def test_a_fingerprint_follows_graph_variables_and_assets(tmp_path):
-    folder = two_steps(tmp_path / "a")
+    (tmp_path / "a.txt").write_text("[PAD]")
+    factor, asset = tf.Variable(2.0), tf.saved_model.Asset(str(tmp_path / "a.txt"))
+    folder = save(
+        lambda texts: factor * letters_in_graph(texts),
+        tmp_path / "a",
+        TEXT,
+        factor=factor,
+        asset=asset,
+    )
     first = load_teacher(folder).fingerprint
     shutil.copytree(folder, tmp_path / "b")
-    (tmp_path / "b" / "encoder" / "1" / "keras_metadata.pb").write_bytes(b"x")
+    (tmp_path / "b" / "keras_metadata.pb").write_bytes(b"x")
     assert load_teacher(tmp_path / "b").fingerprint == first
 
     seen = {first}
     for place in (
-        "encoder/1/saved_model.pb",
-        "encoder/1/variables/variables.data-00000-of-00001",
-        "preprocessor/3/saved_model.pb",
-        "preprocessor/3/assets/a.txt",
+        "saved_model.pb",
+        "variables/variables.data-00000-of-00001",
+        "assets/a.txt",
     ):
         path = folder / place
         content = path.read_bytes()
         path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-        seen.add(find_saved_model(folder).fingerprint)
+        seen.add(saved_model_fingerprint(folder))
         path.write_bytes(content)
-    assert len(seen) == 5
+    assert len(seen) == 4
 
 
 def test_a_checkpoint_beside_a_saved_model_comes_first(tmp_path):
@@ -182,20 +164,6 @@ def question_answering(folder):
     tf.saved_model.save(tf.Module(), str(folder), signatures=signatures)
 
 
-def encoder_alone(folder):
-    shutil.copytree(two_steps(folder.parent / "whole") / "encoder", folder)
-
-
-def others_preprocessor(folder):
-    save(lambda texts: {"ids": tf.strings.length(texts)}, folder / "preprocessor", TEXT)
-    spec = {"tokens": tf.TensorSpec([None], tf.int32)}
-
-    def encode(tensors):
-        return {"default": tf.cast(tensors["tokens"], tf.float32)[:, None]}
-
-    save(encode, folder / "encoder", spec)
-
-
 def too_few_rows(folder):
     save(lambda texts: letters_in_graph(texts)[1:], folder, TEXT)
 
@@ -211,8 +179,6 @@ def too_few_rows(folder):
             question_answering,
             r"question_encoder\(TensorSpec\(shape=\(None,\).* -> \{'outputs'",
         ),
-        (encoder_alone, r"`preprocessor`.*\{'input_word_ids': TensorSpec"),
-        (others_preprocessor, r"\{'tokens': TensorSpec.*-> \{'ids': TensorSpec"),
         (too_few_rows, r"one vector per sentence.*\(1, 3\) for 2 sentences"),
     ],
 )

@@ -11,7 +11,6 @@ from keras_msd.checks import InputError, existing_folder
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.teachers.saved_model import load_saved_model
-from keras_msd.teachers.teacher import SavedModelFolder
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
@@ -101,7 +100,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     _check_name(folder)
     if threads is not None:
         _set_threads(threads)
-    return load_saved_model(SavedModelFolder(folder))
+    return load_saved_model(folder)
 
 
 def _check_name(folder: Path) -> None:

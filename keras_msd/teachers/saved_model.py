@@ -20,16 +20,11 @@ from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
 from keras_msd.files import read_bytes
 from keras_msd.limits import GRAPH
-from keras_msd.teachers.teacher import MODEL, SavedModelFolder
+from keras_msd.teachers.teacher import MODEL
 from keras_msd.teachers.vectors import checked
 from keras_msd.tokenizers.graph import tensorflow_text
 
 BATCH = 64  # sentences in one call
-SHAPES = (
-    "a string tensor (n,) to vectors (n, dim), as LEALLA and the Universal Sentence "
-    "Encoder do; or be `preprocessor` and `encoder` in one folder, from strings to "
-    "tensors by name and from these to `default` or `pooled_output`, as LaBSE 2"
-)
 FLOATS = (tf.float32, tf.float16, tf.bfloat16, tf.float64)
 
 
@@ -38,9 +33,9 @@ class Call(NamedTuple):
 
     Attributes:
         name: "__call__", or the name of a signature.
-        apply: Takes tensors in the structure of `inputs`, gives that of `outputs`.
+        apply: From a tensor to what `outputs` describes.
         inputs: A `tf.TensorSpec`, or a table or list of them.
-        outputs: The same of what comes out.
+        outputs: A `tf.TensorSpec`, or a table of them.
     """
 
     name: str
@@ -54,99 +49,66 @@ class Call(NamedTuple):
 
 
 def load_saved_model(
-    folder: SavedModelFolder, allow_operations: Collection[str] = ()
+    folder: Path, allow_operations: Collection[str] = ()
 ) -> Callable[[list[str]], np.ndarray]:
     """Load a published SavedModel with `tf.saved_model.load`.
 
-    Two shapes are read, of `__call__` or else of the signature `serving_default`:
-
-    - Text: string `(n,)` to float `(n, dim)`. LEALLA 1, Universal Sentence Encoder 3
-      and 4, the multilingual ones 2 and 3, and what `export` writes.
-    - Preprocessor and encoder, two SavedModels. The first maps string `(n,)` to tensors
-      by name (LaBSE's: `input_word_ids`, `input_mask`, `input_type_ids`, each int32
-      `(n, 128)`), the second maps these to outputs by name, among them `default` or
-      `pooled_output`, float `(n, dim)`. LaBSE 2 and its preprocessor
-      universal-sentence-encoder-cmlm/multilingual-preprocess; every text encoder with
-      TensorFlow Hub's interface of two steps.
-
-    Models in TensorFlow Hub's format for TensorFlow 1 are not read. Vectors are as the
-    model gives them: scaling those of LaBSE 2 to length one is left to the caller.
+    Its `__call__`, or else its signature `serving_default`, maps text, string `(n,)`,
+    to vectors, float `(n, dim)`; or to a table of tensors with the vectors under
+    `default` or `pooled_output`, or alone. So do LEALLA 1, Universal Sentence Encoder 3
+    and 4, the multilingual ones 2 and 3, and what `export` writes. Models in TensorFlow
+    Hub's format for TensorFlow 1 are not read.
 
     Args:
-        folder: Where its parts lie.
+        folder: Holds `saved_model.pb`.
         allow_operations: Names of operations with files, a network or Python that it
             may hold; any other is refused before it is loaded.
 
     Returns:
-        A function from sentences to float32 `(n, dim)`.
+        A function from sentences to float32 `(n, dim)`, as the model gives them.
 
     Raises:
-        InputError: It cannot be loaded, holds an operation that is not allowed, or has
-            none of these shapes; the message lists the calls that were found.
+        InputError: It cannot be loaded, holds an operation that is not allowed, or maps
+            no text to vectors; the message lists the calls that were found.
 
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
     # It registers the operations of tokenizers, such as that of multilingual USE.
     tensorflow_text("A SavedModel")
-    places = [path for path in (folder.preprocessor, folder.encoder) if path]
-    models = [_load(path, allow_operations) for path in places]
-    calls = [_find_calls(model) for model in models]
-    steps = _steps(*calls)
-    if steps is None:
-        listed = (
-            f"`{path}` with {'; '.join(map(str, ways)) or 'nothing to call'}"
-            for path, ways in zip(places, calls, strict=True)
-        )
-        raise InputError(
-            f"A SavedModel must map {SHAPES}. Received: {', '.join(listed)}. Give its "
-            "encode function as a callable teacher instead."
-        )
-    # The models own the variables that are read: they must live as long as the result.
-    return partial(_in_batches, steps, str(folder.encoder), models)
-
-
-def _load(folder: Path, allowed: Collection[str]) -> Any:
-    check_operations(folder, allowed)
+    check_operations(folder, allow_operations)
     try:
-        return tf.saved_model.load(str(folder))
+        model = tf.saved_model.load(str(folder))
     # TensorFlow promises no kind of error for a damaged file.
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise InputError(DAMAGED.format(folder, said)) from error
-
-
-def _steps(*calls: list[Call]) -> list[Call] | None:
-    """Return the calls that lead from text to vectors, one of each model, if any do."""
-    first, last = (
-        [call for call in ways if call.name in ("__call__", "serving_default")]
-        for ways in (calls[0], calls[-1])
+    calls = _find_calls(model)
+    for call in calls:
+        if (
+            call.name in ("__call__", "serving_default")
+            and _is_tensor(call.inputs, 1, tf.string)
+            and _is_tensor(_vectors_of(call.outputs), 2, *FLOATS)
+        ):
+            # The model owns the variables that are read: it must live as long.
+            return partial(_in_batches, call.apply, str(folder), model)
+    listed = "; ".join(map(str, calls)) or "nothing to call"
+    raise InputError(
+        "A SavedModel must map a string tensor (n,) to vectors (n, dim), as LEALLA and "
+        f"the Universal Sentence Encoder do. Received: `{folder}` with {listed}. Give "
+        "its encode function as a callable teacher instead."
     )
-    for before in first:
-        if not _is_tensor(before.inputs, 1, tf.string):
-            continue
-        if len(calls) == 1 and _gives_vectors(before):
-            return [before]
-        for after in last if len(calls) == 2 else []:
-            between = before.outputs, after.inputs
-            named = all(isinstance(tensors, Mapping) for tensors in between)
-            if named and between[0].keys() == between[1].keys():
-                if _gives_vectors(after):
-                    return [before, after]
-    return None
 
 
 def _in_batches(
-    steps: list[Call], name: str, _models: list[Any], texts: list[str]
+    apply: Callable[[Any], Any], name: str, _model: Any, texts: list[str]
 ) -> np.ndarray:
     if not texts:  # the width of a vector is known from one
-        return _in_batches(steps, name, _models, ["a"])[:0]
+        return _in_batches(apply, name, _model, ["a"])[:0]
     vectors: dict[int, np.ndarray] = {}
     for rows in by_length(texts, BATCH):
         batch = [texts[row] for row in rows]
-        tensors: Any = tf.constant(batch)
-        for step in steps:
-            tensors = step.apply(tensors)
-        vectors |= zip(rows, checked(name, _vectors_of(tensors), batch), strict=True)
+        found = checked(name, _vectors_of(apply(tf.constant(batch))), batch)
+        vectors |= zip(rows, found, strict=True)
     return np.stack([vectors[row] for row in range(len(texts))])
 
 
@@ -165,16 +127,15 @@ def _find_calls(model: Any) -> list[Call]:
                 calls.append(Call("__call__", apply, given[0], outputs))
     for name, signature in getattr(model, "signatures", {}).items():
         _, inputs = signature.structured_input_signature
-        keys = list(inputs)
-        only = keys[0] if len(keys) == 1 else None
-        apply = partial(_by_name, signature, only)
-        inputs = inputs if only is None else inputs[only]
+        key = next(iter(inputs), "")
+        apply = partial(_by_name, signature, key)
+        inputs = inputs[key] if len(inputs) == 1 else inputs
         calls.append(Call(name, apply, inputs, signature.structured_outputs))
     return calls
 
 
-def _by_name(signature: Any, only: str | None, inputs: Any) -> Any:
-    return signature(**(inputs if only is None else {only: inputs}))
+def _by_name(signature: Any, key: str, tensor: tf.Tensor) -> Any:
+    return signature(**{key: tensor})
 
 
 def _is_tensor(spec: Any, rank: int, *dtypes: tf.DType) -> bool:
@@ -188,20 +149,13 @@ def _is_tensor(spec: Any, rank: int, *dtypes: tf.DType) -> bool:
 
 
 def _vectors_of(outputs: Any) -> Any:
-    """Return the sentence vectors among what a model gives, or None.
-
-    In a table they are `default`, or else `pooled_output`, or else the only entry.
-    """
+    """Return the sentence vectors among what a model gives, or None."""
     if not isinstance(outputs, Mapping):
         return outputs
     for name in ("default", "pooled_output"):
         if name in outputs:
             return outputs[name]
     return next(iter(outputs.values())) if len(outputs) == 1 else None
-
-
-def _gives_vectors(call: Call) -> bool:
-    return _is_tensor(_vectors_of(call.outputs), 2, *FLOATS)
 
 
 # Operations of TensorFlow 2.21 that read or write files, use a network, call Python,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -78,47 +78,15 @@ PARTS = (MODEL, "variables", "assets")
 KNOWN = ("encoder.json", "card.json", "modules.json", "config.json")
 
 
-class SavedModelFolder(NamedTuple):
-    """A SavedModel that gives vectors, and the one that prepares its inputs, if any."""
+def published_saved_model(folder: Path) -> Path | None:
+    """Return the folder of the SavedModel that a folder is; None if it is no such.
 
-    encoder: Path
-    preprocessor: Path | None = None
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of graph, variables and assets; it does not follow the folder's name."""
-        parts = ["saved_model"]
-        for role, folder in self._asdict().items():
-            if folder is None:
-                continue
-            files = [path for name in PARTS for path in _files(folder / name)]
-            for path in files:
-                place = path.relative_to(folder).as_posix()
-                parts += [f"{role}/{place}", file_digest(path)]
-        return digest(*parts)
-
-
-def published_saved_model(folder: Path) -> SavedModelFolder | None:
-    """Return the SavedModel that a folder is, None if it is of another kind."""
-    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
-    known = any(place.is_file() for place in places)
-    return None if known else find_saved_model(folder)
-
-
-def find_saved_model(folder: Path) -> SavedModelFolder | None:
-    """Return the SavedModel in a folder, or None if there is none.
-
-    It lies in the folder itself, or in the subfolder of a version, of which the highest
-    counts; or there are two in subfolders `preprocessor` and `encoder`.
+    The model lies in the folder itself, or in the subfolder of a version, of which the
+    highest counts.
     """
-    if model := _model_folder(folder):
-        return SavedModelFolder(model)
-    if encoder := _model_folder(folder / "encoder"):
-        return SavedModelFolder(encoder, _model_folder(folder / "preprocessor"))
-    return None
-
-
-def _model_folder(folder: Path) -> Path | None:
+    places = [folder / file for file in KNOWN] + [folder.parent / "card.json"]
+    if any(place.is_file() for place in places):
+        return None
     if (folder / MODEL).is_file():
         return folder
     versions = [path.parent for path in folder.glob(f"*/{MODEL}")]
@@ -126,10 +94,15 @@ def _model_folder(folder: Path) -> Path | None:
     return max(versions, key=lambda path: int(path.name), default=None)
 
 
-def _files(path: Path) -> list[Path]:
-    return (
-        [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    )
+def saved_model_fingerprint(folder: Path) -> str:
+    """Hash graph, variables and assets; it does not follow the folder's name."""
+    parts = ["saved_model"]
+    for name in PARTS:
+        for path in sorted([folder / name, *(folder / name).rglob("*")]):
+            if path.is_file():
+                place = path.relative_to(folder).as_posix()
+                parts += [f"encoder/{place}", file_digest(path)]
+    return digest(*parts)
 
 
 def load_teacher(
@@ -143,12 +116,11 @@ def load_teacher(
 ) -> Teacher:
     """Make a teacher.
 
-    The folder of a SavedModel holds `saved_model.pb`, as LaBSE, LEALLA and the
-    Universal Sentence Encoder are published, or two such folders named `preprocessor`
-    and `encoder`; `keras_msd.teachers.saved_model.load_saved_model` says which
-    are read. A SavedModel is a program that runs with your rights: load only one from a
-    source that you trust. One with operations that reach files, a network or Python is
-    refused before it is loaded.
+    The folder of a SavedModel holds `saved_model.pb`, as LEALLA and the Universal
+    Sentence Encoder are published; `keras_msd.teachers.saved_model.load_saved_model`
+    says which are read. A SavedModel is a program that runs with your rights: load only
+    one from a source that you trust. One with operations that reach files, a network or
+    Python is refused before it is loaded.
 
     Args:
         source: "default" (all-MiniLM-L6-v2 from its PyPI package), a folder (ours, in
@@ -328,13 +300,12 @@ def _sentence_transformer(source: Any) -> Any:
     return opened
 
 
-def _saved_model(
-    model: SavedModelFolder, allow_operations: Collection[str]
-) -> SimpleNamespace:
+def _saved_model(folder: Path, allow_operations: Collection[str]) -> SimpleNamespace:
     from keras_msd.teachers.saved_model import load_saved_model
 
-    encode = load_saved_model(model, allow_operations)
-    return SimpleNamespace(encode=encode, fingerprint=model.fingerprint)
+    encode = load_saved_model(folder, allow_operations)
+    fingerprint = saved_model_fingerprint(folder)
+    return SimpleNamespace(encode=encode, fingerprint=fingerprint)
 
 
 def _wrapped(guide: Any, source: Any, name: str | None) -> Teacher:

@@ -12,7 +12,7 @@ import pytest
 from tiny_data import HashGuide, WordTokenizer, sentences
 
 from keras_msd import InputError
-from keras_msd.beam import clean_texts, files, rows, write_store, write_table
+from keras_msd.beam import clean_texts, work, write_store, write_table
 from keras_msd.beam.__main__ import main
 from keras_msd.data import (
     Cleaning,
@@ -78,24 +78,24 @@ def by_hand(pairs, options):
     """Return plan and kept chunks, in any order."""
     generator = random.Random(7)
     read = [
-        it for item in enumerate(pairs.files) for it in rows.read_file(item, options)
+        it for item in enumerate(pairs.files) for it in work.read_file(item, options)
     ]
-    books = [it for it in read if isinstance(it[1], rows.Book)]
-    chunks = [it for it in read if isinstance(it[1], rows.Chunk)]
+    books = [it for it in read if isinstance(it[1], work.Book)]
+    chunks = [it for it in read if isinstance(it[1], work.Chunk)]
     assert len(books) + len(chunks) == len(read) and len(chunks) > len(books)
-    hashed = (it for chunk in chunks for it in rows.hashed(chunk))
+    hashed = (it for chunk in chunks for it in work.hashed(chunk))
     repeats = defaultdict(list)
     for item in grouped(hashed, generator):
-        for place, some in rows.repeats(item):
+        for place, some in work.repeats(item):
             repeats[place].append(some)
     distinct = [
-        rows.without_repeats((place, {"chunk": [chunk], "repeats": repeats[place]}))
+        work.without_repeats((place, {"chunk": [chunk], "repeats": repeats[place]}))
         for place, chunk in chunks
     ]
     generator.shuffle(books)
     generator.shuffle(distinct)
-    plan = rows.make_plan(options, books, [rows.size_of(item) for item in distinct])
-    kept = [it for item in distinct for it in rows.kept(item, plan, options)]
+    plan = work.make_plan(options, books, [work.size_of(item) for item in distinct])
+    kept = [it for item in distinct for it in work.kept(item, plan, options)]
     return plan, kept
 
 
@@ -114,9 +114,9 @@ def test_parts_make_the_table_of_the_local_builder(corpus, tmp_path, options):
     plan, kept = by_hand(pairs, TextOptions(**options))
     given = {"tokenizer": words, "max_length": 8}
     parts = [
-        files.write_part(item, folder=str(tmp_path / "parts"), **given) for item in kept
+        work.write_part(item, folder=str(tmp_path / "parts"), **given) for item in kept
     ]
-    place = files.write_parted_table(plan, parts, folder=str(tmp_path / "b"), **given)
+    place = work.write_parted_table(plan, parts, folder=str(tmp_path / "b"), **given)
     expected, found = contents(local.folder), contents(Path(place))
     assert found.keys() == expected.keys() and len(found) == 11
     for name in expected:
@@ -131,9 +131,9 @@ def test_shards_are_those_of_the_local_builder(corpus, tmp_path):
     local = ShardedStore(HashGuide(), tmp_path / "a", shards=3)
     local.build(text for chunk in table.chunks("target") for text in chunk)
     _, kept = by_hand(pairs, TextOptions(**options))
-    dealt = (it for item in kept for it in files.dealt(item, "target", 3))
+    dealt = (it for item in kept for it in work.dealt(item, "target", 3))
     for item in grouped(dealt, random.Random(1)):
-        files.write_shard(item, HashGuide, str(tmp_path / "b"), 3, run="r")
+        work.write_shard(item, HashGuide, str(tmp_path / "b"), 3, run="r")
     check_store(tmp_path / "a", tmp_path / "b", count=3)
     again = ShardedStore(guide := HashGuide(), tmp_path / "b")
     again.build(table.texts("target", 0, 500), progress=False)
@@ -153,14 +153,14 @@ def check_store(local: Path, other: Path, count: int) -> None:
 def test_a_shard_written_again_is_the_same(tmp_path):
     item = 0, [(0, sentences(50))]
     for name in ("a", "b"):
-        files.write_shard(item, HashGuide, str(tmp_path / name), 1, run="r")
+        work.write_shard(item, HashGuide, str(tmp_path / name), 1, run="r")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_nothing_is_left():
-    book = rows.Book(text_table.new_count(read_of("\t\n")), "digest")
+    book = work.Book(text_table.new_count(read_of("\t\n")), "digest")
     with pytest.raises(InputError, match="No pair is left"):
-        rows.make_plan(TextOptions(), [(0, book)], [])
+        work.make_plan(TextOptions(), [(0, book)], [])
 
 
 def read_of(text):
@@ -212,7 +212,7 @@ def test_beam(corpus, tmp_path, place):
     pairs = pairs_of(corpus, options)
     where = str(tmp_path / "beam") if place == "disk" else place
     for name in ("table", "store"):
-        as_path(where).exists() and files.delete_parts("", f"{where}/{name}")
+        as_path(where).exists() and work.delete_parts("", f"{where}/{name}")
     with beam.Pipeline() as pipeline:
         texts = clean_texts(pipeline, pairs, **options)
         write_table(texts, tokenizer, f"{where}/table", max_length=8)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from keras_msd.beam import files, rows
+from keras_msd.beam import work
 from keras_msd.checks import InputError, at_least, one_of, require
 from keras_msd.data.pair import Pairs
 from keras_msd.data.store import Guide
@@ -18,8 +18,8 @@ class Texts(NamedTuple):
     """The texts of a corpus that a table keeps.
 
     Attributes:
-        chunks: A `PCollection` of (place, `rows.Chunk`).
-        plan: A `PCollection` of one `rows.Plan`.
+        chunks: A `PCollection` of (place, `work.Chunk`).
+        plan: A `PCollection` of one `work.Plan`.
     """
 
     chunks: Any
@@ -49,28 +49,28 @@ def clean_texts(pipeline: Any, pairs: Pairs, **options: Any) -> Texts:
     """
     beam, given = _beam(), TextOptions(**options)
     listed = pipeline | "Files" >> beam.Create(list(enumerate(pairs.files)))
-    read = listed | "Read" >> beam.FlatMap(rows.read_file, options=given)
-    books = read | "Books" >> beam.Filter(_holds, rows.Book)
-    chunks = read | "Chunks" >> beam.Filter(_holds, rows.Chunk)
+    read = listed | "Read" >> beam.FlatMap(work.read_file, options=given)
+    books = read | "Books" >> beam.Filter(_holds, work.Book)
+    chunks = read | "Chunks" >> beam.Filter(_holds, work.Chunk)
     repeats = (
         chunks
-        | "Hash" >> beam.FlatMap(rows.hashed)
+        | "Hash" >> beam.FlatMap(work.hashed)
         | "By hash" >> beam.GroupByKey()
-        | "Repeats" >> beam.FlatMap(rows.repeats)
+        | "Repeats" >> beam.FlatMap(work.repeats)
     )
     distinct = (
         {"chunk": chunks, "repeats": repeats}
         | "By chunk" >> beam.CoGroupByKey()
-        | "Distinct" >> beam.Map(rows.without_repeats)
+        | "Distinct" >> beam.Map(work.without_repeats)
     )
-    sizes = distinct | "Sizes" >> beam.Map(rows.size_of)
+    sizes = distinct | "Sizes" >> beam.Map(work.size_of)
     several, single = beam.pvalue.AsList, beam.pvalue.AsSingleton
     plan = (
         pipeline
         | "Options" >> beam.Create([given])
-        | "Plan" >> beam.Map(rows.make_plan, several(books), several(sizes))
+        | "Plan" >> beam.Map(work.make_plan, several(books), several(sizes))
     )
-    draw = beam.FlatMap(rows.kept, single(plan), options=given)
+    draw = beam.FlatMap(work.kept, single(plan), options=given)
     return Texts(distinct | "Draw" >> draw, plan)
 
 
@@ -106,16 +106,16 @@ def write_table(
     place = f"{folder.rstrip('/')}.parts-{uuid.uuid4().hex[:8]}"
     given: dict[str, Any] = {"tokenizer": tokenizer, "max_length": max_length}
     parts = texts.chunks | f"Tokenise {folder}" >> beam.Map(
-        files.write_part, folder=place, **given
+        work.write_part, folder=place, **given
     )
     several = beam.pvalue.AsList(parts)
-    join = beam.Map(files.write_parted_table, several, folder=folder, **given)
+    join = beam.Map(work.write_parted_table, several, folder=folder, **given)
     return (
         texts.plan
         | f"Table {folder}" >> join
         # What comes before is not done again once parts are gone.
         | f"Done {folder}" >> beam.Reshuffle()
-        | f"Tidy {folder}" >> beam.Map(files.delete_parts, folder=place)
+        | f"Tidy {folder}" >> beam.Map(work.delete_parts, folder=place)
     )
 
 
@@ -161,7 +161,7 @@ def write_store(
     one_of(SIDES, side=side)
     _check_new(folder)
     write = beam.Map(
-        files.write_shard,
+        work.write_shard,
         load_guide=partial(shared.Shared().acquire, load_guide),
         folder=folder,
         shards=shards,
@@ -169,14 +169,14 @@ def write_store(
     )
     done = (
         texts.chunks
-        | f"Deal {folder}" >> beam.FlatMap(files.dealt, side=side, shards=shards)
+        | f"Deal {folder}" >> beam.FlatMap(work.dealt, side=side, shards=shards)
         | f"By shard {folder}" >> beam.GroupByKey()
         | f"Vectors {folder}" >> write
     )
     return (
         texts.plan.pipeline
         | f"Place {folder}" >> beam.Create([folder])
-        | f"Store {folder}" >> beam.Map(files.written, beam.pvalue.AsList(done))
+        | f"Store {folder}" >> beam.Map(work.written, beam.pvalue.AsList(done))
     )
 
 

@@ -11,7 +11,6 @@ from keras_msd.checkpoints.e5 import load_e5_small
 from keras_msd.checkpoints.modules import MODULES, Modules, read_dense, read_modules
 from keras_msd.checkpoints.packaged import (
     E5,
-    is_backbone,
     is_packaged,
     packaged_folder,
     packaged_names,
@@ -79,7 +78,7 @@ def load_encoder(
         one_of(POOLINGS, pooling=pooling)
     given: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
     given |= {} if prefix is None else {"prefix": prefix}
-    if is_backbone(source):
+    if is_packaged(source, [E5]):
         return load_e5_small(**given)
     folder = _folder_of(source)
     if is_saved_encoder(folder):

@@ -4,6 +4,7 @@ No code of the others is imported: only the named files are read.
 """
 
 import hashlib
+from collections.abc import Collection
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,12 +23,17 @@ from keras_msd.progress import track
 TABLE = Path(__file__).with_name("packaged.json")
 
 
-def is_packaged(source: Any) -> bool:
+def is_packaged(source: Any, names: Collection[str] | None = None) -> bool:
     """Tell whether a source is the name of a packaged encoder.
 
     A folder or file of that name comes first.
+
+    Args:
+        source: What a user named.
+        names: The names; by default those of all encoders of ours.
     """
-    named = isinstance(source, str | Path) and str(source) in read_table(TABLE)
+    known = packaged_names() if names is None else names
+    named = isinstance(source, str | Path) and str(source) in known
     return named and not Path(source).exists()
 
 
@@ -120,16 +126,6 @@ FILES = {
     name: [PackagedFile(**file) for file in files]
     for name, files in read_toml(Path(__file__).with_name("backbones.toml")).items()
 }
-
-
-def is_backbone(source: Any, name: str = E5) -> bool:
-    """Tell whether a source is the name of a packaged model.
-
-    A folder or file of that name comes first.
-    """
-    return isinstance(source, str | Path) and (
-        str(source) == name and not Path(source).exists()
-    )
 
 
 def backbone_files(name: str) -> list[Path]:

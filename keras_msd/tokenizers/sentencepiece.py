@@ -153,7 +153,7 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
     """Return the serialised SentencePiece model that a tokenizer.json was made from.
 
     Args:
-        content: The parsed tokenizer.json, which the `tokenizers` library has accepted.
+        content: The parsed tokenizer.json, whose ids have no gaps.
         origin: Where it comes from, for messages.
 
     Raises:
@@ -164,15 +164,12 @@ def rebuild(content: dict[str, Any], origin: str) -> bytes:
     model = content["model"]
     added = {token["id"]: token for token in content.get("added_tokens", [])}
     rows = [(*row, number in added) for number, row in enumerate(model["vocab"])]
-    for number in range(len(rows), len(rows) + len(added)):
-        if number in added:
-            rows.append((added[number]["content"], 0.0, True))
-    names = [piece for piece, _, _ in rows]
+    behind = [token for number, token in sorted(added.items()) if number >= len(rows)]
+    rows += [(token["content"], 0.0, True) for token in behind]
     scores = np.array([score for _, score, _ in rows])
-    if names[:4] != _FIRST or model.get("unk_id") != 3:
-        raise _other(origin, f"the first pieces {', '.join(names[:4])}")
-    if max(added, default=0) >= len(rows):
-        raise _other(origin, "added tokens with gaps before them")
+    first = [piece for piece, _, _ in rows[:4]]
+    if first != _FIRST or model.get("unk_id") != 3:
+        raise _other(origin, f"the first pieces {', '.join(first)}")
     if plain := [token["content"] for token in added.values() if not token["special"]]:
         raise _other(origin, f"the added tokens {', '.join(plain[:5])}")
     # The library's last digit is not that of the file.

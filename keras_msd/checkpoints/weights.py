@@ -63,9 +63,9 @@ def checkpoint_tensors(folder: Path) -> TensorFile:
     others = [path for pattern in OTHERS for path in sorted(folder.glob(pattern))]
     received = f"`{others[0].name}`" if others else "no weights"
     raise InputError(
-        f"`{folder}` must hold `{SINGLE}`: weights are read from one file of "
-        f"safetensors only, since others can run code. Received: {received}. Load the "
-        "model with `transformers` where you trust it and write it again with "
+        f"`{folder}` must hold `{SINGLE}`, all weights in one file. Received: "
+        f"{received}. Other formats can run code when they are read: load the model "
+        "with `transformers` where you trust it and write it again with "
         f'`model.save_pretrained("{folder}", max_shard_size="100GB")`.'
     )
 

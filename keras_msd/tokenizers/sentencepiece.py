@@ -77,7 +77,6 @@ class SentencePieceTokenizer(Tokenizer):
             _ = "".join(self._pieces).encode()  # what is not UTF-8 is given as bytes
         self._model = model
         self.vocabulary_size = len(self._pieces)
-        self.byte_fallback = proto.trainer_spec.byte_fallback
 
     def encode_plain(self, texts: Iterable[str]) -> list[list[int]]:
         """Return the ids of each text, without start and end."""
@@ -99,7 +98,7 @@ class SentencePieceTokenizer(Tokenizer):
     def unusual_feature(self) -> str | None:
         """Return what only SentencePiece itself reads exactly, if the model has it."""
         proto = parse(self._model)
-        if self.byte_fallback:
+        if proto.trainer_spec.byte_fallback:
             return "byte fallback"
         if proto.trainer_spec.treat_whitespace_as_suffix:
             return "blanks at the end of a word"

@@ -167,7 +167,7 @@ def _arrays(
         prefix + key: path
         for key, path in _layer_keys(family, fields["num_layers"]).items()
     }
-    known = rf"{re.escape(prefix)}({BUFFERS}|{HEADS})"
+    known = rf"({re.escape(prefix)})?({BUFFERS}|{HEADS})"
     rest = [k for k in names.keys() - expected.keys() if not re.fullmatch(known, k)]
     if rest:
         raise InputError(

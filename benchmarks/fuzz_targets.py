@@ -19,7 +19,7 @@ MODULES = [
     *("data/ragged.py", "data/store.py", "export/card.py"),
     *("export/artefact.py", "export/litert/files.py", "export/onnx/exporter.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
-    *("models/config.py", "models/encoder_folder.py", "models/integer_weights.py"),
+    *("models/config.py", "models/encoder_folder.py"),
     *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),
     *("teachers/saved_model.py", "teachers/vectors.py", "tokenizers/*.py"),
 ]

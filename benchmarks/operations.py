@@ -94,7 +94,7 @@ def update_call(
         tokens: Tokens in each sentence.
     """
     from keras_msd.models.network import build_model
-    from keras_msd.stages.imitation import TeachAssistant
+    from keras_msd.stages.msd import TeachAssistant
     from keras_msd.training.optimizer import make_optimizer
     from keras_msd.training.precision import computing_in
 

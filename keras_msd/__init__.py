@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from keras_msd.lazy import call_after_import, lazy_names
+from keras_msd.lazy import AroundImport, lazy_names
 from keras_msd.stderr import quiet_tensorflow
 from keras_msd.version import __version__ as __version__
 
@@ -15,7 +17,9 @@ if "tensorflow" not in sys.modules:
     quiet_tensorflow()
 
 
-def _register_layers() -> None:
+@contextmanager
+def _with_layers() -> Iterator[None]:
+    yield
     # None of them imports another, as one may be what imports Keras.
     import keras_msd.layers.bottleneck_embedding
     import keras_msd.layers.pooling
@@ -23,6 +27,6 @@ def _register_layers() -> None:
 
 
 # Keras then knows our layers by name: `keras.saving.load_model` takes files with them.
-call_after_import("keras", _register_layers)
+AroundImport("keras", _with_layers)
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

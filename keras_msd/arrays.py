@@ -149,10 +149,7 @@ def pad_batch(
 
 
 class TextEncoder(abc.ABC):
-    """Base class of everything that embeds text.
-
-    Arguments are also known by the names that they have in sentence-transformers.
-    """
+    """Base class of everything that embeds text."""
 
     @property
     def prefix(self) -> str:
@@ -177,15 +174,6 @@ class TextEncoder(abc.ABC):
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         """Return the vectors of checked sentences, float32 `(n, dim)`."""
 
-    @property
-    def max_seq_length(self) -> int:
-        """Another name of `max_length`."""
-        return self.max_length
-
-    def get_sentence_embedding_dimension(self) -> int:
-        """Return `dim`."""
-        return self.dim
-
     def encode(
         self,
         texts: str | Iterable[str],
@@ -197,10 +185,6 @@ class TextEncoder(abc.ABC):
         precision: str = "float32",
         truncate_dim: int | None = None,
         processes: int = 1,
-        normalize_embeddings: bool = False,
-        show_progress_bar: bool | None = True,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
     ) -> np.ndarray:
         """Turn sentences into vectors.
 
@@ -218,10 +202,6 @@ class TextEncoder(abc.ABC):
                 length one. `losses.Matryoshka` trains them.
             processes: How many processes share the work; each loads the model. A script
                 must then run its work under `if __name__ == "__main__":`.
-            normalize_embeddings: Another name of `normalize`.
-            show_progress_bar: Another name of `progress`; either hides the bar.
-            convert_to_numpy: Must be True.
-            convert_to_tensor: Must be False.
 
         Returns:
             float32 `(n, dim)`, or `(n, truncate_dim)`, in the order of `texts`; without
@@ -230,17 +210,11 @@ class TextEncoder(abc.ABC):
         Raises:
             InputError: `texts` holds something else than valid Unicode (bytes, None,
                 NaN), or is a mapping, a data frame or a set; `batch_size` or
-                `processes` is below 1, `truncate_dim` is below 1 or above `dim`,
-                `precision` is unknown, or a tensor is asked for. Of an encoder: JAX
-                trains the network at this moment. Of an artefact: it gives vectors of
-                another shape than its card says.
+                `processes` is below 1, `truncate_dim` is below 1 or above `dim`, or
+                `precision` is unknown. Of an encoder: JAX trains the network at this
+                moment. Of an artefact: it gives vectors of another shape than its card
+                says.
         """
-        if convert_to_tensor or not convert_to_numpy:
-            raise InputError(
-                "`encode` returns a NumPy array. Received: "
-                f"{convert_to_numpy=}, {convert_to_tensor=}. Leave both out, and give "
-                "the array to `keras.ops.convert_to_tensor` or `torch.from_numpy`."
-            )
         at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
         check_prefix(truncate_dim, self.dim)
@@ -250,12 +224,11 @@ class TextEncoder(abc.ABC):
         listed = sentences([texts] if isinstance(texts, str) else texts)
         if before := self.prefix if prompt is None else prompt:
             listed = [before + text for text in listed]
-        shown = progress and bool(show_progress_bar)
         if processes > 1:
-            vectors = self._in_processes(listed, batch_size, shown, processes)
+            vectors = self._in_processes(listed, batch_size, progress, processes)
         else:
-            vectors = self._vectors(listed, batch_size, shown)
-        if normalize or normalize_embeddings or truncate_dim:
+            vectors = self._vectors(listed, batch_size, progress)
+        if normalize or truncate_dim:
             vectors = unit_rows(vectors[:, :truncate_dim])
         vectors = quantize_embeddings(vectors, precision)
         return vectors[0] if one else vectors
@@ -282,22 +255,6 @@ class TextEncoder(abc.ABC):
             ) from error
         return np.concatenate(vectors)
 
-    def encode_query(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
-        """Turn queries into vectors; arguments as for `encode`.
-
-        Encoders here have one `prefix` for all texts, so this is `encode`. For a model
-        that tells queries from documents, give each its `prompt`.
-        """
-        return self.encode(texts, **options)
-
-    def encode_document(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
-        """Turn documents into vectors: `encode`, as in `encode_query`."""
-        return self.encode(texts, **options)
-
-    def __call__(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
-        """Turn sentences into vectors; arguments as for `encode`."""
-        return self.encode(texts, **options)
-
     def similarity(self, first: Any, second: Any) -> np.ndarray:
         """Return the cosine of every vector of one set with every one of another.
 
@@ -322,9 +279,8 @@ class TextEncoder(abc.ABC):
         return rows @ columns.T
 
     def _unit(self, given: Any) -> np.ndarray:
-        if isinstance(given, str) or (
-            isinstance(given, list | tuple) and given and isinstance(given[0], str)
-        ):
+        text = given[0] if isinstance(given, list | tuple) and given else given
+        if isinstance(text, str):
             given = self.encode(given, progress=False)
         rule = (
             f"`similarity` takes texts, or vectors of {self.dim} numbers or their "

@@ -1,6 +1,5 @@
 """Distil a teacher into a small encoder, using your own sentence pairs."""
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from functools import cache, partial
 from itertools import compress, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -169,6 +168,11 @@ def distil(
             ...
         keras_msd.checks.InputError: `pairs` needs at least 100 training pairs after ...
     """
+    settings = {
+        **{"start": start, "guard": guard, "minutes": minutes, "updates": updates},
+        **{"batch_size": batch_size, "learning_rate": learning_rate},
+        **{"vocabulary_size": vocabulary_size, "seed": seed},
+    }
     checks.above(0, minutes=minutes, learning_rate=learning_rate)
     checks.at_least(16, vocabulary_size=vocabulary_size)
     checks.at_least(0, guard=guard)
@@ -180,12 +184,7 @@ def distil(
     if start is None:
         known = teacher == "default" and is_installed(KNOWN)
         start = KNOWN if known else PAIRS
-    settings = {
-        **{"teacher": guide.fingerprint, "start": str(start), "guard": guard},
-        **{"minutes": minutes, "updates": updates, "batch_size": batch_size},
-        **{"learning_rate": learning_rate, "vocabulary_size": vocabulary_size},
-        "seed": seed,
-    }
+    settings |= {"teacher": guide.fingerprint, "start": str(start)}
     say("Reading the pairs")
     corpus = _opened(pairs, format, language, source_language, columns)
     _check_languages(guide, multilingual, corpus)
@@ -196,13 +195,13 @@ def distil(
     held = read_held_out(out / "data" / "parallel" / "dev")
     from keras_msd.data.store import GuideStore
 
-    vectors = Path(store_dir or out / "store")
-    store = GuideStore(guide, vectors / guide.fingerprint[:16])
+    store = GuideStore(guide, Path(store_dir or out / "store") / guide.fingerprint[:16])
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
     say("Embedding the sentences with the teacher and fitting the ridge baseline")
-    closed = _made(out / CLOSED_FORM, partial(_closed_form, train, store, size), seed)
+    first = closed = _made(
+        out / CLOSED_FORM, partial(_closed_form, train, store, size), seed
+    )
     say(f"Preparing the start: {_named(start)}")
-    first = closed
     if start != PAIRS:
         extended = partial(_extended, start, closed.tokenizer, guide.dim)
         first = _made(out / START, extended, seed)
@@ -211,17 +210,9 @@ def distil(
         _write_general(out / "data" / "general")
         train = Pairs([*train.files, *read_pairs(out / "data" / "general").files])
     watch = _Watch(first, held, guard if mixed else None, minutes, progress, say)
+    size = min(batch_size, sum(count["train"] for count in counts.values()) // 2)
     facts = _trained(
-        out,
-        first,
-        train,
-        store,
-        watch,
-        updates=updates,
-        learning_rate=learning_rate,
-        batch_size=min(batch_size, sum(it["train"] for it in counts.values()) // 2),
-        seed=seed,
-        own=len(counts),
+        out, first, train, len(counts), store, watch, settings | {"batch_size": size}
     )
     say("Scoring the result")
     report = _reported(out, held, guide, start, mixed, facts)
@@ -238,9 +229,8 @@ def _printer(shown: bool) -> Callable[[str], None]:
 
     def say(words: str) -> None:
         if shown:
-            spent = int(time.monotonic() - began)
-            line = f"{spent // 60}:{spent % 60:02}  {words}"
-            print(line, file=sys.stderr, flush=True)
+            minutes, seconds = divmod(int(time.monotonic() - began), 60)
+            print(f"{minutes}:{seconds:02}  {words}", file=sys.stderr, flush=True)
 
     return say
 
@@ -255,8 +245,7 @@ def _teacher(source: Any, multilingual: bool) -> Any:
     if isinstance(source, Teacher):
         return source
     dim = HASHED_DIM if source == HASHED_WORDS else None
-    languages = None if multilingual else ["en"]
-    return load_teacher(source, dim=dim, languages=languages)
+    return load_teacher(source, dim=dim, languages=None if multilingual else ["en"])
 
 
 def _check_languages(guide: Any, multilingual: bool, corpus: Pairs) -> None:
@@ -278,11 +267,10 @@ def _opened(
 ) -> Pairs:
     if isinstance(pairs, Pairs):
         return pairs
-    if isinstance(pairs, str | Path):
-        pairs = [pairs]
-    listed = isinstance(pairs, list | tuple) and bool(pairs)
-    if listed and all(isinstance(it, str | Path) for it in pairs):
-        return read_pairs(pairs, format, language, source_language, columns)
+    listed = [pairs] if isinstance(pairs, str | Path) else pairs
+    paths = isinstance(listed, list | tuple) and listed
+    if paths and isinstance(listed[0], str | Path):
+        return read_pairs(listed, format, language, source_language, columns)
     names = None if columns is None else [str(column) for column in columns]
     return pairs_of_rows(pairs, language, source_language, names)
 
@@ -331,8 +319,8 @@ def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
         if not min(count.values()):
             said = ", ".join(f"{number} to {use}" for use, number in count.items())
             raise InputError(
-                f"`pairs` in `{code}` has too few pairs for training, selection and "
-                f"reporting. Received: {said}. Add more, or leave that language out."
+                f"`pairs` in `{code}` has too few pairs. Received: {said}. Add more, "
+                "or leave that language out."
             )
 
 
@@ -403,7 +391,7 @@ def _closed_form(train: Pairs, store: Any, size: int) -> Any:
 def _extended(start: str | Path, own: Any, dim: int) -> Any:
     """Load the encoder to start from and add the missing tokens of your pairs."""
     from keras_msd.checkpoints.loading import load_encoder
-    from keras_msd.starts.extend import extend_vocabulary
+    from keras_msd.starts.closed_form import extend_vocabulary
     from keras_msd.tokenizers.sentencepiece import extend_unigram
 
     known = load_encoder(start)
@@ -427,15 +415,12 @@ def _write_general(folder: Path) -> None:
             write_rows(path, texts)
 
 
-class _General(NamedTuple):
-    """General evaluation set, never used for training."""
-
-    pairs: dict[str, list[tuple[str, str]]]
-    rows: dict[str, dict[str, list[Any]]]  # by half and language
-
-
 @cache
-def _general() -> _General:
+def _general() -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
+    """Return held-out general pairs by language, and graded rows by half and language.
+
+    Neither is used for training.
+    """
     pairs: dict[str, list[tuple[str, str]]] = {}
     for pair in example_pairs(split="dev"):
         pairs.setdefault(pair.language, []).append((pair.source, pair.target))
@@ -444,12 +429,12 @@ def _general() -> _General:
     of = [{half_of(first), half_of(second)} for _, first, second in rows["en"]]
     parts = {
         part: {
-            code: list(compress(graded, (it == {part} for it in of)))
+            code: list(compress(graded, (halves == {part} for halves in of)))
             for code, graded in rows.items()
         }
         for part in (CHOOSE, REPORT)
     }
-    return _General(pairs, parts)
+    return pairs, parts
 
 
 def general_scores(encoder: Any, part: str = REPORT) -> dict[str, float]:
@@ -482,13 +467,8 @@ class _Watch(ScoreCallback):
         shown: bool,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(
-            encoder,
-            self._scores,
-            every=SCORE_EVERY,
-            best_weights=True,
-            patience=PATIENCE,
-        )
+        options: Any = {"best_weights": True, "patience": PATIENCE}
+        super().__init__(encoder, self._scores, every=SCORE_EVERY, **options)
         self._held, self._guard, self._shown, self._say = held, guard, shown, say
         self._most, self._spent_before = 60 * minutes, 0.0
         self._first: dict[str, float] = {}
@@ -497,26 +477,20 @@ class _Watch(ScoreCallback):
 
     def _scores(self, encoder: Any) -> dict[str, Any]:
         own = retrieval_languages(encoder, self._held, CHOOSE, TEXT)["precision"]
-        selection_score = own
-        general: dict[str, float] = {}
+        selection_score, general = own, {}
         if self._guard is not None:
             general = general_scores(encoder, CHOOSE)
             self._first = self._first or general
-            losses = {key: self._first[key] - general[key] for key in general}
-            if max(losses.values()) > self._guard:
+            losses = {self._first[key] - general[key]: key for key in general}
+            if (loss := max(losses)) > self._guard:
                 selection_score = -1.0  # never the best
                 self.refused += 1
                 if self.refused == 1:
-                    worst = max(losses, key=lambda key: losses[key])
                     self._say(
-                        f"Guard: rejected a checkpoint because general {worst} fell by "
-                        f"{losses[worst]:.2f}, more than {self._guard}"
+                        f"Guard: rejected a checkpoint because general {losses[loss]} "
+                        f"fell by {loss:.2f}, more than {self._guard}"
                     )
-        self._notes = {"P@1": own}
-        self._notes |= {f"general {name}": value for name, value in general.items()}
-        if self.step == 0:
-            begin = (f"{name} {value:.1f}" for name, value in self._notes.items())
-            self._say(f"Scores before training: {', '.join(begin)}")
+        self._notes = {"P@1": own, **general}
         scores = {"precision": own, **general, "selection_score": selection_score}
         return scores | {"primary": "selection_score"}
 
@@ -563,21 +537,21 @@ def _trained(
     out: Path,
     encoder: Any,
     train: Pairs,
+    own: int,
     store: Any,
     watch: _Watch,
-    updates: int,
-    learning_rate: float,
-    batch_size: int,
-    seed: int,
-    own: int,
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Train on translation retrieval, save `trained/`, and return the statistics."""
+    """Train on translation retrieval, save `trained/`, and return the statistics.
+
+    The first `own` files of `train` are the user's, the others general pairs.
+    """
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
     import keras
 
     from keras_msd.data.batches import PairBatches
-    from keras_msd.stages.contrastive import ContrastiveLearning
+    from keras_msd.stages.msd import ContrastiveLearning
     from keras_msd.training.optimizer import make_optimizer
     from keras_msd.training.resume import fit
 
@@ -585,6 +559,7 @@ def _trained(
         from keras_msd.training.tensorflow_step import make_deterministic
 
         make_deterministic()  # a resumed run is byte-identical
+    updates = settings["updates"]
     general = [file.name for file in train.files][own:]
     # Files are sampled equally often; this factor scales the general ones to
     # `GENERAL_SHARE`.
@@ -593,36 +568,19 @@ def _trained(
         train,
         encoder,
         guides={"teacher": (store, "source")},
-        batch_size=batch_size,
+        batch_size=settings["batch_size"],
         max_length=encoder.max_length,
         epochs=updates,  # an upper bound: each epoch has at least one step
         steps=updates,
-        seed=seed,
+        seed=settings["seed"],
         weights=dict.fromkeys(general, factor) or None,
         folder=out / "table",
     )
-    stage = ContrastiveLearning(
-        encoder, target="softmax", temperature=TEMPERATURE, kd_weight=0.0
-    )
-    stage.compile(
-        optimizer=make_optimizer(
-            learning_rate,
-            updates,
-            warmup=0.0,
-            weight_decay=0.0,
-            clip_norm=1.0,
-            schedule="constant",
-        )
-    )
-    fit(
-        stage,
-        batches,
-        out / "unfinished",
-        CHECKPOINT_MINUTES,
-        updates,
-        callbacks=[watch],
-        verbose=0,
-    )
+    stage = ContrastiveLearning(encoder, "softmax", TEMPERATURE, kd_weight=0.0)
+    constant: Any = {"warmup": 0.0, "weight_decay": 0.0, "schedule": "constant"}
+    stage.compile(make_optimizer(settings["learning_rate"], updates, **constant))
+    checkpoints, minutes = out / "unfinished", CHECKPOINT_MINUTES
+    fit(stage, batches, checkpoints, minutes, updates, callbacks=[watch], verbose=0)
     facts = {
         "updates": watch.step,
         "best_update": watch.best_step,
@@ -647,13 +605,9 @@ def _reported(
     """Choose the final encoder, copy it to `encoder/`, and return the report."""
     from keras_msd.models.encoder import load_saved
 
-    from_pairs = start == PAIRS
-    places = {
-        START: out / (CLOSED_FORM if from_pairs else START),
-        CLOSED_FORM: out / CLOSED_FORM,
-        TRAINED: out / TRAINED,
-    }
-    encoders = {name: load_saved(place) for name, place in places.items()}
+    begin = CLOSED_FORM if start == PAIRS else START
+    places = {START: begin, CLOSED_FORM: CLOSED_FORM, TRAINED: TRAINED}
+    encoders = {name: load_saved(out / place) for name, place in places.items()}
     chosen = {
         name: retrieval_languages(encoder, held, CHOOSE, TEXT)["precision"]
         for name, encoder in encoders.items()
@@ -671,15 +625,12 @@ def _reported(
         verdict = f"{gain:+.1f} points of P@1 over {name}: kept {what}"
         if gain <= 0:
             verdict += ", which is better on the tuning half only"
-    original = None if from_pairs or kept != START else start
-    with atomic_path(out / "encoder") as folder:
-        if original is None:
-            shutil.copytree(places[kept], folder)
-            (folder / "training.json").unlink(missing_ok=True)
-        else:  # save the original, without the added tokens
-            from keras_msd.checkpoints.loading import load_encoder
+    encoder = encoders[kept]
+    if kept == START and start != PAIRS:  # the original, without the added tokens
+        from keras_msd.checkpoints.loading import load_encoder
 
-            load_encoder(original).save(folder)
+        encoder = load_encoder(start)
+    encoder.save(out / "encoder")
     return {
         "start": str(start),
         "kept": kept,
@@ -689,7 +640,7 @@ def _reported(
             "end": scores[kept],
             "closed_form": scores[CLOSED_FORM],
         },
-        "parameters": load_saved(out / "encoder").num_parameters,
+        "parameters": encoder.num_parameters,
         **facts,
     }
 

@@ -1,7 +1,6 @@
 """Files that appear complete or not at all, and hashes of what they hold."""
 
 import codecs
-import ctypes
 import errno
 import hashlib
 import json
@@ -25,7 +24,6 @@ from keras_msd.checks import InputError, existing_file
 
 # What a process is writing, and what it is about to replace: name, machine, process.
 LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old)")
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 # What says that nothing more can be written there; libraries only keep the words.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 FULL_WORDS = (*map(os.strerror, FULL), "disk is full")
@@ -131,8 +129,6 @@ def _lives(process: int) -> bool:
 
 
 def _replace_folder(new: Path, path: Path) -> None:
-    if _exchange(new, path):  # what stood there is the temporary folder now
-        return
     old = _beside(path, "old")
     try:
         os.replace(path, old)
@@ -142,20 +138,6 @@ def _replace_folder(new: Path, path: Path) -> None:
             remove(old)
         else:
             os.replace(old, path)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step, which no kill can halve; tell whether it was done.
-
-    Python has no call for it, other systems than Linux and some file systems neither.
-    """
-    if sys.platform == "win32":
-        return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if rename is None:
-        return False
-    places = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
-    return rename(*places, RENAME_EXCHANGE) == 0
 
 
 def _sync(path: Path) -> None:
@@ -196,14 +178,8 @@ def json_bytes(value: Any) -> bytes:
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
     """Read a TOML file; raise `InputError` naming what is wrong, with the repair."""
-
-    def parse(text: str) -> Any:
-        points = max(line.count(".") for line in text.split("\n"))
-        limits.POINTS.check(points, f"`{path}`", repair)
-        return tomllib.loads(text)
-
     text = decoded(read_bytes(path, limits.TOML, repair), f"`{path}`")
-    return _parsed(text, f"`{path}`", "TOML", parse, repair)
+    return _parsed(text, f"`{path}`", "TOML", tomllib.loads, repair)
 
 
 def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -223,40 +199,32 @@ def to_toml(value: Mapping[str, Any]) -> str:
             and lists or tuples of those.
     """
     lines: list[str] = []
-    _table(value, (), lines)
+    for table, leaves in _tables(value, ()):
+        if table:
+            lines.append(f"\n[{'.'.join(map(_key, table))}]")
+        lines += [f"{_key(key)} = {_toml(leaf)}" for key, leaf in leaves.items()]
     return "\n".join(lines).strip() + "\n"
 
 
-def _table(value: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    leaves = {k: v for k, v in value.items() if not isinstance(v, Mapping)}
-    if path and (leaves or not value):
-        lines.append(f"\n[{'.'.join(map(_key, path))}]")
-    lines.extend(f"{_key(key)} = {_leaf(leaf)}" for key, leaf in leaves.items())
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            _table(inner, (*path, key), lines)
+def _tables(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the path and the leaves of each table, outer ones first."""
+    inner = {key: it for key, it in value.items() if isinstance(it, Mapping)}
+    leaves = {key: it for key, it in value.items() if key not in inner}
+    if leaves or not value:
+        yield path, leaves
+    for key, table in inner.items():
+        yield from _tables(table, (*path, key))
 
 
 def _key(key: str) -> str:
-    bare = key.replace("-", "").replace("_", "")
-    return key if bare.isascii() and bare.isalnum() else _text(key)
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _toml(key)
 
 
-def _text(value: str) -> str:
-    # TOML's basic strings take JSON's escapes; DEL is the one character JSON leaves.
+def _toml(value: Any) -> str:
+    # A value in TOML is written as in JSON, but for infinity and the character DEL.
+    if value in (math.inf, -math.inf):
+        return str(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _leaf(value: Any) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_leaf, value)) + "]"
-    return str(value)
 
 
 def read_json(path: str | Path, repair: str = ANEW) -> Any:

@@ -1,8 +1,10 @@
 """Names that load their module when asked for, and what runs after a foreign import."""
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -44,39 +46,51 @@ def lazy_names(
     return getattribute, names, [name for name in modules if not name.startswith("__")]
 
 
-class AtImport:
-    """Finds one module as Python does, and has a function run it where it is imported.
-
-    It stands in `sys.meta_path`. Who only looks for the module runs nothing.
+class AroundImport:
+    """Has one module imported inside a context; who only looks for it enters none.
 
     Args:
-        name: The module.
-        run: Given what executes the module, and the module.
+        name: The module; where it was imported before, the context is entered now.
+        context: Makes the context.
     """
 
-    def __init__(self, name: str, run: Callable[[Callable[[Any], None], Any], None]):
-        self.name, self.run = name, run
+    def __init__(
+        self, name: str, context: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.name, self.context = name, context
+        if sys.modules.get(name):  # None: it must not be imported
+            with context():
+                pass
+        else:
+            sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Return where the module is, None for any other module."""
         spec = PathFinder.find_spec(name) if name == self.name else None
-        if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader  # of this module, and of no other
-            execute = loader.exec_module
-            loader.exec_module = lambda module: self.run(execute, module)
+        if spec is None or spec.loader is None:
+            return spec
+        loader: Any = spec.loader  # of this module, and of no other
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            sys.meta_path.remove(self)
+            with self.context():
+                execute(module)
+
+        loader.exec_module = exec_module
         return spec
 
 
-def call_after_import(name: str, action: Callable[[], None]) -> None:
-    """Call a function as soon as a module is imported; now if that is done."""
+class OnUse:
+    """A function whose module is imported when it is called."""
 
-    def run(execute: Callable[[Any], None], module: Any) -> None:
-        execute(module)
-        sys.meta_path.remove(finder)
-        action()
+    def __init__(self, find: Callable[[], Callable[..., Any]]) -> None:
+        self.find = find
 
-    if sys.modules.get(name):  # None: it must not be imported
-        action()
-        return
-    finder = AtImport(name, run)
-    sys.meta_path.insert(0, finder)
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.find())
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """Call it."""
+        return self.find()(*given, **options)

@@ -36,7 +36,6 @@ class Limit(NamedTuple):
 
 JSON = Limit(1 << 25, "bytes of a JSON file")  # XLM-RoBERTa's tokenizer.json: 17 MB
 TOML = Limit(1 << 18, "bytes of a TOML file")
-POINTS = Limit(200, "dots in a line of a TOML file")  # keys in keys take n^2 steps
 NESTING = Limit(100, "tables and lists inside each other")
 VOCABULARY = Limit(1 << 25, "bytes of a vocabulary")
 LINE = Limit(1 << 20, "bytes of a line or text")  # a longer one is no sentence

@@ -14,12 +14,13 @@ else:
     import fcntl
 
 
-def lock_file(file: IO[bytes], wait: bool = True) -> None:
+def lock_file(file: IO[bytes], wait: bool = True, shared: bool = False) -> None:
     """Lock an open file until it is closed.
 
     Args:
         file: Open for writing.
         wait: Until no other process has the lock.
+        shared: Others may have such a lock, too, but on Windows.
 
     Raises:
         OSError: Another process has it, and `wait` is False.
@@ -33,7 +34,8 @@ def lock_file(file: IO[bytes], wait: bool = True) -> None:
                 if not wait:
                     raise
             time.sleep(0.1)
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(file, kind | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager

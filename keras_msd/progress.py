@@ -90,13 +90,10 @@ class Progress:
             share = 100 * self.done / self.total
             count += f" of {self.total:,} ({share:.0f} %)"
         words = [count, *self._words()]
-        speed = (self.done - self._before) / max(time.monotonic() - self.began, 1e-9)
-        if self.total and speed:
+        if self.total and (speed := self._speed()):
             left = (self.total - self.done) / speed
-            words.insert(
-                1 + bool(self.unit),
-                f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left",
-            )
+            said = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
+            words.insert(1 + bool(self.unit), said)
         return f"{self.what}: {', '.join(words)}"
 
     def close(self) -> None:
@@ -105,10 +102,12 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
+    def _speed(self) -> float:
+        return (self.done - self._before) / max(time.monotonic() - self.began, 1e-9)
+
     def _words(self) -> list[str]:
-        spent = max(time.monotonic() - self.began, 1e-9)
-        speed = (self.done - self._before) * self.rate / spent
-        words = [f"{speed:,.0f} {self.unit}/s"] if self.unit else []
+        units = f"{self._speed() * self.rate:,.0f} {self.unit}/s"
+        words = [units] if self.unit else []
         return words + [f"{name} {value:.4g}" for name, value in self.notes.items()]
 
 

@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
-from keras_msd.lazy import AtImport
+from keras_msd.lazy import AroundImport
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # absl's heading, its lines of the severity "information", and LiteRT's only note.
@@ -66,14 +65,13 @@ def quiet_tensorflow() -> None:
     """
     os.environ.setdefault(LEVEL, "3")
 
-    def run(execute: Callable[[Any], None], module: Any) -> None:
+    @contextmanager
+    def quiet() -> Iterator[None]:
         import logging
 
-        sys.meta_path.remove(finder)
         with sieved_stderr():
-            execute(module)
+            yield
         # A run makes many models, and TensorFlow takes each new one for a retracing.
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
-    finder = AtImport("tensorflow", run)
-    sys.meta_path.insert(0, finder)
+    AroundImport("tensorflow", quiet)

@@ -48,19 +48,12 @@ class TensorFile:
                 f"`{self.folder}` lacks the tensor `{key}`. Take a whole copy of it, "
                 f"and check the layer count in its {self.settings}."
             )
-        if self.shapes[key] != shape:
+        found = self.shapes[key], self._dtypes[key]
+        if found[0] != shape or found[1] not in dtypes:
             raise InputError(
-                f"`{key}` must have the shape {shape}, as {self.settings} says. "
-                f"Received: {self.shapes[key]} in `{self.folder}`. Take both files "
-                "from the same folder."
-            )
-        if self._dtypes[key] not in dtypes:
-            repair = (
-                "Give weights that are not quantised." if dtypes is FLOATS else DAMAGED
-            )
-            raise InputError(
-                f"`{key}` must be one of {', '.join(dtypes)}. Received: "
-                f"{self._dtypes[key]} in `{self.folder}`. {repair}"
+                f"`{key}` must have the shape {shape}, as {self.settings} says, and be "
+                f"one of {', '.join(dtypes)}. Received: {found[0]}, {found[1]} in "
+                f"`{self.folder}`. Take both files from the same folder."
             )
 
     def read(self, key: str) -> np.ndarray:

@@ -26,10 +26,13 @@ from keras_msd.losses.similarities import (
     MultilingualContrastive,
     SimilarityDistribution,
 )
-from keras_msd.stages.align import AlignEmbedding
-from keras_msd.stages.contrastive import ContrastiveLearning
 from keras_msd.stages.finetune import ClassifyInference
-from keras_msd.stages.imitation import TeachAssistant, TeachStudent
+from keras_msd.stages.msd import (
+    AlignEmbedding,
+    ContrastiveLearning,
+    TeachAssistant,
+    TeachStudent,
+)
 from keras_msd.stages.thin_deep import TeachThinDeep
 from keras_msd.training.optimizer import make_optimizer
 

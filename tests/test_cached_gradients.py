@@ -6,11 +6,9 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.align import AlignEmbedding
-from keras_msd.stages.contrastive import ContrastiveLearning
+from keras_msd.stages.msd import AlignEmbedding, ContrastiveLearning
 from keras_msd.stages.stage import Stage
 from keras_msd.stages.thin_deep import TeachThinDeep
-from keras_msd.training.chunks import CachedGradients
 
 
 class Kept(keras.optimizers.SGD):
@@ -202,22 +200,18 @@ def test_other_stages_frozen_layers_and_regularisers():
         assert_same(gradients(make, 4), gradients(make, None))
 
 
-def test_mistakes_are_named(monkeypatch):
+def test_mistakes_are_named():
     with pytest.raises(InputError, match="`chunk_size` must be at least 1"):
         ams(network(), chunk_size=0)
     model = network()
-    for layer, message in (
-        (keras.layers.ActivityRegularization(l2=1.0), "a regularised output"),
-        (keras.layers.BatchNormalization(), "weights that follow"),
+    for layer in (
+        keras.layers.ActivityRegularization(l2=1.0),
+        keras.layers.BatchNormalization(),
     ):
         users = keras.Model(model.input, layer(model.output))
-        with pytest.raises(InputError, match=f"`{layer.name}`, which has {message}"):
+        with pytest.raises(InputError, match=f"no layer may.*`{layer.name}`"):
             ContrastiveLearning(users, chunk_size=4)
         ContrastiveLearning(users)
     layer.trainable = False
     ContrastiveLearning(users, chunk_size=4)
     ContrastiveLearning(network(num_layers=0), chunk_size=4)  # positions stand still
-    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    stage = ams(network(), chunk_size=2)
-    with pytest.raises(InputError, match="tensorflow or jax. Received: torch"):
-        CachedGradients.embed_in_chunks(stage, thin_goals()[0], training=True)

@@ -46,17 +46,9 @@ def test_loss_takes_logits_of_any_size():
     assert np.isfinite(float(huge))
 
 
-def test_loss_refuses_other_shapes():
-    loss = SoftmaxClassification()
-    with pytest.raises(InputError, match="the classifier's matrix. Received: tuple"):
-        loss(LABELS, (FIRST, SECOND))
-    with pytest.raises(InputError, match="one class per pair"):
-        loss(LABELS[:, None], (FIRST, SECOND, MATRIX))
-
-
-def network():
+def network(**fields):
     keras.utils.set_random_seed(3)
-    return tiny_encoder(dropout=0.0)
+    return tiny_encoder(dropout=0.0, **fields)
 
 
 def one_batch():
@@ -65,7 +57,10 @@ def one_batch():
 
 
 def test_stage():
-    run_stage_test(lambda: ClassifyInference(network()), *one_batch(), heads=1)
+    def make():
+        return ClassifyInference(network(num_layers=0))
+
+    run_stage_test(make, *one_batch(), heads=1)
 
 
 def test_stage_compares_the_encoders_embeddings():
@@ -97,7 +92,7 @@ def test_the_gradient_reaches_every_weight_of_the_encoder():
 def test_stage_refuses_what_it_cannot_train_on():
     (x, y), stage = one_batch(), ClassifyInference(tiny_encoder())
     for label in (y["label"][:, None], y["label"][:4]):
-        with pytest.raises(InputError, match="`label` must be one label per row"):
+        with pytest.raises(InputError, match="`label` must have the shape"):
             stage.compute_loss(x, {"label": label}, stage(x))
     with pytest.raises(InputError, match="`classes` must be at least 2.*classes=1"):
         ClassifyInference(tiny_encoder(), classes=1)

@@ -202,8 +202,6 @@ WRITE = """
 import os, sys
 from pathlib import Path
 from keras_msd import files
-if sys.argv[2] == "plain":
-    files._exchange = lambda one, other: False
 count = 0
 def replace(source, target, original=os.replace):
     global count
@@ -219,27 +217,16 @@ for content in ("one", "two"):
 """
 
 
-@pytest.mark.parametrize("way", ["exchange", "plain"])
-def test_a_killed_replacement_leaves_a_folder(tmp_path, way):
+def test_a_killed_replacement_leaves_a_folder(tmp_path):
     path = tmp_path / "artefact"
     path.mkdir()
     (path / "old").touch()
-    code = subprocess.run([sys.executable, "-c", textwrap.dedent(WRITE), path, way])
-    assert not files._exchange(tmp_path / "a", tmp_path / "b"), "nothing to exchange"
-    if way == "exchange" and sys.platform == "linux":
-        # No moment without the folder, so that there is none in which a kill takes it.
-        assert code.returncode == 0
-    if way == "plain":
-        assert code.returncode == 9
-    if code.returncode == 0:
-        assert [it.name for it in path.iterdir()] == ["two"]
-        assert [it.name for it in tmp_path.iterdir()] == ["artefact"]
-    else:  # this system cannot exchange two names: the next write finds the folder
-        assert code.returncode == 9 and not path.exists()
-        with atomic_path(path) as temporary:
-            assert [it.name for it in path.iterdir()] == ["old"]
-            temporary.mkdir()
-        assert [it.name for it in tmp_path.iterdir()] == ["artefact"]
+    code = subprocess.run([sys.executable, "-c", textwrap.dedent(WRITE), path])
+    assert code.returncode == 9 and not path.exists()
+    with atomic_path(path) as temporary:  # the next write finds the folder
+        assert [it.name for it in path.iterdir()] == ["old"]
+        temporary.mkdir()
+    assert [it.name for it in tmp_path.iterdir()] == ["artefact"]
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):

@@ -182,11 +182,11 @@ def test_the_guard_refuses_what_forgets(made, tmp_path, monkeypatch):
 
 def test_general_sentences_are_held_out(made):
     trained = {pair.source for pair in example_pairs()}
-    scored = distillation._general()
-    for pairs in scored.pairs.values():
-        assert not trained & {source for source, _ in pairs}
+    pairs, rows = distillation._general()
+    for held in pairs.values():
+        assert not trained & {source for source, _ in held}
     choose, report = (
-        {text for row in scored.rows[part]["en"] for text in row[1:]}
+        {text for row in rows[part]["en"] for text in row[1:]}
         for part in ("choose", "report")
     )
     assert choose and report and not choose & report

@@ -145,7 +145,7 @@ else:
 
 @pytest.mark.slow
 def test_keras_has_not_repaired_several_workers(bench):
-    # Once it has, `function_of` in distribute/_tensorflow.py can go.
+    # Once it has, `_on_replicas` in training/tensorflow_step.py can go.
     both = bench.start("tensorflow", "", processes=2, program=("-c", PLAIN))
     found = [process.communicate(timeout=120) for process in both]
     for process, (said, errors) in zip(both, found, strict=True):
@@ -167,7 +167,7 @@ def test_a_process_that_does_not_come_is_named(tmp_path, monkeypatch):
 MEETING = """
 import sys, time
 from keras_msd.distribute import workers
-workers.BEAT_S = 0.2
+workers.LOOK_S = 0.2
 folder, process, ends = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 with workers.Workers(folder, process, 2) as both:
     both.meet("here")
@@ -181,7 +181,7 @@ with workers.Workers(folder, process, 2) as both:
 
 @pytest.mark.parametrize("ends", ["well", "fails", "waits"])
 def test_processes_meet_and_see_each_other_end(tmp_path, ends):
-    left = {"token": "old", "launch": "old", "beat": 9, "met": ["here"], "end": ""}
+    left = {"met": ["here"], "end": "well", "machine": "old", "number": 1}
     for name in ("0.json", "1.json"):  # of a launch before
         (tmp_path / name).write_text(json.dumps(left))
     both = [

@@ -52,11 +52,6 @@ def test_batches_hold_a_sentence(encoder, size):
         encoder.encode(["a"], batch_size=size)
 
 
-def test_an_encoder_of_a_name_scope_is_refused(tokenizer):
-    with keras.name_scope("outer"), pytest.raises(InputError, match="`outer/embedding"):
-        tiny_encoder(tokenizer)
-
-
 def test_values_that_training_holds_are_missed(tokenizer, monkeypatch):
     encoder = tiny_encoder(tokenizer)
     # What `fit` does under JAX; a variable then asks for an initializer that is gone.

@@ -72,7 +72,7 @@ def test_mse_by_hand():
         (np.zeros((2, 3)), ["a", "b"], r"teacher \(2, 3\), encoder \(2, 2\)"),
         (np.full((2, 2), np.nan), ["a", "b"], "Received: NaN or infinity"),
         (np.zeros((2, 2)), ["a", "broken"], "for 1 of 2 sentences, the first 'broken'"),
-        (np.zeros((1, 2)), "a", "Put it in a list"),
+        (np.zeros((1, 2)), "a", "must be a list"),
         (np.zeros((0, 2)), [], r"teacher \(0, 2\)"),
     ],
 )

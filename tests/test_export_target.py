@@ -93,7 +93,6 @@ def test_an_interrupt_keeps_the_earlier_folder(tmp_path, monkeypatch, interrupte
             raise KeyboardInterrupt
         os.rename(source, target)
 
-    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     monkeypatch.setattr(files.os, "replace", replace)
     with pytest.raises(KeyboardInterrupt), atomic_path(path) as temporary:
         temporary.mkdir()

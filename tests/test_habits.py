@@ -40,21 +40,11 @@ def own(tokenizer):
     return msd.Encoder.from_model(own_model(tokenizer), tokenizer, max_length=16)
 
 
-def test_names_of_sentence_transformers(encoder, capfd):
-    raw = encoder.encode(TEXTS)
-    unit = encoder.encode(
-        TEXTS, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-    )
-    np.testing.assert_array_equal(unit, encoder.encode(TEXTS, normalize=True))
-    assert np.abs(np.linalg.norm(raw, axis=1) - 1).max() > 0.01
-    np.testing.assert_array_equal(encoder(TEXTS, batch_size=8), raw)
-
-
 def test_a_single_sentence_gives_one_vector(encoder):
     one = encoder.encode(TEXTS[0])
     assert one.shape == (16,)
     np.testing.assert_array_equal(one, encoder.encode(TEXTS[:1])[0])
-    unit = encoder(TEXTS[0], normalize_embeddings=True)
+    unit = encoder.encode(TEXTS[0], normalize=True)
     np.testing.assert_allclose(np.linalg.norm(unit), 1, atol=1e-6)
 
 
@@ -105,17 +95,20 @@ def test_whatever_has_texts_in_an_order_is_encoded(encoder, texts):
 
 
 NO_SENTENCES = {
-    "data frame": (Table(), 'a table .Table.. Give one column: table."text".'),
-    "mapping": ({"a": "b"}, "dict. Give its values: list.texts.values...$"),
-    "set": ({"a"}, "A set has no order. Give a list: sorted"),
-    "bytes": (b"a cat", "bytes. Decode the text first"),
-    "path": (pathlib.Path("a.txt"), "Path. Read its lines first"),
-    "nothing": (None, "NoneType. Give a list of strings"),
-    "a number": (3, "int. Give a list of strings"),
-    "None": (["a", None], "None .NoneType. at position 1. Fill in what is missing"),
-    "NaN": (["a", np.nan], "nan .float. at position 1. Fill in what is missing"),
-    "list of bytes": ([b"a"], "b'a' .bytes. at position 0. Decode it first"),
-    "rows": ([{"text": "a"}], "at position 0. Give the texts alone: .row"),
+    "data frame": (
+        Table(),
+        '.Table.. Give a list.*one column of a table: table."text".',
+    ),
+    "mapping": ({"a": "b"}, "dict"),
+    "set": ({"a"}, "set"),
+    "bytes": (b"a cat", "bytes"),
+    "path": (pathlib.Path("a.txt"), "Path"),
+    "nothing": (None, "NoneType"),
+    "a number": (3, "int"),
+    "None": (["a", None], "None .NoneType. at position 1.*fill in what is missing"),
+    "NaN": (["a", np.nan], "nan .float. at position 1"),
+    "list of bytes": ([b"a"], "b'a' .bytes. at position 0"),
+    "rows": ([{"text": "a"}], "at position 0"),
     "nested": ([["a", "b"]], "at position 0. Give one flat list"),
     "matrix": (np.array([["a"], ["b"]]), "position 0. Give one flat list of texts"),
 }
@@ -128,14 +121,6 @@ def test_what_holds_no_list_of_sentences_is_refused(encoder, name):
     for encode in (encoder.encode, teacher.encode):
         with pytest.raises(InputError, match=message):
             encode(texts)
-
-
-@pytest.mark.parametrize(
-    "options", [{"convert_to_tensor": True}, {"convert_to_numpy": False}]
-)
-def test_tensors_are_refused(encoder, options):
-    with pytest.raises(InputError, match="`keras.ops.convert_to_tensor` or `torch"):
-        encoder.encode(TEXTS, **options)
 
 
 def test_similarity_is_the_cosine(encoder):
@@ -157,8 +142,7 @@ def test_similarity_is_the_cosine(encoder):
 def test_a_prompt_is_put_before_every_text(encoder, tmp_path):
     asked = ["query: " + text for text in TEXTS]
     wanted = encoder.encode(asked)
-    for encode in (encoder.encode, encoder.encode_query, encoder.encode_document):
-        np.testing.assert_array_equal(encode(TEXTS, prompt="query: "), wanted)
+    np.testing.assert_array_equal(encoder.encode(TEXTS, prompt="query: "), wanted)
     one = encoder.encode(TEXTS[0], prompt="query: ")
     np.testing.assert_array_equal(one, encoder.encode(asked[0]))
     encoder.save(tmp_path / "encoder")
@@ -168,8 +152,7 @@ def test_a_prompt_is_put_before_every_text(encoder, tmp_path):
 
 
 def test_names_that_tell_the_size(encoder):
-    assert encoder.get_sentence_embedding_dimension() == encoder.dim == 16
-    assert encoder.max_seq_length == encoder.max_length == 32
+    assert (encoder.dim, encoder.max_length) == (16, 32)
     shown = repr(encoder)
     assert "dim=16" in shown and f"{encoder.num_parameters:,}" in shown
     assert "max_length=32" in shown and "unigram tokenizer of 90 tokens" in shown
@@ -238,7 +221,7 @@ def test_an_artefact_says_what_it_is_and_is_pickled(tokenizer, tmp_path):
     again = pickle.loads(pickle.dumps(artefact))
     np.testing.assert_array_equal(again.encode(TEXTS), artefact.encode(TEXTS))
     assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
-    assert artefact.max_seq_length == 32
+    assert artefact.max_length == 32
 
 
 @pytest.mark.slow
@@ -253,7 +236,7 @@ def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
     found = artefact.encode(texts, batch_size=1, processes=2)
     np.testing.assert_allclose(found, artefact.encode(texts), atol=1e-6)
     assert repr(artefact) == f"<Artefact `{art}`: onnx, float32, dim=16>"
-    assert artefact.max_seq_length == 32
+    assert artefact.max_length == 32
 
 
 def test_the_first_numbers_of_vectors(encoder):
@@ -276,14 +259,12 @@ def test_an_artefact_has_the_same_habits(encoder, tmp_path):
     artefact = msd.export.load_artefact(
         encoder.export(tmp_path / "a", "onnx", sentences=TEXTS, sts=graded)
     )
-    vectors = artefact(TEXTS, normalize_embeddings=True)
+    vectors = artefact.encode(TEXTS, normalize=True)
     np.testing.assert_array_equal(artefact.encode(TEXTS[2], normalize=True), vectors[2])
     short = artefact.encode(TEXTS, truncate_dim=5)
     np.testing.assert_allclose(short, encoder.encode(TEXTS, truncate_dim=5), atol=1e-5)
-    similar = artefact.similarity(encoder(TEXTS), vectors)
+    similar = artefact.similarity(encoder.encode(TEXTS), vectors)
     np.testing.assert_allclose(np.diag(similar), [1, 1, 1], atol=1e-5)
-    with pytest.raises(InputError, match="convert_to_tensor=True"):
-        artefact.encode(TEXTS, convert_to_tensor=True)
 
 
 @pytest.mark.parametrize(
@@ -309,17 +290,12 @@ def test_a_pickle_names_nothing_but_one_function_of_ours(encoder):
     ]
 
 
-def test_a_damaged_pickle_is_refused(encoder):
-    make, (fields, tokenizer, weights, fingerprint) = encoder.__reduce__()
-    flipped = weights[:-1] + bytes([weights[-1] ^ 1])
-    with pytest.raises(InputError, match="pickled encoder does not match its content"):
-        make(fields, tokenizer, flipped, fingerprint)
-    with pytest.raises(InputError, match="a pickled encoder has weights that are cut"):
-        make(fields, tokenizer, weights[:-1], fingerprint)
+def test_a_pickle_of_something_else_is_refused(encoder):
+    make, (fields, tokenizer, weights) = encoder.__reduce__()
     with pytest.raises(InputError, match="`kind` must be one of 'unigram'"):
-        make(fields, ("os.system", *tokenizer[1:]), weights, fingerprint)
+        make(fields, ("os.system", *tokenizer[1:]), weights)
     with pytest.raises(InputError, match="Unknown key `module`"):
-        make(fields | {"module": "os"}, tokenizer, weights, fingerprint)
+        make(fields | {"module": "os"}, tokenizer, weights)
 
 
 def test_a_model_of_ones_own_encodes(own, tokenizer):
@@ -391,7 +367,10 @@ def without_mask(tokenizer):
         (lambda t: "model", "must be a functional Keras model. Received: str"),
         (lambda t: keras.Sequential([]), "must be a functional Keras model"),
         (without_mask, r"Received: token_ids int32 \(None, None\)"),
-        (lambda t: own_model(t, output=lambda w: w), r"float32 \(None, None, 8\)\. Po"),
+        (
+            lambda t: own_model(t, output=lambda w: w),
+            r"float32 \(None, None, 8\)\. Make",
+        ),
         (lambda t: own_model(t, output=lambda w: [w[:, 0], w[:, 1]]), "one tensor of"),
         (lambda t: own_model(t, rows=9), "must accept every id below"),
     ],
@@ -470,8 +449,8 @@ stage.fit(dataset, callbacks=[scores], verbose=0)
 student: msd.Encoder = msd.new_encoder(
     msd.testing.tiny_tokenizer(), num_layers=1, hidden_dim=8, num_heads=2
 )
-vectors: np.ndarray = student.encode("A cat.", normalize_embeddings=True)
-cosines: np.ndarray = student.similarity(vectors, student(["Tea."]))
+vectors: np.ndarray = student.encode("A cat.", normalize=True)
+cosines: np.ndarray = student.similarity(vectors, student.encode(["Tea."]))
 network: keras.Model = student.model
 assert student.config.hidden_dim + student.dim == 16
 for match in msd.search(student, "Tee", ["Tea.", "A cat."]):

@@ -237,8 +237,8 @@ def cut(path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (scale(0), "projection/kernel/scales.*above 0.*0 at position 3"),
-        (scale(-0.5), "projection/kernel/scales.*above 0.*-0.5 at position 3"),
+        (scale(0), "projection/kernel/scales.*above 0.*Received: 0 to"),
+        (scale(-0.5), "projection/kernel/scales.*above 0.*Received: -0.5 to"),
         (scale(np.nan), "projection/kernel/scales.*finite"),
         (scale(np.inf), "projection/kernel/scales.*finite"),
         (scale(3e38), "projection/kernel.*finite.*3e\\+38"),
@@ -300,7 +300,7 @@ def test_a_flipped_bit_is_found(folder):
 def test_a_record_that_does_not_fit(folder, changes):
     record = json.loads((folder / CONFIG).read_text()) | changes
     write_json(folder / CONFIG, record)
-    with pytest.raises(InputError, match="encoder of format 1"):
+    with pytest.raises(InputError, match="one of the formats"):
         load_encoder(folder)
 
 
@@ -356,7 +356,7 @@ def test_a_table_of_other_bits_than_the_record_says_is_refused(folder, four_bits
     stored = load_file(four_bits / WEIGHTS)
     stored["embedding/word"] = stored["embedding/word"].view(np.int8)
     save_file(stored, four_bits / WEIGHTS)
-    with pytest.raises(InputError, match="`embedding/word` must be one of U8.*I8"):
+    with pytest.raises(InputError, match="`embedding/word` must.*one of U8.*I8"):
         load_encoder(four_bits)
     stored = load_file(folder / WEIGHTS)
     save_file(stored, four_bits / WEIGHTS)

@@ -140,17 +140,11 @@ def compute(folder):
     return found | {"programs": programs(folder), "asked_for_cudnn": len(asked)}
 
 
-def skipping(model):
-    stage = STAGES["teach_assistant"](model)
-    stage.skip_bad_batches(at_most=3)
-    return stage
-
-
 def regression(model):
     return keras_msd.stages.RegressSimilarity(model)
 
 
-ALL = STAGES | {"skipping": skipping, "regress_similarity": regression}
+ALL = STAGES | {"regress_similarity": regression}
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ import pytest
 
 from keras_msd import losses
 from keras_msd.checks import InputError
-from keras_msd.losses.base import cosine_matrix
-from keras_msd.losses.distances import EmbeddingMSE
+from keras_msd.losses.distances import EmbeddingMSE, cosine_matrix
 from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     TARGETS,
@@ -267,7 +266,7 @@ def test_cosine_ignores_length():
         (lambda: EmbeddingMSE()(GUIDE, SOURCE[:, :1]), "same dimension"),
         (lambda: Matryoshka("similarity_distribution", []), "once.*Received: \\(\\)"),
         (lambda: Matryoshka("similarity_distribution", [2, 2]), "once"),
-        (lambda: Matryoshka("similarity_distribution", [0]), "at least 1"),
+        (lambda: Matryoshka("similarity_distribution", [0]), "once"),
         (lambda: Matryoshka("similarity_distributio", [2]), "Did you mean"),
         (
             lambda: Matryoshka("similarity_distribution", [4])(GUIDE, (SOURCE, TARGET)),

@@ -1,4 +1,4 @@
-"""Training on NaN ends at once, or is skipped without a trace; under each backend."""
+"""Training on NaN ends at once, and no such weight is ever saved."""
 
 import keras
 import numpy as np
@@ -9,7 +9,6 @@ from tiny_data import HashGuide
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.stages import TeachAssistant
-from keras_msd.training.resume import stage_variables
 
 
 class Some(keras.utils.PyDataset):
@@ -33,18 +32,11 @@ class Some(keras.utils.PyDataset):
         return x, y
 
 
-def stage_of(rate=1e-3, skip=None, **options):
+def stage_of(rate=1e-3, **options):
     keras.utils.set_random_seed(0)
     stage = TeachAssistant(network(), name="stage_1")
-    if skip:
-        stage.skip_bad_batches(skip)
     stage.compile(msd.stages.make_optimizer(rate, steps=9, warmup=0.0), **options)
     return stage
-
-
-def values(stage):
-    own = (variable for _, variable in stage_variables(stage))
-    return [np.array(keras.ops.convert_to_numpy(it)) for it in own]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -62,45 +54,10 @@ def test_a_rate_that_is_far_too_high_ends_training():
         stage_of(rate=1e38).fit(Some(5), shuffle=False, verbose=0)
 
 
-def test_arguments_by_position_and_callbacks_of_ones_own():
-    history = keras.callbacks.History()
-    for callbacks in (None, [history], keras.callbacks.CallbackList([history])):
-        stage = stage_of()
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.set_model(stage)
-        with pytest.raises(InputError, match="must be finite"):
-            stage.fit(Some(4, [1]), None, None, 1, 0, callbacks)
-
-
 def test_of_several_updates_at_once_the_bad_batch_is_named():
     stage = stage_of(steps_per_execution=4)
     with pytest.raises(InputError, match="update 8 of.*batch 5 of.*`teacher` is not"):
         stage.fit(Some(9, [5]), shuffle=False, verbose=0)
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_bad_batches_are_skipped_without_a_trace(caplog, at_once):
-    """Weights, moments and means are those of the good batches alone."""
-    whole = stage_of(skip=2)
-    whole.fit(Some(3), shuffle=False, verbose=0)
-    stage = stage_of(skip=2, steps_per_execution=at_once)
-    logs = stage.fit(Some(5, [0, 3]), shuffle=False, verbose=0).history
-    assert logs["bad_batches"] == [2.0] and np.isfinite(logs["loss"]).all()
-    assert sum("skipped a batch" in it.getMessage() for it in caplog.records) == 2
-    assert float(keras.ops.convert_to_numpy(stage.bad_batches)) == 2
-    compared = 0
-    own = zip(values(whole), values(stage), strict=True)
-    for (_, variable), (one, other) in zip(stage_variables(stage), own, strict=True):
-        if variable is not stage.bad_batches and "seed" not in variable.path:
-            np.testing.assert_array_equal(one, other, variable.path)
-            compared += 1
-    assert compared > 20
-
-
-def test_too_many_bad_batches_end_training():
-    stage = stage_of(skip=2)
-    with pytest.raises(InputError, match="may skip 2.*Received: 3.*batch 4 of"):
-        stage.fit(Some(6, [0, 2, 4, 5]), shuffle=False, verbose=0)
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):

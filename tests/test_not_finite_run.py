@@ -78,25 +78,6 @@ def test_it_stops_there_and_the_same_command_goes_on(place, whole, poison):
     assert content(place / "mended") == content(whole)
 
 
-@pytest.mark.slow
-def test_bad_batches_are_skipped_where_the_recipe_says_so(place, poison):
-    context = poison(1)
-    with pytest.raises(InputError, match=r"stages\.teach_assistant\.bad_batches"):
-        start(place, "skipping")
-    changes = {"stages.teach_assistant.bad_batches": 1}
-    start(place, "skipping", changes)  # the run that was begun without it
-    context.__exit__(None, None, None)
-    history = read_json(place / "skipping" / STEP / "history.json")
-    assert history["bad_batches"] == 1
-    assert np.isfinite(history["terms"]["loss"]).all()
-    page = (place / "skipping" / "report.html").read_text(encoding="utf-8")
-    assert "teach_assistant" in page and "skipped" in page
-    context = poison(0, 2)
-    with pytest.raises(InputError, match="may skip 1 batches.*Received: 2"):
-        start(place, "too_many", changes)
-    context.__exit__(None, None, None)
-
-
 def test_a_rate_that_is_far_too_high(place):
     changes = {"stages.teach_assistant.learning_rate": 1e38}
     with pytest.raises(InputError) as error:

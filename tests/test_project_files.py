@@ -36,10 +36,10 @@ TEXT = {"", ".html", ".ipynb", ".json", ".md", ".py", ".toml", ".tsv", ".txt", "
 
 MAY_IMPORT_TENSORFLOW = (
     "keras_msd/data/pipeline.py",
-    "keras_msd/distribute/_tensorflow.py",
+    "keras_msd/distribute/strategy.py",
     "keras_msd/export/",
-    "keras_msd/models/_tensorflow.py",
-    "keras_msd/training/_tensorflow.py",
+    "keras_msd/models/network.py",
+    "keras_msd/training/history.py",
     "keras_msd/training/tensorflow_step.py",
     "keras_msd/teachers/saved_model.py",
     "keras_msd/teachers/saved_model.py",

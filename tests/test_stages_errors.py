@@ -6,10 +6,12 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.align import AlignEmbedding
-from keras_msd.stages.contrastive import ContrastiveLearning
-from keras_msd.stages.imitation import TeachAssistant, TeachStudent
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.msd import (
+    AlignEmbedding,
+    ContrastiveLearning,
+    TeachAssistant,
+    TeachStudent,
+)
 
 
 def test_a_missing_target_is_an_error_at_the_first_batch():
@@ -26,34 +28,21 @@ def test_mistakes_are_named():
     stage = TeachAssistant(model)
     with pytest.raises(InputError, match="Did you mean `source_mse`"):
         TeachAssistant(model, sorce_mse=2)
-    with pytest.raises(InputError, match=r"`teacher` \(n, 5\), encoder \(n, 6\)"):
+    with pytest.raises(InputError, match=r"`teacher`.*, 6\). Received: .*, 5\)"):
         stage.compute_loss(x, {"teacher": y["teacher"][:, :5]}, stage(x))
-    with pytest.raises(InputError, match="does not support sample weights"):
+    with pytest.raises(InputError, match="sample weights"):
         stage.compute_loss(x, y, stage(x), np.ones(ROWS))
-    with pytest.raises(InputError, match="`target_token_ids`"):
+    with pytest.raises(KeyError, match="target_token_ids"):
         stage({name: x[name] for name in ("source_token_ids", "source_padding_mask")})
     with pytest.raises(InputError, match="layer named `embedding`"):
         AlignEmbedding(keras.Model(model.input, list(model.input.values())))
-    with pytest.raises(NotImplementedError, match="must define `loss_terms`"):
-        Stage(model).loss_terms(x, y, {})
 
 
-def test_a_stage_without_an_optimizer_is_evaluated_and_not_fitted():
+def test_a_stage_without_an_optimizer_is_evaluated():
     x, y = batch()
     stage = TeachAssistant(network())
     stage.compile(optimizer=None, run_eagerly=True)
     assert stage.evaluate(x, {"teacher": y["teacher"]}, verbose=0)[0] > 0
-    with pytest.raises(InputError, match=r"needs an optimizer.*optimizer=None"):
-        stage.fit(x, {"teacher": y["teacher"]}, verbose=0)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"loss_weights": {"source_mse": 2}}, {"metrics": ["mse"]}, {"loss": "mse"}],
-)
-def test_what_belongs_to_another_loss_is_refused(options):
-    with pytest.raises(InputError, match=f"Received: {next(iter(options))}="):
-        TeachAssistant(network()).compile("sgd", **options)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.losses.similarities import AdditiveMarginSoftmax
 from keras_msd.models.student import merge_projection
-from keras_msd.stages.contrastive import ContrastiveLearning
+from keras_msd.stages.msd import ContrastiveLearning
 from keras_msd.stages.thin_deep import TeachThinDeep
 from keras_msd.testing import run_stage_test, tiny_encoder
 
@@ -69,7 +69,10 @@ def feature_by_hand(goals, made):
 
 
 def test_stage():
-    run_stage_test(lambda: stage(feature_weight=10.0), *data(), heads=2)
+    def make():
+        return stage(network(num_layers=0), feature_weight=10.0)
+
+    run_stage_test(make, *data(), heads=2)
 
 
 def test_equation_5_with_a_dense_layer():
@@ -101,7 +104,7 @@ def test_duplicate_lines_are_negatives_only_in_the_literal_equation():
     assert abs(literal - terms_of(stage(model), x, y)["ams"]) > 1e-3
     del x["group"]
     assert terms_of(stage(model, mask_duplicates=False), x, y)["ams"] == literal
-    with pytest.raises(InputError, match="`group`"):
+    with pytest.raises(KeyError, match="group"):
         terms_of(stage(model), x, y)
 
 
@@ -117,7 +120,7 @@ def test_synchronized_reduces_the_teacher():
 @pytest.mark.parametrize("normalize", [False, True])
 def test_distillation_first_trains_what_is_merged_afterwards(normalize, tmp_path):
     (x, y), encoder = data(), wide_encoder(normalize=normalize)
-    made = stage(encoder, feature="distillation_first", final_dim=5)
+    made = stage(encoder, feature="distillation_first")
     made.compile(keras.optimizers.SGD(1e-3), run_eagerly=True)
     made.fit(x, y, batch_size=ROWS, verbose=0)
     wide = vectors(encoder.model, x)
@@ -129,7 +132,7 @@ def test_distillation_first_trains_what_is_merged_afterwards(normalize, tmp_path
     assert terms["logit"] == pytest.approx(logit_by_hand(y, *final), rel=1e-4)
     assert terms["ams"] == pytest.approx(ams_by_hand(*final, x["group"]), rel=1e-4)
     student = made.trained_encoder()
-    assert student.dim == 5 and student.num_parameters < encoder.num_parameters
+    assert student.dim == 8 and student.num_parameters < encoder.num_parameters
     student.save(tmp_path / "student")
     merged = vectors(load_encoder(tmp_path / "student").model, x)
     for ours, theirs in zip(merged, final, strict=True):
@@ -204,21 +207,19 @@ def test_mistakes_are_named():
         stage(logit_weight=-1)
     with pytest.raises(InputError, match="a weight above 0"):
         stage(ams_weight=0, feature_weight=0, logit_weight=0)
-    with pytest.raises(InputError, match="a weight for `ams` or `logit`"):
+    with pytest.raises(InputError, match="of `ams` or `logit`"):
         stage(
             wide_encoder(), ams_weight=0, logit_weight=0, feature="distillation_first"
         )
-    with pytest.raises(InputError, match='`final_dim` belongs to `feature="dist'):
-        stage(final_dim=5)
-    with pytest.raises(InputError, match='`reduction` belongs to `feature="sync'):
+    with pytest.raises(InputError, match="None for feature='fd'"):
         stage(reduction=reduction())
     with pytest.raises(InputError, match="Did you mean `synchronized`"):
         stage(feature="synchronised")
-    with pytest.raises(InputError, match=r"= \(9, 6\). Received: None"):
+    with pytest.raises(InputError, match=r"\(9, 6\).*Received: None"):
         stage(feature="synchronized")
     with pytest.raises(InputError, match=r"Received: \(9, 4\)"):
         stage(feature="synchronized", reduction=reduction(4))
-    with pytest.raises(InputError, match="teacher_dim=768"):
+    with pytest.raises(InputError, match=r", 768\)\. Received: "):
         (narrow := stage(teacher_dim=768)).compute_loss(x, y, narrow(x))
     for fields in (
         {"projection_activation": "tanh"},
@@ -229,6 +230,6 @@ def test_mistakes_are_named():
             stage(wide_encoder(**fields), feature="distillation_first")
     with pytest.raises(InputError, match="can only be merged"):
         stage(network(), feature="distillation_first")
-    with pytest.raises(InputError, match="projection_dim=4"):
+    with pytest.raises(InputError, match="'projection_dim': 4"):
         merge_projection(wide_encoder(), np.zeros((4, 2), "float32"))
     assert stages.TeachThinDeep is TeachThinDeep

@@ -1,5 +1,6 @@
 """The devices and processes of a training, as the backend finds them."""
 
+import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,6 +11,7 @@ import keras
 
 from keras_msd.checks import InputError, one_of
 
+TASKS = ("chief", "worker")  # of TensorFlow
 STRATEGIES = ("none", "data_parallel")
 # Environment variables that announce other processes to JAX: those of Keras and JAX
 # name them, those of SLURM and Open MPI count them.
@@ -83,9 +85,7 @@ def _data_parallel() -> Distribution:
             'The strategy "data_parallel" needs the backend tensorflow or jax. '
             f"Received: {backend}. Set KERAS_BACKEND, or leave the strategy out."
         )
-    from keras_msd.distribute._tensorflow import find_strategy
-
-    process, processes, strategy = find_strategy()
+    process, processes, strategy = _find_strategy()
     replicas = strategy.num_replicas_in_sync
     scope = strategy.scope if replicas > 1 else nullcontext
     return Distribution(process, processes, replicas, scope)
@@ -106,3 +106,45 @@ def _several_processes() -> bool:
     named = any(os.environ.get(name) for name in NAMED)
     counted = any(int(os.environ.get(name) or 1) > 1 for name in COUNTED)
     return named or counted or "," in os.environ.get(TPU_HOSTS, "")
+
+
+def _find_strategy() -> tuple[int, int, Any]:
+    """Return the number of this process, how many there are, and TensorFlow's strategy.
+
+    Raises:
+        InputError: `TF_CONFIG` has other tasks than a chief and workers.
+    """
+    import tensorflow as tf
+
+    own, tasks = _tasks()
+    if len(tasks) > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        return tasks.index(own), len(tasks), strategy
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    names = [device.name for device in devices]
+    return 0, 1, tf.distribute.MirroredStrategy(names)
+
+
+def process_of(strategy: Any) -> tuple[int, int]:
+    """Return the number of this process, and how many a strategy spreads over."""
+    import tensorflow as tf
+
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 0, 1
+    own, tasks = _tasks()
+    return tasks.index(own), len(tasks)
+
+
+def _tasks() -> tuple[tuple[str, int], list[tuple[str, int]]]:
+    """Return the task of this process, and all tasks of the cluster in order."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    cluster = config.get("cluster", {})
+    if unknown := sorted(cluster.keys() - {*TASKS}):
+        raise InputError(
+            "`TF_CONFIG` must have tasks `chief` and `worker` alone. Received: "
+            f"{', '.join(unknown)}. Leave them out of its cluster."
+        )
+    tasks = [(kind, i) for kind in TASKS for i, _ in enumerate(cluster.get(kind, ()))]
+    own = config.get("task", {"type": "", "index": 0})
+    return (own["type"], int(own["index"])), tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from keras_msd.checks import InputError, nearest, one_of
 from keras_msd.evaluate.set_files import SetFile, read_parts
 from keras_msd.evaluate.splits import PARTS, WHOLE, named
-from keras_msd.on_use import OnUse
+from keras_msd.lazy import OnUse
 
 if TYPE_CHECKING:
     from keras_msd.evaluate.vectors import SentenceEncoder

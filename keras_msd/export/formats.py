@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, explained, one_of
 from keras_msd.files import read_toml
-from keras_msd.on_use import OnUse
+from keras_msd.lazy import OnUse
 
 Run = Callable[[list[str]], np.ndarray]
 TOKENIZERS = ("unigram", "wordpiece")

@@ -5,8 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_msd import checks
-
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class BottleneckEmbedding(keras.layers.Layer):
@@ -58,15 +56,6 @@ class BottleneckEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        checks.at_least(
-            1,
-            vocabulary_size=vocabulary_size,
-            hidden_dim=hidden_dim,
-            max_length=max_length,
-            num_types=num_types,
-            bottleneck_dim=bottleneck_dim,
-        )
-        checks.at_least(0, position_offset=position_offset, dropout=dropout)
         self.vocabulary_size, self.bottleneck_dim = vocabulary_size, bottleneck_dim
         self.hidden_dim, self.max_length = hidden_dim, max_length
         self.num_types, self.pad_id = num_types, pad_id
@@ -110,23 +99,13 @@ class BottleneckEmbedding(keras.layers.Layer):
     def call(
         self, token_ids: Any, training: bool | None = None, rows_only: bool = False
     ) -> Any:
-        """Return the embedded tokens, or what `word_rows` gives.
-
-        Raises:
-            InputError: There are more tokens than positions.
-        """
+        """Return the embedded tokens, or what `word_rows` gives."""
         hidden = self.word_rows(token_ids)
         if rows_only:
             return hidden
         if self.bottleneck_dim is not None:
             hidden = ops.matmul(hidden, self.projection)
         length = ops.shape(token_ids)[1]
-        if isinstance(length, int) and length > self.max_length:
-            raise checks.InputError(
-                "There must be a position for every token. Received: sentences of "
-                f"{length} tokens, positions for {self.max_length}. Cut them, as "
-                "`tokenizer.encode(texts, max_length)` does."
-            )
         start = self.position_offset
         hidden = hidden + ops.expand_dims(self.position[start : start + length], 0)
         hidden = hidden + self.type[0]

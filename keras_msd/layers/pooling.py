@@ -63,10 +63,6 @@ class Pooling(keras.layers.Layer):
         real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
         return ops.max(ops.where(real, hidden, -1e9), axis=1)
 
-    def compute_output_spec(self, hidden: Any, padding_mask: Any) -> Any:
-        """Return the shape and dtype of the result: float32 whatever the policy."""
-        return keras.KerasTensor((hidden.shape[0], hidden.shape[-1]), "float32")
-
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""
         return super().get_config() | {"mode": self.mode}
@@ -106,10 +102,6 @@ class L2Normalize(keras.layers.Layer):
     def call(self, vectors: Any) -> Any:
         """Return the unit vectors."""
         return l2_normalize(vectors)
-
-    def compute_output_spec(self, vectors: Any) -> Any:
-        """Return the shape and dtype of the result: float32 whatever the policy."""
-        return keras.KerasTensor(vectors.shape, "float32")
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -158,7 +150,3 @@ class WordBranch(keras.layers.Layer):
         branch = ops.matmul(mean, ops.cast(self.projection, "float32"))
         weight = ops.cast(self.body_weight, "float32")
         return l2_normalize(branch) + weight * l2_normalize(sentence)
-
-    def compute_output_spec(self, rows: Any, padding_mask: Any, sentence: Any) -> Any:
-        """Return the shape and dtype of the result: float32 whatever the policy."""
-        return keras.KerasTensor(sentence.shape, "float32")

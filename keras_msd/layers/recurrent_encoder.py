@@ -90,8 +90,6 @@ class RecurrentEncoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        checks.at_least(1, num_blocks=num_blocks, repeats=repeats, num_heads=num_heads)
-        checks.at_least(1, intermediate_dim=intermediate_dim)
         checks.one_of(ACTIVATIONS, activation=activation)
         self.num_blocks, self.repeats, self.num_heads = num_blocks, repeats, num_heads
         self.intermediate_dim, self.activation = intermediate_dim, activation
@@ -117,9 +115,6 @@ class RecurrentEncoder(keras.layers.Layer):
 
     def build(self, hidden_shape: Any, padding_mask_shape: Any = None) -> None:
         """Make the weights of the unit, once."""
-        checks.divides(
-            {"num_heads": self.num_heads}, {"hidden_dim": int(hidden_shape[-1])}
-        )
         for block in self.blocks:
             block.build(hidden_shape)
             for layer in block._flatten_layers():

@@ -1,5 +1,6 @@
-"""Losses per row: squared distances and classification of vector pairs."""
+"""The base class of losses; squared distances and classification of vector pairs."""
 
+import re
 from typing import Any
 
 import keras
@@ -7,10 +8,65 @@ from keras import ops
 
 from keras_msd.checks import InputError, one_of
 from keras_msd.layers.pooling import l2_normalize
-from keras_msd.losses.base import Float32Loss, pair_of
+
+
+class Float32Loss(keras.losses.Loss):
+    """Base class of losses that compute in float32 under every dtype policy.
+
+    Args:
+        settings: Arguments of the subclass, by name. They become attributes and are
+            stored in the config.
+        reduction: Reduction over the batch, as for every Keras loss.
+        name: Name of the loss; default that of its class in snake case.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = None,
+    ) -> None:
+        name = name or re.sub("(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        super().__init__(name=name, reduction=reduction, dtype="float32")
+        self._settings = tuple(settings)
+        for setting, value in settings.items():
+            setattr(self, setting, value)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that recreate this loss."""
+        settings = {name: getattr(self, name) for name in self._settings}
+        return super().get_config() | settings
+
+
+def cosine_matrix(rows: Any, columns: Any) -> Any:
+    """Return `cos(rows[i], columns[j])` at `[i, j]`; 0 if either is a zero vector.
+
+    Shapes: `rows` `(n, d)`, `columns` `(m, d)`; returns `(n, m)`.
+    """
+    columns = ops.transpose(l2_normalize(columns))
+    return ops.matmul(l2_normalize(rows), columns)
+
+
+def pair_of(value: Any, name: str) -> tuple[Any, Any]:
+    """Return the two sides of a loss's argument.
+
+    Raises:
+        InputError: `value` is not a pair; the error calls it `name`.
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InputError(
+            f"`{name}` must be a pair: vectors of the sources and of the targets. "
+            f"Received: {type(value).__name__}."
+        )
+    return value[0], value[1]
 
 
 def _distance(goal: Any, vectors: Any, dims: str) -> Any:
+    if goal.shape[-1] != vectors.shape[-1]:
+        raise InputError(
+            "Target vectors and embeddings must have the same dimension. Received: "
+            f"y_true {tuple(goal.shape)}, y_pred {tuple(vectors.shape)}."
+        )
     square = ops.square(vectors - goal)
     return (ops.mean if dims == "mean" else ops.sum)(square, axis=-1)
 
@@ -32,8 +88,7 @@ class EmbeddingMSE(Float32Loss):
 
     Args:
         dims: "mean" or "sum": reduction over the d dimensions of a vector.
-        reduction: Reduction over the batch, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Source: Ding et al. 2022, eq. 2, 3, 4 and 6.
 
@@ -43,13 +98,8 @@ class EmbeddingMSE(Float32Loss):
         [1.0, 2.0]
     """
 
-    def __init__(
-        self,
-        dims: str = "mean",
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "embedding_mse",
-    ) -> None:
-        super().__init__(reduction, name, dims=dims)
+    def __init__(self, dims: str = "mean", **options: Any) -> None:
+        super().__init__({"dims": dims}, **options)
         one_of(("mean", "sum"), dims=dims)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -58,11 +108,6 @@ class EmbeddingMSE(Float32Loss):
         Raises:
             InputError: The vectors have different dimensions.
         """
-        if y_true.shape[-1] != y_pred.shape[-1]:
-            raise InputError(
-                "Target vectors and embeddings must have the same dimension. Received: "
-                f"y_true {tuple(y_true.shape)}, y_pred {tuple(y_pred.shape)}."
-            )
         return _distance(y_true, y_pred, self.dims)
 
 
@@ -80,8 +125,7 @@ class FeatureDistillation(Float32Loss):
 
     Args:
         dims: "mean" or "sum": reduction over the d dimensions of a vector.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: `dims` is unknown.
@@ -95,13 +139,8 @@ class FeatureDistillation(Float32Loss):
         3.0
     """
 
-    def __init__(
-        self,
-        dims: str = "mean",
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "feature_distillation",
-    ) -> None:
-        super().__init__(reduction, name, dims=dims)
+    def __init__(self, dims: str = "mean", **options: Any) -> None:
+        super().__init__({"dims": dims}, **options)
         one_of(("mean", "sum"), dims=dims)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -111,16 +150,7 @@ class FeatureDistillation(Float32Loss):
             InputError: An argument is not a pair, or the vectors have different
                 dimensions.
         """
-        goals = pair_of(y_true, "y_true", "the teacher's source and target vectors")
-        vectors = pair_of(y_pred, "y_pred", "source and target vectors")
-        widths = [part.shape[-1] for part in (*goals, *vectors)]
-        if len(set(widths)) > 1:
-            raise InputError(
-                "The teacher's and the student's vectors must have the same dimension. "
-                f"Received: y_true {widths[0]} and {widths[1]}, y_pred {widths[2]} and "
-                f"{widths[3]}."
-            )
-        sides = zip(goals, vectors, strict=True)
+        sides = zip(pair_of(y_true, "y_true"), pair_of(y_pred, "y_pred"), strict=True)
         return sum(_distance(goal, part, self.dims) for goal, part in sides)
 
 
@@ -136,8 +166,7 @@ class CosineSimilarityMSE(Float32Loss):
     each; `call` returns `(n,)`.
 
     Args:
-        reduction: Reduction over the batch, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Source: Reimers and Gurevych 2019, section 3 (regression objective).
 
@@ -148,25 +177,16 @@ class CosineSimilarityMSE(Float32Loss):
         0.125
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "cosine_similarity_mse",
-    ) -> None:
-        super().__init__(reduction, name)
+    def __init__(self, **options: Any) -> None:
+        super().__init__({}, **options)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per pair of sentences.
 
         Raises:
-            InputError: `y_pred` is not a pair, or `y_true` is not one number per row.
+            InputError: `y_pred` is not a pair.
         """
-        pair = pair_of(y_pred, "y_pred", "embeddings of first and second sentences")
-        if len(y_true.shape) != 1:
-            raise InputError(
-                "`y_true` must be one gold similarity per pair, `(n,)`. Received: "
-                f"shape {tuple(y_true.shape)}."
-            )
+        pair = pair_of(y_pred, "y_pred")
         first, second = (l2_normalize(vectors) for vectors in pair)
         return ops.square(ops.sum(first * second, axis=-1) - y_true)
 
@@ -183,8 +203,7 @@ class SoftmaxClassification(Float32Loss):
     v, `(n, d)` each, and W, `(3 d, classes)`; `call` returns `(n,)`.
 
     Args:
-        reduction: Reduction over the batch, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Source: Reimers and Gurevych 2019, section 3 (classification objective).
 
@@ -195,30 +214,11 @@ class SoftmaxClassification(Float32Loss):
         0.6931
     """
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "softmax_classification",
-    ) -> None:
-        super().__init__(reduction, name)
+    def __init__(self, **options: Any) -> None:
+        super().__init__({}, **options)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Return one number per pair of sentences.
-
-        Raises:
-            InputError: `y_pred` does not have three parts, or `y_true` is not one id
-                per row.
-        """
-        if not isinstance(y_pred, tuple | list) or len(y_pred) != 3:
-            raise InputError(
-                "`y_pred` must be embeddings of first and second sentences and the "
-                f"classifier's matrix. Received: {type(y_pred).__name__}."
-            )
-        if len(y_true.shape) != 1:
-            raise InputError(
-                "`y_true` must be one class per pair, `(n,)`. Received: shape "
-                f"{tuple(y_true.shape)}."
-            )
+        """Return one number per pair of sentences."""
         first, second, matrix = y_pred
         both = ops.concatenate([first, second, ops.abs(first - second)], axis=-1)
         logs = ops.log_softmax(ops.matmul(both, matrix), axis=-1)

@@ -5,9 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.losses.base import Float32Loss
+from keras_msd.losses.distances import Float32Loss
 from keras_msd.losses.table import loss_class
 
 
@@ -28,8 +27,7 @@ class Matryoshka(Float32Loss):
         loss: A loss whose `call` returns a number per row, or its name in `LOSSES`.
         dims: Numbers m of leading dimensions, each once. The full dimension d is always
             included, also if you do not list it.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: `dims` is empty, or a number is below 1 or given twice.
@@ -49,20 +47,15 @@ class Matryoshka(Float32Loss):
         self,
         loss: keras.losses.Loss | str,
         dims: Sequence[int],
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "matryoshka",
+        **options: Any,
     ) -> None:
-        super().__init__(reduction, name, dims=tuple(dims))
-        if isinstance(loss, str):
-            loss = loss_class(loss)()
-        self.loss = loss
-        if not self.dims or len(set(self.dims)) < len(self.dims):
+        super().__init__({"dims": tuple(dims)}, **options)
+        self.loss = loss_class(loss)() if isinstance(loss, str) else loss
+        if not dims or len(set(dims)) < len(dims) or min(dims) < 1:
             raise InputError(
                 "`dims` must list numbers of leading dimensions, each once, such as "
                 f"(64, 128). Received: {self.dims}."
             )
-        for width in self.dims:
-            checks.at_least(1, dims=width)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.checks import InputError
-from keras_msd.losses.base import Float32Loss, cosine_matrix, pair_of
+from keras_msd.losses.distances import Float32Loss, cosine_matrix, pair_of
 
 EXCLUDED = -1e9  # a logit with probability 0 in float32
 TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
@@ -73,11 +73,10 @@ class MultilingualContrastive(Float32Loss):
     Args:
         target: Target of the similarities, as in the table.
         temperature: Divides the student's cosines in the cross-entropies, above 0.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
         goal_temperature: Divides the teacher's cosines in "softmax"; default
             `temperature`. Set it if the teacher's cosines have a narrower range than
             usual: those of e5 are between 0.7 and 1.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: An argument is out of its range, or `goal_temperature` is given for
@@ -96,27 +95,21 @@ class MultilingualContrastive(Float32Loss):
         self,
         target: str = "soft",
         temperature: float = 0.05,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "multilingual_contrastive",
         goal_temperature: float | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            reduction,
-            name,
-            target=target,
-            temperature=temperature,
-            goal_temperature=goal_temperature,
-        )
+        temperatures: dict[str, Any] = {
+            "temperature": temperature,
+            "goal_temperature": goal_temperature,
+        }
+        super().__init__({"target": target, **temperatures}, **options)
         checks.one_of(TARGETS, target=target)
-        checks.above(0, temperature=temperature)
-        if goal_temperature is not None:
-            checks.above(0, goal_temperature=goal_temperature)
-            if target != "softmax":
-                raise InputError(
-                    'Only target="softmax" uses `goal_temperature`. Received: '
-                    f"target={target!r}, goal_temperature={goal_temperature}. Leave "
-                    "`goal_temperature` out."
-                )
+        checks.above(0, **temperatures)
+        if goal_temperature is not None and target != "softmax":
+            raise InputError(
+                'Only target="softmax" uses `goal_temperature`. Received: '
+                f"target={target!r}, goal_temperature={goal_temperature}."
+            )
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.
@@ -124,7 +117,7 @@ class MultilingualContrastive(Float32Loss):
         Raises:
             InputError: `y_pred` is not a pair.
         """
-        source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
+        source, target = pair_of(y_pred, "y_pred")
         guide, group = y_true if isinstance(y_true, tuple | list) else (y_true, None)
         return self.pairwise(guide, source, target, group)
 
@@ -176,8 +169,7 @@ class LogitDistillation(Float32Loss):
     Args:
         temperature: Divides the scaled cosines, above 0.
         scale: Factor of the cosines, above 0.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: `temperature` or `scale` is not above 0.
@@ -195,10 +187,9 @@ class LogitDistillation(Float32Loss):
         self,
         temperature: float = 100.0,
         scale: float = 100.0,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "logit_distillation",
+        **options: Any,
     ) -> None:
-        super().__init__(reduction, name, temperature=temperature, scale=scale)
+        super().__init__({"temperature": temperature, "scale": scale}, **options)
         checks.above(0, temperature=temperature, scale=scale)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -207,8 +198,7 @@ class LogitDistillation(Float32Loss):
         Raises:
             InputError: An argument is not a pair.
         """
-        goals = pair_of(y_true, "y_true", "the teacher's source and target vectors")
-        embeddings = pair_of(y_pred, "y_pred", "source and target embeddings")
+        goals, embeddings = pair_of(y_true, "y_true"), pair_of(y_pred, "y_pred")
         difference = cosine_matrix(*goals) - cosine_matrix(*embeddings)
         factor = self.scale / self.temperature
         return ops.mean(ops.square(factor * difference), axis=-1)
@@ -236,12 +226,11 @@ class SimilarityDistribution(Float32Loss):
 
     Args:
         temperature: Divides the student's cosines, above 0.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
         across: Whether to compare each sentence with the sentences of both sides
             instead of only its own side.
         goal_temperature: Divides the teacher's cosines, above 0; by default
             `temperature`.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: A temperature is not above 0.
@@ -258,21 +247,16 @@ class SimilarityDistribution(Float32Loss):
     def __init__(
         self,
         temperature: float = 0.05,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "similarity_distribution",
         across: bool = False,
         goal_temperature: float | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            reduction,
-            name,
-            temperature=temperature,
-            across=across,
-            goal_temperature=goal_temperature,
-        )
-        checks.above(0, temperature=temperature)
-        if goal_temperature is not None:
-            checks.above(0, goal_temperature=goal_temperature)
+        temperatures: dict[str, Any] = {
+            "temperature": temperature,
+            "goal_temperature": goal_temperature,
+        }
+        super().__init__({"across": across, **temperatures}, **options)
+        checks.above(0, **temperatures)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.
@@ -280,7 +264,7 @@ class SimilarityDistribution(Float32Loss):
         Raises:
             InputError: `y_pred` is not a pair.
         """
-        sides: Any = pair_of(y_pred, "y_pred", "source and target embeddings")
+        sides: Any = pair_of(y_pred, "y_pred")
         guides: Any = y_true if isinstance(y_true, tuple | list) else (y_true, y_true)
         lines = ops.arange(ops.shape(sides[0])[0])
         if self.across:
@@ -323,8 +307,7 @@ class AdditiveMarginSoftmax(Float32Loss):
     Args:
         margin: Subtracted from the cosine of a correct pair, 0 or more.
         scale: Factor of the cosines after the margin is subtracted, above 0.
-        reduction: Reduction over the rows, as for every Keras loss.
-        name: Name of the loss.
+        **options: `reduction` and `name`, as for every Keras loss.
 
     Raises:
         InputError: `margin` or `scale` is out of its range.
@@ -341,13 +324,9 @@ class AdditiveMarginSoftmax(Float32Loss):
     """
 
     def __init__(
-        self,
-        margin: float = 0.3,
-        scale: float = 100.0,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "additive_margin_softmax",
+        self, margin: float = 0.3, scale: float = 100.0, **options: Any
     ) -> None:
-        super().__init__(reduction, name, margin=margin, scale=scale)
+        super().__init__({"margin": margin, "scale": scale}, **options)
         checks.at_least(0, margin=margin)
         checks.above(0, scale=scale)
 
@@ -357,7 +336,7 @@ class AdditiveMarginSoftmax(Float32Loss):
         Raises:
             InputError: `y_pred` is not a pair.
         """
-        source, target = pair_of(y_pred, "y_pred", "source and target embeddings")
+        source, target = pair_of(y_pred, "y_pred")
         group = y_true[1] if isinstance(y_true, tuple | list) else y_true
         known = group if len(group.shape) == 1 else None
         similarity = cosine_matrix(source, target)

@@ -1,6 +1,7 @@
 """The folder of an encoder: `encoder.json`, `weights.safetensors` and `tokenizer/`."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,21 @@ from keras_msd.checks import InputError, existing_file, existing_folder, one_of
 from keras_msd.checksums import checksums, damaged, sealed, unsealed
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
-from keras_msd.models.integer_weights import (
-    SCALES,
-    from_stored,
-    stored_shapes,
-    to_stored,
+from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
+from keras_msd.quantization import (
+    INT4_GROUP,
+    StoredTable,
+    int4_group,
+    quantize_table,
+    to_integers,
 )
-from keras_msd.models.network import weight_shapes
 from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
+SCALES = "/scales"  # follows the path of the weight
+# Bits of kernels and of the word table.
+SCHEMES = {"int8": (8, 8), "int4_table": (8, 4), "int4": (4, 4)}
 # By what `quantize` is. A library that does not know a format refuses it.
 FORMATS = {None: 1, "int8": 2, "int4_table": 3, "int4": 3}
 KEYS = {"config", "files", "format", "quantize", "seal"}
@@ -99,9 +104,8 @@ def read_folder(
     fields = record.get("config")
     if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
         raise InputError(
-            f"`{origin}` must be an encoder of format 1, 2 with quantize 'int8' or 3 "
-            "with quantize 'int4_table' or 'int4', with a `config`. Received: format "
-            f"{number!r:.20}, quantize {quantize!r:.20}, config "
+            f"`{origin}` must have a `config` and one of the formats {FORMATS}. "
+            f"Received: format {number!r:.20}, quantize {quantize!r:.20}, config "
             f"{fields!r:.20}. Save the encoder again, or install the library that "
             "wrote it."
         )
@@ -151,15 +155,128 @@ def _check_seal(folder: Path, record: dict[str, Any]) -> None:
     if "seal" not in record:  # older encoders have none
         return
     files = record.get("files")
-    if unsealed(record, CONFIG) is None or not isinstance(files, dict):
+    lost = [CONFIG]
+    if unsealed(record, CONFIG) is not None and isinstance(files, dict):
+        # Names come from the file: they are found here, never looked up elsewhere.
+        here = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+        lost = sorted(files.keys() - here) or damaged(folder, files)
+    if lost:
         raise InputError(
-            f"`{folder / CONFIG}` must be as it was written. Received: a changed file. "
-            "Copy it anew; or, if you changed it yourself, take `seal` and `files` out."
+            f"`{folder / lost[0]!s:.200}` must be as it was written. Received: a file "
+            "that is gone or changed. Copy the folder anew; or, if you changed it "
+            f"yourself, take `seal` and `files` out of {CONFIG}."
         )
-    # Names come from the file: they are found here, never looked up elsewhere.
-    here = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-    if lost := sorted(files.keys() - here) or damaged(folder, files):
+
+
+def bits_of(path: str, shape: tuple[int, ...], quantize: str) -> int | None:
+    """Return the bits of a weight's numbers, None for one that stays as it is.
+
+    A kernel whose inputs are no multiple of 32 has 8 bits, as in LiteRT files.
+
+    Args:
+        path: Of the weight.
+        shape: Its shape.
+        quantize: A key of `SCHEMES`.
+    """
+    kernels, table = SCHEMES[quantize]
+    if path == WORD:
+        return table
+    if not path.endswith(KERNELS):
+        return None
+    inputs = math.prod(shape) // outputs(path, shape)
+    return 8 if inputs % INT4_GROUP else kernels
+
+
+def stored_shapes(
+    shapes: Mapping[str, tuple[int, ...]], quantize: str
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of an encoder's weights and scales as they are stored.
+
+    With 8 bits the word table has a scale for each row and a kernel one for each
+    output. With 4 bits both have one for each group of columns of a row, see
+    `quantize_table`; a row of a kernel belongs to an output. Biases, norms, positions
+    and types have none and stay float32.
+
+    Args:
+        shapes: Of an encoder's weights, by their paths.
+        quantize: A key of `SCHEMES`.
+    """
+    stored = dict(shapes)
+    for path, shape in shapes.items():
+        bits = bits_of(path, shape, quantize)
+        rows = shape[0] if path == WORD else outputs(path, shape)
+        if bits == 4:
+            width = math.prod(shape) // rows
+            stored[path] = (rows, -(-width // 2))  # two numbers in a byte
+            stored[path + SCALES] = (rows, width // int4_group(width))
+        elif bits == 8:
+            stored[path + SCALES] = (rows,)
+    return stored
+
+
+def to_stored(
+    weights: Mapping[str, np.ndarray], quantize: str
+) -> dict[str, np.ndarray]:
+    """Return an encoder's weights as they are stored.
+
+    Args:
+        weights: float32, finite, by their paths.
+        quantize: A key of `SCHEMES`.
+
+    Returns:
+        Contiguous arrays by the names of `stored_shapes`: integers and their scales,
+        and the other weights as they are.
+    """
+    stored = dict(weights)
+    for path, weight in weights.items():
+        bits = bits_of(path, weight.shape, quantize)
+        if bits is None:
+            continue
+        rows = weight if path == WORD else matrix(path, weight).T
+        if bits == 4:
+            table = quantize_table(rows, 4)
+            numbers, scales = table.values, table.scales
+        else:
+            numbers, by_group = to_integers(rows, 8, group=rows.shape[1])
+            scales = by_group[:, 0]
+            if path != WORD:
+                numbers = numbers.T.reshape(weight.shape)
+        stored[path] = np.ascontiguousarray(numbers)
+        stored[path + SCALES] = np.ascontiguousarray(scales)
+    return stored
+
+
+def from_stored(
+    path: str,
+    numbers: np.ndarray,
+    scales: np.ndarray,
+    shape: tuple[int, ...],
+    origin: str,
+) -> np.ndarray:
+    """Return the float32 weight that `to_stored` stored.
+
+    Args:
+        path: Of the weight.
+        numbers: The stored integers.
+        scales: Their scales.
+        shape: The weight's.
+        origin: The file, named in errors.
+
+    Raises:
+        InputError: A scale is not above zero, or so large that a weight is infinite.
+    """
+    with np.errstate(over="ignore"):
+        if scales.ndim == 1:
+            by_weight = scales[:, np.newaxis] if path == WORD else scales
+            weight = matrix(path, numbers) * by_weight
+        else:
+            width = math.prod(shape) // len(scales)
+            rows = StoredTable(numbers, scales, width, bits=4).dequantize()
+            weight = rows if path == WORD else rows.T
+    if not (scales > 0).all() or not np.isfinite(weight).all():
         raise InputError(
-            f"`{lost[0]:.200}` in `{folder}` must be as it was written. Received: a "
-            "file that is gone or changed. Copy the folder anew, or save it anew."
+            f"`{path}{SCALES}` in {origin} must be above 0 and give finite weights. "
+            f"Received: {scales.min():g} to {scales.max():g}. Copy the file anew, or "
+            "save the encoder anew."
         )
+    return weight.reshape(shape)

@@ -28,11 +28,20 @@ def use_xla() -> bool:
 def forward_pass(
     model: keras.Model,
 ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    """Return a function from a batch of `token_ids`, `padding_mask` to the output."""
+    """Return a function from a batch, int32 `(n, length)` each, to the output."""
     if keras.backend.backend() == "tensorflow":
-        from keras_msd.models._tensorflow import traced_once
+        import tensorflow as tf
 
-        return traced_once(model)
+        # Keras' own traces a network anew for a second length and again for the last
+        # batch, before it takes any shape.
+        ids = tf.TensorSpec([None, None], tf.int32)
+        signature = [{"token_ids": ids, "padding_mask": ids}]
+
+        @tf.function(input_signature=signature, autograph=False, jit_compile=False)
+        def output(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+            return model(inputs, training=False)
+
+        return lambda batch: output(dict(batch)).numpy()
 
     def forward(batch: Mapping[str, np.ndarray]) -> np.ndarray:
         count = len(batch["token_ids"])
@@ -183,29 +192,27 @@ def check_own_model(model: keras.Model) -> keras.Model:
             `padding_mask`, integers `(n, length)` of any length, its output is not one
             tensor of floats `(n, dim)`, or two of its weights have one path.
     """
-    inputs = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
-    if not inputs:
+    given = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
+    if not given:
         raise InputError(
             "`model` must be a functional Keras model. Received: "
             f"{type(model).__name__}. Make one with keras.Model(inputs, outputs)."
         )
-    named = {tensor.name: tensor for tensor in inputs}
-    shown = ", ".join(f"{i.name} {i.dtype} {tuple(i.shape)}" for i in inputs)
-    if named.keys() != {"token_ids", "padding_mask"} or any(
-        tensor.shape != (None, None) or "int" not in tensor.dtype for tensor in inputs
-    ):
-        raise InputError(
-            "The inputs of `model` must be `token_ids` and `padding_mask`, int32 "
-            f"(None, None). Received: {shown}. Make each with "
-            'keras.Input((None,), dtype="int32", name=...).'
+    named = {tensor.name: tensor for tensor in given}
+    fits = named.keys() == {"token_ids", "padding_mask"} and len(model.outputs) == 1
+    fits &= all(it.shape == (None, None) and "int" in it.dtype for it in given)
+    output = model.outputs[0]
+    fits &= "float" in output.dtype and len(output.shape) == 2
+    if not fits or output.shape[1] is None:
+        inputs, outputs = (
+            ", ".join(f"{it.name} {it.dtype} {tuple(it.shape)}" for it in tensors)
+            for tensors in (given, model.outputs)
         )
-    shapes = [(o.dtype, tuple(o.shape)) for o in model.outputs]
-    (dtype, shape), *others = shapes
-    if others or "float" not in dtype or len(shape) != 2 or shape[1] is None:
         raise InputError(
-            "The output of `model` must be one tensor of floats (None, dim). Received: "
-            f"{', '.join(f'{dtype} {shape}' for dtype, shape in shapes)}. Pool token "
-            'vectors with msd.layers.Pooling("mean")(vectors, padding_mask).'
+            "`model` must take `token_ids` and `padding_mask`, int32 (None, None), and "
+            f"give one tensor of floats (None, dim). Received: {inputs} -> {outputs}. "
+            'Make inputs with keras.Input((None,), dtype="int32", name=...), and pool '
+            'token vectors with msd.layers.Pooling("mean")(vectors, padding_mask).'
         )
     paths = [weight.path for weight in model.weights]
     if twice := sorted({path for path in paths if paths.count(path) > 1}):
@@ -213,5 +220,4 @@ def check_own_model(model: keras.Model) -> keras.Model:
             "Each weight of `model` must have a path of its own. Received: "
             f"`{twice[0]}` more than once. Give its layers names."
         )
-    ordered = dict(sorted(named.items()))
-    return keras.Model(ordered, model.outputs[0], name=model.name)
+    return keras.Model(dict(sorted(named.items())), output, name=model.name)

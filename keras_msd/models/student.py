@@ -88,15 +88,14 @@ def build_student(
         divides({"unit_layers": unit_layers}, {"depth": config.num_layers})
         repeats = config.num_layers // unit_layers
     at_least(1, unit_layers=unit_layers, repeats=repeats)
-    if max_length is None:
-        lengths: dict[str, Any] = {}
-    elif max_length > config.max_length:
-        raise InputError(
-            "`max_length` must be at most the assistant's. Received: max_length="
-            f"{max_length}, assistant max_length={config.max_length}."
-        )
-    else:
+    lengths: dict[str, Any] = {}
+    if max_length is not None:
         lengths = {"max_length": max_length, "max_positions": max_length}
+        if max_length > config.max_length:
+            raise InputError(
+                "`max_length` must be at most the assistant's. Received: max_length="
+                f"{max_length}, assistant max_length={config.max_length}."
+            )
     same_table = bottleneck_dim is None
     if same_table:
         bottleneck_dim = config.bottleneck_dim
@@ -233,20 +232,15 @@ def check_mergeable(encoder: Any, width: int) -> None:
         InputError: It is no encoder, or its projection is missing, not linear, of
             another width or beside a word branch.
     """
-    config = getattr(encoder, "config", None)
     fields = {
         "projection_dim": width,
         "projection_activation": "linear",
         "word_branch": False,
     }
+    config = getattr(encoder, "config", None)
     given = {name: getattr(config, name, None) for name in fields}
     if given != fields:
         raise InputError(
-            "A dense layer can only be merged into an encoder with "
-            f"{_listed(fields)}. Received: {_listed(given)}. Make the encoder with "
-            "these fields."
+            "A dense layer can only be merged into an encoder with the fields "
+            f"{fields}. Received: {given}."
         )
-
-
-def _listed(fields: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in fields.items())

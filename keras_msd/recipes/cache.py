@@ -138,10 +138,7 @@ def key_of(made_from: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, BaseModel):
-        return value
-    # This limit of a stage changes nothing until it is reached, which ends the stage.
-    return value.model_dump(mode="json", exclude={"bad_batches"})
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 _digest = cached(file_digest)

@@ -395,9 +395,8 @@ class TrainingSettings(Settings):
     The stage ends after `epochs` or `steps`, whichever comes first. `warmup` is a share
     of the training steps; `warmup_steps` is their number and takes precedence. `frozen`
     names layers that keep their weights. `weights` are factors of the stage's terms,
-    `losses` are further terms. `bad_batches` is the number of batches with a non-finite
-    loss or gradient that are skipped before the stage fails; by default the first one
-    fails it. `buckets` is the largest number of batch shapes, see `PairBatches`.
+    `losses` are further terms. `buckets` is the largest number of batch shapes, see
+    `PairBatches`.
     """
 
     skip: bool = False
@@ -411,7 +410,6 @@ class TrainingSettings(Settings):
     clip_norm: Positive = 1.0
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     frozen: Layers = ()
-    bad_batches: Count | None = None
     buckets: Count | None = None
     weights: dict[str, NotNegative] = Field(default_factory=dict)
     losses: dict[str, LossSettings] = Field(default_factory=dict)

@@ -30,7 +30,7 @@ from keras_msd.recipes.stages import STAGES
 from keras_msd.stages.stage import LossTerm
 from keras_msd.training import resume
 from keras_msd.training.callbacks import CollapseMonitor
-from keras_msd.training.history import History
+from keras_msd.training.history import EventFile, History
 from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
@@ -91,8 +91,6 @@ def fit(
         encoder.model.get_layer(layer).trainable = False
     events = None
     if run.tensorboard:
-        from keras_msd.training._tensorflow import EventFile
-
         events = EventFile(run.folder.path / EVENTS / step)
     size = settings.batch_size
     history = History(steps, folder / "history.csv", step, size, events)
@@ -107,8 +105,7 @@ def fit(
     monitor = _monitor(batches, settings)
     repair = (
         f"The step `{step}` is not done; its last checkpoint stays. The same command "
-        f"tries again from there; with `stages.{name}.bad_batches` it skips a few such "
-        f"batches. With another `stages.{name}.learning_rate`, now "
+        f"tries again from there. With another `stages.{name}.learning_rate`, now "
         f"{settings.learning_rate}, or `.warmup` it begins this stage again."
     )
     said = explained(lambda error: f"Step `{step}`: {error} {repair}", NotFiniteError)
@@ -129,8 +126,6 @@ def fit(
         text = f"{step}: {profile_text(seconds)}, checkpoints {saving:.1f} s"
         print(text, file=sys.stderr)
     results = watch.results() if watch else {}
-    if settings.bad_batches:
-        history.record["bad_batches"] = int(float(stage.bad_batches))
     if monitor and monitor.collapsed:
         history.record["collapsed"] = monitor.collapsed
     stage.trained_encoder().save(folder / "encoder")
@@ -201,10 +196,7 @@ def _stage(
         if reduction:
             arguments["reduction"] = run.array(reduction, "reduction")
     make: Any = STAGES[name].make
-    stage = make(encoder, **arguments)
-    if settings.bad_batches:
-        stage.skip_bad_batches(settings.bad_batches)
-    return stage
+    return make(encoder, **arguments)
 
 
 def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:

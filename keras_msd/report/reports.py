@@ -122,10 +122,6 @@ def _losses(run: RunFiles) -> Iterator[str]:
                 f"{found['mean_cosine']:.3f} between different sentences after "
                 f"{found['updates']} updates."
             )
-        if skipped := history.get("bad_batches"):
-            notes.append(
-                f"{plain(name)} skipped {skipped} batches that were not finite."
-            )
     if pictures or notes:
         yield page.grid(pictures)
         yield from map(page.paragraph, notes)

@@ -1,13 +1,13 @@
-from keras_msd.stages.align import AlignEmbedding as AlignEmbedding
-from keras_msd.stages.contrastive import (
-    ContrastiveLearning as ContrastiveLearning,
-)
 from keras_msd.stages.finetune import ClassifyInference as ClassifyInference
 from keras_msd.stages.finetune import RegressSimilarity as RegressSimilarity
-from keras_msd.stages.imitation import (
+from keras_msd.stages.msd import AlignEmbedding as AlignEmbedding
+from keras_msd.stages.msd import (
+    ContrastiveLearning as ContrastiveLearning,
+)
+from keras_msd.stages.msd import (
     TeachAssistant as TeachAssistant,
 )
-from keras_msd.stages.imitation import (
+from keras_msd.stages.msd import (
     TeachStudent as TeachStudent,
 )
 from keras_msd.stages.stage import LossTerm as LossTerm

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_msd.checks import InputError, at_least
+from keras_msd.checks import at_least
 from keras_msd.losses.distances import CosineSimilarityMSE, SoftmaxClassification
 from keras_msd.stages.stage import LossTerm, Stage
 
@@ -37,10 +37,9 @@ class RegressSimilarity(Stage):
         similarity = LossTerm("similarity_mse", CosineSimilarityMSE(), "gold")
         super().__init__(encoder, losses=(similarity, *losses), **options)
 
-    def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless there is one gold similarity per row."""
-        makers = "`ScoredBatches`"
-        _check_one_each(name, target, embedding, "similarity", makers)
+    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+        """Return `()`: there is one gold similarity per row."""
+        return ()
 
 
 class ClassifyInference(Stage):
@@ -88,28 +87,6 @@ class ClassifyInference(Stage):
         terms = super().loss_terms(x, y, embeddings)
         return terms | {"cross_entropy": self.classification(y["label"], given)}
 
-    def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless there is one label per row."""
-        makers = "`InferenceBatches`"
-        _check_one_each(name, target, embedding, "label", makers)
-
-
-def _check_one_each(
-    name: str, target: Any, embedding: Any, what: str, makers: str
-) -> None:
-    """Raise `InputError` unless a target has one value per row.
-
-    Args:
-        name: Name of the target.
-        target: A tensor, checked to be `(n,)`.
-        embedding: Embeddings of the n rows.
-        what: Name of the value, for the error message.
-        makers: Functions that make such batches, for the error message.
-    """
-    shape, rows = tuple(target.shape), embedding.shape[0]
-    if len(shape) != 1 or (None not in (*shape, rows) and shape[0] != rows):
-        raise InputError(
-            f"The target `{name}` must be one {what} per row, (n,). Received: shape "
-            f"{shape} for {'n' if rows is None else rows} rows. Make batches with "
-            f"{makers}."
-        )
+    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+        """Return `()`: there is one label per row."""
+        return ()

@@ -1,6 +1,5 @@
 """Base class of all training stages."""
 
-import inspect
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -15,11 +14,8 @@ from keras_msd.devices import device_settings
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
-from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
+from keras_msd.training.chunks import SIDES, check_chunks
 from keras_msd.training.rounding import Rounding
-
-# Arguments of `compile` that a stage rejects.
-OWN = ("loss", "loss_weights", "metrics", "weighted_metrics")
 
 
 def _step() -> Any:
@@ -92,7 +88,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             vector, see `EmbeddingMSE`.
         name: Name of the stage.
         chunk_size: Number of rows to run through the network at once. Set it if a batch
-            does not fit in memory; see `CachedGradients`. None runs the whole batch.
+            does not fit in memory; see `training.chunks`. None runs the whole batch.
             With it, the network must not use activity regularisers, `add_loss` or batch
             statistics (such as BatchNormalization).
         losses: `LossTerm`s in addition to the stage's own.
@@ -124,13 +120,6 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     goals: Mapping[str, str] = {}
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
-    bad_batches: Any = None  # counter of skipped batches; None: no skipping
-    most_bad_batches = 0
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.targets = _joined(cls.goals.values(), cls.targets)
-        cls.terms = _joined(map(_mse_name, cls.goals), cls.terms)
 
     def __init__(
         self,
@@ -143,8 +132,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         quantize: str | None = None,
         **weights: float,
     ) -> None:
-        if chunk_size is not None:
-            at_least(1, chunk_size=chunk_size)
+        at_least(1, chunk_size=chunk_size)
         without_prefix(encoder, "A stage trains")
         network = self.trained_part(_network(encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
@@ -152,7 +140,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             one_of(SIDES, **{f"side {side}": side for side in goals})
             self.goals = dict(goals)
         self.added = {term.name: term for term in map(complete, losses)}
-        self.terms = _joined(map(_mse_name, self.goals), self.terms, self.added)
+        names = [f"{side}_mse" for side in self.goals]
+        self.terms = _joined(names, self.terms, self.added)
         of_added = (name for term in self.added.values() for name in term.goals)
         self.targets = _joined(self.goals.values(), self.targets, of_added)
         weights = {name: term.weight for name, term in self.added.items()} | weights
@@ -181,33 +170,6 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f"{term}={weight}."
                 )
 
-    def skip_bad_batches(self, at_most: int) -> None:
-        """Skip a few batches whose loss or gradients are not finite.
-
-        Call it before `compile`. A skipped batch changes neither the weights, nor the
-        metrics, nor the optimizer. The logs count skipped batches as `bad_batches`.
-        Training stops when there are more than `at_most`. If you do not call this
-        method, the first bad batch stops training.
-
-        Args:
-            at_most: Maximum number of batches to skip.
-
-        Raises:
-            InputError: `at_most` is below 1. `fit` raises it if there are several
-                replicas under TensorFlow, or the backend is not TensorFlow or JAX.
-
-        Example:
-            >>> stage = msd.stages.TeachAssistant(msd.testing.tiny_encoder())
-            >>> stage.skip_bad_batches(at_most=3)
-            >>> float(stage.bad_batches)
-            0.0
-        """
-        at_least(1, at_most=at_most)
-        self.most_bad_batches = at_most
-        self.bad_batches = self.add_weight(
-            name="bad_batches", shape=(), initializer="zeros", trainable=False
-        )
-
     def trained_encoder(self) -> Any:
         """Return the encoder without training-only parts."""
         return self._encoder()
@@ -233,13 +195,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             y: Targets of the batch.
             embeddings: Embeddings of the sides `source` and `target`, from `embed`.
         """
-        if not self.terms:
-            raise NotImplementedError(
-                f"{type(self).__name__} must define `loss_terms`, or have `goals` or "
-                "`losses`."
-            )
         terms = {
-            _mse_name(side): self.distance(y[goal], embeddings[side], side, x)
+            f"{side}_mse": self.distance(y[goal], embeddings[side], side, x)
             for side, goal in self.goals.items()
         }
         both = embeddings["source"], embeddings["target"]
@@ -247,7 +204,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             goals: Any = tuple(y[goal] for goal in term.goals)
             goals = goals[0] if len(goals) == 1 else goals
             if term.grouped:
-                goals = goals, self.group(x, f"the term `{name}`")
+                goals = goals, x["group"]
             terms[name] = self.scaled(term.loss, term.loss(goals, both))
         return terms
 
@@ -255,33 +212,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """Return the MSE between one side's embeddings and their target vectors."""
         return self.mse(goal, embedding)
 
-    def group(self, x: Any, what: str, instead: str = "") -> Any:
-        """Return `group`: for each row, the first row with the same source sentence.
-
-        Args:
-            x: Inputs of the batch.
-            what: Name of the caller's feature, for the error message.
-            instead: Alternative to suggest in the error message.
-
-        Raises:
-            InputError: The batch has no `group`.
-        """
-        if "group" not in x:
-            raise InputError(
-                f"`{type(self).__name__}` needs `group`, the index of the first row "
-                f"with the same source sentence, for {what}. Received: "
-                f"{', '.join(sorted(x))}. Make batches with `PairBatches`{instead}."
-            )
-        return x["group"]
-
     def call(self, x: Any, training: bool | None = None) -> dict[str, Any]:
         """Embed both sides with the same encoder."""
-        for name in INPUTS:
-            if name not in x:
-                raise InputError(
-                    f"A batch must contain `{name}`. Received: {', '.join(x)}. Make "
-                    "batches with `PairBatches`."
-                )
         if self.chunk_size is None:
             return self.both_sides(x, training)
         return self.embed_in_chunks(x, training)
@@ -305,89 +237,65 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     def compile(
         self,
         optimizer: Any,
-        loss: None = None,
-        *,
         jit_compile: bool | str | None = None,
-        **options: Any,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
     ) -> None:
-        """Configure the optimizer.
+        """Configure the optimizer. A stage defines its own loss, weights and metrics.
 
         Args:
-            optimizer: As for every Keras model.
-            loss: Must be None; the stage defines its own loss.
+            optimizer: As for every Keras model; None for `evaluate` alone.
             jit_compile: As for every Keras model; default True under JAX and on a GPU.
-            **options: As for every Keras model, except loss weights and metrics.
-
-        Raises:
-            InputError: A loss, loss weights or metrics are given.
+            run_eagerly: As for every Keras model.
+            steps_per_execution: As for every Keras model.
         """
-        for name, given in {"loss": loss, **options}.items():
-            if name in OWN and given is not None:
-                raise InputError(
-                    "A stage has its own loss and logs every term. Received: "
-                    f"{name}={given!r}. Leave `{name}` out. To weight a term, pass its "
-                    "weight to the stage, for example `source_mse=0.5`."
-                )
         if jit_compile is None:
-            jit_compile = device_settings().xla and not options.get("run_eagerly")
-        super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
+            jit_compile = device_settings().xla and not run_eagerly
+        super().compile(
+            optimizer=optimizer,
+            jit_compile=jit_compile,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+        )
 
-    def fit(self, x: Any = None, *arguments: Any, **options: Any) -> Any:
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        callbacks: Iterable[Any] | None = None,
+        steps_per_epoch: int | None = None,
+        **options: Any,
+    ) -> Any:
         """Train like any Keras model. To be able to resume, use `msd.training.fit`.
 
         Args:
             x: Batches.
-            *arguments: As for every Keras model.
+            y: As for every Keras model.
+            callbacks: As for every Keras model.
+            steps_per_epoch: As for every Keras model.
             **options: As for every Keras model.
 
         Raises:
             InputError: The loss is NaN or infinite.
         """
-        given = inspect.signature(super().fit).bind_partial(x, *arguments, **options)
-        own = given.arguments["x"] = self.local_batches(x)
+        own = self.local_batches(x)
         if hasattr(x, "of_process"):  # batches of ours: their order follows a seed
-            given.arguments.setdefault("shuffle", False)
-        if updates := getattr(own, "updates", None):  # distributed datasets have none
-            given.arguments.setdefault("steps_per_epoch", updates)
-        others = given.arguments.get("callbacks")
-        first = FiniteLoss(x)
-        if isinstance(others, keras.callbacks.CallbackList):
-            first.set_model(self)
-            others.callbacks.insert(0, first)
-        else:
-            given.arguments["callbacks"] = [first, *(others or ())]
-        return super().fit(*given.args, **given.kwargs)
+            options.setdefault("shuffle", False)
+        return super().fit(
+            own,
+            y,
+            callbacks=[FiniteLoss(x), *(callbacks or ())],
+            # Distributed datasets have no length.
+            steps_per_epoch=steps_per_epoch or getattr(own, "updates", None),
+            **options,
+        )
 
-    def make_train_function(self, force: bool = False) -> None:
-        """Build the function that `fit` calls.
-
-        Raises:
-            InputError: The stage was compiled without an optimizer.
-        """
-        if self.optimizer is None:
-            raise InputError(
-                "`fit` needs an optimizer. Received: `compile(optimizer=None)`, which "
-                "is only for `evaluate`. Pass one to `compile`, for example "
-                "`make_optimizer(learning_rate=2e-4, steps=1000)`."
-            )
-        backend = keras.backend.backend()
-        if self.bad_batches is not None and backend not in ("tensorflow", "jax"):
-            raise InputError(
-                "`skip_bad_batches` works with TensorFlow and JAX only. Received: "
-                f"{backend}. Remove the call, or change the backend."
-            )
-        super().make_train_function(force)
-
-    def save(self, filepath: Any, *arguments: Any, **options: Any) -> None:
-        """Raise an error: save the encoder, not the stage.
-
-        Raises:
-            InputError: Always.
-        """
+    def save(self, *arguments: Any, **options: Any) -> None:
+        """Raise `InputError`: what is saved is the encoder."""
         raise InputError(
-            f"A stage is not saved as a Keras model. Received: `{filepath}`. Save the "
-            "encoder (`encoder.save(folder)`), or the weights: `save_weights`, and "
-            "`save_weights_only=True` for `ModelCheckpoint`."
+            "A stage is not saved as a Keras model. Save the encoder, or the weights: "
+            "`save_weights`, and `save_weights_only=True` for `ModelCheckpoint`."
         )
 
     def compute_loss(
@@ -406,8 +314,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """
         if sample_weight is not None:
             raise InputError(
-                f"`{type(self).__name__}` does not support sample weights. Received: a "
-                "batch with three elements. Make batches of `(x, y)`."
+                "A stage takes batches of `(x, y)`. Received: sample weights, too."
             )
         self._check_targets(y, y_pred)
         x, y, y_pred = self.gathered((x, y, y_pred))
@@ -425,16 +332,14 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         """Return the number of pairs in a batch."""
         return ops.shape(x["source_token_ids"])[0]
 
-    def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless a target has the dimension of the embedding."""
-        width = embedding.shape[-1]
-        if tuple(target.shape)[1:] != (width,):
-            raise InputError(
-                f"The target `{name}` must have the encoder's output dimension. "
-                f"Received: `{name}` {_shape(target)}, encoder (n, {width}). Use a "
-                f"teacher with {width} dimensions, or set `projection_dim` of the "
-                "encoder to the teacher's dimension."
-            )
+    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+        """Return the shape of a row that a target must have: that of an embedding.
+
+        Args:
+            target: Tensor from `y`.
+            embedding: Embeddings of its side.
+        """
+        return tuple(embedding.shape[1:])
 
     def _check_targets(self, y: Any, embeddings: Any) -> None:
         given = y if isinstance(y, dict) else {}
@@ -446,16 +351,23 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f"{', '.join(sorted(given)) or 'none'}. Make batches with "
                     f'guides={{"{name}": (store, "{side}")}}.'
                 )
-            if name in self.goals.values() or name in type(self).targets:
-                self.check_width(name, given[name], embeddings[side])
+            if name not in (*self.goals.values(), *type(self).targets):
+                continue
+            target, embedding = given[name], embeddings[side]
+            received = tuple(target.shape)
+            wanted = embedding.shape[0], *self.target_shape(target, embedding)
+            if None in (received[0], wanted[0]):
+                received, wanted = ("n", *received[1:]), ("n", *wanted[1:])
+            if received != wanted:
+                raise InputError(
+                    f"The target `{name}` must have the shape {wanted}. Received: "
+                    f"{received}. Use a teacher whose vectors have the encoder's "
+                    "dimension, or set `projection_dim` of the encoder to theirs."
+                )
 
 
 def _joined(*names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain(*names)))
-
-
-def _mse_name(side: str) -> str:
-    return f"{side}_mse"
 
 
 def complete(term: LossTerm) -> LossTerm:
@@ -475,7 +387,3 @@ def _network(encoder: Any) -> Any:
             "Artefacts and teachers cannot be trained."
         )
     return model
-
-
-def _shape(tensor: Any) -> str:
-    return f"({', '.join(['n', *map(str, tuple(tensor.shape)[1:])])})"

@@ -27,9 +27,10 @@ class TeachThinDeep(Stage):
     - "fd": A dense layer d -> teacher_dim projects the encoder's output. It is dropped
       after training.
     - "distillation_first": The encoder's output has dimension teacher_dim and is
-      compared directly. A dense layer teacher_dim -> d then makes the final vectors,
-      for `ams` and `logit`. This layer has no bias, and the encoder's `projection` must
-      be linear, so `trained_encoder` can merge both into one matrix.
+      compared directly. A dense layer teacher_dim -> d, the encoder's `hidden_dim`,
+      then makes the final vectors, for `ams` and `logit`. This layer has no bias, and
+      the encoder's `projection` must be linear, so `trained_encoder` can merge both
+      into one matrix.
     - "synchronized": The encoder's output is compared with the teacher's vectors times
       a fixed matrix teacher_dim -> d.
 
@@ -49,9 +50,7 @@ class TeachThinDeep(Stage):
         logit_weight: Weight of `LogitDistillation` (gamma).
         feature: "fd", "distillation_first" or "synchronized", as above.
         teacher_dim: Dimension of the teacher's vectors.
-        final_dim: Dimension d for "distillation_first", None for the encoder's
-            `hidden_dim`. For the other features d is the encoder's dimension.
-        reduction: Matrix for "synchronized", `(teacher_dim, d)`, from
+        reduction: Matrix for "synchronized" alone, `(teacher_dim, d)`, from
             `reduce_dimensions`. The reduced vectors are scaled to length 1, because
             only their directions were fitted.
         margin: See `AdditiveMarginSoftmax`.
@@ -87,7 +86,6 @@ class TeachThinDeep(Stage):
         logit_weight: float = 1e-2,
         feature: str = "fd",
         teacher_dim: int = 768,
-        final_dim: int | None = None,
         reduction: np.ndarray | None = None,
         margin: float = 0.3,
         scale: float = 100.0,
@@ -102,26 +100,14 @@ class TeachThinDeep(Stage):
         at_least(1, teacher_dim=teacher_dim)
         one_of(FEATURES, feature=feature)
         weights = {term: weight for term, weight in weights.items() if weight}
-        if not weights:
+        # "distillation_first" merges a dense layer that `feature` does not train.
+        alone = {"feature"} if feature == "distillation_first" else set()
+        if weights.keys() <= alone:
             raise InputError(
-                "`TeachThinDeep` needs a weight above 0. Received: ams_weight=0, "
-                "feature_weight=0, logit_weight=0."
+                "`TeachThinDeep` needs a weight above 0, and of `ams` or `logit` for "
+                f"distillation_first. Received: {feature=}, {ams_weight=}, "
+                f"{feature_weight=}, {logit_weight=}."
             )
-        if feature == "distillation_first" and weights.keys() == {"feature"}:
-            raise InputError(
-                '`feature="distillation_first"` needs a weight for `ams` or `logit`: '
-                "they train the dense layer that `trained_encoder` merges. Received: "
-                "ams_weight=0, logit_weight=0."
-            )
-        for argument, given, only in (
-            ("final_dim", final_dim, "distillation_first"),
-            ("reduction", reduction, "synchronized"),
-        ):
-            if given is not None and feature != only:
-                raise InputError(
-                    f'`{argument}` belongs to `feature="{only}"`. Received: '
-                    f'feature="{feature}" with `{argument}`. Leave it out.'
-                )
         self.terms = tuple(weights)
         if self.terms == ("ams",):
             self.targets = ()
@@ -130,10 +116,17 @@ class TeachThinDeep(Stage):
         self.feature_distance = FeatureDistillation(dims)
         self.logit_distance = LogitDistillation(temperature, scale)
         self.feature, self.teacher_dim = feature, teacher_dim
-        self.mask_duplicates = mask_duplicates
+        self.mask_duplicates, self.encoder = mask_duplicates, encoder
+        width = self.network.output_shape[-1]
+        wanted = (teacher_dim, width) if feature == "synchronized" else None
+        received = None if reduction is None else np.shape(reduction)
+        if received != wanted:
+            raise InputError(
+                f"`reduction` must have the shape {wanted} for {feature=}. Received: "
+                f"{received}. `starts.reduce_dimensions` makes it for synchronized."
+            )
         self.reduction = None if reduction is None else np.asarray(reduction, "float32")
-        self.encoder = encoder
-        self.dense = self._dense(final_dim)
+        self.dense = self._dense(width)
 
     def trained_encoder(self) -> Any:
         """Return the encoder without training-only parts."""
@@ -142,65 +135,40 @@ class TeachThinDeep(Stage):
         return merge_projection(self.encoder, ops.convert_to_numpy(self.dense.kernel))
 
     def loss_terms(self, x: Any, y: Any, embeddings: Any) -> dict[str, Any]:
-        """Return every term that has a weight.
-
-        Raises:
-            InputError: `mask_duplicates` is set and the batch has no `group`.
-        """
-        embedded = final = embeddings["source"], embeddings["target"]
-        if self.feature == "distillation_first":
-            final = tuple(self.dense(side) for side in embedded)
+        """Return every term that has a weight."""
+        given = dense = embeddings["source"], embeddings["target"]
+        if self.dense is not None:
+            dense = tuple(self.dense(side) for side in given)
+        # `final` is ranked, `embedded` is compared with the teacher's vectors.
+        first = self.feature == "distillation_first"
+        final, embedded = (dense, given) if first else (given, dense)
         terms = super().loss_terms(x, y, embeddings)
         if "ams" in self.terms:
-            terms["ams"] = self.ams(self._groups(x, final), final)
+            group = x["group"] if self.mask_duplicates else final[0]
+            terms["ams"] = self.ams(group, final)
         if not self.targets:
             return terms
         goals = y["teacher_source"], y["teacher_target"]
         if "logit" in self.terms:
             terms["logit"] = self.logit_distance(goals, final)
         if "feature" in self.terms:
-            if self.feature == "fd":
-                embedded = tuple(self.dense(side) for side in embedded)
             if self.feature == "synchronized":
                 goals = tuple(l2_normalize(g @ self.reduction) for g in goals)
             terms["feature"] = self.feature_distance(goals, embedded)
         return terms
 
-    def check_width(self, name: str, target: Any, embedding: Any) -> None:
-        """Raise `InputError` unless a target has the teacher's dimension."""
-        if tuple(target.shape)[1:] != (self.teacher_dim,):
-            raise InputError(
-                f"The target `{name}` must have the dimension `teacher_dim`. Received: "
-                f"{tuple(target.shape)}, teacher_dim={self.teacher_dim}. Set "
-                "`teacher_dim` to the teacher's dimension."
-            )
+    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
+        """Return `(teacher_dim,)`."""
+        return (self.teacher_dim,)
 
-    def _groups(self, x: Any, final: Any) -> Any:
-        if not self.mask_duplicates:
-            return final[0]
-        instead = ", or set `mask_duplicates=False`"
-        return self.group(x, "the term `ams`", instead)
-
-    def _dense(self, final_dim: int | None) -> Any:
-        width = self.network.output_shape[-1]
+    def _dense(self, width: int) -> Any:
         if self.feature == "distillation_first":
             check_mergeable(self.encoder, self.teacher_dim)
-            units, bias = final_dim or self.encoder.config.hidden_dim, False
+            units, bias = self.encoder.config.hidden_dim, False
         elif self.feature == "fd" and "feature" in self.terms:
             units, bias = self.teacher_dim, True
         else:
-            self._check_reduction(width)
             return None
         layer = keras.layers.Dense(units, use_bias=bias, dtype="float32", name="dense")
         layer.build((None, width))
         return layer
-
-    def _check_reduction(self, width: int) -> None:
-        shape = (self.teacher_dim, width)
-        given = None if self.reduction is None else self.reduction.shape
-        if self.feature == "synchronized" and given != shape:
-            raise InputError(
-                '`feature="synchronized"` needs `reduction`, a matrix (teacher_dim, d) '
-                f"= {shape}. Received: {given}. Make it with "
-                "`starts.reduce_dimensions`."
-            )

@@ -1,11 +1,11 @@
 from keras_msd.starts.closed_form import branch_encoder as branch_encoder
 from keras_msd.starts.closed_form import closed_form_encoder as closed_form_encoder
+from keras_msd.starts.closed_form import extend_vocabulary as extend_vocabulary
 from keras_msd.starts.closed_form import set_branch as set_branch
 from keras_msd.starts.closed_form import table_of as table_of
 from keras_msd.starts.closed_form import weigh_rows as weigh_rows
 from keras_msd.starts.dimension_reduction import order_dimensions as order_dimensions
 from keras_msd.starts.dimension_reduction import reduce_dimensions as reduce_dimensions
-from keras_msd.starts.extend import extend_vocabulary as extend_vocabulary
 from keras_msd.starts.grow import grow_assistant as grow_assistant
 from keras_msd.starts.grow import input_sums as input_sums
 from keras_msd.starts.grow import start_student as start_student

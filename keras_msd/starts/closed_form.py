@@ -8,6 +8,7 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.starts.tables import bottleneck, row_weights, word_rows
 from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 # Row norm of a ridge baseline. With it, one learning rate suits all branches.
 ROW_NORM = 0.7
@@ -18,6 +19,14 @@ IDENTITY: dict[str, Any] = {
     "embedding_layer_norm": False,
     "normalize_first": True,
     "zero_residuals": True,
+}
+# Fields of an encoder that is an embedding table without layers.
+LINEAR: dict[str, Any] = {
+    "num_layers": 0,
+    "embedding_layer_norm": False,
+    "pooling": "mean",
+    "projection_activation": "linear",
+    "word_branch": False,
 }
 
 
@@ -93,26 +102,14 @@ def table_of(encoder: Encoder) -> np.ndarray:
         >>> np.array_equal(msd.starts.table_of(encoder), word)
         True
     """
-    config, weights = encoder.config, encoder.weights()
-    plain = {
-        "num_layers": 0,
-        "embedding_layer_norm": False,
-        "pooling": "mean",
-        "projection_activation": "linear",
-        "word_branch": False,
-    }
-    found = [
-        f"{field}={value!r}"
-        for field, wanted in plain.items()
-        if (value := getattr(config, field)) != wanted
-    ]
-    added = ("embedding/position", "embedding/type", "projection/bias")
-    found += [f"`{name}` is not zero" for name in added if np.any(weights.get(name, 0))]
-    if found:
-        raise InputError(
-            "The encoder must be linear: an embedding table without layers. Received: "
-            f'{", ".join(found)}. Use "tiny12" or a ridge baseline.'
-        )
+    _check_linear(encoder)
+    weights = encoder.weights()
+    for name in ("embedding/position", "embedding/type", "projection/bias"):
+        if np.any(weights.get(name, 0)):
+            raise InputError(
+                f"The encoder must be linear. Received: `{name}` is not zero. Use "
+                '"tiny12" or a ridge baseline.'
+            )
     rows = word_rows(weights)
     kernel = weights.get("projection/kernel")
     return rows if kernel is None else rows @ kernel
@@ -131,8 +128,7 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
         smoothing: The weight's `a`; the row of a token with p = a is halved.
 
     Raises:
-        InputError: The encoder is not linear, the lengths differ, or `smoothing` is not
-            positive.
+        InputError: The encoder is not linear, or `smoothing` is not positive.
 
     Source: Arora, Liang & Ma 2017, section 3.
 
@@ -147,13 +143,7 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
         array([0.1, 0.5, 1. ], dtype=float32)
     """
     at_least(1e-9, smoothing=smoothing)
-    rows = len(table_of(encoder))
-    if frequencies.shape != (rows,) or not frequencies.sum() > 0:
-        raise InputError(
-            "`frequencies` must contain one number per row, not all zero. "
-            f"Received: shape {frequencies.shape}, sum {frequencies.sum()}, {rows} "
-            "rows. Count them with `token_frequencies`."
-        )
+    table_of(encoder)  # refuses an encoder that is not linear
     share = frequencies / frequencies.sum()
     values = encoder.weights()
     weights = smoothing / (smoothing + share)
@@ -240,10 +230,66 @@ def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> No
     encoder.set_weights(values, origin="the tuned branch")
 
 
-def _checked(encoder: Encoder) -> Encoder:
-    if not encoder.config.word_branch:
+def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
+    """Extend the vocabulary of an encoder without transformer layers.
+
+    The embedding of a new token is the sum of the embeddings of the tokens that it
+    replaces. A sentence's vector is the direction of a sum of embeddings, so it does
+    not change. There are two exceptions: encoders with position embeddings, and texts
+    in which a new token overlaps two old ones in part.
+
+    Args:
+        encoder: An embedding table with mean pooling, such as a ridge baseline or
+            tiny12; it is not changed.
+        tokenizer: Tokenizer whose first tokens are the encoder's, from
+            `extend_unigram`.
+
+    Raises:
+        InputError: The encoder has transformer layers or does not average its rows, or
+            the tokenizer has other tokens at the encoder's ids.
+
+    Source: ours.
+
+    Example:
+        >>> table = np.eye(90, 8, dtype="float32")
+        >>> known = msd.testing.tiny_tokenizer()
+        >>> encoder = msd.starts.closed_form_encoder(known, table, max_length=32)
+        >>> texts = ["Der Nebel ist dicht.", "Der Nebel kommt."]
+        >>> own = msd.tokenizers.train_unigram(texts, 40, at_most=True)
+        >>> more = msd.tokenizers.extend_unigram(known, own)
+        >>> extended = msd.starts.extend_vocabulary(encoder, more)
+        >>> extended.config.vocabulary_size == more.vocabulary_size
+        True
+    """
+    known = encoder.tokenizer
+    _check_linear(encoder)
+    pieces, size = tokenizer.pieces(), known.vocabulary_size
+    if not isinstance(known, SentencePieceTokenizer) or pieces[:size] != known.pieces():
         raise InputError(
-            "The encoder must have a bag-of-words branch. Received: word_branch=False. "
-            "Make it with `word_branch=True` and a `bottleneck_dim`."
+            "The new vocabulary must begin with the encoder's. Received: other tokens. "
+            "Make it with `extend_unigram(encoder.tokenizer, other)`."
         )
+    extended = encoder.with_config(tokenizer, origin="extend_vocabulary")
+    weights = encoder.weights()
+    table = weights["embedding/word"][:size]
+    sums = [table[ids].sum(axis=0) for ids in known.split_pieces(pieces[size:])]
+    rows = np.reshape(sums, (-1, table.shape[1])).astype(np.float32)
+    weights["embedding/word"] = np.concatenate([table, rows])
+    extended.set_weights(weights, origin="the encoder")
+    return extended
+
+
+def _check_linear(encoder: Encoder) -> None:
+    _check_fields(encoder, LINEAR, "be an embedding table without layers")
+
+
+def _checked(encoder: Encoder) -> Encoder:
+    _check_fields(encoder, {"word_branch": True}, "have a bag-of-words branch")
     return encoder
+
+
+def _check_fields(encoder: Encoder, wanted: dict[str, Any], rule: str) -> None:
+    config = encoder.config
+    wrong = {k: getattr(config, k) for k in wanted if getattr(config, k) != wanted[k]}
+    if wrong:
+        raise InputError(f"The encoder must {rule}: {wanted}. Received: {wrong}.")

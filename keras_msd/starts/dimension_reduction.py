@@ -1,6 +1,6 @@
 """Dimension reduction: a dense layer for teachers, a rotation for encoders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -69,14 +69,12 @@ def reduce_dimensions(
         >>> msd.starts.reduce_dimensions(rows, rows, 2, steps=2, batch_size=4).shape
         (6, 2)
     """
-    at_least(1, dim=dim, steps=steps, batch_size=batch_size)
-    lines = _lines(source, target, group, dim, batch_size)
-    width = np.shape(source)[1]
-    model = _Reduction(width, dim, AdditiveMarginSoftmax(margin, scale), seed)
-    _train(
-        model, _Batches((source, target), lines, steps, batch_size, seed), learning_rate
-    )
-    return ops.convert_to_numpy(model.kernel)
+    lines = _lines(source, target, group, dim, steps, batch_size)
+    loss = AdditiveMarginSoftmax(margin, scale)
+    start = keras.initializers.GlorotUniform(seed)((np.shape(source)[1], dim))
+    model = _Linear(start, lambda it: it, lambda x, made: loss(x["group"], made))
+    batches = _Batches((source, target), lines, steps, batch_size, seed)
+    return _trained(model, batches, learning_rate)
 
 
 def order_dimensions(
@@ -130,9 +128,8 @@ def order_dimensions(
         >>> bool(np.allclose(turned @ turned.T, np.eye(6), atol=1e-6))
         True
     """
-    at_least(1, steps=steps, batch_size=batch_size)
     above(0, temperature=temperature)
-    lines = _lines(source, target, group, max(dims, default=1), batch_size)
+    lines = _lines(source, target, group, max(dims, default=1), steps, batch_size)
     sides = [unit_rows(np.asarray(side, np.float32)) for side in (source, target)]
     moments = sum(side.T @ side for side in sides).astype(np.float64)
     sizes, directions = np.linalg.eigh(moments)
@@ -141,20 +138,33 @@ def order_dimensions(
     kept = [side @ start[:, :rank].astype(np.float32) for side in sides]
     # The first `rank` dimensions are the whole vector, which no rotation changes.
     widths = [width for width in dims if width < rank]
-    ranking = MultilingualContrastive("softmax", temperature)
-    losses = ranking, SimilarityDistribution(temperature)
-    model = _Rotation(rank, [Matryoshka(loss, widths or [rank]) for loss in losses])
-    _train(model, _Batches(kept, lines, steps, batch_size, seed), learning_rate)
-    skew = ops.convert_to_numpy(model.skew).astype(np.float64)
+    losses = (
+        MultilingualContrastive("softmax", temperature),
+        SimilarityDistribution(temperature),
+    )
+    ranking, others = (Matryoshka(loss, widths or [rank]) for loss in losses)
+
+    def loss(x: Any, made: Any) -> Any:
+        guide = x["source"]
+        return ranking((guide, x["group"]), made) + others(guide, made)
+
+    def rotation(skew: Any) -> Any:
+        skew, unit = (skew - ops.transpose(skew)) / 2, ops.eye(rank)
+        return ops.solve(unit + skew, unit - skew)
+
+    model = _Linear(np.zeros((rank, rank)), rotation, loss)
+    batches = _Batches(kept, lines, steps, batch_size, seed)
+    skew = _trained(model, batches, learning_rate).astype(np.float64)
     skew, unit = (skew - skew.T) / 2, np.eye(rank)
     turned = start[:, :rank] @ np.linalg.solve(unit + skew, unit - skew)
     return np.hstack([turned, start[:, rank:]]).astype(np.float32)
 
 
 def _lines(
-    source: Any, target: Any, group: Any, dim: int, batch_size: int
+    source: Any, target: Any, group: Any, dim: int, steps: int, batch_size: int
 ) -> np.ndarray:
-    """Check that the shapes match, and return `group`, or one number per row."""
+    """Check sizes and shapes, and return `group`, or one number per row."""
+    at_least(1, dim=dim, steps=steps, batch_size=batch_size)
     shape = np.shape(source)
     lines = np.arange(shape[0]) if group is None else np.asarray(group)
     if len(shape) != 2 or np.shape(target) != shape or lines.shape != shape[:1]:
@@ -171,46 +181,36 @@ def _lines(
     return lines
 
 
-def _train(model: keras.Model, batches: "_Batches", learning_rate: float) -> None:
-    optimizer = make_optimizer(learning_rate, batches.steps, warmup=0, weight_decay=0)
-    model.compile(optimizer, jit_compile=False)
-    model.fit(batches, shuffle=False, verbose=0)
+class _Linear(keras.Model):
+    """A matrix, computed from a trained one, that is multiplied with both sides."""
 
-
-class _Reduction(keras.Model):
-    def __init__(self, width: int, dim: int, loss: Any, seed: int) -> None:
+    def __init__(
+        self,
+        start: Any,
+        matrix: Callable[[Any], Any],
+        loss: Callable[[Any, Any], Any],
+    ) -> None:
         # The default name would start with `_`, which a scope's name must not.
-        super().__init__(name="reduction")
-        start = keras.initializers.GlorotUniform(seed=seed)
-        self.kernel = self.add_weight(shape=(width, dim), initializer=start)
-        self.ranking = loss
+        super().__init__(name="linear")
+        self.trained = self.add_weight(shape=start.shape, initializer="zeros")
+        self.trained.assign(start)
+        self.matrix, self.difference = matrix, loss
         self.built = True
 
     def call(self, x: Any) -> tuple[Any, Any]:
-        source, target = (ops.matmul(x[side], self.kernel) for side in SIDES)
-        return source, target
-
-    def compute_loss(self, x: Any, y: Any, y_pred: Any, *_: Any, **__: Any) -> Any:
-        return self.ranking(x["group"], y_pred)
-
-
-class _Rotation(keras.Model):
-    def __init__(self, dim: int, losses: Sequence[Any]) -> None:
-        super().__init__(name="rotation")
-        self.skew = self.add_weight(shape=(dim, dim), initializer="zeros")
-        self.terms, self.dim = losses, dim
-        self.built = True
-
-    def call(self, x: Any) -> tuple[Any, Any]:
-        skew, unit = (self.skew - ops.transpose(self.skew)) / 2, ops.eye(self.dim)
-        matrix = ops.solve(unit + skew, unit - skew)
+        matrix = self.matrix(self.trained.value)
         source, target = (ops.matmul(x[side], matrix) for side in SIDES)
         return source, target
 
     def compute_loss(self, x: Any, y: Any, y_pred: Any, *_: Any, **__: Any) -> Any:
-        ranking, others = self.terms
-        guide = x["source"]
-        return ranking((guide, x["group"]), y_pred) + others(guide, y_pred)
+        return self.difference(x, y_pred)
+
+
+def _trained(model: _Linear, batches: "_Batches", learning_rate: float) -> np.ndarray:
+    optimizer = make_optimizer(learning_rate, batches.steps, warmup=0, weight_decay=0)
+    model.compile(optimizer, jit_compile=False)
+    model.fit(batches, shuffle=False, verbose=0)
+    return ops.convert_to_numpy(model.trained)
 
 
 class _Batches(keras.utils.PyDataset):

@@ -48,7 +48,7 @@ def grow_assistant(
     max_length: int,
     branch_table: np.ndarray | None = None,
     bottleneck_dim: int | None = None,
-    frequencies: np.ndarray | None = None,
+    frequencies: Any = None,
     body_weight: float = 0.5,
     **fields: Any,
 ) -> Encoder:
@@ -76,8 +76,8 @@ def grow_assistant(
         **fields: Fields of `EncoderConfig` to change, such as `dropout`.
 
     Raises:
-        InputError: `max_length` is larger than the teacher's, or only some of
-            `branch_table`, `bottleneck_dim` and `frequencies` are given.
+        InputError: `max_length` is larger than the teacher's, or only one of
+            `branch_table` and `bottleneck_dim` is given.
 
     Source: ours, after the vocabulary transfer of Tran 2020 and Minixhofer et al. 2022.
 
@@ -107,18 +107,13 @@ def grow_assistant(
         "max_positions": None,
         "bottleneck_dim": None,
     }
-    if branch_table is None and bottleneck_dim is not None:
+    if (branch_table is None) != (bottleneck_dim is None):
         raise InputError(
-            "`bottleneck_dim` needs a `branch_table`. "
-            f"Received: {bottleneck_dim=}, branch_table=None. Give `branch_table`, or "
-            "leave `bottleneck_dim` out and make a student with `build_student`."
+            "`branch_table` and `bottleneck_dim` belong together. Received: "
+            f"{bottleneck_dim=} {'with' if branch_table is not None else 'without'} a "
+            "table. Give both, or neither."
         )
-    if branch_table is not None:
-        if bottleneck_dim is None or frequencies is None:
-            raise InputError(
-                "`branch_table` needs `bottleneck_dim` and `frequencies`. Received: "
-                f"{bottleneck_dim=}, {frequencies is None=}. Give both."
-            )
+    if branch_table is not None and bottleneck_dim is not None:
         values = join_tables(table, branch_table, bottleneck_dim, frequencies)
         values["word_branch/body_weight"] = np.array([body_weight], np.float32)
         changes |= {"bottleneck_dim": bottleneck_dim, "word_branch": True}

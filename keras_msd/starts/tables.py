@@ -1,25 +1,12 @@
 """Embedding tables by linear algebra: ridge regression and SVD."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-
-
-class Rows(Protocol):
-    """Target vectors read in slices: an array, a memory map or a store."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """`(n, dim)`."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, part: slice, /) -> np.ndarray: ...
-
 
 BLOCK = 8_192  # sentences in a block of the Gram matrix
 TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
@@ -54,7 +41,7 @@ class BothSides:
 
 def fit_ridge(
     token_lists: Iterable[Sequence[int]],
-    vectors: Rows,
+    vectors: Any,
     vocabulary_size: int,
     ridge: float = 0.3,
 ) -> np.ndarray:
@@ -66,7 +53,8 @@ def fit_ridge(
 
     Args:
         token_lists: Token ids of each sentence, without special tokens.
-        vectors: One target vector per sentence, float32 `(n, dim)`; read in slices.
+        vectors: One target vector per sentence, float32 `(n, dim)`: an array, a memory
+            map or a store, read in slices.
         vocabulary_size: Number of rows of the table.
         ridge: Weight of the penalty.
 
@@ -184,9 +172,6 @@ def bottleneck(
         `word` float32 `(rows, B)`, and `projection` float32 `(B, dim)` with orthonormal
         rows.
 
-    Raises:
-        InputError: B is larger than `dim`, or the lengths differ.
-
     Source: Eckart & Young 1936, with weighted rows.
 
     Example:
@@ -195,13 +180,6 @@ def bottleneck(
         >>> word.shape, np.allclose(word @ projection, table, atol=1e-5)
         ((3, 2), True)
     """
-    rows, dim = table.shape
-    if not 1 <= bottleneck_dim <= dim or frequencies.shape != (rows,):
-        raise InputError(
-            "`bottleneck_dim` must be between 1 and the table's dimension, and "
-            f"`frequencies` one number per row. Received: {bottleneck_dim=}, table "
-            f"{table.shape}, frequencies {frequencies.shape}."
-        )
     covariance = (table.T * row_weights(frequencies)) @ table.astype(np.float64)
     _, vectors = np.linalg.eigh(covariance)
     projection = vectors[:, ::-1][:, :bottleneck_dim].T.astype(np.float32)

@@ -20,7 +20,7 @@ class FiniteLoss(keras.callbacks.Callback):
     """Ends a training whose loss is NaN or infinite.
 
     Every stage adds it to `fit`, where it looks after every `steps_per_execution`
-    updates. A stage that skips bad batches ends once there are too many.
+    updates.
 
     Args:
         batches: The batches of the training.
@@ -32,7 +32,6 @@ class FiniteLoss(keras.callbacks.Callback):
     def __init__(self, batches: Any) -> None:
         super().__init__()
         self._batches = batches
-        self._skipped = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Keras counts batches anew."""
@@ -40,28 +39,15 @@ class FiniteLoss(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Check the means so far: they are finite as long as every loss was."""
-        logs = logs or {}
         first, self._first = self._first, batch + 1
-        bad = [name for name, value in logs.items() if not math.isfinite(value)]
-        skipped = int(logs.get("bad_batches", 0))
-        if not bad and skipped == self._skipped:
-            return
-        model, self._skipped = self.model, skipped  # under JAX it has its values again
-        where = self._where(first, batch)
+        bad = [it for it in (logs or {}).items() if not math.isfinite(it[1])]
         if bad:
-            found = ", ".join(f"{name}={logs[name]}" for name in bad)
+            found = ", ".join(f"{name}={value}" for name, value in bad)
             raise NotFiniteError(
-                f"The loss of `{model.name}` must be finite. Received: {found} at "
-                f"{where}. Lower the learning rate, lengthen the warm-up or repair the "
-                "data; or let the stage skip such batches."
+                f"The loss of `{self.model.name}` must be finite. Received: {found} at "
+                f"{self._where(first, batch)}. Lower the learning rate, lengthen the "
+                "warm-up or repair the data."
             )
-        if skipped > model.most_bad_batches:
-            raise NotFiniteError(
-                f"`{model.name}` may skip {model.most_bad_batches} batches whose loss "
-                f"or gradients are not finite. Received: {skipped}, the last at "
-                f"{where}. Lower the learning rate or repair the data."
-            )
-        logger.warning("`%s` skipped a batch that is not finite: %s", model.name, where)
 
     def _where(self, first: int, last: int) -> str:
         """Name the update, the batch and the target among those since the last look."""
@@ -83,7 +69,6 @@ class CollapseMonitor(keras.callbacks.Callback):
 
     Every `every` updates, up to update `until`, the stage embeds the source side of
     `x`, each distinct line once, and computes the mean cosine over all pairs of lines.
-    Updates are counted again in each `fit`.
 
     Args:
         x: Inputs of one batch, as the stage takes them, with two distinct lines or
@@ -126,7 +111,6 @@ class CollapseMonitor(keras.callbacks.Callback):
         self.every, self.until = every, until
         self.updates = 0
         self.collapsed: dict[str, float] | None = None
-        self._resumes = False
 
     def get_state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
@@ -135,13 +119,6 @@ class CollapseMonitor(keras.callbacks.Callback):
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore a state; the next `fit` is the rest of that training."""
         self.updates, self.collapsed = state["updates"], state["collapsed"]
-        self._resumes = True
-
-    def on_train_begin(self, logs: Logs = None) -> None:
-        """Count from here."""
-        if not self._resumes:
-            self.updates, self.collapsed = 0, None
-        self._resumes = False
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Remember how many updates there were before."""

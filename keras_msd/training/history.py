@@ -1,6 +1,7 @@
 """A stage's loss terms over its training steps: on disk as they come, and on stderr."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,32 @@ class History(keras.callbacks.Callback):
         text = "".join(",".join(map(str, line)) + "\n" for line in lines)
         with atomic_path(self._path) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+class EventFile:
+    """Numbers of a stage as TensorBoard reads them.
+
+    Written by TensorFlow itself: the package `tensorboard` is only for looking.
+
+    Args:
+        folder: The stage's own. A stage that goes on adds a file to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import tensorflow as tf
+
+        self._writer = tf.summary.create_file_writer(str(folder))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the values of an update."""
+        import tensorflow as tf
+        from tensorflow.core.framework.summary_pb2 import Summary
+
+        numbers = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in values.items()
+        ]
+        with self._writer.as_default():
+            content = Summary(value=numbers).SerializeToString()
+            tf.summary.experimental.write_raw_pb(content, step=step)
+        self._writer.flush()

@@ -1,4 +1,4 @@
-"""The training step under JAX and other backends than TensorFlow."""
+"""The training step under JAX."""
 
 from typing import Any
 
@@ -6,15 +6,21 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_msd.training.chunks import CachedGradients
-from keras_msd.training.precision import all_finite
+from keras_msd.training.chunks import (
+    INPUTS,
+    OwnValues,
+    float32,
+    join,
+    random_states,
+    split,
+)
 
 
-class JaxStep(CachedGradients):
-    """Mix-in with the step of `fit` under JAX.
+class JaxStep:
+    """Mix-in with what a stage adds to Keras' step under JAX.
 
     Under `keras.distribution` a batch is one array on all devices, so the step needs no
-    communication of its own. The other methods match those of `TensorFlowStep`.
+    communication of its own. The methods match those of `TensorFlowStep`.
     """
 
     @property
@@ -32,8 +38,7 @@ class JaxStep(CachedGradients):
         if distribution is None or not hasattr(batches, "of_process"):
             return batches
         process, processes = self.process
-        each = int(np.prod(distribution.device_mesh.shape)) // processes
-        return batches.of_process(process, processes, each)
+        return batches.of_process(process, processes, _devices() // processes)
 
     def gathered(self, parts: Any) -> Any:
         """Return rows as they are: those of the whole batch."""
@@ -56,28 +61,61 @@ class JaxStep(CachedGradients):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
-    def train_step(self: Any, *given: Any) -> Any:
-        """Update the encoder on one batch; skip a bad batch if the stage does that."""
-        found = super().train_step(*given)  # type: ignore[misc]
-        return found if self.bad_batches is None else self._good(given[0], *found)
+    def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
+        """Return the embeddings of both sides, float32.
 
-    def _good(self: Any, old: Any, logs: Any, new: Any) -> tuple[Any, Any]:
-        """Return logs and JAX's state: the old state if the new one is not finite."""
-        trained, fixed, optimizer, means = new
-        floats = [it for it in (*trained, *optimizer) if "float" in str(it.dtype)]
-        good = all_finite([logs["loss"], *floats])
+        Each chunk is rematerialised: the backward pass computes it again. On several
+        devices each has `chunk_size` rows of a chunk.
+        """
+        states = random_states(self.network)
+        values = OwnValues(self.network)(ops.zeros(()))
+        state_ids = {id(state) for state in states}
+        fixed = [
+            (variable, value)
+            for variable, value in zip(self.network.variables, values, strict=True)
+            if id(variable) not in state_ids
+        ]
 
-        def either(place: int) -> list[Any]:
-            pairs = zip(new[place], old[place], strict=True)
-            return [ops.where(good, one, other) for one, other in pairs]
+        @keras.remat
+        def embed(drawn: Any, rows: Any) -> Any:
+            now = zip(states, drawn, strict=True)
+            with keras.StatelessScope([*fixed, *now]) as scope:
+                embedded = float32(self.both_sides(rows, training))
+            return [scope.get_current_value(state) for state in states], embedded
 
-        place = [it is self.bad_batches for it in self.non_trainable_variables].index(
-            True
-        )
-        fixed = list(fixed)
-        fixed[place] = fixed[place] + 1 - ops.cast(good, fixed[place].dtype)
-        means = either(3)
-        pairs = zip(self.metrics_variables, means, strict=True)
-        with keras.StatelessScope(list(pairs)):
-            logs = self.get_metrics_result() | {"bad_batches": fixed[place]}
-        return logs, (either(0), fixed, either(2), means)
+        order = _dealt(len(x[INPUTS[0]]), self.chunk_size)
+        dealt = {name: ops.take(x[name], order, axis=0) for name in INPUTS}
+        parts, count = split(dealt, self.chunk_size * _devices())
+        parts = {name: _spread(part) for name, part in parts.items()}
+        drawn, embedded = ops.scan(embed, [state.value for state in states], parts)
+        for state, value in zip(states, drawn, strict=True):
+            state.assign(value)
+        back = np.argsort(order)
+        joined = join(embedded, count).items()
+        return {side: ops.take(rows, back, axis=0) for side, rows in joined}
+
+
+def _devices() -> int:
+    """Return on how many devices JAX has the rows of a batch."""
+    distribution = keras.distribution.distribution()
+    return int(np.prod(distribution.device_mesh.shape)) if distribution else 1
+
+
+def _dealt(count: int, chunk_size: int) -> np.ndarray:
+    """Return the row numbers of a batch in the order of its chunks.
+
+    A device holds neighbouring rows; each chunk has `chunk_size` rows of every device.
+    """
+    rows = np.arange(count).reshape(_devices(), -1)
+    cuts = range(chunk_size, rows.shape[1], chunk_size)
+    return np.concatenate([part.ravel() for part in np.split(rows, cuts, axis=1)])
+
+
+def _spread(part: Any) -> Any:
+    """Return chunks, `(chunks, rows, length)`, the rows of each on all devices."""
+    distribution = keras.distribution.distribution()
+    if distribution is None or part.shape[1] % _devices():
+        return part
+    axes = [None, distribution.batch_dim_name, None]
+    layout = keras.distribution.TensorLayout(axes, distribution.device_mesh)
+    return keras.distribution.distribute_tensor(part, layout)

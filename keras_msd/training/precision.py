@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import keras
 from keras import ops
@@ -66,8 +65,3 @@ def _seconds(precision: str) -> float:
 
 class NotFiniteError(InputError):
     """A loss, a weight or a vector is NaN or infinite."""
-
-
-def all_finite(values: Any) -> Any:
-    """Return whether all values of some tensors are finite, a boolean scalar."""
-    return ops.all(ops.stack([ops.all(ops.isfinite(value)) for value in values]))

@@ -20,6 +20,7 @@ from keras_msd.files import atomic_path, dotted, file_digest, remove
 from keras_msd.training.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
+STATES = "callback/"  # begins the names of arrays in the states of callbacks
 KEPT = 2  # the older one is for the case that the newer is damaged
 STOPS = signal.SIGINT, signal.SIGTERM
 Logs = dict[str, Any] | None
@@ -153,32 +154,25 @@ class _Saver(keras.callbacks.Callback):
     def restore(self) -> None:
         """Take what the newest whole checkpoint holds, if there is one."""
         found = self._found()
-        for place, path in enumerate(found):
+        for path in found:
             try:
                 facts, arrays = _read(path)
             except (OSError, ValueError, SafetensorError) as error:
-                older = len(found) - place - 1
-                warnings.warn(
-                    f"The checkpoint `{path}` is damaged ({error}). "
-                    + ("The one before it is taken." if older else ""),
-                    stacklevel=3,
-                )
+                said = f"`{path}` is damaged ({error}); an older one is tried."
+                warnings.warn(said, stacklevel=3)
                 continue
-            break
-        else:
-            if found:
-                raise InputError(
-                    f"Every checkpoint in `{self.folder}` is damaged. Received: "
-                    f"{', '.join(path.name for path in found)}. Remove that folder to "
-                    "train from the start."
-                )
+            self._check(path, facts, arrays)
+            self.done, self.seconds = facts["done"], facts["seconds"]
+            for callback, state in zip(self.with_state, facts["states"], strict=True):
+                callback.set_state(state)
+            self.arrays = arrays
             return
-        self._check(path, facts, arrays)
-        self.done, self.seconds = facts["done"], facts["seconds"]
-        for place, callback in enumerate(self.with_state):
-            state = facts["states"][place]
-            callback.set_state(_with_arrays(state, arrays, f"callback/{place}"))
-        self.arrays = arrays
+        if found:
+            raise InputError(
+                f"Every checkpoint in `{self.folder}` is damaged. Received: "
+                f"{', '.join(path.name for path in found)}. Remove that folder to "
+                "train from the start."
+            )
 
     def on_train_begin(self, logs: Logs = None) -> None:
         """Start the clock."""
@@ -235,18 +229,21 @@ class _Saver(keras.callbacks.Callback):
                 f"infinity after update {self.done}. The checkpoint before it stays. "
                 "Lower the learning rate, or lengthen the warm-up."
             )
-        states = [
-            _without_arrays(callback.get_state(), arrays, f"callback/{place}")
-            for place, callback in enumerate(self.with_state)
-        ]
         facts = self.identity | {
             "done": self.done,
             "seconds": self.seconds + now - self.began,
-            "states": states,
+            "states": [callback.get_state() for callback in self.with_state],
         }
+
+        def stored(array: np.ndarray) -> dict[str, str]:
+            name = f"{STATES}{len(arrays)}"
+            arrays[name] = array
+            return {"array": name}
+
+        text = json.dumps(facts, default=stored)
         with atomic_path(self.folder / f"{NAME}{self.done:010d}") as temporary:
             temporary.mkdir()
-            save_file(arrays, temporary / STATE, {"facts": json.dumps(facts)})
+            save_file(arrays, temporary / STATE, {"facts": text})
             checksum = file_digest(temporary / STATE)
             (temporary / CHECKSUM).write_text(checksum, encoding="ascii")
         for old in self._found()[KEPT:]:
@@ -263,11 +260,7 @@ class _Saver(keras.callbacks.Callback):
         shapes = {name: list(v.shape) for name, v in stage_variables(self.stage)}
         now = self.identity | {"variables": shapes}
         then = {name: facts.get(name) for name in self.identity}
-        then["variables"] = {
-            name: list(array.shape)
-            for name, array in arrays.items()
-            if not name.startswith("callback/")
-        }
+        then["variables"] = {name: list(it.shape) for name, it in arrays.items()}
         for name, value in now.items():
             if then[name] != value:
                 raise InputError(
@@ -293,31 +286,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError(f"checksum {received}, written was {checksum:.40}")
     with safe_open(path / STATE, framework="numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}
-        return json.loads(file.metadata()["facts"]), arrays
 
+        def taken(found: dict[str, Any]) -> Any:
+            return arrays.pop(found["array"]) if found.keys() == {"array"} else found
 
-def _without_arrays(
-    state: dict[str, Any], arrays: dict[str, np.ndarray], name: str
-) -> dict[str, Any]:
-    """Move the lists of arrays of a callback's state to `arrays`."""
-    plain: dict[str, Any] = {}
-    for key, value in state.items():
-        if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
-            for place, array in enumerate(value):
-                arrays[f"{name}/{key}/{place}"] = array
-            plain[key] = {"arrays": len(value)}
-        else:
-            plain[key] = value
-    return plain
-
-
-def _with_arrays(
-    state: dict[str, Any], arrays: dict[str, np.ndarray], name: str
-) -> dict[str, Any]:
-    """Undo `_without_arrays`, and take the arrays out."""
-    whole = dict(state)
-    for key, value in state.items():
-        if isinstance(value, dict) and value.keys() == {"arrays"}:
-            count = value["arrays"]
-            whole[key] = [arrays.pop(f"{name}/{key}/{i}") for i in range(count)]
-    return whole
+        return json.loads(file.metadata()["facts"], object_hook=taken), arrays

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_msd.checks import one_of
-from keras_msd.models.integer_weights import SCHEMES, bits_of
+from keras_msd.models.encoder_folder import SCHEMES, bits_of
 from keras_msd.models.network import WORD, matrix
 from keras_msd.quantization import INT4_GROUP, LARGEST, int4_group, to_integers
 from keras_msd.training.chunks import OwnValues, random_states
@@ -64,8 +64,7 @@ class Rounding:
         for weight in network.weights:
             path, value = weight.path, ops.convert_to_numpy(weight.value)
             if bits := bits_of(path, value.shape, quantize):
-                grid = _table_grid if path == WORD else _kernel_grid
-                self._grids[id(weight)] = grid(matrix(path, value), bits)
+                self._grids[id(weight)] = _grid(path, matrix(path, value), bits)
         self._round(network.non_trainable_weights)
 
     @contextmanager
@@ -106,18 +105,16 @@ class Rounding:
                 weight.assign(grid.rounded(weight.value))
 
 
-def _table_grid(table: np.ndarray, bits: int) -> _Grid:
-    rows, width = table.shape
-    group = width if bits == 8 else int4_group(width)
-    _, scales = to_integers(table, bits, group)
-    scales = scales.astype(np.float32)
-    return _Grid(scales[:, :, np.newaxis], (rows, -1, group), LARGEST[bits])
-
-
-def _kernel_grid(kernel: np.ndarray, bits: int) -> _Grid:
-    inputs, outputs = kernel.shape
-    group = inputs if bits == 8 else INT4_GROUP
-    dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
-    _, scales = to_integers(kernel.T, bits, group, dtype)
-    scales = scales.astype(np.float32)
-    return _Grid(scales.T[:, np.newaxis], (-1, group, outputs), LARGEST[bits])
+def _grid(path: str, weight: np.ndarray, bits: int) -> _Grid:
+    """Return the grid of a matrix; groups are of a row, or of an output's inputs."""
+    if path == WORD:
+        width = weight.shape[1]
+        group = width if bits == 8 else int4_group(width)
+        _, scales = to_integers(weight, bits, group)
+        scales, shape = scales[:, :, np.newaxis], (len(weight), -1, group)
+    else:
+        group = len(weight) if bits == 8 else INT4_GROUP
+        dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
+        _, scales = to_integers(weight.T, bits, group, dtype)
+        scales, shape = scales.T[:, np.newaxis], (-1, group, weight.shape[1])
+    return _Grid(scales.astype(np.float32), shape, LARGEST[bits])

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_msd.checks import InputError, existing_folder
+from keras_msd.checks import InputError, existing_folder, explained
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.teachers.saved_model import load_saved_model
@@ -112,12 +112,11 @@ def _check_name(folder: Path) -> None:
 
 
 def _set_threads(threads: int) -> None:
-    try:
+    late = (
+        "TensorFlow takes `threads` only before its first operation in a process. "
+        f"Received: threads={threads} after it. Load the artefact first, or leave "
+        "`threads` out."
+    )
+    with explained(late, RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
-    except RuntimeError as error:
-        raise InputError(
-            "TensorFlow takes `threads` only before its first operation in a process. "
-            f"Received: threads={threads} after it. Load the artefact first, or leave "
-            "`threads` out."
-        ) from error

@@ -1,5 +1,6 @@
 """An encoder's network in TensorFlow operations, for SavedModel and LiteRT."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,8 @@ from keras_msd.quantization import BITS, quantize_table
 
 ACTIVATIONS = {
     "relu": tf.nn.relu,
-    # Not `tf.nn.gelu`, which LiteRT's converter makes an operator of its own.
-    "gelu_erf": lambda x: 0.5 * x * (1.0 + tf.math.erf(x * 0.5**0.5)),
-    "gelu_tanh": lambda x: (
-        0.5 * x * (1.0 + tf.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
-    ),
+    "gelu_erf": partial(tf.nn.gelu, approximate=False),
+    "gelu_tanh": partial(tf.nn.gelu, approximate=True),
 }
 
 

@@ -66,18 +66,6 @@ def require_litert() -> Any:
     )
 
 
-def open_interpreter(runtime: Any, file: Path, threads: int = 1) -> Any:
-    """Return LiteRT's interpreter of a model, with its tensors allocated.
-
-    Raises:
-        RuntimeError, ValueError: LiteRT cannot take the model.
-    """
-    interpreter = runtime.Interpreter(str(file), num_threads=threads)
-    with sieved_stderr():  # XNNPACK notes its first use
-        interpreter.allocate_tensors()
-    return interpreter
-
-
 def load_ids(path: str | Path, threads: int | None = None) -> Run:
     """Load a model in LiteRT as a function from sentences to float32 `(n, dim)`.
 
@@ -98,7 +86,9 @@ def load_ids(path: str | Path, threads: int | None = None) -> Run:
         return f"`{file}` is no LiteRT model of token ids: {error}. Export it again."
 
     with explained(foreign, RuntimeError, ValueError, KeyError):
-        interpreter = open_interpreter(runtime, file, threads or 1)
+        interpreter = runtime.Interpreter(str(file), num_threads=threads or 1)
+        with sieved_stderr():  # XNNPACK notes its first use
+            interpreter.allocate_tensors()
         call = interpreter.get_signature_runner(SIGNATURE)
         inputs, outputs = call.get_input_details(), call.get_output_details()
         width = int(outputs["embedding"]["shape"][-1])

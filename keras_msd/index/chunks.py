@@ -20,6 +20,7 @@ from keras_msd.data.readers.tables import json_object
 MARKDOWN = (".md", ".markdown")
 RECORDS = (".csv", ".tsv", ".jsonl")  # files of which one column or key is read
 COUNTED = 1024  # passages whose tokens are counted at a time
+DIGITS = 9  # of the number of a column; what has more is a name
 FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 # A stop with what closes quotes and brackets, and a blank; East Asian text has none.
 END = re.compile(r"(?<=[.!?…।؟۔])[\"'”’»)\]]*\s+|(?<=[。！？])")
@@ -165,7 +166,7 @@ def _sentences(piece: Piece) -> Iterator[Piece]:
 def _cells(path: Path, column: str) -> Iterator[Piece]:
     """Yield one column of a `.csv` or `.tsv` file."""
     rows = tabbed(path) if _kind(path) == ".tsv" else csv_rows(path)
-    if column.isdecimal():
+    if column.isdecimal() and len(column) < DIGITS:
         place = int(column) - 1
     else:
         _, names = next(rows)

@@ -117,7 +117,7 @@ def test_list_takes_a_part_of_names(capsys):
     _, out, _ = run(capsys, "list", "lealla", "--json")
     assert {about["name"] for about in json.loads(out)} == wanted
     _, out, _ = run(capsys, "list", "lealla_lab")  # a whole name, and part of another
-    assert "Command: keras-msd run lealla_lab" in out
+    assert "command: keras-msd run lealla_lab" in out
 
 
 def in_terminal(columns, *arguments):

@@ -2,21 +2,17 @@ import gzip
 import json
 
 import pytest
-import typer
+from command_line import fails, run
 
 from keras_msd.checkpoints.loading import load_encoder
-from keras_msd.checks import InputError
-from keras_msd.cli.trim import trim
 from keras_msd.models.trim import trim_vocabulary
 from keras_msd.testing import SENTENCES, tiny_encoder
 
-app = typer.Typer()
-app.command()(trim)
 
-
-def run(capsys, *arguments):
-    app([str(one) for one in arguments], standalone_mode=False)
-    return capsys.readouterr().out
+def trimmed(capsys, *arguments):
+    code, out, _ = run(capsys, "trim", *arguments)
+    assert code == 0
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +28,7 @@ def test_texts_of_files(capsys, tmp_path, folder):
     with gzip.open(tmp_path / "b.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(texts[2:]))
     files = ("--texts", tmp_path / "a.txt", "--texts", tmp_path / "b.gz")
-    out = run(capsys, folder, tmp_path / "out", *files, "--json")
+    out = trimmed(capsys, folder, tmp_path / "out", *files, "--json")
     result = json.loads(out)
     assert result["texts"] == 4
     assert result["tokens_kept"] == result["texts_unchanged"] == 1
@@ -40,8 +36,8 @@ def test_texts_of_files(capsys, tmp_path, folder):
     expected = trim_vocabulary(load_encoder(folder), texts)
     assert made.fingerprint == expected.fingerprint
     assert result["pieces_after"] == made.config.vocabulary_size < 90
-    out = run(capsys, folder, tmp_path / "out", *files, "--keep", "0.8")
-    assert f"{tmp_path / 'out'}: " in out and " of 90 pieces" in out
+    out = trimmed(capsys, folder, tmp_path / "out", *files, "--keep", "0.8")
+    assert f"encoder: {tmp_path / 'out'}\n" in out and "pieces before: 90\n" in out
     smaller = load_encoder(tmp_path / "out")
     assert smaller.fingerprint == trim_vocabulary(made, texts, keep=0.8).fingerprint
 
@@ -52,7 +48,7 @@ def test_languages_of_a_folder(capsys, tmp_path, folder):
     corpus.parent.mkdir(parents=True)
     corpus.write_text("".join(rows), encoding="utf-8")
     data = ("--languages", "de", "--data", tmp_path / "data", "--keep", "60")
-    out = run(capsys, folder, tmp_path / "out", *data, "--json")
+    out = trimmed(capsys, folder, tmp_path / "out", *data, "--json")
     assert json.loads(out)["texts"] == len(SENTENCES)
     assert load_encoder(tmp_path / "out").tokenizer.vocabulary_size == 60
 
@@ -71,14 +67,12 @@ def test_mistakes(capsys, tmp_path, folder):
         (*given, "--keep", "2"): "`keep` must be at least",
         (*languages, *data): "does not exist",
     }.items():
-        with pytest.raises(InputError, match=words):
-            run(capsys, folder, tmp_path / "out", *arguments)
+        assert words in fails(capsys, "trim", folder, tmp_path / "out", *arguments)
     assert not (tmp_path / "out").exists()
     before = load_encoder(folder).fingerprint
     (tmp_path / "same").symlink_to(folder)
     for same in (folder, folder / "tokenizer" / "..", tmp_path / "same"):
-        with pytest.raises(InputError, match="is the encoder itself"):
-            run(capsys, folder, same, *given)
+        assert "is the encoder itself" in fails(capsys, "trim", folder, same, *given)
     assert load_encoder(folder).fingerprint == before
-    with pytest.raises(InputError, match="exists and is not an encoder"):
-        run(capsys, folder, tmp_path, *given)
+    error = fails(capsys, "trim", folder, tmp_path, *given)
+    assert "exists and is not an encoder" in error

@@ -89,8 +89,8 @@ def test_command_is_right(page, words, tmp_path):
             check_recipe(page, recipe, given, tmp_path)
     if name == "evaluate":
         assert given["set_"] in SETS
-    if name == "export" and given["format_"]:
-        assert given["quantize"] in (None, *FORMATS[given["format_"]].quantize)
+    if name == "export" and given["format"]:
+        assert given["quantize"] in (None, *FORMATS[given["format"]].quantize)
 
 
 def check_recipe(page: Path, recipe: str, given: dict[str, Any], folder: Path) -> None:

@@ -3,23 +3,13 @@
 import json as json_
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import (
-    distil,
-    evaluate,
-    export,
-    mine,
-    output,
-    run,
-    search,
-    trim,
-)
-from keras_msd.cli.output import Json, Source, open_source
+from keras_msd.cli import distil, export, mine, output, run, search, trim, use
+from keras_msd.cli.command import as_command
 from keras_msd.version import __version__
 
 app = typer.Typer(
@@ -98,96 +88,22 @@ def _fail(message: str, as_json: bool) -> None:
     sys.exit(2)
 
 
-def embed(
-    encoder: Source,
-    texts: Annotated[list[str] | None, typer.Argument(help="Sentences.")] = None,
-    input_: Annotated[
-        Path | None,
-        typer.Option("--input", help="UTF-8 file with one sentence per line."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write sentences and vectors to this .npz file.")
-    ] = None,
-    truncate_dim: Annotated[
-        int | None, typer.Option(help="Keep only this number of leading dimensions.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Embed sentences.
-
-    Example: keras-msd embed runs/demo/student --input lines.txt --out v.npz
-    """
-    from keras_msd.arrays import check_prefix, unit_rows
-    from keras_msd.data.readers.lines import read_texts
-
-    sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
-    if not sentences:
-        raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
-    model = open_source(encoder, light=True)
-    check_prefix(truncate_dim, model.dim)
-    vectors = model.encode(sentences)
-    if truncate_dim is not None:
-        vectors = unit_rows(vectors[:, :truncate_dim])
-    result: dict[str, Any] = {"sentences": len(sentences), "dim": vectors.shape[1]}
-    if out:
-        output.write_vectors(out, sentences, vectors)
-        result["file"] = str(out)
-    else:
-        result["vectors"] = vectors.tolist()
-    output.show(result, json, output.vectors_text)
-
-
-def serve(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="An encoder's folder, tiny12, small12, an artefact or "
-            "hf://organisation/model."
-        ),
-    ],
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all networks.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")
-    ] = 8000,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the model in requests; default its own.")
-    ] = None,
-) -> None:
-    """Serve an OpenAI-compatible embeddings API over HTTP.
-
-    Example: keras-msd serve tiny12 --port 8000
-    """
-    from keras_msd.serve import serve as run
-
-    path = Path(model)
-    if path.is_file() or (path / "card.json").is_file():
-        from keras_msd.export import load_artefact  # needs no TensorFlow
-
-        encoder: Any = load_artefact(model)
-    else:
-        from keras_msd import load_encoder
-
-        encoder = load_encoder(model)
-    run(encoder, name or path.name or path.resolve().name, host, port)
-
-
-for command in (
-    run.list_recipes,
-    run.run,
-    run.run_all,
-    embed,
-    run.report,
-    distil.distil,
-    evaluate.evaluate,
-    export.export,
-    export.push,
-    mine.mine,
-    search.index,
-    search.search,
-    serve,
-    trim.trim,
-):
-    name = "list" if command is run.list_recipes else command.__name__
-    app.command(name.replace("_", "-"))(command)
+# Of each command: its function, and what prints its result for people.
+COMMANDS: dict[str, tuple[Any, Any]] = {
+    "list": (run.list_recipes, output.recipes_text),
+    "run": (run.run, output.run_text),
+    "run-all": (run.run_all, output.runs_text),
+    "embed": (use.embed, output.vectors_text),
+    "report": (run.report, output.lines_text),
+    "distil": (distil.distil, distil.distil_text),
+    "evaluate": (use.evaluate, output.evaluation_text),
+    "export": (export.export, output.lines_text),
+    "push": (export.push, output.lines_text),
+    "mine": (mine.mine, mine.mined_text),
+    "index": (search.index, output.lines_text),
+    "search": (search.search, output.matches_text),
+    "serve": (use.serve, None),
+    "trim": (trim.trim, output.lines_text),
+}
+for command, (function, human) in COMMANDS.items():
+    app.command(command)(as_command(function, human))

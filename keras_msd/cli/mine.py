@@ -8,36 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import output
-from keras_msd.cli.output import SOURCE_HELP, Json, open_source
+from keras_msd.cli.output import lines_text, open_source
 from keras_msd.files import atomic_path
 
 
 def mine(
-    sources: Annotated[
-        Path, typer.Argument(help="UTF-8 file (also .gz), one sentence per line.")
-    ],
-    encoder: Annotated[str, typer.Option("--encoder", "-e", help=SOURCE_HELP)],
-    targets: Annotated[
-        Path | None,
-        typer.Argument(help="The same in another language; without it, paraphrases."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write score, source, target to this .tsv or .tsv.gz."),
-    ] = None,
-    margin: Annotated[
-        str,
-        typer.Option(help="Score of translations: ratio, distance or absolute."),
-    ] = "ratio",
-    threshold: Annotated[
-        float | None, typer.Option(help="Lowest score to keep; without it, all pairs.")
-    ] = None,
-    k: Annotated[
-        int, typer.Option("--k", help="Neighbours per sentence for the margin.")
-    ] = 4,
-    json: Json = False,
-) -> None:
+    sources: Path,
+    targets: Path | None = None,
+    *,
+    encoder: Annotated[str, typer.Option("--encoder", "-e")],
+    out: Path | None = None,
+    margin: str = "ratio",
+    threshold: float | None = None,
+    k: int = 4,
+) -> dict[str, Any]:
     """Find translations in two files, best first.
 
     With one file, find sentences in it that mean the same, by their cosine.
@@ -46,9 +30,20 @@ def mine(
 
     Example: keras-msd mine german.txt english.txt --encoder runs/lab/student --out
     pairs.tsv --threshold 1.06
+
+    Args:
+        sources: UTF-8 file (also .gz), one sentence per line.
+        targets: The same in another language; without it, paraphrases.
+        encoder: An encoder's folder, tiny12, small12, an artefact,
+            hf://organisation/model, or a teacher: "default", a published SavedModel, an
+            .npz file.
+        out: Write score, source, target to this .tsv or .tsv.gz.
+        margin: Score of translations: ratio, distance or absolute.
+        threshold: Lowest score to keep; without it, all pairs.
+        k: Neighbours per sentence for the margin.
     """
     from keras_msd import checks
-    from keras_msd.evaluate.bitext import MARGINS, MinedPair, mine_paraphrases
+    from keras_msd.evaluate.bitext import MARGINS, mine_paraphrases
     from keras_msd.evaluate.bitext import mine as find
 
     checks.one_of(MARGINS, margin=margin)
@@ -58,7 +53,6 @@ def mine(
     left = read_sentences(sources)
     right = left if targets is None else read_sentences(targets)
     texts, model = (list(left), list(right)), open_source(encoder)
-    pairs: list[MinedPair]
     if targets is None:
         margin = "absolute"
         pairs = mine_paraphrases(model, texts[0], k, threshold)
@@ -84,19 +78,14 @@ def mine(
         "k": k,
         "threshold": threshold,
     }
-    pairs_or_file = {"pairs": rows} if out is None else {"file": str(out)}
-    output.show(result | pairs_or_file, json, result_text)
+    return result | ({"pairs": rows} if out is None else {"file": str(out)})
 
 
-def result_text(result: dict[str, Any]) -> Iterator[str]:
+def mined_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield the pairs, or where they are, and how many."""
-    for row in result.get("pairs", []):
+    for row in result.pop("pairs", []):
         yield f"{row['score']:.4f}  {row['source']}  |  {row['target']}"
-    place = f" in {result['file']}" if "file" in result else ""
-    yield (
-        f"{result['mined']:,} pairs of {result['sources']:,} and "
-        f"{result['targets']:,} sentences{place}"
-    )
+    yield from lines_text(result)
 
 
 def write_pairs(path: Path, rows: Sequence[dict[str, Any]]) -> None:

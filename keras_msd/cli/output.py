@@ -5,11 +5,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from keras_msd.files import atomic_path
 from keras_msd.report.score_rows import SIZES, digits_of, number, our_name, plain
@@ -20,19 +18,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SOURCE_HELP = (
-    "An encoder's folder, tiny12, small12, an artefact, hf://organisation/model, or a "
-    'teacher: "default", a published SavedModel, an .npz file.'
-)
-Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 
 
 def open_source(source: str, light: bool = False) -> Any:
-    """Return what `source` names; it has `encode`.
+    """Return the encoder, artefact or teacher that `source` names; it has `encode`.
 
     Args:
-        source: As `SOURCE_HELP` says.
+        source: A folder, a packaged encoder, hf://..., "default" or a file.
         light: Nothing else is asked of it, so that a packaged bag of words needs no
             Keras.
 
@@ -53,18 +45,25 @@ def open_source(source: str, light: bool = False) -> Any:
     return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
 
 
-def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> None:
-    """Print a result on stdout, as JSON or as `human` makes it for people."""
-    if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
-        return
-    from rich.console import Console
+def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | None:
+    """Return the threshold that files of translations give, None without any."""
+    if not pairs:
+        return None
+    from keras_msd.data import read_pairs
+    from keras_msd.evaluate import calibrate_threshold
 
-    width = None if sys.stdout.isatty() else 120
-    # Said here, as what is said to `print` does not reach the cells of tables.
-    console = Console(width=width, markup=False, emoji=False, highlight=False)
-    for part in human(value):
-        console.print(part, soft_wrap=True)
+    names = ", ".join(path.name for path in pairs)
+    return calibrate_threshold(encoder, read_pairs(pairs), name=names)
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: the others are None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def codes(text: str) -> list[str]:
+    """Split language codes at commas."""
+    return [code.strip() for code in text.split(",") if code.strip()]
 
 
 @contextmanager
@@ -89,26 +88,61 @@ def goes_on() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """Return the options that were given: the others are None."""
-    return {name: value for name, value in options.items() if value is not None}
+def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> None:
+    """Print a result on stdout, as JSON or as `human` makes it for people."""
+    if as_json:
+        print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+        return
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 120
+    # Said here, as what is said to `print` does not reach the cells of tables.
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    for part in human(value):
+        console.print(part, soft_wrap=True)
 
 
-def codes(text: str) -> list[str]:
-    """Split language codes at commas."""
-    return [code.strip() for code in text.split(",") if code.strip()]
+def lines_text(result: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield a line for each entry; entries of an entry are indented."""
+    for name, value in result.items():
+        key = name.replace("_", " ")
+        if isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from lines_text(value, f"{indent}  ")
+        else:
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            yield f"{indent}{key}: {shown}"
 
 
-def recipes_table(recipes: Sequence[dict[str, Any]]) -> Iterator[Any]:
-    """Yield a table of recipes for each paper; under one of several rows, those."""
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
+) -> "Table":
+    """Return a table whose first columns begin at the left; the first is not broken."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for place, head in enumerate(heads):
+        justify: Any = "left" if place < left else "right"
+        table.add_column(head, justify=justify, no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def recipes_text(found: Any) -> Iterator[Any]:
+    """Yield a table of recipes for each paper, or all about a single one."""
+    if isinstance(found, dict):
+        yield from _recipe_text(found)
+        return
     from rich.console import Group
     from rich.text import Text
 
     heads = "name", "table", "row", "published, x100"
-    for paper, of_paper in groupby(recipes, key=lambda it: it["table"] and it["paper"]):
-        # A text by itself keeps its line, however wide the terminal is.
-        yield Group(Text(paper or "No paper's row", no_wrap=False, overflow="fold"))
-        yield table(heads, chain.from_iterable(map(_recipe_rows, of_paper)), left=4)
+    for paper, of_paper in groupby(found, key=lambda it: it["table"] and it["paper"]):
+        # In a group its line is broken where the terminal ends.
+        yield Group(Text(paper or "No paper's row", overflow="fold"))
+        rows = (row for recipe in of_paper for row in _recipe_rows(recipe))
+        yield table(heads, rows, left=4)
         yield ""
     yield "All about one: keras-msd list NAME"
 
@@ -122,26 +156,15 @@ def _recipe_rows(recipe: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         yield name, row["table"], row["row"] or recipe["title"], shown
 
 
-def recipe_text(about: dict[str, Any]) -> Iterator[str]:
-    """Yield what one recipe is: a line for each thing that it says."""
+def _recipe_text(about: dict[str, Any]) -> Iterator[str]:
     yield about["title"]
-    models = {
-        f"  {model}": f"table {row['table']}, {row['row']}: "
-        f"{scores_text(row['expected']) or 'no printed scores'}"
-        for model, row in about["rows"].items()
-    }
-    default = about["default_scale"]
-    scales = (f"{s} (the default)" if s == default else s for s in about["scales"])
-    lines = {
-        "Paper": about["paper"],
-        "Table": about["table"],
-        "Row": about["row"],
-        "Published": scores_text(about["expected"]),
-        **models,
-        "Cost": about["cost"],
-        "Scales": ", ".join(scales),
-        "Command": about["command"],
-    }
+    lines = {key: about[key] for key in ("paper", "table", "row")}
+    lines["published"] = scores_text(about["expected"])
+    for model, row in about["rows"].items():
+        scores = scores_text(row["expected"]) or "no printed scores"
+        lines[model] = f"table {row['table']}, {row['row']}: {scores}"
+    lines |= {key: about[key] for key in ("cost", "default_scale", "command")}
+    lines["scales"] = ", ".join(about["scales"])
     yield from lines_text({key: text for key, text in lines.items() if text})
 
 
@@ -151,24 +174,17 @@ def scores_text(scores: dict[str, float]) -> str:
     return ", ".join(f"{plain(key)} {value}" for key, value in shown)
 
 
-def rows_table(rows: Sequence[dict[str, Any]]) -> "Table":
-    """Return the score rows of a run as a table, without scores that no row has."""
-    scores = [key for key in SCORES if any(key in row for row in rows)]
-    return table(
-        ("", *map(plain, SIZES), *scores),
-        (
-            [row["name"]]
-            + ["" if row.get(size) is None else f"{row[size]:,}" for size in SIZES]
-            + [number(row.get(key)) for key in scores]
-            for row in rows
-        ),
-    )
-
-
 def run_text(result: dict[str, Any]) -> Iterator[Any]:
-    """Yield what one run gave."""
+    """Yield what one run gave: a table of its scores, without those no row has."""
     yield f"{result['recipe']} at scale {result['scale']}{_half(result)}"
-    yield rows_table(result["rows"])
+    scores = [key for key in SCORES if any(key in row for row in result["rows"])]
+    rows = (
+        [row["name"]]
+        + ["" if row.get(size) is None else f"{row[size]:,}" for size in SIZES]
+        + [number(row.get(key)) for key in scores]
+        for row in result["rows"]
+    )
+    yield table(("", *map(plain, SIZES), *scores), rows)
     if result["published"]:
         yield f"Published (x100): {scores_text(result['published'])}"
     parts = result["timings"]["parts"].items()
@@ -194,8 +210,11 @@ def runs_text(results: Sequence[dict[str, Any]]) -> Iterator[Any]:
     yield from errors
 
 
-def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
+def evaluation_text(scores: dict[str, Any]) -> Iterator[Any]:
     """Yield one table of scores, the chief one first, and tracks."""
+    if "primary" not in scores:  # of mteb
+        yield from lines_text(scores)
+        return
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
     ordered = {key: numbers[key] for key in [scores["primary"], *numbers]}
     rows = (ordered | scores.get("tracks", {})).items()
@@ -203,64 +222,30 @@ def scores_table(scores: dict[str, Any]) -> Iterator[Any]:
     yield table(heads, ([key, number(value)] for key, value in rows))
 
 
-def matches_table(matches: Sequence[dict[str, Any]]) -> Iterator[Any]:
-    """Yield one table of matches."""
-    rows = (
-        [f"{match['cosine']:.4f}", str(match["place"] + 1), match["sentence"]]
-        for match in matches
-    )
-    yield table(("cosine", "line", "sentence"), rows, left=3)
+def matches_text(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    """Yield a table of matches, or each query and the table of its matches."""
+    for answer in found:
+        if "query" in answer:
+            yield f"Query: {answer['query']}"
+            yield from matches_text(answer["matches"])
+            yield ""
+    if not any("query" in answer for answer in found):
+        rows = ([f"{it['cosine']:.4f}", *_place_and_text(it)] for it in found)
+        yield table(("cosine", "line", "sentence"), rows, left=3)
 
 
-def found_table(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
-    """Yield one table of chunks of an index."""
-    rows = (
-        [f"{one['cosine']:.4f}", f"{one['file']}:{one['line']}", one["text"]]
-        for one in found
-    )
-    yield table(("cosine", "place", "text"), rows, left=3)
-
-
-def answers_text(
-    answers: Sequence[dict[str, Any]], table: Callable[[Any], Iterable[Any]]
-) -> Iterator[Any]:
-    """Yield each query and the table of its matches."""
-    for answer in answers:
-        yield f"Query: {answer['query']}"
-        yield from table(answer["matches"])
-        yield ""
+def _place_and_text(match: dict[str, Any]) -> tuple[str, str]:
+    if "file" in match:  # of an index
+        return f"{match['file']}:{match['line']}", match["text"]
+    return str(match["place"] + 1), match["sentence"]
 
 
 def vectors_text(result: dict[str, Any]) -> Iterator[str]:
     """Yield the vectors, one line each, or the file that holds them."""
     if "file" in result:
-        yield f"{result['sentences']} x {result['dim']} numbers in {result['file']}"
-        return
-    for vector in result["vectors"]:
+        yield from lines_text(result)
+    for vector in result.get("vectors", []):
         yield " ".join(f"{number:.6f}" for number in vector)
-
-
-def export_text(result: dict[str, Any]) -> Iterator[str]:
-    """Yield what an export wrote and how close it is to its encoder."""
-    from keras_msd.export.card import score_title
-
-    weights = result["quantize"] or "float32"
-    yield f"{result['artefact']}: {result['format']}, {weights}, {result['bytes']:,} B"
-    parity, sts = result["parity"], result["parity"]["sts"]
-    yield (
-        f"Cosine to the encoder: {parity['min_cosine']:.6f} at the least, "
-        f"{parity['mean_cosine']:.6f} on average; nearest neighbours kept: "
-        f"{100 * parity['neighbours_kept']:.1f} % of {parity['sentences']}"
-    )
-    for name, before in sts["before"].items():
-        after = sts["after"][name]
-        yield f"{score_title(name)} on {sts['set']}: {before:.2f}, now {after:.2f}"
-
-
-def lines_text(result: dict[str, Any]) -> Iterator[str]:
-    """Yield one line for each entry."""
-    for key, value in result.items():
-        yield f"{key}: {value}"
 
 
 def write_vectors(path: Path, sentences: Sequence[str], vectors: "np.ndarray") -> None:
@@ -275,21 +260,6 @@ def write_vectors(path: Path, sentences: Sequence[str], vectors: "np.ndarray") -
     joined = np.frombuffer(b"".join(encoded), np.uint8)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, text=joined, ends=ends, vectors=vectors)
-
-
-def table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1
-) -> "Table":
-    """Return a table whose first columns begin at the left; the first is not broken."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for place, head in enumerate(heads):
-        justify: Any = "left" if place < left else "right"
-        table.add_column(head, justify=justify, no_wrap=place == 0)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _half(result: dict[str, Any]) -> str:

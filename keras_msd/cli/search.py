@@ -1,49 +1,42 @@
 """The commands `keras-msd index` and `keras-msd search`."""
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from keras_msd.checks import InputError, explained
-from keras_msd.cli import output
-from keras_msd.cli.output import SOURCE_HELP, Json, open_source
+from keras_msd.cli.output import calibrated, open_source
 
 CARD = "card"
-PAIRS_HELP = "Files of held-out translations: calibrate the threshold on them."
+Words = Annotated[list[str] | None, typer.Argument(metavar="[ENCODER] QUERY [FILE]")]
 
 
 def index(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Files: text, .md, .csv, .tsv, .jsonl; also .gz."),
-    ],
-    model: Annotated[str, typer.Option("--model", "-m", help=SOURCE_HELP)],
-    out: Annotated[Path, typer.Option(help="Folder of the index.")],
-    column: Annotated[
-        str | None,
-        typer.Option(help="Column or key with the text in .csv, .tsv, .jsonl."),
-    ] = None,
-    paragraphs: Annotated[
-        bool,
-        typer.Option(
-            "--paragraphs", help="Split text files into paragraphs instead of lines."
-        ),
-    ] = False,
-    tokens: Annotated[
-        int | None, typer.Option(help="Maximum tokens per chunk; default: the model's.")
-    ] = None,
-    pairs: Annotated[
-        list[Path] | None, typer.Option("--pairs", help=PAIRS_HELP)
-    ] = None,
-    json: Json = False,
-) -> None:
+    files: list[Path],
+    *,
+    model: Annotated[str, typer.Option("--model", "-m")],
+    out: Path,
+    column: str | None = None,
+    paragraphs: bool = False,
+    tokens: int | None = None,
+    pairs: list[Path] | None = None,
+) -> dict[str, Any]:
     """Write an index of exactly these files; only changed files are embedded again.
 
     Example: keras-msd index notes.md faq.csv --column text --model runs/demo/student
     --out notes.index
+
+    Args:
+        files: Files: text, .md, .csv, .tsv, .jsonl; also .gz.
+        model: An encoder's folder, tiny12, small12, an artefact,
+            hf://organisation/model, or a teacher: "default", a published SavedModel, an
+            .npz file.
+        out: Folder of the index.
+        column: Column or key with the text in .csv, .tsv, .jsonl.
+        paragraphs: Split text files into paragraphs instead of lines.
+        tokens: Maximum tokens per chunk; default: the model's.
+        pairs: Files of held-out translations: calibrate the threshold on them.
     """
     from keras_msd import build_index
 
@@ -59,7 +52,7 @@ def index(
         model=str(Path(model).resolve()) if Path(model).exists() else model,
         threshold=calibrated(encoder, pairs),
     )
-    result = {
+    return {
         "index": str(out),
         "files": len(built.sources),
         "chunks": len(built),
@@ -67,44 +60,31 @@ def index(
         "largest error of a cosine": built.meta.get("error", 0.0),
         "threshold": built.threshold,
     }
-    output.show(result, json, output.lines_text)
 
 
 def search(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ENCODER] QUERY [FILE]",
-            help="Without --index: an encoder, the query, a UTF-8 file to search.",
-        ),
-    ] = None,
-    index: Annotated[
-        Path | None,
-        typer.Option("--index", help="Index folder, or .npz of `embed --out`."),
-    ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option(
-            "--queries", help="UTF-8 file, one query per line, instead of QUERY."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", help="Encoder, instead of the one stored in the index."
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(help="Matches to show.")] = 5,
-    threshold: Annotated[
-        str | None, typer.Option(help="Lowest cosine: a number, or card (calibrated).")
-    ] = None,
-    json: Json = False,
-) -> None:
+    words: Words = None,
+    *,
+    index: Path | None = None,
+    queries: Path | None = None,
+    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
+    top: int = 5,
+    threshold: str | None = None,
+) -> list[dict[str, Any]]:
     """Find the nearest texts to a query, in an index or in the lines of a file.
 
     Example: keras-msd search --index notes.index 'Wo ist der Hund?', or keras-msd
     search runs/demo/student 'Wo ist der Hund?' lines.txt
+
+    Args:
+        words: Without --index: an encoder, the query, a UTF-8 file to search.
+        index: Index folder, or .npz of `embed --out`.
+        queries: UTF-8 file, one query per line, instead of QUERY.
+        model: Encoder, instead of the one stored in the index.
+        top: Matches to show.
+        threshold: Lowest cosine: a number, or card (calibrated).
     """
+    from keras_msd import Index
     from keras_msd import search as find
 
     given = words or []
@@ -116,37 +96,29 @@ def search(
             f"{f', --queries {queries}' if queries else ''}."
             " Put a query of several words in quotes."
         )
-    if queries is None:
-        asked = [given[index is None]]
-    else:
-        asked = list(_lines(queries).values())
+    asked = [*_lines(queries).values()] if queries else [given[index is None]]
+    found: list[list[Any]]
     if index is None:
         encoder = open_source(given[0], light=True)
         lowest = _lowest(threshold, encoder)
         lines = _lines(Path(given[-1]))
         places = list(lines)
-        found: list[list[Any]] = [
+        found = [
             [it._replace(place=places[it.place]) for it in near if it.cosine >= lowest]
             for near in find(encoder, asked, lines.values(), top)
         ]
-        table: Any = output.matches_table
     else:
-        from keras_msd import Index
-
         opened = Index.open(index)
         encoder = _model_of(opened, model)
         lowest = _lowest(threshold, encoder, opened.threshold)
         found = opened.search(encoder, asked, top, lowest)
-        table = output.found_table
     rows = [[one._asdict() for one in matches] for matches in found]
     if queries is None:
-        output.show(rows[0], json, table)
-        return
-    answers = [
+        return rows[0]
+    return [
         {"query": query, "matches": matches}
         for query, matches in zip(asked, rows, strict=True)
     ]
-    output.show(answers, json, partial(output.answers_text, table=table))
 
 
 def _lines(path: Path) -> dict[int, str]:
@@ -155,17 +127,6 @@ def _lines(path: Path) -> dict[int, str]:
 
     texts = enumerate(read_texts(path))
     return {place: text for place, text in texts if text.strip()}
-
-
-def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | None:
-    """Return the threshold that files of translations give, None without any."""
-    if not pairs:
-        return None
-    from keras_msd.data import read_pairs
-    from keras_msd.evaluate import calibrate_threshold
-
-    names = ", ".join(path.name for path in pairs)
-    return calibrate_threshold(encoder, read_pairs(pairs), name=names)
 
 
 def _model_of(index: Any, model: str | None) -> Any:
@@ -180,19 +141,12 @@ def _model_of(index: Any, model: str | None) -> Any:
         return open_source(named)
 
 
-def _lowest(threshold: str | None, *known: Any) -> float:
-    """Return the lowest cosine to show.
-
-    Args:
-        threshold: A number, "card" or None.
-        *known: The model, and what the index knows, which comes first.
-    """
+def _lowest(threshold: str | None, model: Any, of_index: Any = None) -> float:
+    """Return the lowest cosine to show; "card" is of the index, else of the model."""
     if threshold is None:
         return -1.0
     if threshold == CARD:
-        model, *of_index = known
-        of_card = getattr(model, "card", {}).get("threshold")
-        found = next(filter(None, [*of_index, of_card]), None)
+        found = of_index or getattr(model, "card", {}).get("threshold")
         if found is None:
             raise InputError(
                 "Neither the index nor the model's card has a threshold. Give a "

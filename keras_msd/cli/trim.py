@@ -1,46 +1,36 @@
 """The command `keras-msd trim`: an encoder with the pieces that some languages use."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from keras_msd.checks import InputError
-from keras_msd.cli import output
-from keras_msd.cli.output import Json, codes
+from keras_msd.cli.output import codes
 
 
 def trim(
-    encoder: Annotated[
-        str, typer.Argument(help="Encoder: a folder, tiny12, small12 or hf://.")
-    ],
-    out: Annotated[Path, typer.Argument(help="Folder of the trimmed encoder.")],
-    texts: Annotated[
-        list[Path] | None,
-        typer.Option("--texts", help="UTF-8 file (also .gz), one sentence per line."),
-    ] = None,
-    languages: Annotated[
-        str, typer.Option(help="Instead of --texts: codes, with commas.")
-    ] = "",
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with parallel/train/.")
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            help="Vocabulary to keep: a size, such as 20000, or a share of the texts' "
-            "tokens, such as 0.99; default all that occur."
-        ),
-    ] = None,
-    min_count: Annotated[
-        int, typer.Option(help="Remove tokens that occur less often.")
-    ] = 1,
-    json: Json = False,
-) -> None:
+    encoder: str,
+    out: Path,
+    *,
+    texts: list[Path] | None = None,
+    languages: str = "",
+    data: Path | None = None,
+    keep: str | None = None,
+    min_count: int = 1,
+) -> dict[str, Any]:
     """Keep only the tokens that some texts use; their vectors stay the same.
 
     Example: keras-msd trim runs/lab/student small --languages de,en --data DATA
+
+    Args:
+        encoder: Encoder: a folder, tiny12, small12 or hf://.
+        out: Folder of the trimmed encoder.
+        texts: UTF-8 file (also .gz), one sentence per line.
+        languages: Instead of --texts: codes, with commas.
+        data: Folder with parallel/train/.
+        keep: Vocabulary to keep: a size, such as 20000, or a share of the texts'
+            tokens, such as 0.99; default all that occur.
+        min_count: Remove tokens that occur less often.
     """
     from keras_msd import load_encoder
     from keras_msd.data.readers.discover import LanguageTexts
@@ -70,21 +60,7 @@ def trim(
     trimmed = trim_vocabulary(whole, counted, keep=_amount(keep), min_count=min_count)
     report = trimming_report(whole, trimmed, counted)
     trimmed.save(out)
-    output.show({"encoder": str(out)} | report, json, report_text)
-
-
-def report_text(report: dict[str, Any]) -> Iterator[str]:
-    """Yield what was kept, and what that means for the texts."""
-    yield (
-        f"{report['encoder']}: {report['pieces_after']:,} of "
-        f"{report['pieces_before']:,} pieces, {report['bytes_after']:,} of "
-        f"{report['bytes_before']:,} bytes"
-    )
-    yield (
-        f"Of the tokens of {report['texts']:,} texts {100 * report['tokens_kept']:.2f} "
-        f"% are kept; {100 * report['texts_unchanged']:.2f} % of the texts are split, "
-        "and so mapped, as before"
-    )
+    return {"encoder": str(out)} | report
 
 
 def _amount(text: str | None) -> int | float | None:

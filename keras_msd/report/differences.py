@@ -8,7 +8,7 @@ from keras_msd.recipes.loading import Recipe, describe, load_recipe
 from keras_msd.recipes.stages import STAGES, reduces_teacher, stages_in_use
 
 Line = tuple[str, str, str]
-ABOUT = ("recipe", "scale", "budget")  # sections that change no result
+ABOUT = ("recipe", "scale")  # sections that change no result
 
 
 class Differences(NamedTuple):

@@ -43,30 +43,28 @@ def read_run(folder: str | Path) -> RunFiles:
     folder = existing_folder(folder, "run folder")
     existing_file(folder / "recipe.toml", "recipe of the run")
     recipe = read_toml(folder / "recipe.toml", "Run the recipe again.")
-    scores = _mapping(
-        folder / "scores.json", {"recipe": str, "scale": str, "rows": list}
-    )
     stages = list(recipe.get("stages", {}))
-    paths = {path.parent.name: path for path in folder.glob("stages/*/history.json")}
-    order = sorted(paths, key=lambda name: (_place(name, stages), name))
-    histories = {name: _mapping(paths[name], HISTORY) for name in order}
-    pairs = folder / "stages" / "pairs" / "done.json"
-    taken = _mapping(pairs, {"result": dict})["result"] if pairs.is_file() else {}
+
+    def place(path: Path) -> tuple[int, str]:
+        # A further student's stage has that student's name behind the stage's.
+        name = path.parent.name
+        known = (number for number, it in enumerate(stages) if name.startswith(it))
+        return next(known, len(stages)), name
+
+    histories = sorted(folder.glob("stages/*/history.json"), key=place)
+    pairs, neighbours = folder / "stages/pairs/done.json", folder / "neighbours.json"
+    taken = _read(pairs, {"result": dict})["result"] if pairs.is_file() else {}
     return RunFiles(
         recipe,
-        scores,
-        _mapping(folder / "timings.json", {"parts": dict}),
-        histories,
-        _list(folder / "neighbours.json"),
+        _read(folder / "scores.json", {"recipe": str, "scale": str, "rows": list}),
+        _read(folder / "timings.json", {"parts": dict}),
+        {path.parent.name: _read(path, HISTORY) for path in histories},
+        read_json(neighbours) if neighbours.is_file() else [],
         taken.get("counts", []),
     )
 
 
-def _list(path: Path) -> list[dict[str, Any]]:
-    return read_json(path) if path.is_file() else []
-
-
-def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
+def _read(path: Path, keys: dict[str, type]) -> dict[str, Any]:
     value = read_json(path)
     for key, kind in keys.items():
         content = value.get(key) if isinstance(value, dict) else None
@@ -76,9 +74,3 @@ def _mapping(path: Path, keys: dict[str, type]) -> dict[str, Any]:
                 f"Received: {content!r:.60}. Run the recipe again."
             )
     return value
-
-
-def _place(name: str, stages: list[str]) -> int:
-    # A further student's stage has that student's name behind the stage's.
-    places = (place for place, stage in enumerate(stages) if name.startswith(stage))
-    return next(places, len(stages))

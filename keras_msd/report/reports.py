@@ -50,13 +50,12 @@ def write_report(run_folder: str | Path) -> Path:
     folder = Path(run_folder)
     run = read_run(folder)
     text = (folder / "recipe.toml").read_text(encoding="utf-8")
-    about = run.recipe.get("recipe", {})
+    about, rows = run.recipe.get("recipe", {}), run.scores["rows"]
     title = about.get("title") or run.scores["recipe"]
     lead = f"Recipe {run.scores['recipe']}, scale {run.scores['scale']}."
     lead += f" {about.get('paper') or OWN}."
     if part := run.scores.get("part"):
         lead += f" Scores are of the half `{part}` of each set."
-    rows = run.scores["rows"]
     return page.write_page(
         folder / "report.html",
         title,
@@ -79,30 +78,42 @@ def write_report(run_folder: str | Path) -> Path:
 
 
 def _scores(rows: list[ScoreRow]) -> Iterator[str]:
-    keys = sorted(
-        score_rows.columns(rows), key=score_rows.SIZES.__contains__
-    )  # scores first
+    # Scores first.
+    keys = sorted(score_rows.columns(rows), key=score_rows.SIZES.__contains__)
     top = {key: score_rows.best(rows, key) for key in keys}
-    body = (
-        [plain(row["name"]), *(_cell(row, key, top[key]) for key in keys)]
-        for row in rows
+    heads = ["model", *(plain(key).replace("bytes", "MB") for key in keys)]
+    yield page.table(
+        heads,
+        (
+            [plain(row["name"]), *(_cell(row, it, top[it]) for it in keys)]
+            for row in rows
+        ),
     )
-    yield page.table(["model", *map(_label, keys)], body)
     yield page.paragraph(
         "Bold: best in its column, teacher and assistant aside. 1 MB is 10⁶ bytes."
     )
 
 
+def _cell(row: ScoreRow, key: str, top: float | None) -> str:
+    value = row.get(key)
+    if value is None or isinstance(value, str | bool):
+        return ""
+    if key == "parameters":
+        return f"{value:,}"
+    if key.endswith("bytes"):
+        return f"{value / 1e6:,.2f}"
+    bold = value == top and row.get("kind") not in score_rows.BIG
+    return page.Html(f"<b>{value:.2f}</b>") if bold else f"{value:.2f}"
+
+
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
-    colours, pictures = colours_of(rows), []
-    students = [row for steps in score_rows.by_student(rows).values() for row in steps]
-    for key in dict.fromkeys(
-        (score_rows.primary_score(rows) or "retrieval", "retrieval")
-    ):
+    colours, students, pictures = colours_of(rows), score_rows.by_student(rows), []
+    first = score_rows.primary_score(rows) or "retrieval"
+    for key in dict.fromkeys((first, "retrieval")):
         if finished := score_rows.having(score_rows.final_rows(rows), key, "bytes"):
             svg = sizes(finished, key, colours)
             pictures.append(page.picture(f"{plain(key)} against size", svg))
-        if len(score_rows.having(students, key)) > len(score_rows.by_student(rows)):
+        if any(len(score_rows.having(steps, key)) > 1 for steps in students.values()):
             svg = stage_scores(rows, key, colours)
             pictures.append(page.picture(f"{plain(key)} after each stage", svg))
     if pictures:
@@ -135,16 +146,14 @@ def _published(run: RunFiles) -> Iterator[str]:
     yield page.heading("Published and measured")
     yield page.table(PUBLISHED, found)
     about = run.recipe.get("recipe", {})
-    where = ", ".join(
-        f"{word}{about[key]}"
-        for key, word in (("paper", ""), ("table", "table "), ("row", "row "))
-        if about.get(key)
-    )
-    sets = [asked.title for asked in asked_sets(run.recipe)] or ["its own set"]
+    words = {"paper": "", "table": "table ", "row": "row "}
+    where = [f"{word}{about[key]}" for key, word in words.items() if about.get(key)]
     papers = about.get("printed_on", {}).items()
-    printed_on = "; ".join(f"{name} in {count} languages" for name, count in papers)
+    printed = "; ".join(f"{name} in {count} languages" for name, count in papers)
+    where = [", ".join(where) or "the recipe", *([f"on {printed}"] if printed else [])]
+    sets = [asked.title for asked in asked_sets(run.recipe)] or ["its own set"]
     yield page.paragraph(
-        f"Published: {where or 'the recipe'}{', on ' * bool(printed_on)}{printed_on}. "
+        f"Published: {', '.join(where)}. "
         f"Measured: this run, scale {run.scores['scale']}, on {', '.join(sets)}. Other "
         "sentences, languages, training data and scales give other numbers."
     )
@@ -207,24 +216,6 @@ def _differences(run: RunFiles) -> Iterator[str]:
         yield page.table(heads, found.ours, words=True)
 
 
-def _cell(row: ScoreRow, key: str, top: float | None) -> str:
-    value = row.get(key)
-    if value is None or isinstance(value, str | bool):
-        return ""
-    if key == "parameters":
-        return f"{value:,}"
-    if key.endswith("bytes"):
-        return f"{value / 1e6:,.2f}"
-    bold = value == top and row.get("kind") not in score_rows.BIG
-    return (
-        page.Html(f"<b>{page.html(number(value, 2))}</b>") if bold else number(value, 2)
-    )
-
-
-def _label(key: str) -> str:
-    return plain(key).replace("bytes", "MB")
-
-
 def _minutes(seconds: float) -> str:
     return number(seconds / 60)
 
@@ -264,38 +255,26 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
         "x100. Another scale and other test sentences give other numbers."
     )
     results = folder / "results.json"
-    failed = [
-        [result["recipe"], result["error"]]
-        for result in (read_json(results) if results.is_file() else [])
-        if "error" in result
-    ]
+    listed = read_json(results) if results.is_file() else []
+    failed = [[it["recipe"], it["error"]] for it in listed if "error" in it]
     if failed:
         yield page.heading("Recipes that failed")
         yield page.table(["recipe", "error (results.json)"], failed, words=True)
     if runs:
+        verdicts = [
+            [_linked(name), verdict(it.scores["rows"])[0]] for name, it in runs.items()
+        ]
         yield page.heading("What each came to")
-        yield page.table(
-            ["run", "verdict (scores.json)"],
-            (
-                [_linked(name), verdict(it.scores["rows"])[0]]
-                for name, it in runs.items()
-            ),
-            words=True,
-        )
-    yield from _papers(runs)
-
-
-def _linked(name: str) -> page.Html:
-    return page.Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")
-
-
-def _papers(runs: dict[str, RunFiles]) -> Iterator[str]:
+        yield page.table(["run", "verdict (scores.json)"], verdicts, words=True)
     rows = [row for run in runs.values() for row in published_rows(run)]
     rows.sort(key=lambda row: (row.paper, row.table))
     for paper, of_paper in groupby(rows, key=lambda row: row.paper):
         yield page.heading(paper or "Without a paper")
         for name, found in groupby(of_paper, key=lambda row: row.table):
             yield page.heading(f"Tables and figures: {name}" if name else "Its own", 3)
-            yield page.table(
-                PUBLISHED, (cells for row in found for cells in row.cells())
-            )
+            cells = (cells for row in found for cells in row.cells())
+            yield page.table(PUBLISHED, cells)
+
+
+def _linked(name: str) -> page.Html:
+    return page.Html(f"<a href='{escape(name)}/report.html'>{escape(name)}</a>")

@@ -17,36 +17,33 @@ BIG = ("teacher", "assistant")
 MILLIONS = {"embedding_millions": "embedding", "encoder_millions": "body"}
 
 
-def in_order(names: Iterable[str], first: Iterable[str]) -> list[str]:
-    """Return names, each once: those of `first` that occur, then the others."""
-    given = dict.fromkeys(names)
-    return list(dict.fromkeys([*(name for name in first if name in given), *given]))
-
-
 def columns(rows: Sequence[ScoreRow]) -> list[str]:
     """Return the keys that hold a number in some row: sizes, scores, then others."""
-    numbers = (
-        key
+    numbers = {
+        key: value
         for row in rows
         for key, value in row.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
-    )
-    return in_order(numbers, (*SIZES, *score_labels()))
+    }
+    known = [key for key in (*SIZES, *score_labels()) if key in numbers]
+    return list(dict.fromkeys([*known, *numbers]))
+
+
+def small_models(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """Return the rows that are compared: those of small models, if there are any."""
+    return [row for row in rows if row.get("kind") not in BIG] or [*rows]
 
 
 def best(rows: Sequence[ScoreRow], key: str) -> float | None:
     """Return the highest value of `key` among the small models; None for sizes."""
-    if key in SIZES:
-        return None
-    small = [row for row in rows if row.get("kind") not in BIG]
-    return max((row[key] for row in having(small or rows, key)), default=None)
+    scores = [] if key in SIZES else having(small_models(rows), key)
+    return max((row[key] for row in scores), default=None)
 
 
 def primary_score(rows: Sequence[ScoreRow]) -> str | None:
     """Return the score that a verdict is on: the first that a small model has."""
     scores = [key for key in columns(rows) if key not in SIZES]
-    small = [row for row in rows if row.get("kind") not in BIG]
-    return next((key for key in scores if having(small or rows, key)), None)
+    return next((key for key in scores if having(small_models(rows), key)), None)
 
 
 def step_of(row: ScoreRow) -> str:
@@ -206,41 +203,41 @@ def verdict(rows: Sequence[ScoreRow]) -> list[str]:
     if key is None:
         return ["This run has no score."]
     scored = having(rows, key)
-    students = by_student(scored).items()
-    found = [
-        it for name, steps in students for it in _student(scored, key, name, steps)
-    ]
-    return found or list(_assistants(scored, key))
+    assistants = [row for row in scored if row.get("kind") == "assistant"]
+    lines = []
+    for name, steps in by_student(scored).items():
+        lines.append(f"{plain(name)} {_kept(steps[-1], assistants, key)}.")
+        lines.append(_closed_form(scored, key, steps[-1]))
+        begun = f"{plain(steps[0]['name'])} {number(steps[0][key])}"
+        gains = [
+            f"{step_of(after)} {after[key] - before[key]:+.1f}"
+            for before, after in zip(steps, steps[1:], strict=False)
+        ]
+        if gains:
+            lines.append(f"Step by step: {', '.join([begun, *gains])}.")
+    if lines:
+        return lines
+    first, last = (assistants or scored)[0], (assistants or scored)[-1]
+    line = f"{plain(last['name'])} has a {plain(key)} score of {number(last[key])}"
+    if first is not last and assistants:
+        line += f", {_gap(last[key] - first[key])} {plain(first['name'])}"
+    return [f"{line}.", *([_closed_form(scored, key, last)] if assistants else [])]
 
 
-def _student(
-    rows: Sequence[ScoreRow], key: str, name: str, steps: list[ScoreRow]
-) -> Iterator[str]:
-    last, score = steps[-1], plain(key)
-    line = f"{plain(name)} has a {score} score of {number(last[key])}{_size(last)}"
-    assistants = [row for row in rows if row.get("kind") == "assistant"]
-    if assistants and (whole := assistants[-1])[key] > 0:
-        line = (
-            f"{plain(name)} keeps {100 * last[key] / whole[key]:.1f} % of the "
-            f"assistant's {score} score ({number(last[key])} of {number(whole[key])})"
-            f"{_size(last)}"
-        )
-        if last.get("bytes") and whole.get("bytes"):
-            share = 100 * last["bytes"] / whole["bytes"]
-            line += f", {share:.0f} % of its {whole['bytes'] / 1e6:.1f} MB"
-    yield f"{line}."
-    yield _closed_form(rows, key, last)
-    gains = [
-        f"{step_of(after)} {after[key] - before[key]:+.1f}"
-        for before, after in zip(steps, steps[1:], strict=False)
-    ]
-    if gains:
-        first = f"{plain(steps[0]['name'])} {number(steps[0][key])}"
-        yield f"Step by step: {', '.join([first, *gains])}."
-
-
-def _size(row: ScoreRow) -> str:
-    return f" in {row['bytes'] / 1e6:.1f} MB" if row.get("bytes") else ""
+def _kept(last: ScoreRow, assistants: list[ScoreRow], key: str) -> str:
+    """Say what share of the assistant's score and bytes a student has."""
+    score, size = plain(key), f" in {last.get('bytes', 0) / 1e6:.1f} MB"
+    size = size if last.get("bytes") else ""
+    if not assistants or assistants[-1][key] <= 0:
+        return f"has a {score} score of {number(last[key])}{size}"
+    whole = assistants[-1]
+    if size and whole.get("bytes"):
+        share = 100 * last["bytes"] / whole["bytes"]
+        size += f", {share:.0f} % of its {whole['bytes'] / 1e6:.1f} MB"
+    return (
+        f"keeps {100 * last[key] / whole[key]:.1f} % of the assistant's {score} score "
+        f"({number(last[key])} of {number(whole[key])}){size}"
+    )
 
 
 def _closed_form(rows: Sequence[ScoreRow], key: str, last: ScoreRow) -> str:
@@ -260,14 +257,3 @@ def _closed_form(rows: Sequence[ScoreRow], key: str, last: ScoreRow) -> str:
 
 def _gap(points: float) -> str:
     return f"{abs(points):.1f} points {'above' if points >= 0 else 'below'}"
-
-
-def _assistants(rows: Sequence[ScoreRow], key: str) -> Iterator[str]:
-    found = [row for row in rows if row.get("kind") == "assistant"] or [rows[-1]]
-    first, last = found[0], found[-1]
-    line = f"{plain(last['name'])} has a {plain(key)} score of {number(last[key])}"
-    if first is not last:
-        line += f", {_gap(last[key] - first[key])} {plain(first['name'])}"
-    yield f"{line}."
-    if last.get("kind") == "assistant":
-        yield _closed_form(rows, key, last)

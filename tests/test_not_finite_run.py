@@ -17,8 +17,8 @@ QUICK = {
     "evaluate.artefacts": False,
     "evaluate.intermediate": "none",
     "evaluate.sets": ["examples"],
-    "stages.teach_student.skip": True,
-    "stages.contrastive_learning.skip": True,
+    "starts.closed_form": False,
+    "student.kind": "none",
 }
 STEP = "stages/teach_assistant"
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_msd.checks import InputError
 from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
@@ -18,7 +17,6 @@ CHANGES = {
     "student.start": "svd",
     "starts.closed_form": False,
     "evaluate.artefacts": False,
-    "evaluate.branches": True,
     "stages.teach_assistant.skip": True,
     "stages.align_embedding.skip": True,
     "stages.teach_student.steps": 1,
@@ -79,10 +77,8 @@ def test_branches_are_tuned_and_put_back(tmp_path):
     assert model == rows["student, contrastive_learning"]
 
 
-def test_branches_have_rows_only_where_they_are_asked_for():
+def test_students_of_words_alone_are_trained_like_those_with_a_body():
     lab = load_recipe("msd_lab", "lab").settings()
-    assert lab["evaluate"]["branches"] is True
-    assert not load_recipe("msd_sizes", "lab").evaluate.branches
     words = load_recipe("msd_lab_words", "lab").settings()
     key = "contrastive_learning"
     assert words["stages"][key] == lab["stages"][key]
@@ -91,18 +87,6 @@ def test_branches_have_rows_only_where_they_are_asked_for():
         for name in ("msd_lab", "msd_lab_words")
     ]
     assert sizes[0] == sizes[1]
-
-
-def test_an_encoder_without_a_branch_has_nothing_to_tune(tmp_path):
-    changes = CHANGES | {"assistant.word_branch": False}
-    with pytest.raises(InputError, match="trained alone only where there is one"):
-        run("msd_lab", tmp_path / "run", "smoke", overrides=changes)
-
-
-def test_a_table_that_a_branch_shares_is_not_put_in_order(tmp_path):
-    changes = CHANGES | {"student.start": "ordered"}
-    with pytest.raises(InputError, match='"ordered"` of student, and an assistant'):
-        run("msd_lab", tmp_path / "run", "smoke", overrides=changes)
 
 
 TABLE = {
@@ -154,21 +138,3 @@ def test_a_trained_table_is_turned_for_its_prefixes(tmp_path):
         sides = [encoder.encode(side, truncate_dim=4) for side in pairs]
         apart.append(sum(float(loss(whole, sides)) for loss in losses))
     assert apart[1] < 0.8 * apart[0]
-
-
-@pytest.mark.parametrize(
-    ("recipe", "change"),
-    [("tiny12", {"assistant.num_layers": 1}), ("msd_lab", {})],
-)
-@pytest.mark.parametrize(
-    "given", [{"inverse_frequency": 0.02}, {"matryoshka_dims": (4,)}]
-)
-def test_changes_of_rows_are_for_tables_alone(recipe, change, given):
-    nothing = {"inverse_frequency": None, "matryoshka_dims": ()}
-    with pytest.raises(InputError, match=f"`{[*given][0]}` is for a word table"):
-        load_recipe(recipe, "smoke", nothing | given | change)
-
-
-def test_prefixes_are_of_the_projection():
-    with pytest.raises(InputError, match="received .*64.* and 32"):
-        load_recipe("tiny12", "smoke", {"matryoshka_dims": (4, 64)})

@@ -13,7 +13,7 @@ from keras_msd.evaluate import read_tatoeba, score_set, sts
 from keras_msd.evaluate.splits import halves
 from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe
-from keras_msd.recipes.train import ScoredRows
+from keras_msd.recipes.rows import ScoredRows
 
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
@@ -111,7 +111,7 @@ def test_a_dev_set_in_halves_needs_its_english_side(place, tmp_path, part):
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(path.read_bytes())
     run.data_dir = tmp_path
-    with pytest.raises(InputError, match=r"which half .*examples\.dev\.en.*leave"):
+    with pytest.raises(InputError, match=r"examples\.dev\.en\.tsv\.gz` does not exist"):
         ScoredRows(run, "regress_similarity", settings).check_files()
     run.recipe = load_recipe(
         place / "small.toml", None, changes | {"evaluate.part": "all"}

@@ -12,7 +12,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.loading import checked as as_recipe
-from keras_msd.recipes.train import InferenceRows
+from keras_msd.recipes.rows import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {
@@ -34,16 +34,11 @@ def test_paper_scale_is_as_reimers_and_gurevych(name):
     ran = {stage: it for stage, it in recipe.stages.items() if not it.skip}
     assert list(ran) == ["classify_inference", "regress_similarity"]
     for stage, epochs in zip(ran.values(), (1, 4), strict=True):
-        assert (stage.epochs, stage.steps, stage.of) == (epochs, None, "assistant")
+        assert (stage.epochs, stage.steps) == (epochs, None)
         assert (stage.batch_size, stage.learning_rate) == (16, 2e-5)
         assert (stage.warmup, stage.schedule) == (0.1, "linear")
         assert stage.languages == ("en",)
     assert ran["classify_inference"].sets == ("snli", "multinli")
-    assert ran["classify_inference"].classes == (
-        "entailment",
-        "neutral",
-        "contradiction",
-    )
     assert ran["regress_similarity"].sets == {"stsb": "over_5"}
     assert recipe.assistant.source.startswith("hf://")
 
@@ -110,7 +105,7 @@ ROW = ("A dog.", "An animal.", "entailment")
 
 def checked(place, **changes):
     stage = {"skip": False, "steps": 1, "batch_size": 2, "languages": ["en"]}
-    stage |= {"sets": ["a"], "of": "student"} | changes
+    stage |= {"sets": ["a"]} | changes
     overrides = {f"stages.classify_inference.{key}": it for key, it in stage.items()}
     recipe = load_recipe("msd_minilm_ru3", "smoke", overrides)
     settings = recipe.stages["classify_inference"]
@@ -130,10 +125,8 @@ def test_files_are_found_and_checked_before_work(tmp_path):
     for changes, parts in (
         ({"sets": ["c"]}, ["none of c", "nli/<set>.train.<xx>` with .tsv.gz or .js"]),
         ({"languages": ["en", "fr"]}, ["none of fr. Looked for"]),
-        ({"classes": ["no", "yes"]}, ["a.train.en.tsv.gz`, line 2", "no, yes"]),
         ({"batch_size": 3}, ["classify_inference.batch_size", "2 rows in", "a.train"]),
         ({"warmup_steps": 1}, ["classify_inference.warmup_steps", "1 steps"]),
-        ({"classes": ["one"]}, ["classify_inference.classes", "at least 2"]),
         ({"sets": []}, ["`sets` needs a set, as in"]),
     ):
         with pytest.raises(InputError) as error:

@@ -10,9 +10,9 @@ from keras_msd.recipes import checks
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.stages import stages_in_use, student_stages
+from keras_msd.recipes.rows import stage_data
+from keras_msd.recipes.stages import stages_in_use, stages_of
 from keras_msd.recipes.steps import steps_of
-from keras_msd.recipes.train import stage_data
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SQUARED = ("teach_assistant", "align_embedding", "teach_student")
@@ -27,7 +27,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         start = "svd" if "cut" in name else "standard_normal"
         assert (student.start, student.layers) == (start, "trained")
         depths[name] = student.unit_layers
-        stages = student_stages(recipe, student)
+        stages = stages_of(recipe, student)
         assert list(stages) == [*SQUARED[1:], "contrastive_learning"]
         last = stages["contrastive_learning"]
         assert (last.target, last.kd_weight, last.contrastive_weight) == ("soft", 1, 1)
@@ -74,12 +74,15 @@ GROWN = [
 def test_assistants_grow_from_the_default_teacher_at_lab_size(name):
     shape = {"num_layers": 6, "hidden_dim": 384, "num_heads": 12, "dim": 384}
     body = SimpleNamespace(config=SimpleNamespace(**shape, intermediate_dim=1536))
-    teacher, recipe = SimpleNamespace(dim=384), load_recipe(name, "lab")
-    checks._check_widths(recipe, teacher, body, None)
-    width = None if recipe.assistant.bottleneck_dim else 384
-    other = load_recipe(name, "lab", {"assistant.bottleneck_dim": width})
-    with pytest.raises(InputError, match=f"bottleneck_dim={width}. Set both"):
-        checks._check_widths(other, teacher, body, None)
+    run = SimpleNamespace(
+        recipe=load_recipe(name, "lab"),
+        teacher=SimpleNamespace(dim=384),
+        teacher_encoder=body,
+    )
+    checks._check_assistant(run)
+    run.recipe = load_recipe(name, "lab", {"assistant.num_layers": 5})
+    with pytest.raises(InputError, match="assistant.num_layers=5, teacher 6"):
+        checks._check_assistant(run)
 
 
 @pytest.mark.parametrize("name", ["lab", "lab_bert", "lab_words", "trim"])
@@ -153,7 +156,7 @@ def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     shared = recipe.stages["contrastive_learning"]
     found = {}
     for name, student in recipe.student.each().items():
-        (stage,) = student_stages(recipe, student).values()
+        (stage,) = stages_of(recipe, student).values()
         found[name] = stage.pairs_per_language or recipe.data.pairs_per_language
         assert stage.model_copy(update={"pairs_per_language": None}) == shared
         assert (student.layers, student.unit_layers) == ("untrained", 12)

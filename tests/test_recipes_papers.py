@@ -132,7 +132,7 @@ def test_legal_bertimbau_has_its_description_values(size):
     assert (stage.warmup_steps, stage.weight_decay) == (10_000, 0.0)
     assert ours.data.languages == ("pt",) and ours.data.corpora == ("ted2020",)
     regress = ours.stages["regress_similarity"]
-    assert (regress.of, regress.dev_set) == ("assistant", "stsb")
+    assert regress.dev_set == "stsb"
     assert regress.sets == {"stsb": "over_5", "assin": "from_1", "assin2": "from_1"}
     assert ours.evaluate.splits["stsb"] == "test"  # the dev split chooses
 
@@ -230,7 +230,7 @@ def data(tmp_path):
 def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
     from types import SimpleNamespace
 
-    from keras_msd.recipes.train import ScoredRows
+    from keras_msd.recipes.rows import ScoredRows
 
     regress = {"steps": 1, "sets": {"a": "over_5"}, "dev_set": "a", "languages": ["en"]}
     overrides = {f"stages.regress_similarity.{k}": v for k, v in regress.items()}
@@ -251,7 +251,6 @@ def test_files_of_the_regression_are_checked_before_work(data, changes, parts):
         ("lealla_small", "stages.teach_thin_deep.skip", True, "is the stage of"),
         ("lealla_small", "stages.teach_student.steps", 3, "received teach_student"),
         ("lealla_small", "stages.regress_similarity", {"steps": 1}, "needs a set"),
-        ("xkd_lab", "stages.regress_similarity.of", "student", 'must be "assistant"'),
         ("msd_minilm_ru3", "stages.teach_thin_deep.steps", 3, "and of no others"),
         ("msd_minilm_ru3", "assistant.source", "none", "`.assistant.` is needed"),
     ],

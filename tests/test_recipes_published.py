@@ -65,7 +65,7 @@ def test_every_printed_row_is_of_some_recipe():
     assert len(FILES) == 2
     for path in FILES:
         paper = read_paper(path)
-        rows = {(table, row) for table, of in paper.tables.items() for row in of}
+        rows = {(table, row) for table, of in paper.scores.items() for row in of}
         assert len(rows) > 40
         assert named[path.stem] - {(table, "none") for table, _ in rows} == rows
 
@@ -136,10 +136,10 @@ def test_a_column_that_is_not_printed(place):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[80.5, 70.25]", "[80.5]", "a number for each .* is shorter"),
-        ("70.25]", '"high"]', "a number for each .* 'high'"),
+        ("[80.5, 70.25]", "[80.5]", "a number for each of its 2 columns; received 1"),
+        ("70.25]", '"high"]', "valid number.*'high'"),
         ("[[tables]]", "[[tables", "not valid TOML"),
-        ('paper = "Somebody 2024"', "", "must have the title `paper`"),
+        ('paper = "Somebody 2024"', "", "Key `paper` is missing"),
     ],
 )
 def test_a_broken_file_is_named(place, old, new, message):

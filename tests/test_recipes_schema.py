@@ -177,12 +177,10 @@ def test_a_student_changes_only_what_it_names():
             ["'ordered' or 'ridge'", "'svdd'", "Did you mean `svd`"],
         ),
         ("student.start", "ridge", ['"ridge"` is not for students of kind "rec']),
-        ("budget.teach", 1, ["`budget.teach`", "Did you mean `teacher`?"]),
         ("stages.teach_student.batch_size", "16", ["valid integer", "'16'"]),
         ("stages.teach_student.learning_rate", 0, ["greater than 0", "0"]),
         ("tokenizer.vocabulary_size", 2, ["`tokenizer.vocabulary_size`", "8"]),
         ("assistant", {"source": "a", "dropout": 2}, ["`assistant.dropout`", "2"]),
-        ("assistant.start", "ridge", ["`normalize_first = true`"]),
     ],
 )
 def test_wrong_values_are_named(recipe, key, value, parts):

@@ -334,13 +334,12 @@ def _leave(stored: Path, name: str, folder: Path, record: Mapping[str, Any]) -> 
             entry |= {"step": name, "files": checksums(files)}
             write_json(temporary / ENTRY, sealed(entry, stored.name))
     except (OSError, InputError) as error:  # such as a full disk
-        # Another process may have stored the same step in this moment.
-        if not (stored / ENTRY).is_file():
-            warnings.warn(
-                f"The step `{name}` is done, but cannot be shared with other runs: "
-                f"{error}",
-                stacklevel=3,
-            )
+        if (stored / ENTRY).is_file():
+            return  # another process has stored the same step in this moment
+        warnings.warn(
+            f"The step `{name}` is done, but cannot be shared with other runs: {error}",
+            stacklevel=3,
+        )
 
 
 def _link(source: str, target: str) -> None:

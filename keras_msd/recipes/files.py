@@ -155,12 +155,19 @@ def _extended(path: Path, base: Any) -> Place | None:
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `above` over `below`: tables are merged, any other value is replaced."""
+    """Return `above` over `below`: tables are merged, any other value is replaced.
+
+    None takes out what stands below.
+    """
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            result[key] = merge(old if isinstance(old, Mapping) else {}, value)
+        else:
+            result[key] = value
     return result
 
 

@@ -5,14 +5,14 @@ Files, scale and `--set` are laid over each other, then checked.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from keras_msd import limits
-from keras_msd.checks import InputError, explained, nearest, one_of
+from keras_msd.checks import InputError, nearest, one_of
 from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.files import read_toml
 from keras_msd.recipes.files import (
@@ -27,7 +27,6 @@ from keras_msd.recipes.files import (
     validated,
 )
 from keras_msd.recipes.settings import (
-    OF_TARGET,
     About,
     AssistantSettings,
     Counts,
@@ -36,7 +35,6 @@ from keras_msd.recipes.settings import (
     EvaluateSettings,
     GuideSettings,
     Name,
-    Part,
     Positive,
     PublishedRow,
     Scale,
@@ -46,11 +44,11 @@ from keras_msd.recipes.settings import (
     TeacherSettings,
     TokenizerSettings,
     TrimSettings,
+    Words,
 )
-from keras_msd.recipes.stages import STAGES, StageSpec
+from keras_msd.recipes.stages import STAGES
 
 SCALES = get_args(Scale)
-ONE_FOR_ALL = ("kind", "variants")  # what no student has for itself
 
 
 class Recipe(Settings):
@@ -63,7 +61,7 @@ class Recipe(Settings):
     default they are used on a CPU. `inverse_frequency` is the smoothing by which the
     rows of a trained word table are weighted, see `starts.weigh_rows`;
     `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
-    `starts.order_dimensions`. `budget` is the expected time of each part in minutes.
+    `starts.order_dimensions`.
     `stages` has the settings of each stage in `STAGES`, by its name; one that is absent
     is skipped.
     """
@@ -84,12 +82,16 @@ class Recipe(Settings):
     inverse_frequency: Positive | None = None
     matryoshka_dims: Counts = ()
     trim: dict[Name, TrimSettings] = Field(default_factory=dict)
-    budget: dict[Part, Positive] = Field(default_factory=dict)
     scale: Scale
 
     def settings(self) -> dict[str, Any]:
         """Return everything that was set or has a default, as plain data."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def stages_used(self) -> dict[str, Any]:
+        """The settings of the stages that are not skipped, by name."""
+        return {name: it for name, it in self.stages.items() if not it.skip}
 
     @property
     def tokenizer_source(self) -> Literal["train", "assistant", "teacher"]:
@@ -110,86 +112,45 @@ class Recipe(Settings):
         return self
 
     @model_validator(mode="after")
-    def _word_tables_have_no_body(self) -> "Recipe":
-        assistant, table = self.assistant, ("none", 0, "ridge")
-        found = self.student.kind, assistant.num_layers, assistant.start
-        for name in ("inverse_frequency", "matryoshka_dims"):
-            if getattr(self, name) and found != table:
-                raise ValueError(
-                    f"`{name}` is for a word table alone: `student.kind`, "
-                    f"`assistant.num_layers` and `assistant.start` {table}; received "
-                    f"{found}"
-                )
-        most = assistant.projection_dim or 0
-        if max(self.matryoshka_dims, default=0) > most:
-            raise ValueError(
-                "`matryoshka_dims` must be at most `assistant.projection_dim`, the "
-                f"matrix that is rotated; received {self.matryoshka_dims} and {most}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _guides_are_targets_of_their_own(self) -> "Recipe":
         own = "teacher", "assistant", "embedding"  # what targets of stages begin with
-        for name, guide in self.guides.items():
+        for name in self.guides:
             if name.startswith(own):
                 raise ValueError(
                     f"`guides.{name}` must have a name that is no target of a stage: "
                     f"none that begins with {', '.join(own)}"
                 )
-            absent = "" if guide.multilingual else name + OF_TARGET
-            for stage in STAGES:
-                losses = getattr(self.stages[stage], "losses", {})
-                if any(absent in loss.targets for loss in losses.values()):
-                    raise ValueError(
-                        f"`stages.{stage}.losses` names `{absent}`, vectors of "
-                        f"translations; set `guides.{name}.multilingual = true`, or "
-                        f"take `{name}`"
-                    )
         return self
 
     @model_validator(mode="after")
     def _stages_fit_the_student(self) -> "Recipe":
-        student, stages = self.student.kind, self.stages
-        alone = student == "none" and bool(stages["reduce_teacher"].widths)
-        absent = self.assistant.source == "none"
-        if (student == "thin_deep" or alone) != absent:
+        kind, source, used = self.student.kind, self.assistant.source, self.stages_used
+        alone = kind == "none" and bool(self.stages["reduce_teacher"].widths)
+        if (kind == "thin_deep" or alone) != (source == "none"):
             raise ValueError(
                 'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
-                f'which has none; received kind "{student}", assistant '
-                f'"{self.assistant.source}"'
+                f'which has none; received kind "{kind}", assistant "{source}"'
             )
-        apart = [name for name, spec in STAGES.items() if not spec.needs_assistant]
-        others = [it for it in STAGES if it not in apart and not stages[it].skip]
-        if absent and others:
+        of_assistant = [name for name in used if STAGES[name].needs_assistant]
+        if source == "none" and of_assistant:
             raise ValueError(
-                "without an assistant there are the stages "
-                f"{', '.join(f'`{name}`' for name in apart)}; received "
-                f"{', '.join(others)}"
+                "without an assistant there are no stages that need one; received "
+                f"{', '.join(of_assistant)}"
             )
         for name, spec in STAGES.items():
-            self._check_stage(name, spec)
-        return self
-
-    def _check_stage(self, name: str, spec: StageSpec) -> None:
-        settings, student = self.stages[name], self.student.kind
-        if spec.only_for and (student == spec.only_for) == settings.skip:
-            raise ValueError(
-                f"`stages.{name}` is the stage of students of kind "
-                f'"{spec.only_for}", and of no others; received kind "{student}"'
-            )
-        trained = getattr(settings, "of", None)  # of stages that may train either
-        only = {"thin_deep": "student", "none": "assistant"}.get(student, trained)
-        if trained not in (None, only) and not settings.skip:
-            raise ValueError(
-                f'`stages.{name}.of` must be "{only}" for `student.kind = "{student}"`'
-            )
+            if spec.only_for and (kind == spec.only_for) != (name in used):
+                raise ValueError(
+                    f"`stages.{name}` is the stage of students of kind "
+                    f'"{spec.only_for}", and of no others; received kind "{kind}"'
+                )
         across = any(evaluation_set(it).similarity for it in self.evaluate.sets)
-        if getattr(settings, "scored", None) and not across:
-            raise ValueError(
-                f"`stages.{name}.scored` is a curve of cross-lingual scores; "
-                f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
-            )
+        for name, settings in used.items():
+            if getattr(settings, "scored", None) and not across:
+                raise ValueError(
+                    f"`stages.{name}.scored` is a curve of cross-lingual scores; "
+                    f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
+                )
+        return self
 
 
 def load_recipe(
@@ -264,15 +225,7 @@ def _laid_over(
     merged: dict[str, Any] = {"scale": chosen}
     for layer in layers:
         merged = merge(_without_other_assistant(merged, layer.values), layer.values)
-    return about, _without_none(merged), layers
-
-
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-        if value is not None
-    }
+    return about, merged, layers
 
 
 def _without_other_assistant(
@@ -299,24 +252,22 @@ def _exists(assistant: Mapping[str, Any]) -> bool:
 
 def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
     """Check what variants and students' stages change, where it can be named."""
-    names = [name for name, spec in STAGES.items() if spec.trains == "student"]
+    names = [
+        name for name, spec in STAGES.items() if spec.trains in ("student", "last")
+    ]
     shared = recipe.student.model_copy(update={"variants": {}}).model_dump()
     students = {"student": recipe.student}
     for name, changes in recipe.student.variants.items():
         key = f"student.variants.{name}"
-        keys = [it for it in StudentSettings.model_fields if it not in ONE_FOR_ALL]
-        for changed in changes:
-            if changed not in keys:
-                raise unknown_key(key, changed, changes[changed], keys, layers)
         students[key] = validated(StudentSettings, shared | changes, layers, key)
     for place, student in students.items():
         for name, changes in student.stages.items():
+            key = f"{place}.stages"
             if name not in names:
-                key = f"{place}.stages"
                 raise unknown_key(key, name, changes, names, layers)
             settings = recipe.stages[name]
-            values, key = settings.model_dump() | changes, f"{place}.stages.{name}"
-            validated(type(settings), values, layers, key)
+            values = settings.model_dump() | changes
+            validated(type(settings), values, layers, f"{key}.{name}")
 
 
 def describe(name_or_path: str | Path) -> About:
@@ -395,26 +346,59 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted key as the tables that hold them."""
     result: dict[str, Any] = {}
     for dotted, value in overrides.items():
-        parts = dotted.split(".")[::-1]
-        limits.NESTING.check(len(parts), "`--set`", "Give a key of the recipe.")
-        result = merge(result, reduce(lambda inner, part: {part: inner}, parts, value))
+        *tables, key = dotted.split(".")
+        limits.NESTING.check(len(tables) + 1, "`--set`", "Give a key of the recipe.")
+        table = result
+        for part in tables:
+            inner = table.get(part)
+            table[part] = dict(inner) if isinstance(inner, Mapping) else {}
+            table = table[part]
+        table[key] = value
     return result
 
 
-class Paper(NamedTuple):
+class PublishedTables(Settings):
+    """`[[tables]]` of a file of published scores: rows of one or more tables."""
+
+    table: str
+    columns: Words | None = None
+    rows: dict[str, Annotated[tuple[float, ...], Field(strict=False)]]
+
+
+class Paper(Settings):
     """A file of published scores.
 
-    Attributes:
-        title: The paper's title.
-        printed_on: As in `[recipe]`, for all recipes of the paper; so is `ours`.
-        ours: See there.
-        tables: The scores by table, row and column.
+    `paper` is the title. `printed_on` and `ours` are as in `[recipe]`, for all recipes
+    of the paper. `columns` are those of `tables` that name none.
     """
 
-    title: str
-    printed_on: dict[str, int]
-    ours: dict[str, str]
-    tables: dict[str, dict[str, dict[str, float]]]
+    paper: str
+    columns: Words = ()
+    printed_on: dict[str, int] = Field(default_factory=dict)
+    ours: dict[str, str] = Field(default_factory=dict)
+    tables: Annotated[tuple[PublishedTables, ...], Field(strict=False)]
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, dict[str, float]]]:
+        """The scores by table, row and column."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for block in self.tables:
+            columns = self.columns if block.columns is None else block.columns
+            for row, scores in block.rows.items():
+                if len(scores) != len(columns):
+                    raise ValueError(
+                        f"row `{row}` of table `{block.table}` must have a number for "
+                        f"each of its {len(columns)} columns; received {len(scores)}"
+                    )
+                for name in tables_named(block.table):
+                    named = dict(zip(columns, scores, strict=True))
+                    found.setdefault(name, {})[row] = named
+        return found
+
+    @model_validator(mode="after")
+    def _rows_are_full(self) -> "Paper":
+        _ = self.scores
+        return self
 
 
 @cache
@@ -425,23 +409,7 @@ def read_paper(path: Path) -> Paper:
         InputError: It is no TOML, or has another form.
     """
     values = read_toml(path)
-    tables: dict[str, dict[str, dict[str, float]]] = {}
-
-    def broken(error: Exception) -> str:
-        return (
-            f"`{path}` must have the title `paper` and `[[tables]]` whose rows have a "
-            f"number for each of their columns. Received: {error!r:.200}. Correct it."
-        )
-
-    with explained(broken, KeyError, TypeError, ValueError, AttributeError):
-        for block in values["tables"]:
-            columns = block.get("columns", values.get("columns"))
-            for row, scores in block["rows"].items():
-                numbers: Any = dict(zip(columns, map(float, scores), strict=True))
-                for name in tables_named(block["table"]):
-                    tables.setdefault(name, {})[row] = numbers
-        printed_on, ours = values.get("printed_on", {}), values.get("ours", {})
-        return Paper(values["paper"], printed_on, ours, tables)
+    return validated(Paper, values, [Layer(str(path), values)])
 
 
 def tables_named(text: str) -> list[str]:
@@ -473,21 +441,22 @@ def with_published(about: About, recipe: Path) -> About:
         expected = row.expected or _scores(paper, row, where)
         return row.model_copy(update={"expected": expected})
 
-    rows = {model: filled(row) for model, row in about.rows.items()}
-    expected = about.expected
-    if not rows:
-        own = PublishedRow(table=about.table, row=about.row, expected=expected)
-        expected = filled(own).expected
-    ours = {**paper.ours, **about.ours}
-    changes = {"paper": paper.title, "printed_on": paper.printed_on, "ours": ours}
-    return about.model_copy(update=changes | {"rows": rows, "expected": expected})
+    own = PublishedRow(table=about.table, row=about.row, expected=about.expected)
+    changes = {
+        "paper": paper.paper,
+        "printed_on": paper.printed_on,
+        "ours": paper.ours | about.ours,
+        "rows": {model: filled(row) for model, row in about.rows.items()},
+        "expected": about.expected if about.rows else filled(own).expected,
+    }
+    return about.model_copy(update=changes)
 
 
 def _scores(paper: Paper, row: PublishedRow, where: str) -> dict[str, float]:
     name = row.printed_as or row.row
     scores: dict[str, float] = {}
     for table in tables_named(row.table) if name != "none" else ():
-        printed = paper.tables.get(table, {})
+        printed = paper.scores.get(table, {})
         if name not in printed:
             raise InputError(
                 f"{where} has no row `{name}` of table `{table}`. "

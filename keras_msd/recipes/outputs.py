@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from keras_msd.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs
-from keras_msd.recipes.settings import TrimSettings
 from keras_msd.recipes.starts import both_sides
 from keras_msd.teachers.teacher import default_folder
 
@@ -53,14 +52,23 @@ def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     return score_teacher_row(settings, run.data_dir, *teacher)
 
 
-def trim(run: Run, folder: Path, step: str, settings: TrimSettings) -> dict[str, Any]:
-    """Keep the pieces that the pairs use in the encoder that a step left."""
-    encoder = run.encoder(step)
+def trim(
+    run: Run, folder: Path, settings: Mapping[str, Any], step: str | None = None
+) -> dict[str, Any]:
+    """Keep the pieces that the pairs use.
+
+    Args:
+        run: The run.
+        folder: The step's folder.
+        settings: `keep` and `min_count` of `trim_vocabulary`.
+        step: Step that left the encoder, by default the assistant that exists.
+    """
+    encoder: Any = run.encoder(step) if step else run.named_assistant
 
     def texts() -> Iterator[str]:
         return chain.from_iterable(both_sides(run))
 
-    trimmed = trim_vocabulary(encoder, texts(), **settings.model_dump())
+    trimmed = trim_vocabulary(encoder, texts(), **settings)
     trimmed.save(folder / "encoder")
     return trimming_report(encoder, trimmed, texts())
 

@@ -33,9 +33,6 @@ from keras_msd.training.precision import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
 PRECISION = "precision.json"  # what "auto" was measured to be when the run began
-LONGEST_NAME = 100  # of a folder, in characters; file systems end at 255 bytes
-
-
 LAYOUT = "2"  # of what the cache holds: older versions have folders of their own
 
 
@@ -137,15 +134,9 @@ class Run:
     def teacher(self) -> Any:
         """The teacher."""
         settings = self.recipe.teacher
-        known = None if settings.multilingual else (ENGLISH,)
-        return load_teacher(
-            settings.source,
-            None,
-            settings.dim,
-            settings.pooling,
-            known,
-            prefix=settings.prefix,
-        )
+        given = settings.model_dump(include={"source", "dim", "pooling", "prefix"})
+        languages = None if settings.multilingual else (ENGLISH,)
+        return load_teacher(**given, languages=languages)
 
     @cached_property
     def guide_parts(self) -> dict[str, list[Any]]:
@@ -165,7 +156,7 @@ class Run:
         or part of another guide, encodes a sentence once.
         """
         settings, parts = self.recipe.guides[name], self.guide_parts[name]
-        if len(parts) == 1:
+        if len(parts) == 1 and not settings.weights and not settings.center:
             return parts[0]
         center = None
         if settings.center:
@@ -181,14 +172,11 @@ class Run:
             Target -> (name of the guide, "source" or "target").
         """
         losses = getattr(settings, "losses", {}).values()
+        known: dict[str, tuple[str, str]] = {}
+        for name in self.recipe.guides:
+            known |= {name: (name, "source"), name + OF_TARGET: (name, "target")}
         named = {target for loss in losses for target in loss.targets}
-        sides = ("", "source"), (OF_TARGET, "target")
-        return {
-            name + end: (name, side)
-            for name in self.recipe.guides
-            for end, side in sides
-            if name + end in named
-        }
+        return {target: known[target] for target in sorted(named & known.keys())}
 
     @cached_property
     def named_assistant(self) -> Any | None:
@@ -201,21 +189,21 @@ class Run:
         if not settings.named:
             return None
         source = settings.source
-        body = settings.start == "body"  # the settings are the new body's
-        encoder = load_encoder(source, None if body else settings.pooling)
+        if settings.start == "body":  # the settings are the new body's
+            return load_encoder(source)
+        encoder = load_encoder(source, settings.pooling)
         if not isinstance(encoder, Encoder):
             raise InputError(
                 "An assistant must have weights that can be trained and copied. "
                 f"Received: `{source}`, an artefact. Give the encoder's folder."
             )
         changes = settings.model_dump(include={*OF_EXISTING}, exclude_none=True)
-        layers = changes.get("num_layers", 0)
-        if body or not changes:
+        if not changes:
             return encoder
-        if layers > encoder.config.num_layers:
+        if changes.get("num_layers", 0) > encoder.config.num_layers:
             raise InputError(
                 "`assistant.num_layers` keeps the first layers of an encoder that "
-                f"exists. Received: {layers}, and `{source}` has "
+                f"exists. Received: {settings.num_layers}, and `{source}` has "
                 f"{encoder.config.num_layers}. Lower it, or leave it out."
             )
         changed = encoder.with_config(origin="[assistant]", **changes)
@@ -257,16 +245,22 @@ class Run:
             return self.texts
         files = self.texts.pairs().files
         files = [it for it in files if not corpora or corpus_of(it.name) in corpora]
-        name = "-".join(["texts", *sorted(corpora), *([str(limit)] if limit else [])])
-        if len(name) > LONGEST_NAME:
-            name = f"texts-{digest(name)}"
+        name = f"texts-{digest(*sorted(corpora), str(limit))}"
+        folder = self.folder.step("pairs") / name
+        return self.build_texts(files, folder, limit_per_language=limit)
+
+    def build_texts(
+        self, files: Sequence[PairFile], folder: Path, **limits: int | None
+    ) -> TextTable:
+        """Filter, deduplicate and limit pairs as the recipe says."""
+        data = self.recipe.data
         return TextTable.build(
             Pairs(files),
-            self.folder.step("pairs") / name,
-            cleaning=self.cleaning,
-            limit_per_language=limit,
-            seed=self.recipe.data.seed,
-            temperature=self.recipe.data.temperature,
+            folder,
+            cleaning=Cleaning(max_chars=data.max_characters),
+            seed=data.seed,
+            temperature=data.temperature,
+            **limits,
         )
 
     def table(self, stage: PairStageSettings) -> PairTable:
@@ -278,11 +272,6 @@ class Run:
             self.folder.step("tokenizer") / f"tokens-{texts.folder.name}",
             max_length=self.recipe.data.max_length,
         )
-
-    @property
-    def cleaning(self) -> Cleaning:
-        """The filters that pairs pass."""
-        return Cleaning(max_chars=self.recipe.data.max_characters)
 
     def store(self, guide: Any) -> GuideStore:
         """Return the cache of a guide's embeddings."""
@@ -359,7 +348,15 @@ def _pairs(
 ) -> list[PairFile]:
     places = [existing_folder(folder, "folder of parallel files") for folder in folders]
     found = read_pairs(places).files
-    _check_names(found)
+    known: dict[str, Path] = {}
+    for path in (path for file in found for path in file.paths):
+        # Draws, limits and messages go by names.
+        if known.setdefault(path.name, path) != path:
+            raise InputError(
+                "Parallel files of several folders must differ in their names. "
+                f"Received: `{known[path.name]}` and `{path}`. Rename one, or give one "
+                "folder."
+            )
     asked = {language_pair(code): code for code in recipe.data.languages}
     files = [it for pair in asked for it in found if it.languages == pair]
     if corpora:
@@ -368,28 +365,12 @@ def _pairs(
     there = {file.languages for file in files}
     if absent := [pair for pair in asked if pair not in there]:
         names, codes = corpora or ("<corpus>",), "-".join(absent[0])
-        files_of = ", ".join(f"{name}.{codes}.tsv.gz" for name in names)
         raise InputError(
             f"The recipe `{recipe.recipe.name}` at scale {recipe.scale} needs parallel "
             f"files for {', '.join(f'`{asked[pair]}`' for pair in absent)}, and there "
-            f"are none. Looked for: {files_of}, or the same in another format, in "
+            f"are none. Looked for: {', '.join(f'{it}.{codes}.tsv.gz' for it in names)}"
+            ", or the same in another format, in "
             f"{', '.join(f'`{place}`' for place in places)}. Put one there, or change "
-            "`data.languages` or "
-            "`data.corpora`."
+            "`data.languages` or `data.corpora`."
         )
     return files
-
-
-def _check_names(files: Iterable[PairFile]) -> None:
-    """Raise `InputError` if files of two folders have one name.
-
-    Draws, limits and messages go by names.
-    """
-    known: dict[str, Path] = {}
-    for path in (path for file in files for path in file.paths):
-        other = known.setdefault(path.name, path)
-        if other != path:
-            raise InputError(
-                "Parallel files of several folders must differ in their names. "
-                f"Received: `{other}` and `{path}`. Rename one, or give one folder."
-            )

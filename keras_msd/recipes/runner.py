@@ -2,12 +2,10 @@
 
 import json
 import os
-import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +79,7 @@ def run(
     Returns:
         What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`, and
         `part` where a half of each set is scored), and `folder`, `timings` (as in
-        timings.json), `budget` in minutes, the paths of `artefacts` and of the
-        `report`.
+        timings.json), the paths of `artefacts` and of the `report`.
 
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
@@ -99,12 +96,6 @@ def run(
         73.5
     """
     recipe = load_recipe(name_or_path, scale, overrides)  # before Keras is loaded
-    if tensorboard and find_spec("tensorflow") is None:
-        raise InputError(
-            "Events for TensorBoard are written by TensorFlow. Received: "
-            "tensorboard=True, and it is not installed. Install it, or look at "
-            "history.csv in the folders of the stages."
-        )
     from keras_msd.devices import device_settings
     from keras_msd.distribute.strategy import distribution
     from keras_msd.distribute.workers import Workers
@@ -116,20 +107,18 @@ def run(
     if "precision" not in recipe.model_fields_set:
         usual = {"precision": device_settings().precision}
         recipe = recipe.model_copy(update=usual)
-    folder = RunFolder(where, recipe, repair)
-    data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
-    store = Path(store_dir or default_store_dir())
     if profile and spread.replicas > 1:
         raise InputError(
             "The parts of an update are measured on one device. Received: "
             f"profile=True, {spread.replicas} devices. Leave one of both out."
         )
+    data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
     workers = Workers(where / WORKERS, spread.process, spread.processes)
     work = Run(
         recipe,
-        folder,
+        RunFolder(where, recipe, repair),
         [Path(it) for it in data],
-        store,
+        Path(store_dir or default_store_dir()),
         checkpoint_minutes,
         profile,
         tensorboard and workers.first,
@@ -181,7 +170,6 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
     shared = work.store_dir / "steps" if share_steps else None
     folder.check()
     check(work)  # leaves no folder where something is missing
-    _announce(work)
     with locked(where):
         clear_leftovers(where)
         folder.claim()
@@ -201,29 +189,6 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
         write_json(work.workers.folder / RESULT, result)
         work.workers.say(ENDED)
     return result
-
-
-def _announce(run: "Run") -> None:
-    """Say on stderr how long the run takes, and what it leaves out."""
-    from keras_msd.recipes.stages import fits_table
-    from keras_msd.recipes.starts import MOST_PIECES
-
-    recipe = run.recipe
-    if recipe.budget:
-        parts = ", ".join(f"{part} {it:g}" for part, it in recipe.budget.items())
-        minutes = sum(recipe.budget.values())
-        time_ = f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:g} minutes"
-        print(
-            f"{recipe.recipe.name} at scale {recipe.scale}: about {time_} on two cores "
-            f"with the recipe's own settings (minutes: {parts}).",
-            file=sys.stderr,
-        )
-    if fits_table(recipe) and run.pieces > MOST_PIECES:
-        print(
-            f"No closed forms: the vocabulary has {run.pieces:,} pieces, and a "
-            f"ridge regression takes at most {MOST_PIECES:,}.",
-            file=sys.stderr,
-        )
 
 
 def _follow(run: "Run") -> dict[str, Any]:
@@ -254,10 +219,7 @@ def _follow(run: "Run") -> dict[str, Any]:
 
 
 def write_summary(
-    recipe: Recipe,
-    where: Path,
-    steps: Sequence["Step"],
-    records: Records,
+    recipe: Recipe, where: Path, steps: Sequence["Step"], records: Records
 ) -> dict[str, Any]:
     """Write the files of the whole run and return what they say."""
     from keras_msd.report import write_report
@@ -270,7 +232,6 @@ def write_summary(
     return scores | {
         "folder": str(where),
         "timings": timings,
-        "budget": dict(recipe.budget),
         "artefacts": [str(where / result["path"]) for result in exported.values()],
         "report": str(write_report(where)),
     }
@@ -292,13 +253,17 @@ def run_scores(
         each student kept, in per cent.
     """
     rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
+    assistants = [row for row in rows if row["kind"] == "assistant"]
+    whole = assistants[-1].get("cross_lingual") if assistants else None
+    last = {row["student"]: row for row in rows if whole and "student" in row}
+    kept = {name: 100 * row["cross_lingual"] / whole for name, row in last.items()}
     return {
         "recipe": recipe.recipe.name,
         "scale": recipe.scale,
         **named(recipe.evaluate.part),
         "rows": rows,
         "published": dict(recipe.recipe.expected),
-        "measured": dict(_kept(rows)),
+        "measured": {f"kept_{name}": round(share, 4) for name, share in kept.items()},
     }
 
 
@@ -320,11 +285,7 @@ def run_timings(steps: Sequence["Step"], records: Records) -> dict[str, Any]:
         "parts": parts,
         "steps": spent,
         "speed": {name: result["sentences_per_second"] for name, result in timed},
-        "reused": {
-            name: record["reused"]
-            for name, record in records.items()
-            if "reused" in record
-        },
+        "reused": {k: it["reused"] for k, it in records.items() if "reused" in it},
     }
 
 
@@ -335,16 +296,6 @@ def _results(records: Records, prefix: str) -> dict[str, Any]:
         for name, record in records.items()
         if name.startswith(prefix)
     }
-
-
-def _kept(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    assistants = [row for row in rows if row["kind"] == "assistant"]
-    if not assistants or not (whole := assistants[-1].get("cross_lingual")):
-        return
-    last = {row["student"]: row for row in rows if "student" in row}
-    for name, row in last.items():
-        share = 100 * row["cross_lingual"] / whole
-        yield f"kept_{name}", round(share, 4)
 
 
 def run_all(
@@ -398,18 +349,14 @@ def run_all(
     for name in wanted:
         title = Path(name).name.removesuffix(".toml")
         where, trace = out / title, out / ERRORS / f"{title}.txt"
+        given = name, where, scale, data_dir, store_dir, overrides
         try:
-            result = run(
-                name, where, scale, data_dir, store_dir, overrides, share_steps=True
-            )
+            result = run(*given, share_steps=True)
             remove(trace)
         except Exception as error:  # whatever it is, the other recipes are run
-            result = {
-                "recipe": title,
-                "scale": scale or "default",
-                "folder": str(where),
-            }
-            result["error"] = f"{type(error).__name__}: {error}"
+            said = f"{type(error).__name__}: {error}"
+            result = {"recipe": title, "scale": scale or "default", "error": said}
+            result["folder"] = str(where)
             trace.parent.mkdir(parents=True, exist_ok=True)
             trace.write_text(traceback.format_exc(), encoding="utf-8")
         results.append(result)

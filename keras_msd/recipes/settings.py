@@ -13,7 +13,6 @@ from pydantic import (
 )
 
 from keras_msd.checks import one_of
-from keras_msd.data.readers.inference import CLASSES
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -36,7 +35,6 @@ Layers = Annotated[
 ]
 Pooling = Literal["mean", "cls", "max"]
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
-Part = Literal["teacher", "tokens", "closed_forms", "stages", "evaluation"]
 Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
 Feature = Literal["fd", "distillation_first", "synchronized"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
@@ -102,12 +100,6 @@ class About(Settings):
     printed_on: dict[str, int] = Field(default_factory=dict)
     ours: dict[str, str] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _default_is_offered(self) -> "About":
-        if self.default_scale not in self.scales:
-            raise ValueError("`default_scale` must be one of `scales`")
-        return self
-
 
 class TeacherSettings(Settings):
     """`[teacher]`: `source`, `dim`, `pooling`, `prefix` as for `load_teacher`.
@@ -140,21 +132,6 @@ class GuideSettings(Settings):
     weights: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
     center: Annotated[int, Field(ge=2)] | None = None
     multilingual: bool = False
-
-    @model_validator(mode="after")
-    def _weighs_several(self) -> "GuideSettings":
-        count = len(self.sources)
-        if len(self.weights) not in (0, count):
-            raise ValueError(
-                "`weights` must have a number for each of `sources`; received "
-                f"{len(self.weights)} numbers, {count} sources"
-            )
-        if count == 1 and (self.weights or self.center):
-            raise ValueError(
-                "`weights` and `center` are for several `sources`; received "
-                f"{self.sources[0]} alone"
-            )
-        return self
 
 
 class DataSettings(Settings):
@@ -230,10 +207,6 @@ class AssistantSettings(Settings):
     intermediate_dim: Count | None = None
     bottleneck_dim: Count | None = None
     projection_dim: Count | None = None
-    normalize_first: bool | None = None
-    zero_residuals: bool | None = None
-    embedding_layer_norm: bool | None = None
-    layer_norm_epsilon: Positive | None = None
     dropout: Fraction | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
@@ -252,21 +225,20 @@ class AssistantSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> "AssistantSettings":
-        allowed = {"source", "trim", *OF_EXISTING}
         given = self.model_dump(exclude_none=True).keys()
-        if self.exists and (more := [key for key in given if key not in allowed]):
+        shape = [key for key in given if key not in ("source", "trim", *OF_EXISTING)]
+        if self.exists and shape:
             raise ValueError(
                 f"the encoder `{self.source}` has a shape of its own; received "
-                f"{', '.join(f'`{key}`' for key in more)} beside it. Leave that out; "
+                f"{', '.join(f'`{key}`' for key in shape)} beside it. Leave that out; "
                 f"what may be set is {', '.join(f'`{it}`' for it in OF_EXISTING)} and "
                 "`trim`"
             )
         if not self.named and (self.trim or self.start == "body"):
-            key = "trim" if self.trim else "start"
-            what = "makes the vocabulary" if self.trim else '= "body" takes the table'
             raise ValueError(
-                f"`{key}` {what} of an encoder that exists; received "
-                f'`source = "{self.source}"`. Give the encoder, or leave `{key}` out'
+                '`trim` and `start = "body"` take the vocabulary of an encoder that '
+                f'exists; received `source = "{self.source}"`. Give the encoder, or '
+                "leave them out"
             )
         return self
 
@@ -279,13 +251,6 @@ class AssistantSettings(Settings):
             shape.insert(1, "hidden_dim")
         if absent := [key for key in shape if getattr(self, key) is None]:
             raise ValueError(f"a new assistant needs {', '.join(absent)}")
-        found = self.normalize_first, self.zero_residuals, self.embedding_layer_norm
-        if self.start in ("ridge", "body") and found != (True, True, False):
-            raise ValueError(
-                f'`start = "{self.start}"` needs `normalize_first = true`, '
-                "`zero_residuals = true` and `embedding_layer_norm = false`, as the "
-                f"body must begin as the identity; received {found}"
-            )
         return self
 
 
@@ -294,12 +259,10 @@ class StudentSettings(Settings):
 
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
-    before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
-    of its layers: the "first", the "last" or "spread" evenly. `max_length` is the
-    longest sentence in tokens, by default the assistant's. `start` of the embedding
-    block: "random", "standard_normal" as in the authors' code, the "svd" of
-    the assistant's table, or that table "ordered": in the directions whose means over a
-    sentence best find its translation (`starts.order_dimensions`).
+    before it, and so is the `guide` that stages 2 and 3 imitate. `start` of
+    the embedding block: "random", "standard_normal" as in the authors' code, the "svd"
+    of the assistant's table, or that table "ordered": in the directions whose means
+    over a sentence best find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -324,8 +287,6 @@ class StudentSettings(Settings):
     hidden_dim: Count | None = None
     start: Literal["random", "standard_normal", "svd", "ordered", "ridge"] = "random"
     layers: AssistantState = "trained"
-    unit_from: Literal["first", "last", "spread"] = "first"
-    max_length: Count | None = None
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[Name, dict[str, Any]] = Field(default_factory=dict)
@@ -351,11 +312,9 @@ class StudentSettings(Settings):
                 "`hidden_dim` is the assistant's, whose layers are copied; a student "
                 "gets smaller by `bottleneck_dim` and `unit_layers`"
             )
-        others = {
-            "recurrent": ["ridge"],
-            "thin_deep": ["svd", "ordered", "standard_normal"],
-        }
-        if self.start in others.get(self.kind, ()):
+        thin_deep = self.start in ("random", "ridge")
+        recurrent = self.start != "ridge"
+        if not {"thin_deep": thin_deep, "recurrent": recurrent}.get(self.kind, True):
             raise ValueError(
                 f'`start = "{self.start}"` is not for students of kind "{self.kind}"'
             )
@@ -379,6 +338,10 @@ class LossSettings(Settings):
     def targets(self) -> tuple[str, ...]:
         """The names in `goals`."""
         return (self.goals,) if isinstance(self.goals, str) else self.goals
+
+    def options(self) -> dict[str, Any]:
+        """Return what `LossTerm` takes besides its name and loss."""
+        return self.model_dump(include={"goals", "grouped", "weight"})
 
     @field_validator("loss")
     @classmethod
@@ -525,14 +488,12 @@ class ReductionSettings(Settings):
 class RowSettings(TrainingSettings):
     """Settings that the stages on sets of sentence pairs share.
 
-    `of` is what the stage trains: the assistant, from which students are made
-    afterwards, or every student. `sets` names the sets; `languages` are by default
+    `sets` names the sets; `languages` are by default
     English and those of the pairs. A set need not have all of them.
     """
 
     needed: ClassVar[str]  # an example of `sets`
 
-    of: Literal["assistant", "student"] = "student"
     batch_size: Count = 16
     sets: Any = ()
     languages: Words = ()
@@ -548,17 +509,12 @@ class InferenceSettings(RowSettings):
     """`[stages.classify_inference]`: fine-tuning on NLI labels.
 
     `sets` names files `nli/<set>.train.<xx>.tsv.gz` (or .jsonl.gz, .tsv, .jsonl), which
-    `data.read_inference` reads; `classes` are the labels in them.
+    `data.read_inference` reads.
     """
 
     needed = 'a set, as in sets = ["snli"]'
 
     sets: Words = ()
-    classes: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] = CLASSES
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the number of classes."""
-        return {"classes": len(self.classes)}
 
 
 class RegressSettings(RowSettings):
@@ -608,8 +564,7 @@ class EvaluateSettings(Settings):
     for all scores and curves. With either half `regress_similarity` selects its
     checkpoint on the tuning half of its dev set.
     `intermediate` says which scores a model gets before its last stage: all, only the
-    cross-lingual one, or none. With `branches` a word branch that is trained alone has
-    a row of its own. Without `artefacts` no encoder is timed or exported.
+    cross-lingual one, or none. Without `artefacts` no encoder is timed or exported.
     """
 
     sets: Words = ("stsb",)
@@ -617,7 +572,6 @@ class EvaluateSettings(Settings):
     splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
     part: Literal["all", "choose", "report"] = WHOLE
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
-    branches: bool = False
     artefacts: bool = True
 
     @field_validator("languages", "splits")
@@ -647,11 +601,6 @@ class EvaluateSettings(Settings):
                 f"received {', '.join(self.sets) or 'none'}"
             )
         for record in records:
-            if self.languages.get(record.name) == (ALL,) and not record.others:
-                raise ValueError(
-                    f'`languages.{record.name}` must name them: "{ALL}" is for sets '
-                    "with other languages in their folder, such as tatoeba"
-                )
             check_split(record, self.splits[record.name])
             check_part(record, self.part)
         return self

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from keras_msd.recipes.loading import Recipe
     from keras_msd.recipes.settings import StudentSettings
 
-# Of each target: whose embeddings it is, and of which side of the pairs.
-TEACHER = {"teacher": ("teacher", "source")}
+Guides = Mapping[str, tuple[str, str]]
+TEACHER: Guides = {"teacher": ("teacher", "source")}
+
+
+def both_sides(whose: str) -> Guides:
+    """Return the targets `<whose>_source` and `<whose>_target`."""
+    return {f"{whose}_{side}": (whose, side) for side in ("source", "target")}
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class StageSpec:
         guides: Target -> whose embeddings it is, "teacher", "assistant" or "embedding"
             (the assistant's embedding block), and the side, "source" or "target".
         settings: The model of its section.
-        trains: What it trains; a setting `of` takes precedence.
+        trains: What it trains; "last" is every student, or the assistant of a recipe
+            without students.
         rows: What it learns from: parallel text, or labelled pairs of sentences.
         needs_assistant: Whether the recipe must have an assistant.
         only_for: The one kind of students that has this stage, and must have it.
@@ -51,17 +57,13 @@ class StageSpec:
     """
 
     make: Callable[..., Any] | None
-    guides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    guides: Guides = field(default_factory=dict)
     settings: type[Settings] = PairStageSettings
-    trains: Literal["assistant", "student", "teacher"] = "student"
+    trains: Literal["assistant", "student", "teacher", "last"] = "student"
     rows: Literal["pairs", "scored", "inference"] = "pairs"
     needs_assistant: bool = True
     only_for: str = ""
     label: str = ""
-
-    def trained(self, settings: Any) -> str:
-        """Return what the stage trains with such settings."""
-        return getattr(settings, "of", self.trains)
 
 
 # In the order in which they run.
@@ -81,18 +83,12 @@ STAGES: dict[str, StageSpec] = {
     ),
     "align_embedding": StageSpec(
         lambda encoder, **given: stages.AlignEmbedding(encoder, **given),
-        guides={
-            "embedding_source": ("embedding", "source"),
-            "embedding_target": ("embedding", "target"),
-        },
+        guides=both_sides("embedding"),
         settings=AlignSettings,
     ),
     "teach_student": StageSpec(
         lambda encoder, **given: stages.TeachStudent(encoder, **given),
-        guides={
-            "assistant_source": ("assistant", "source"),
-            "assistant_target": ("assistant", "target"),
-        },
+        guides=both_sides("assistant"),
     ),
     "contrastive_learning": StageSpec(
         lambda encoder, **given: stages.ContrastiveLearning(encoder, **given),
@@ -105,10 +101,7 @@ STAGES: dict[str, StageSpec] = {
     ),
     "teach_thin_deep": StageSpec(
         lambda encoder, **given: stages.TeachThinDeep(encoder, **given),
-        guides={
-            "teacher_source": ("teacher", "source"),
-            "teacher_target": ("teacher", "target"),
-        },
+        guides=both_sides("teacher"),
         settings=ThinDeepSettings,
         needs_assistant=False,
         only_for="thin_deep",
@@ -116,6 +109,7 @@ STAGES: dict[str, StageSpec] = {
     "classify_inference": StageSpec(
         lambda encoder, **given: stages.ClassifyInference(encoder, **given),
         settings=InferenceSettings,
+        trains="last",
         rows="inference",
         needs_assistant=False,
         label="NLI",
@@ -123,6 +117,7 @@ STAGES: dict[str, StageSpec] = {
     "regress_similarity": StageSpec(
         lambda encoder, **given: stages.RegressSimilarity(encoder, **given),
         settings=RegressSettings,
+        trains="last",
         rows="scored",
         needs_assistant=False,
         label="STS",
@@ -130,22 +125,17 @@ STAGES: dict[str, StageSpec] = {
 }
 
 
-def assistant_stages(recipe: "Recipe") -> dict[str, Any]:
-    """Return the settings of the stages that train the assistant, in order."""
-    return {
-        name: recipe.stages[name]
-        for name, spec in STAGES.items()
-        if spec.trained(recipe.stages[name]) == "assistant"
-        and not recipe.stages[name].skip
-    }
-
-
-def student_stages(recipe: "Recipe", student: "StudentSettings") -> dict[str, Any]:
-    """Return the settings of the stages of one student, in order."""
+def stages_of(
+    recipe: "Recipe", student: "StudentSettings | None" = None
+) -> dict[str, Any]:
+    """Return the settings of a student's stages, or of the assistant's, in order."""
+    trained = ["student" if student else "assistant"]
+    if student or recipe.student.kind == "none":
+        trained.append("last")
     found = {
-        name: student.stage(name, recipe.stages[name])
-        for name, spec in STAGES.items()
-        if spec.trained(recipe.stages[name]) == "student"
+        name: student.stage(name, settings) if student else settings
+        for name, settings in recipe.stages.items()
+        if STAGES[name].trains in trained
     }
     return {name: settings for name, settings in found.items() if not settings.skip}
 
@@ -155,9 +145,8 @@ def stages_in_use(recipe: "Recipe") -> Iterator[tuple[str, Any]]:
 
     Those of the assistant come first. `reduce_teacher` is no stage of an encoder.
     """
-    yield from assistant_stages(recipe).items()
-    for student in recipe.student.each().values():
-        yield from student_stages(recipe, student).items()
+    for student in (None, *recipe.student.each().values()):
+        yield from stages_of(recipe, student).items()
 
 
 def reduces_teacher(recipe: "Recipe") -> bool:

@@ -12,11 +12,8 @@ from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, one_of
 from keras_msd.data.batches import guide_rows
 from keras_msd.data.examples import write_examples
-from keras_msd.data.pair import Pairs
-from keras_msd.data.text_table import TextTable
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
-from keras_msd.models.trim import trim_vocabulary
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import (
     PairStageSettings,
@@ -56,41 +53,31 @@ def write_example_data(run: Run, folder: Path) -> None:
 
 def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
     """Filter, deduplicate and limit the pairs that the run trains on."""
-    settings = run.recipe.data
-    table = TextTable.build(
-        Pairs(run.training_pairs()),
+    data = run.recipe.data
+    table = run.build_texts(
+        run.training_pairs(),
         folder / "texts",
-        cleaning=run.cleaning,
-        limit_per_file=settings.pairs_per_file,
-        limit_per_language=settings.pairs_per_language,
-        seed=settings.seed,
-        temperature=settings.temperature,
-        dirty_rows=settings.dirty_rows,
+        limit_per_file=data.pairs_per_file,
+        limit_per_language=data.pairs_per_language,
+        dirty_rows=data.dirty_rows,
     )
-    return {
-        "pairs": len(table),
-        "counts": table.counts,
-        "key": table.key,
-    }
+    return {"pairs": len(table), "counts": table.counts, "key": table.key}
 
 
-def take_teacher_vectors(run: Run, folder: Path) -> dict[str, Any]:
-    """Store the teacher's vector of every source line, of both where it knows both."""
-    return _store_vectors(run, run.teacher, run.recipe.teacher.multilingual)
+def take_vectors(run: Run, folder: Path, guide: str | None) -> dict[str, Any]:
+    """Store the vectors of the teacher, or of the one in `[guides.<guide>]`.
 
-
-def take_guide_vectors(run: Run, folder: Path, name: str) -> dict[str, Any]:
-    """Store the vectors of the teacher of `[guides.<name>]` in the same way."""
-    return _store_vectors(run, run.guide(name), run.recipe.guides[name].multilingual)
-
-
-def _store_vectors(run: Run, guide: Any, multilingual: bool) -> dict[str, Any]:
-    store = run.store(guide)
+    It embeds every source line, and the translations too if it is multilingual.
+    """
+    recipe = run.recipe
+    known: Any = recipe.guides[guide] if guide else recipe.teacher
+    teacher = run.guide(guide) if guide else run.teacher
+    store = run.store(teacher)
     for table in _learnt(run):
-        for side in ("source", "target") if multilingual else ("source",):
+        for side in ("source", "target") if known.multilingual else ("source",):
             texts = (text for chunk in table.chunks(side) for text in chunk)
             store.build(texts, total=len(table))
-    return {"fingerprint": guide.fingerprint, "dim": guide.dim}
+    return {"fingerprint": teacher.fingerprint, "dim": teacher.dim}
 
 
 def _learnt(run: Run) -> list[Any]:
@@ -101,17 +88,6 @@ def _learnt(run: Run) -> list[Any]:
         return [run.texts]
     tables = {table.folder: table for table in map(run.texts_of, of_pairs)}
     return [*tables.values()]
-
-
-def trim_assistant(run: Run, folder: Path) -> dict[str, Any]:
-    """Keep the most frequent pieces of the pairs in the assistant that is named."""
-    encoder: Any = run.named_assistant  # the schema asks for one
-    trim: Any = run.recipe.assistant.trim
-    texts = chain.from_iterable(both_sides(run))
-    trimmed = trim_vocabulary(encoder, texts, keep=trim.pieces)
-    trimmed.save(folder / "encoder")
-    sizes = [it.tokenizer.vocabulary_size for it in (encoder, trimmed)]
-    return {"pieces_before": sizes[0], "pieces_after": sizes[1]}
 
 
 def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
@@ -195,15 +171,15 @@ def start_assistant(run: Run, folder: Path) -> None:
 
 def make_assistant(run: Run) -> Any:
     """Return the encoder that the recipe names, or a new one with its start."""
-    settings = run.recipe.assistant
-    if settings.exists:
+    if run.recipe.assistant.exists:
         return run.given_assistant
-    if settings.start == "ridge":
-        return _over_table(run, run.array("ridge", "table"))
-    if settings.start == "grow":
-        return _grown(run)
-    if settings.start == "body":
-        return _with_body(run)
+    match run.recipe.assistant.start:
+        case "ridge":
+            return _over_table(run, run.array("ridge", "table"))
+        case "grow":
+            return _grown(run)
+        case "body":
+            return _with_body(run)
     return new_encoder(run.tokenizer, **_fields(run))
 
 
@@ -457,15 +433,13 @@ def _over_table(run: Run, table: np.ndarray) -> Any:
         return forms.closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
-            f'An assistant with `start = "{run.recipe.assistant.start}"` has a '
-            "bottleneck or a body narrower than the teacher, not both. Received: "
-            f"bottleneck_dim={width}, hidden_dim={hidden}, teacher {dim}. Leave the "
-            "first out."
+            "An assistant that starts from a table has a bottleneck or a body narrower "
+            f"than the teacher, not both. Received: bottleneck_dim={width}, "
+            f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
         )
     word, projection = bottleneck(table, hidden, run.frequencies)
-    encoder = forms.closed_form_encoder(
-        run.tokenizer, word, **fields | {"projection_bias": False}
-    )
+    fields["projection_bias"] = False
+    encoder = forms.closed_form_encoder(run.tokenizer, word, **fields)
     values = encoder.weights() | {"projection/kernel": projection}
     encoder.set_weights(values, origin="the start")
     return encoder

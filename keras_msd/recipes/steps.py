@@ -7,14 +7,10 @@ from typing import Any
 from keras_msd.recipes import outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
+from keras_msd.recipes.rows import stage_data
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import (
-    STAGES,
-    assistant_stages,
-    fits_table,
-    student_stages,
-)
-from keras_msd.recipes.train import fit, stage_data
+from keras_msd.recipes.stages import STAGES, fits_table, stages_of
+from keras_msd.recipes.train import fit
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
@@ -31,6 +27,7 @@ def steps_of(run: Run) -> list[Step]:
     left = steps.add_assistant() if run.recipe.assistant.source != "none" else {}
     steps.add_reductions()
     for name, settings in run.recipe.student.each().items():
+        steps.suffix = name.removeprefix("student")
         steps.add_student(name, settings, left)
     return steps.found
 
@@ -45,10 +42,15 @@ def table_widths(run: Run) -> list[int]:
 
 
 class Steps:
-    """Collects the steps of a run in `found`."""
+    """Collects the steps of a run in `found`.
+
+    Attributes:
+        found: The steps so far.
+        suffix: What ends the names of the steps that make a further student.
+    """
 
     def __init__(self, run: Run) -> None:
-        self.run, self.recipe = run, run.recipe
+        self.run, self.recipe, self.suffix = run, run.recipe, ""
         self.found: list[Step] = []
 
     def add(self, name: str, part: str, make: Any, /, **more: Any) -> Made:
@@ -60,10 +62,10 @@ class Steps:
         self.found.append(Step(name, part, make, more, **fields))
         return Made(name)
 
-    def add_start(self, name: str, make: Any, /, seed: str = "", **more: Any) -> Made:
+    def add_start(self, name: str, make: Any, /, **more: Any) -> Made:
         """Add a step that makes an encoder without training it."""
-        more = {"reads": TEXTS, "seed": seed or name, **more}
-        return self.add(name, "closed_forms", make, **more)
+        more = {"reads": TEXTS, "seed": name, **more}
+        return self.add(name + self.suffix, "closed_forms", make, **more)
 
     def add_scores(
         self, name: str, make: Any, row: Mapping[str, str], /, **more: Any
@@ -88,53 +90,42 @@ class Steps:
                 step, outputs.score, row, step=step, full=whole, others=full
             )
 
+    def add_vectors(self, step: str, name: str | None, depends: Any) -> None:
+        """Add the vectors of the teacher, or of the one in `[guides.<name>]`."""
+        given = {"reads": ("pairs",), "depends": depends, "shared": False}
+        self.add(step, "teacher", starts.take_vectors, guide=name, **given)
+
     def add_data(self) -> None:
         """Add pairs, teacher's embeddings, tokenizer."""
         run, recipe = self.run, self.recipe
-        of_data, of_pairs = {"data": recipe.data}, ("pairs",)
+        of_data, named = {"data": recipe.data}, run.named_assistant
         if recipe.data.kind == "examples":
             make = starts.write_example_data
             self.add("example_data", "tokens", make, depends=of_data)
         files = run.training_files
         self.add("pairs", "tokens", starts.take_pairs, depends=of_data, files=files)
-        self.add(
-            TEACHER,
-            "teacher",
-            starts.take_teacher_vectors,
-            reads=of_pairs,
-            depends={"teacher": recipe.teacher, "encoder": run.teacher.fingerprint},
-            shared=False,
-        )
+        teacher = {"teacher": recipe.teacher, "encoder": run.teacher.fingerprint}
+        self.add_vectors(TEACHER, None, teacher)
         for name, guide in recipe.guides.items():
-            parts = run.guide_parts[name]
-            self.add(
-                GUIDE_VECTORS + name,
-                "teacher",
-                starts.take_guide_vectors,
-                reads=of_pairs,
-                depends={"guide": guide, "parts": [it.fingerprint for it in parts]},
-                shared=False,
-                name=name,
-            )
+            parts = [it.fingerprint for it in run.guide_parts[name]]
+            depends = {"guide": guide, "parts": parts}
+            self.add_vectors(GUIDE_VECTORS + name, name, depends)
         row = {"name": "teacher", "kind": "teacher"}
         self.add_scores("teacher", outputs.score_teacher, row, reads=(TEACHER,))
-        trim, given = starts.trim_assistant, self._assistant()
-        if recipe.assistant.trim:
-            self.add(TRIMMED, "tokens", trim, reads=of_pairs, depends=given)
+        # What a step depends on that reads the assistant that exists.
+        self.existing = {"encoder": named.fingerprint if named else None}
+        of_assistant = {"assistant": recipe.assistant, **self.existing}
+        if trim := recipe.assistant.trim:
+            given = {"settings": {"keep": trim.pieces}, "depends": of_assistant}
+            self.add(TRIMMED, "tokens", outputs.trim, reads=("pairs",), **given)
         before = (TEACHER,) if recipe.tokenizer_source == "teacher" else ()
         self.add(
             "tokenizer",
             "tokens",
             starts.take_tokenizer,
             reads=("pairs", TRIMMED, *before),
-            depends={"tokenizer": recipe.tokenizer, "encoder": given["encoder"]},
+            depends={"tokenizer": recipe.tokenizer, **self.existing},
         )
-
-    def _assistant(self) -> dict[str, Any]:
-        """Return what a step depends on that reads the assistant that exists."""
-        named = self.run.named_assistant
-        found = named.fingerprint if named else None
-        return {"assistant": self.recipe.assistant, "encoder": found}
 
     def add_closed_forms(self) -> None:
         """Add the ridge regression and the closed forms that are scored."""
@@ -142,14 +133,9 @@ class Steps:
         run, recipe = self.run, self.recipe
         if not fits_table(recipe) or run.pieces > starts.MOST_PIECES:
             return
-        self.add(
-            "ridge",
-            "closed_forms",
-            starts.fit_table,
-            reads=GUIDED,
-            ridge=recipe.starts.ridge,
-            grows=recipe.assistant.start == "grow",
-        )
+        grows = recipe.assistant.start == "grow"
+        given = {"ridge": recipe.starts.ridge, "grows": grows, "reads": GUIDED}
+        self.add("ridge", "closed_forms", starts.fit_table, **given)
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
             read = ("tokenizer", "ridge")
@@ -160,14 +146,15 @@ class Steps:
     def add_assistant(self) -> dict[str, Made]:
         """Add what makes the assistant; return the steps after and before stage 1."""
         recipe, kind = self.recipe, {"kind": "assistant"}
+        depends = {"assistant": recipe.assistant, "starts": recipe.starts}
         last = untrained = self.add_start(
             "assistant_start",
             starts.start_assistant,
             reads=(*GUIDED, TRIMMED, "ridge"),
-            depends={**self._assistant(), "starts": recipe.starts},
+            depends=depends | self.existing,
         )
         order = list(STAGES)
-        for name, settings in assistant_stages(recipe).items():
+        for name, settings in stages_of(recipe).items():
             label = f"assistant before {STAGES[name].label or name}"
             full = STAGES[name].rows != "pairs"
             self.add_score(last, {"name": label, **kind}, full)
@@ -183,10 +170,10 @@ class Steps:
             turn = starts.order_dimensions
             last = self.add_start("order_dimensions", turn, step=last, dims=dims)
         self.add_score(last, {"name": "assistant", **kind})
-        self.add_keep(last, "assistant")
         if recipe.student.kind == "none":
-            self.add_trims(last, "assistant")
-            self.add_uses(last, "assistant")
+            self.add_finished(last, "assistant")
+        else:
+            self.add_keep(last, "assistant")
         return {"trained": last, "untrained": untrained}
 
     def add_reductions(self) -> None:
@@ -198,21 +185,13 @@ class Steps:
             score = outputs.score_reduction
             self.add_scores(step, score, row, step=step, reads=(TEACHER,))
 
-    def add_reduction(
-        self, step: str, width: int | None = None, like: Made | None = None
-    ) -> Made:
-        """Add a dense layer after the teacher."""
-        return self.add(
-            step,
-            "stages",
-            starts.reduce_teacher,
-            reads=GUIDED,
-            seed="reduce_teacher",
-            settings=self.recipe.stages["reduce_teacher"],
-            pairs=self.recipe.stages["teach_thin_deep"],
-            width=width,
-            like=like,
-        )
+    def add_reduction(self, step: str, **width: Any) -> Made:
+        """Add a dense layer after the teacher, of a `width` or that of a step."""
+        given = {"reads": GUIDED, "seed": "reduce_teacher", **width}
+        settings = self.recipe.stages["reduce_teacher"]
+        pairs = self.recipe.stages["teach_thin_deep"]
+        make = starts.reduce_teacher
+        return self.add(step, "stages", make, settings=settings, pairs=pairs, **given)
 
     def add_student(
         self, name: str, settings: StudentSettings, left: Mapping[str, Made]
@@ -224,17 +203,14 @@ class Steps:
             settings: The student's.
             left: Steps that left the assistant, as `add_assistant` returns them.
         """
-        suffix = name.removeprefix("student")
+        stages, begun = stages_of(self.recipe, settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
-        stages = student_stages(self.recipe, settings)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
-        begun = settings.start
         if settings.kind == "thin_deep":
             first = stages["teach_thin_deep"].feature == "distillation_first"
             last = self.add_start(
-                f"untrained{suffix}",
+                "untrained",
                 starts.thin_deep_student,
-                seed="untrained",
                 reads=(*TEXTS, "ridge") if begun == "ridge" else TEXTS,
                 shape=starts.thin_deep_shape(settings),
                 output_dim=self.run.teacher.dim if first else None,
@@ -242,20 +218,14 @@ class Steps:
             )
         else:
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            fields |= {"unit_from", "max_length"}
-            last = self.add_start(
-                f"untrained{suffix}",
-                starts.untrained_student,
-                seed="untrained",
-                assistant=origin,
-                **settings.model_dump(include=fields),
-            )
+            shape = settings.model_dump(include=fields)
+            make = starts.untrained_student
+            last = self.add_start("untrained", make, assistant=origin, **shape)
         self.add_score(last, row, full=False)
         if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
             last = self.add_start(
-                f"student_start{suffix}",
+                "student_start",
                 starts.start_student,
-                seed="student_start",
                 student=last,
                 assistant=origin,
                 start=begun,
@@ -266,29 +236,22 @@ class Steps:
             self.add_score(last, row, full=False)
         for place, (stage, of_stage) in enumerate(stages.items(), 1):
             if getattr(of_stage, "branch_alone", False):
-                last = self.add_branch_alone(stage, suffix, last, of_stage)
+                last = self.add_branch_alone(stage, last, of_stage)
             else:
-                last = self.add_stage(stage, of_stage, last, suffix, guide)
+                last = self.add_stage(stage, of_stage, last, guide)
             row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
             later = [STAGES[it].rows for it in list(stages)[place:]]
             self.add_score(last, row, full="pairs" not in later)
-        self.add_keep(last, name)
-        self.add_trims(last, name)
-        self.add_uses(last, name, first=not suffix)
+        self.add_finished(last, name)
 
     def add_stage(
-        self,
-        name: str,
-        settings: Any,
-        start: Made,
-        suffix: str = "",
-        assistant: Made | None = None,
+        self, name: str, settings: Any, start: Made, assistant: Made | None = None
     ) -> Made:
         """Add a stage that trains the encoder that the step `start` left."""
         spec, reduction = STAGES[name], None
         depends: dict[str, Any] = {"distribute": self.recipe.distribute}
         if getattr(settings, "feature", "") == "synchronized":
-            reduction = self.add_reduction(f"reduced{suffix}", like=start)
+            reduction = self.add_reduction(f"reduced{self.suffix}", like=start)
         curve = bool(getattr(settings, "scored", None))
         if curve or spec.rows != "pairs":  # `[evaluate]` decides what is scored
             depends["evaluate"] = self.recipe.evaluate
@@ -300,7 +263,7 @@ class Steps:
             return [*stage_data(self.run, name, settings).files(), *scored]
 
         return self.add(
-            name + suffix,
+            name + self.suffix,
             "stages",
             fit,
             reads=(*GUIDED, *further),
@@ -315,47 +278,36 @@ class Steps:
             reduction=reduction,
         )
 
-    def add_branch_alone(
-        self, name: str, suffix: str, student: Made, settings: Any
-    ) -> Made:
+    def add_branch_alone(self, name: str, student: Made, settings: Any) -> Made:
         """Add what takes a student's word branch out, trains it and puts it back."""
-        take, back = starts.take_branch, starts.give_branch
-        branch = self.add_start(f"branch{suffix}", take, seed="branch", step=student)
-        trained = self.add_stage(name, settings, branch, suffix)
-        if self.recipe.evaluate.branches:
-            of = f"student{suffix}"
-            row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
-            self.add_score(trained, row)
-        step, seed = f"branch_back{suffix}", "branch_back"
-        return self.add_start(step, back, seed=seed, step=student, branch=trained)
+        branch = self.add_start("branch", starts.take_branch, step=student)
+        trained = self.add_stage(name, settings, branch)
+        of, back = f"student{self.suffix}", starts.give_branch
+        row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
+        self.add_score(trained, row)
+        return self.add_start("branch_back", back, step=student, branch=trained)
 
     def add_keep(self, step: Made, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
         self.add(f"keep_{name}", "stages", outputs.keep, shared=False, step=step)
 
-    def add_trims(self, last: Made, name: str) -> None:
-        """Add a finished encoder's smaller vocabularies."""
+    def add_finished(self, last: Made, name: str) -> None:
+        """Add a finished encoder, its smaller vocabularies, and what it is used for."""
+        self.add_keep(last, name)
         for trim, settings in self.recipe.trim.items():
-            step = self.add(
-                f"trim_{name}_{trim}",
-                "closed_forms",
-                outputs.trim,
-                reads=("pairs",),
-                step=last,
-                settings=settings,
-            )
+            given = {"step": last, "settings": settings.model_dump()}
+            label = f"trim_{name}_{trim}"
+            make = outputs.trim
+            step = self.add(label, "closed_forms", make, reads=("pairs",), **given)
             row = {"name": f"{name}, trimmed, {trim}", "kind": "trimmed"}
             self.add_score(step, row)
             self.add_keep(step, f"{name}_trimmed_{trim}")
-
-    def add_uses(self, last: Made, name: str, first: bool = True) -> None:
-        """Add what is done with a finished encoder."""
         if not self.recipe.evaluate.artefacts:
             return
         uses: dict[str, Any] = {f"speed_{name}": outputs.speed}
-        if first:
+        if not self.suffix:
             uses["neighbours"] = outputs.neighbours
         if outputs.can_export():
             uses[f"export_{name}"] = outputs.export
-        for step, make in uses.items():
-            self.add(step, "evaluation", make, shared=False, step=last)
+        for use, make in uses.items():
+            self.add(use, "evaluation", make, shared=False, step=last)

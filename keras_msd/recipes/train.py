@@ -1,31 +1,17 @@
 """One stage of a run: train one encoder, with a random seed of its own."""
 
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
-from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import keras
-import numpy as np
-
 from keras_msd.checks import InputError, explained
-from keras_msd.data.batches import Batches, PairBatches
-from keras_msd.data.pair import languages_of_pairs
-from keras_msd.data.readers.inference import read_inference
-from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
-from keras_msd.evaluate.callbacks import ScoreCallback
-from keras_msd.evaluate.rows import score_row
-from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
-from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.files import write_json
 from keras_msd.losses.table import loss_class
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
-from keras_msd.recipes.resources import Run, check_corpora, corpus_of
-from keras_msd.recipes.settings import LAST_TENTH, ThinDeepSettings, TrainingSettings
+from keras_msd.recipes.resources import Run
+from keras_msd.recipes.rows import stage_data
+from keras_msd.recipes.settings import ThinDeepSettings, TrainingSettings
 from keras_msd.recipes.stages import STAGES
 from keras_msd.stages.stage import LossTerm
 from keras_msd.training import resume
@@ -35,7 +21,6 @@ from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
 
-TRAIN, DEV = "train", "dev"  # splits of labelled pairs
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
 
 
@@ -116,7 +101,7 @@ def fit(
             run.folder.step(step) / UNFINISHED,  # `folder` is a worker's own
             minutes=run.checkpoint_minutes,
             updates=steps,
-            callbacks=[history, *(it for it in (watch, monitor) if it)],
+            callbacks=[history, *filter(None, (watch, monitor))],
             verbose=0,
         )
     if run.profile:
@@ -125,9 +110,9 @@ def fit(
         write_json(folder / "profile.json", seconds | {"checkpoints": saving})
         text = f"{step}: {profile_text(seconds)}, checkpoints {saving:.1f} s"
         print(text, file=sys.stderr)
-    results = watch.results() if watch else {}
     if monitor and monitor.collapsed:
         history.record["collapsed"] = monitor.collapsed
+    results = watch.results() if watch else {}
     stage.trained_encoder().save(folder / "encoder")
     write_json(folder / "history.json", history.record)
     return {
@@ -154,22 +139,22 @@ def _guides(
     run: Run, name: str, settings: Any, assistant: str | None
 ) -> dict[str, tuple[Any, str]]:
     """Return the guide and the side of each target of a stage."""
-    known: dict[str, Any] = {}
-    found = {}
-    for target, (whose, side) in STAGES[name].guides.items():
-        if whose == "teacher":
-            known[whose] = run.teacher
-            # One that knows a single side stands for the other one, too.
-            side = run.target_side if side == "target" else side
-        elif whose not in known:
-            known[whose] = run.encoder(assistant)
-            if whose == "embedding":
-                per_token = settings.per_token
-                known[whose] = known[whose].embedding_guide(per_token=per_token)
-        found[target] = known[whose], side
-    for target, (guide, side) in run.guides_of(settings).items():
-        found[target] = run.guide(guide), side
-    return found
+    own = STAGES[name].guides
+    whose = {of for of, _ in own.values()}
+    known = {"teacher": run.teacher}
+    # A teacher that knows a single side stands for the other one, too.
+    sides = {"teacher": run.target_side}
+    if not whose <= {"teacher"}:
+        known["assistant"] = encoder = run.encoder(assistant)
+        if "embedding" in whose:
+            per_token = settings.per_token
+            known["embedding"] = encoder.embedding_guide(per_token=per_token)
+    found = {
+        target: (known[of], sides.get(of, side) if side == "target" else side)
+        for target, (of, side) in own.items()
+    }
+    further = run.guides_of(settings).items()
+    return found | {to: (run.guide(guide), side) for to, (guide, side) in further}
 
 
 def _stage(
@@ -181,13 +166,7 @@ def _stage(
 ) -> Any:
     """Return the stage that the settings describe."""
     losses = [
-        LossTerm(
-            name,
-            loss_class(term.loss)(**term.arguments),
-            term.goals,
-            term.grouped,
-            term.weight,
-        )
+        LossTerm(name, loss_class(term.loss)(**term.arguments), **term.options())
         for name, term in settings.losses.items()
     ]
     arguments = {"losses": losses, **settings.weights, **settings.arguments()}
@@ -208,362 +187,3 @@ def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
     names = {"learning_rate", "weight_decay", "clip_norm", "schedule"}
     arguments = settings.model_dump(include=names)
     return make_optimizer(steps=steps, warmup=warmup, **arguments)
-
-
-def check_batch(name: str, size: int, rows: int, what: str = "pairs") -> None:
-    """Raise `InputError` if a stage trains on fewer rows than are in a batch."""
-    if rows < size:
-        raise InputError(
-            f"`stages.{name}.batch_size` must be at most what the stage trains on. "
-            f"Received: batch_size={size}, {rows} {what}. Lower it, or give more."
-        )
-
-
-def training_steps(name: str, settings: Any, rows: int, what: str = "pairs") -> int:
-    """Return the training steps of a stage on full batches of so many rows.
-
-    Raises:
-        InputError: There are fewer rows than in a batch, or too few for `warmup_steps`.
-    """
-    size = settings.batch_size
-    check_batch(name, size, rows, what)
-    limits = [] if settings.steps is None else [settings.steps]
-    if settings.epochs is not None:
-        limits.append(settings.epochs * (rows // size))
-    steps = min(limits)
-    if settings.warmup_steps is not None and settings.warmup_steps >= steps:
-        raise InputError(
-            f"`stages.{name}.warmup_steps` must be below the stage's training steps. "
-            f"Received: warmup_steps={settings.warmup_steps}, {steps} steps. Lower it, "
-            "or train longer."
-        )
-    return steps
-
-
-class PairRows:
-    """Parallel text with the embeddings of the stage's guides.
-
-    Attributes:
-        made_by: Makes batches of the rows.
-        unit: What a row is called in results.
-        facts: What results say of the rows, too.
-    """
-
-    made_by: type[Batches] = PairBatches
-    unit = "pairs"
-    facts: Mapping[str, Any] = {}
-
-    def __init__(self, run: Run, name: str, settings: Any) -> None:
-        self.run, self.name, self.settings = run, name, settings
-
-    def files(self) -> list[Path]:
-        """Return the files that the stage reads besides corpora."""
-        return []
-
-    def check_files(self) -> None:
-        """Raise `InputError` unless the data folder has what the stage reads."""
-        weights = list(self.run.recipe.data.weights or ())
-        files = self.run.training_pairs()
-        check_corpora(f"stages.{self.name}.corpora", self.settings.corpora, files)
-        check_corpora("data.weights", weights, files)
-
-    def check_rows(self) -> None:
-        """Raise `InputError` unless there are a batch and steps beyond the warm-up."""
-        run, name, settings = self.run, self.name, self.settings
-        check_corpora(f"stages.{name}.corpora", settings.corpora, run.texts.files)
-        training_steps(name, settings, len(run.texts_of(settings)))
-
-    @cached_property
-    def rows(self) -> Any:
-        """What the batches are made of."""
-        return self.run.table(self.settings)
-
-    def steps(self) -> int:
-        """Return the stage's training steps."""
-        return training_steps(self.name, self.settings, len(self.rows))
-
-    @property
-    def order(self) -> dict[str, Any]:
-        """How rows are drawn."""
-        data = self.run.recipe.data
-        factors = data.weights or {}
-        corpora = {file.name: corpus_of(file.name) for file in self.rows.files}
-        weights = {f: factors[name] for f, name in corpora.items() if name in factors}
-        return {"temperature": data.temperature, "weights": weights or None}
-
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps."""
-        found = guides.items()
-        stores = {name: (self.run.store(guide), side) for name, (guide, side) in found}
-        return self._made(encoder, steps, guides=stores, **self.order)
-
-    def _made(self, encoder: Any, steps: int, **options: Any) -> Any:
-        size = self.settings.batch_size
-        return self.made_by(
-            self.rows,
-            encoder,
-            batch_size=size,
-            max_length=self.run.recipe.data.max_length,
-            epochs=-(-steps // (len(self.rows) // size)),
-            steps=steps,
-            seed=self.run.seed(self.name),
-            buckets=self.settings.buckets,
-            **options,
-        )
-
-    def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return a callback that scores the encoder during the stage, or None.
-
-        Args:
-            encoder: What is scored.
-            steps: Training steps of the stage.
-            history: Gets the scores.
-        """
-        scored = self.settings.scored
-        return ScoreCurve(self.run, encoder, scored, steps, history) if scored else None
-
-
-class ScoreCurve(keras.callbacks.Callback):
-    """Scores an encoder several times during a stage.
-
-    Args:
-        run: The run.
-        encoder: What is scored.
-        scored: The number of scores, the last at the end, or "last_tenth".
-        steps: Training steps of the stage.
-        history: Gets `scores`: `{"steps": [...], "cross_lingual": [...]}`, and a list
-            of the scores of each track across languages, such as `en-de`; for
-            "last_tenth" under that name.
-    """
-
-    def __init__(
-        self, run: Run, encoder: Any, scored: Any, steps: int, history: dict[str, Any]
-    ) -> None:
-        super().__init__()
-        self._run, self._encoder, self._done = run, encoder, 0
-        if scored == LAST_TENTH:
-            self._places, key = {round(steps * 0.9), steps}, LAST_TENTH
-        else:
-            count, key = min(scored, steps), "scores"
-            self._places = {round(steps * part / count) for part in range(1, count + 1)}
-        self._curve: dict[str, list[float]] = {"steps": [], "cross_lingual": []}
-        history[key] = self._curve
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"done": self._done, "curve": self._curve}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Resume from a state."""
-        self._done = state["done"]
-        self._curve.update(state["curve"])
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Score after the chosen training steps."""
-        self._done += 1
-        if self._done in self._places:
-            recipe, data_dir = self._run.recipe.settings(), self._run.data_dir
-            rounding = self.model.rounding
-            with rounding.stored_weights() if rounding else nullcontext():
-                row = score_row(recipe, data_dir, self._encoder, full=False)
-            across = {name: it for name, it in row["tracks"].items() if "-" in name}
-            across |= {"steps": self._done, "cross_lingual": row["cross_lingual"]}
-            for name, value in across.items():
-                self._curve.setdefault(name, []).append(value)
-
-    def last(self) -> dict[str, float]:
-        """Return the newest score by its name, if there is one."""
-        scores = self._curve["cross_lingual"]
-        return {"cross_lingual": scores[-1]} if scores else {}
-
-    def results(self) -> dict[str, Any]:
-        """Return nothing: the curve is in the history."""
-        return {}
-
-
-class InferenceRows(PairRows):
-    """Pairs of sentences with labels: the rows of all NLI sets of the stage."""
-
-    made_by: type[Batches] = InferenceBatches
-    unit = "rows"
-    folder = "nli"
-    ends: tuple[str, ...] = (".tsv.gz", ".jsonl.gz", ".tsv", ".jsonl")
-
-    def sets(self) -> dict[Path, str]:
-        """Return the training files, each with its set.
-
-        Raises:
-            InputError: A set has none of the stage's languages, or a language no set.
-        """
-        folder, name = self.run.data_dir / self.folder, f"stages.{self.name}"
-        wanted = [*self.settings.sets], self._languages(self.settings.languages)
-        found: dict[tuple[str, ...], Path] = {}
-        for one, code in product(*wanted):
-            paths = (folder / f"{one}.{TRAIN}.{code}{end}" for end in self.ends)
-            if path := next(filter(Path.is_file, paths), None):
-                found[one, code] = path
-        there = {it for names in found for it in names}
-        if absent := [it for names in wanted for it in names if it not in there]:
-            raise InputError(
-                f"`{name}` needs a file of each of its sets, and of each of its "
-                f"languages. Received: none of {', '.join(absent)}. Looked for "
-                f"`{folder}/<set>.{TRAIN}.<xx>` with {' or '.join(self.ends)}. Put one "
-                f"there, or change `{name}.sets` or `.languages`."
-            )
-        return {path: one for (one, _), path in found.items()}
-
-    def files(self) -> list[Path]:
-        """Return the training files."""
-        return [*self.sets()]
-
-    def check_files(self) -> None:
-        """Raise `InputError` unless the files are there, with rows for a batch."""
-        self.check_rows()
-
-    def check_rows(self) -> None:
-        """Raise `InputError` unless the files are there, with rows for a batch."""
-        self.steps()
-
-    @cached_property
-    def rows(self) -> Any:
-        """The rows of all sets."""
-        parts = [read_inference(it, self.settings.classes) for it in self.sets()]
-        self.facts = {"rows_skipped": sum(part.skipped for part in parts)}
-        return [row for part in parts for row in part.rows]
-
-    def steps(self) -> int:
-        """Return the stage's training steps."""
-        files = ", ".join(f"`{path}`" for path in self.sets())
-        count = len(self.rows)
-        return training_steps(self.name, self.settings, count, f"rows in {files}")
-
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps."""
-        return self._made(encoder, steps, classes=len(self.settings.classes))
-
-    def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return None: nothing is scored during the stage."""
-        return None
-
-    def _languages(self, named: tuple[str, ...]) -> list[str]:
-        of_pairs = languages_of_pairs(self.run.recipe.data.languages)
-        return list(dict.fromkeys(named or (PIVOT, *of_pairs)))
-
-
-class ScoredRows(InferenceRows):
-    """Pairs of sentences with gold scores: the rows of all STS sets of the stage."""
-
-    made_by = ScoredBatches
-    folder = "sts"
-    ends = (".tsv.gz",)
-
-    def files(self) -> list[Path]:
-        """Return the training files, and those that choose the weights."""
-        return [*self.sets(), *self.dev_files().values()]
-
-    def check_rows(self) -> None:
-        """Raise `InputError` unless the files are there, with rows for a batch."""
-        _ = self.rows, self.dev_rows()  # what is missing is named first
-        super().check_rows()
-
-    @cached_property
-    def rows(self) -> Any:
-        """The rows of all sets, gold in [0, 1]."""
-        scales = self.settings.sets
-        files = self.sets().items()
-        return [row for path, name in files for row in read_scored(path, scales[name])]
-
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps."""
-        return self._made(encoder, steps)
-
-    def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return the callback that chooses the stage's weights."""
-        return DevelopmentScores(self, encoder, history)
-
-    def dev_files(self) -> dict[str, Path]:
-        """Return the files that choose the weights, by language.
-
-        For a half also the English file, whose sentences decide it.
-
-        Raises:
-            InputError: A half is asked for, and there is no English file.
-        """
-        part, folder = self.run.recipe.evaluate.part, self.run.data_dir / "sts"
-        codes = self._dev_languages()
-        codes = codes if part == WHOLE else [PIVOT, *codes]
-        start = f"{self.settings.dev_set}.{DEV}"
-        files = {code: folder / f"{start}.{code}.tsv.gz" for code in codes}
-        if part != WHOLE and not files[PIVOT].is_file():
-            raise InputError(
-                "The English sentences of a dev set decide which half a row is in. "
-                f'Received: `evaluate.part = "{part}"`, and no `{files[PIVOT]}`. Put '
-                "the file there, or leave `part` out."
-            )
-        return files
-
-    def dev_rows(self) -> dict[str, list[Any]]:
-        """Return the rows that select the checkpoint: never the reporting half."""
-        rows = {code: read_sts(path) for code, path in self.dev_files().items()}
-        if self.run.recipe.evaluate.part == WHOLE:
-            return rows
-        half = aligned_part(rows, CHOOSE)
-        return {code: half[code] for code in self._dev_languages()}
-
-    def _dev_languages(self) -> list[str]:
-        settings = self.settings
-        return self._languages(settings.dev_languages or settings.languages)
-
-
-class DevelopmentScores(ScoreCallback):
-    """Keeps the weights of `regress_similarity` that score best on development rows.
-
-    Args:
-        data: The stage's rows.
-        encoder: What is scored.
-        history: Gets `dev`: `{"steps": [...], "spearman": [...]}`.
-    """
-
-    def __init__(self, data: ScoredRows, encoder: Any, history: dict[str, Any]) -> None:
-        settings, dev = data.settings, data.dev_rows().values()
-
-        def score(scored: Any) -> dict[str, Any]:
-            found = [sts(scored, rows)["spearman"] for rows in dev]
-            mean = round(float(np.mean(found)), 4)
-            return {"spearman": mean, "primary": "spearman"}
-
-        super().__init__(
-            encoder,
-            score,
-            every=settings.evaluate_every or len(data.rows) // settings.batch_size,
-            best_weights=True,
-            patience=settings.patience,
-        )
-        self._history = history
-
-    def last(self) -> dict[str, float]:
-        """Return the newest score by its name."""
-        return {"dev": self.record[-1]["dev_spearman"]}
-
-    def results(self) -> dict[str, Any]:
-        """Return which weights were kept, and the scores before and after."""
-        scores = [look["dev_spearman"] for look in self.record]
-        steps = [look["step"] for look in self.record]
-        self._history["dev"] = {"steps": steps, "spearman": scores}
-        return {
-            "best_step": self.best_step,
-            "dev_before": scores[0],
-            "dev_best": self.best,
-        }
-
-
-ROWS: dict[str, type[PairRows]] = {
-    "pairs": PairRows,
-    "scored": ScoredRows,
-    "inference": InferenceRows,
-}
-
-
-def stage_data(run: Run, name: str, settings: Any) -> PairRows:
-    """Return what a stage of a run trains on."""
-    return ROWS[STAGES[name].rows](run, name, settings)

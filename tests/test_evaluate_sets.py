@@ -249,7 +249,7 @@ def test_a_set_from_outside_in_a_recipe_and_its_report(tmp_path, letters):
     file.write_text("a b c\n")
     row = start()["rows"][-1]
     encoder = msd.load_encoder(tmp_path / "run/student")
-    scores = letters_score(encoder, file.parent, ["de"], "test")
+    scores = letters_score(encoder, {"de": ["a", "b", "c"]})
     assert row["letters"] == pytest.approx(scores["largest"])
     assert row["tracks"]["letters-de"] == row["letters"]
     assert {"cross_lingual", "retrieval"} <= row.keys()

@@ -67,6 +67,19 @@ def test_more_layers_than_a_config_describes_are_refused(kinds, tmp_path):
         load_encoder(folder)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("transformer_task", "fill-mask"), ("query_length", 8)]
+)
+def test_texts_that_are_run_in_another_way_are_refused(key, value, tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    path = folder / "sentence_bert_config.json"
+    write(path, {"max_seq_length": 16, key: None})
+    load_encoder(folder)
+    write(path, {"max_seq_length": 16, key: value})
+    with pytest.raises(InputError, match=f"`{key}`.*Received: {value!r}"):
+        load_encoder(folder)
+
+
 SPELLINGS = {
     "before 5.4": ("{old}.{kind}", "{old}.{kind}", "{old}.{kind}"),
     "5.4": (

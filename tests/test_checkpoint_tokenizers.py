@@ -304,6 +304,35 @@ def test_a_class_in_code_of_the_checkpoint_is_refused(tmp_path):
         read_checkpoint_tokenizer(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ({"tokenizer_class": "RoFormerTokenizerFast"}, "RoFormerTokenizerFast"),
+        ({"add_eos_token": True}, "`add_eos_token` True"),
+        ({"add_bos_token": False}, "`add_bos_token` False"),
+        ({"added_tokens_decoder": {"9": {"content": "newtoken"}}}, "newtoken"),
+    ],
+)
+def test_what_transformers_would_change_is_refused(settings, match, tmp_path):
+    names = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"}
+    names |= {"eos_token": {"content": "</s>"}, "add_bos_token": True}
+    written(tmp_path, llama(), **names)
+    assert read_checkpoint_tokenizer(tmp_path).start_ids == (0,)
+    written(tmp_path, llama(), **names | settings)
+    with pytest.raises(InputError, match=match):
+        read_checkpoint_tokenizer(tmp_path)
+
+
+def test_added_tokens_of_a_file_beside_it(tmp_path):
+    written(tmp_path, wordpiece())
+    (tmp_path / "added_tokens.json").write_text('{"[CLS]": 2}')
+    read_checkpoint_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").write_text('{"newtoken": 99}')
+    with pytest.raises(InputError, match="added token 'newtoken'.*save_pretrained"):
+        read_checkpoint_tokenizer(tmp_path)
+
+
 def test_a_tokenizer_with_added_tokens_is_carried_by_no_format(tmp_path):
     written(tmp_path, with_tokens(wordpiece(), AddedToken("newtoken")))
     read = read_checkpoint_tokenizer(tmp_path)

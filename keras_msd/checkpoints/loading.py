@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checkpoints.e5 import load_e5_small
-from keras_msd.checkpoints.modules import MODULES, Modules, read_dense, read_modules
+from keras_msd.checkpoints.modules import (
+    MODULES,
+    REPAIR,
+    Modules,
+    read_dense,
+    read_modules,
+)
 from keras_msd.checkpoints.packaged import (
     E5,
     is_packaged,
@@ -16,7 +22,7 @@ from keras_msd.checkpoints.packaged import (
     packaged_names,
 )
 from keras_msd.checkpoints.static import is_model2vec, read_static
-from keras_msd.checkpoints.weights import SINGLE, read_checkpoint
+from keras_msd.checkpoints.weights import SINGLE, check_settings, read_checkpoint
 from keras_msd.checks import InputError, existing_folder, nearest, one_of, require
 from keras_msd.files import read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
@@ -37,6 +43,18 @@ PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
 FAMILIES = ("bert", "roberta", "distilbert", "xlm-roberta", "camembert")
 LIMITS = {f"sentence_{family}_config.json": "max_seq_length" for family in FAMILIES}
 LIMITS[CONFIG] = "model_max_length"
+# What such a file may say of how texts are run.
+RUN = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {
+        "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+    },
+    "module_output_name": "token_embeddings",
+    "query_length": None,
+    "document_length": None,
+    "query_expansion": None,
+    "processing_kwargs": None,
+}
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # organisation/model
 
 
@@ -228,7 +246,7 @@ def _read_transformer(
         "max_positions": positions,
         "max_length": _longest_sentence(body, positions),
     }
-    _refuse_lower_casing(body, tokenizer)
+    _check_run(body, tokenizer)
     return fields, arrays, tokenizer
 
 
@@ -245,10 +263,12 @@ def _longest_sentence(body: Path, positions: int) -> int:
     return positions
 
 
-def _refuse_lower_casing(body: Path, tokenizer: Tokenizer) -> None:
+def _check_run(body: Path, tokenizer: Tokenizer) -> None:
     ignores_case = len({*map(tuple, tokenizer.encode_plain(["ABC", "abc"]))}) == 1
     for name in LIMITS.keys() - {CONFIG}:
-        if _settings(body / name).get("do_lower_case") and not ignores_case:
+        settings = _settings(body / name)
+        check_settings(settings, RUN, body / name, REPAIR)
+        if settings.get("do_lower_case") and not ignores_case:
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
                 "tokenizer itself lower-cases. Received: true. Lower-case the texts, "

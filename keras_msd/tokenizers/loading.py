@@ -33,7 +33,15 @@ from keras_msd.tokenizers.tokenizer_json import (
 
 logger = logging.getLogger(__name__)
 
-FILE = "tokenizer.json"
+FILE, ADDED = "tokenizer.json", "added_tokens.json"
+# Classes, without "Tokenizer" and "Fast" at their end, whose ids are those of a
+# tokenizer.json. Others split texts in Python: by MeCab, jieba, rules of their own.
+JSON_CLASSES = frozenset(
+    "Albert Bart Barthez Bert BigBird Camembert CodeLlama Deberta DebertaV2 DistilBert "
+    "Electra Ernie Funnel GPT2 GPTNeoX Gemma Layoutlm Llama Longformer Lxmert MBart "
+    "MBart50 MPNet MobileBert Nllb Nystromformer Pegasus Qwen2 RemBert Retribert "
+    "Roberta Splinter SqueezeBert T5 XLMRoberta XLNet".split()
+)
 # Classes of transformers that take a tokenizer.json as it stands. Others put fields of
 # tokenizer_config.json into these places: part, its type, what is set in it.
 PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -114,10 +122,12 @@ def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
     ids for many short texts and for pieces of the vocabulary. Truncation and padding in
     the file are ignored.
 
-    Two differences stay. Special tokens written in a text are text here. And
-    SentencePiece composes letters of several code points ("e" and a combining accent,
-    half-width katakana) where `tokenizers` may not, and takes U+0085 for no blank.
-    Texts in NFKC have the same ids in both.
+    Three differences stay. Special tokens written in a text are text here. Byte-level
+    tokenizers keep blanks around a text, which sentence-transformers takes away for
+    folders that versions before 5.4 wrote. And SentencePiece composes letters of
+    several code points ("e" and a combining accent, half-width katakana) where
+    `tokenizers` may not, and takes U+0085 for no blank. Texts in NFKC have the same ids
+    in both.
 
     Args:
         folder: Where the tokenizer's files lie.
@@ -150,7 +160,9 @@ def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
         _check_fields(folder, fields, content.get("truncation"))
         _put_fields(content, fields)
     backend = read_backend(content, origin)
-    tokenizer = of_backend(backend, origin, *_frame(backend, origin))
+    frame = _frame(backend, origin)
+    _check_tokens(folder, fields, backend, frame)
+    tokenizer = of_backend(backend, origin, *frame)
     if isinstance(backend.model, models.Unigram):
         return _by_sentencepiece(tokenizer, origin)
     return tokenizer
@@ -159,6 +171,13 @@ def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
 def _check_fields(folder: Path, fields: dict[str, Any], cut: Any) -> None:
     side = cut.get("direction", RIGHT) if isinstance(cut, dict) else RIGHT
     given = {"truncation_side": str(side).lower(), "auto_map": None} | fields
+    name = fields.get("tokenizer_class")
+    base = str(name).removesuffix("Fast").removesuffix("Tokenizer")
+    if name not in (None, *PLAIN_CLASSES) and base not in JSON_CLASSES:
+        raise InputError(
+            f"The `tokenizer_class` of `{folder}` must be one whose ids are those of "
+            f"{FILE}. Received: {name!r:.80}. {CALLABLE}"
+        )
     for key, value in NEEDED.items():
         if given[key] not in (value, None):
             raise InputError(
@@ -199,6 +218,36 @@ def _frame(backend: Backend, origin: str) -> tuple[list[str], list[str]]:
             )
     names = [[str(backend.id_to_token(i)) for i in ids] for ids in (start, end)]
     return names[0], names[1]
+
+
+def _check_tokens(
+    folder: Path,
+    fields: dict[str, Any],
+    backend: Backend,
+    frame: tuple[list[str], list[str]],
+) -> None:
+    """Raise `InputError` where transformers would add tokens to a tokenizer.json.
+
+    It adds those that only other files declare, and some of its classes, as Llama's,
+    make the post-processor anew.
+    """
+    decoder = fields.get("added_tokens_decoder", {}).values()
+    declared = {str(token.get("content")) for token in decoder}
+    if (folder / ADDED).is_file():
+        declared |= read_table(folder / ADDED).keys()
+    absent = sorted(declared - backend.get_vocab(with_added_tokens=True).keys())
+    reason = f"the added token {absent[0]!r:.80}, which is not in it" if absent else ""
+    for key, around in zip(("bos", "eos"), frame, strict=True):
+        added, token = fields.get(f"add_{key}_token"), fields.get(f"{key}_token")
+        name = token.get("content") if isinstance(token, dict) else token
+        if None not in (added, name) and added != (name in around):
+            reason = f"`add_{key}_token` {added} in {CONFIG}, which it does not do"
+    if reason:
+        raise InputError(
+            f"The {FILE} in `{folder}` must give the ids that transformers gives. "
+            f"Received: {reason}. Load the tokenizer with `transformers` and write it "
+            f'again with `tokenizer.save_pretrained("{folder}")`.'
+        )
 
 
 def _by_sentencepiece(tokenizer: BackendTokenizer, origin: str) -> Tokenizer:

@@ -48,6 +48,22 @@ def test_every_kind_of_network(kind, tokenizer, tmp_path):
     assert np.linalg.norm(expected[0] - expected[3]) > 0.01  # they could differ
 
 
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")
+def test_keras_writes_a_network_by_tf2onnx(tokenizer, tmp_path):
+    """For other networks and older runtimes; its vectors are those of our writer."""
+    pytest.importorskip("tf2onnx")
+    encoder = random_encoder(tokenizer, repeats=1)
+    rows = encoder.tokenizer.encode(TEXTS, encoder.max_length)
+    batch = pad_batch(rows, encoder.tokenizer.pad_id, multiple=1)
+    expected = np.asarray(encoder.model(batch))
+    path = str(tmp_path / "keras.onnx")
+    encoder.model.export(path, format="onnx", opset_version=15, verbose=False)
+    write_ids(encoder, tmp_path / "ours")
+    for file in (path, tmp_path / "ours" / "model.onnx"):
+        found = onnxruntime.InferenceSession(file).run(None, batch)[0]
+        assert cosines(found, expected).min() > 1 - 1e-6
+
+
 def test_interface(encoder, artefact):
     session = onnxruntime.InferenceSession(artefact / "model.onnx")
     inputs = {one.name: (one.type, one.shape) for one in session.get_inputs()}

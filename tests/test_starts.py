@@ -123,6 +123,8 @@ def test_smoothing_must_be_positive(tokenizer):
     encoder = closed_form_encoder(tokenizer, word, max_length=32)
     with pytest.raises(InputError, match="`smoothing`"):
         weigh_rows(encoder, np.ones(len(word)), 0.0)
+    with pytest.raises(InputError, match="`frequencies`"):
+        weigh_rows(encoder, np.zeros(len(word)), 0.1)
 
 
 def test_grown_assistant_is_the_teacher_when_the_table_is(tokenizer):

@@ -128,7 +128,8 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
         smoothing: The weight's `a`; the row of a token with p = a is halved.
 
     Raises:
-        InputError: The encoder is not linear, or `smoothing` is not positive.
+        InputError: The encoder is not linear, `smoothing` is not positive, or no token
+            was counted.
 
     Source: Arora, Liang & Ma 2017, section 3.
 
@@ -142,9 +143,10 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
         >>> msd.starts.table_of(encoder)[:3, 0].round(2)
         array([0.1, 0.5, 1. ], dtype=float32)
     """
-    at_least(1e-9, smoothing=smoothing)
+    total = frequencies.sum()
+    at_least(1e-9, smoothing=smoothing, frequencies=float(total))
     table_of(encoder)  # refuses an encoder that is not linear
-    share = frequencies / frequencies.sum()
+    share = frequencies / total
     values = encoder.weights()
     weights = smoothing / (smoothing + share)
     values["embedding/word"] *= weights[:, None].astype(np.float32)

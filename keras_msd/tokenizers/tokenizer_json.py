@@ -202,6 +202,19 @@ class WordPieceTokenizer(BackendTokenizer):
     token. Lower-casing, accents and Chinese characters as the tokenizer.json says.
 
     Source: Devlin et al., NAACL 2019 (arXiv:1810.04805).
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cat", "##s"]
+        >>> table = {piece: number for number, piece in enumerate(pieces)}
+        >>> made = Tokenizer(models.WordPiece(table, unk_token="[UNK]"))
+        >>> made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        >>> names = {"pad_token": "[PAD]", "start_token": "[CLS]"}
+        >>> tokenizer = msd.tokenizers.WordPieceTokenizer(
+        ...     made.to_str(), end_token="[SEP]", unknown_token="[UNK]", **names
+        ... )
+        >>> tokenizer.encode(["cats"])
+        [[2, 4, 5, 3]]
     """
 
     kind = "wordpiece"

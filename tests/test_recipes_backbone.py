@@ -58,6 +58,8 @@ def finished(place):
         "stages.teach_assistant.weights": {"source_mse": 8.0, "target_mse": 8.0},
         "stages.teach_assistant.losses.similarities": SIMILARITIES,
         "stages.teach_student.frozen": [],
+        "student.unit_from": "last",
+        "student.max_length": 16,
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "make_optimizer", recorded)
@@ -76,6 +78,20 @@ def test_the_vocabulary_is_trimmed_before_stage_1(place, finished):
     assert table.tokenizer.fingerprint == wanted.tokenizer.fingerprint
     texts = sentences(5, 9)
     np.testing.assert_allclose(table.encode(texts), wanted.encode(texts), atol=1e-6)
+
+
+def test_the_unit_begins_as_the_last_layers(finished):
+    folder, _ = finished
+    taught = load_encoder(folder / "stages/teach_assistant/encoder")
+    student = load_encoder(folder / "stages/untrained/encoder")
+    assert student.max_length == 16 < taught.max_length
+    last = f"body/block_{student.config.num_layers - 1}/"
+    values, given = student.weights(), taught.weights()
+    names = [name for name in values if name.startswith(last)]
+    assert names
+    for name in names:
+        wanted = given[name.replace(last, "body/block_3/")]
+        np.testing.assert_array_equal(values[name], wanted)
 
 
 def test_a_frozen_table_gets_no_gradient_and_no_state(finished):
@@ -165,10 +181,13 @@ def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, caps
     with pytest.raises(InputError, match="takes at most 39 pieces.*Received: 40"):
         start(place, tmp_path / "run", begin)
     assert not (tmp_path / "run").exists()
-    done = start(place, tmp_path / "run", {"evaluate.artefacts": False})
+    changes = {"evaluate.artefacts": False, "recipe.cost": "three hours"}
+    done = start(place, tmp_path / "run", changes)
     assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
     assert not (tmp_path / "run/stages/ridge").exists()
-    assert "No closed forms: ridge regression takes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Cost of small: three hours." in said
+    assert "No closed forms: ridge regression takes" in said
 
 
 def with_guides(place):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tempfile
 import time
 import traceback
@@ -173,6 +174,9 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
     with locked(where):
         clear_leftovers(where)
         folder.claim()
+        about = recipe.recipe
+        if about.cost and recipe.scale == about.default_scale:
+            print(f"Cost of {about.name}: {about.cost}.", file=sys.stderr)
         steps, written = steps_of(work), time.monotonic()
         records: dict[str, dict[str, Any]] = {}
         keys: dict[str, str] = {}

@@ -259,10 +259,12 @@ class StudentSettings(Settings):
 
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
-    before it, and so is the `guide` that stages 2 and 3 imitate. `start` of
-    the embedding block: "random", "standard_normal" as in the authors' code, the "svd"
-    of the assistant's table, or that table "ordered": in the directions whose means
-    over a sentence best find its translation (`starts.order_dimensions`).
+    before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
+    of its layers: the "first", the "last" or "spread" evenly. `max_length` is the
+    longest sentence in tokens, by default the assistant's. `start` of the embedding
+    block: "random", "standard_normal" as in the authors' code, the "svd" of the
+    assistant's table, or that table "ordered": in the directions whose means over a
+    sentence best find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -287,6 +289,8 @@ class StudentSettings(Settings):
     hidden_dim: Count | None = None
     start: Literal["random", "standard_normal", "svd", "ordered", "ridge"] = "random"
     layers: AssistantState = "trained"
+    unit_from: Literal["first", "last", "spread"] = "first"
+    max_length: Count | None = None
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[Name, dict[str, Any]] = Field(default_factory=dict)

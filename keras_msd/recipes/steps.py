@@ -218,6 +218,7 @@ class Steps:
             )
         else:
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            fields |= {"unit_from", "max_length"}
             shape = settings.model_dump(include=fields)
             make = starts.untrained_student
             last = self.add_start("untrained", make, assistant=origin, **shape)

@@ -80,6 +80,52 @@ def test_texts_that_are_run_in_another_way_are_refused(key, value, tmp_path):
         load_encoder(folder)
 
 
+@pytest.fixture
+def bytepair(tmp_path):
+    """Return a folder whose tokenizer counts blanks, written before 5.4."""
+    folder = tmp_path / "model"
+    for source in ("tokenizer", "variant_0"):
+        shutil.copytree(GOLDEN / "roberta" / source, folder, dirs_exist_ok=True)
+    types = [f"{OLD}.Transformer", f"{OLD}.Pooling"]
+    modules = [
+        {"idx": i, "name": str(i), "path": ["", "1_Pooling"][i], "type": name}
+        for i, name in enumerate(types)
+    ]
+    write(folder / "modules.json", modules)
+    write(folder / "1_Pooling" / "config.json", {"pooling_mode_mean_tokens": True})
+    return folder
+
+
+def test_blanks_around_a_text_go_where_the_writer_took_them_away(bytepair, tmp_path):
+    encoder = load_encoder(bytepair)
+    plain, blanks = ["The cat", "A dog"], ["\n The cat", "A dog \n"]
+    ids = encoder.tokenizer.encode(plain)
+    assert encoder.tokenizer.encode(blanks) == ids
+    encoder.save(tmp_path / "saved")
+    assert load_encoder(tmp_path / "saved").tokenizer.encode(blanks) == ids
+
+    def strips():
+        newer = load_encoder(bytepair)
+        same = newer.tokenizer.encode(blanks) == ids
+        assert newer.tokenizer.encode(plain) == ids
+        assert same == (newer.fingerprint == encoder.fingerprint)
+        return same
+
+    config = bytepair / "config_sentence_transformers.json"
+    for version, stripped in (("5.4.0", False), ("5.10.1", False), ("5.3.2", True)):
+        write(config, {"__version__": {"sentence_transformers": version}})
+        assert strips() == stripped, version
+    for settings in ({}, {"__version__": {"pytorch": "2.0"}}, {"__version__": None}):
+        write(config, settings)
+        assert strips()
+    modules = read(bytepair / "modules.json")
+    names = "base.modules.Transformer", "sentence_transformer.modules.Pooling"
+    for module, name in zip(modules, names, strict=True):
+        module["type"] = f"sentence_transformers.{name}"
+    write(bytepair / "modules.json", modules)
+    assert not strips()
+
+
 SPELLINGS = {
     "before 5.4": ("{old}.{kind}", "{old}.{kind}", "{old}.{kind}"),
     "5.4": (

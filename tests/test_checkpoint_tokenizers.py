@@ -324,6 +324,28 @@ def test_what_transformers_would_change_is_refused(settings, match, tmp_path):
         read_checkpoint_tokenizer(tmp_path)
 
 
+def test_a_vocabulary_of_bert_without_a_tokenizer_json(tmp_path):
+    own = wordpiece(normalizer=normalizers.BertNormalizer(lowercase=True))
+    pieces = sorted(own.get_vocab(), key=own.token_to_id)
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    texts = ["The cat  sleeps,", "Un É"]
+    assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": false}')
+    cased = read_checkpoint_tokenizer(tmp_path)
+    assert cased.encode(["Un"]) == [[2, own.token_to_id("Un"), 3]]
+    for settings, match in (
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ({"tokenizer_class": "MPNetTokenizer"}, "MPNetTokenizer"),
+        ({"word_tokenizer_type": "mecab"}, "word_tokenizer_type"),
+        ({"do_basic_tokenize": False}, "do_basic_tokenize"),
+        ({"never_split": ["a"]}, "never_split"),
+    ):
+        path.write_text(json.dumps(settings))
+        with pytest.raises(InputError, match=match):
+            read_checkpoint_tokenizer(tmp_path)
+
+
 def test_added_tokens_of_a_file_beside_it(tmp_path):
     written(tmp_path, wordpiece())
     (tmp_path / "added_tokens.json").write_text('{"[CLS]": 2}')

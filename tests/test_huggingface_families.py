@@ -39,8 +39,10 @@ def student_of(recipe, tokenizer):
         return thin_deep(tokenizer, row=None, **fields)
     fields = SMALL | {"num_layers": 2, "word_branch": bool(assistant.word_branch)}
     if assistant.source == "new":
-        names = {"pooling", "normalize_first", "embedding_layer_norm", "normalize"}
-        fields |= assistant.model_dump(include=names, exclude_none=True)
+        fields |= assistant.model_dump(
+            include={"pooling", "normalize"}, exclude_none=True
+        )
+        fields |= IDENTITY if assistant.start == "ridge" else {}
         fields |= {"projection_dim": 8} if assistant.projection_dim else {}
         fields |= {"num_layers": 0} if assistant.num_layers == 0 else {}
         fields |= {"bottleneck_dim": 8} if assistant.word_branch else {}

@@ -120,7 +120,7 @@ def test_hashed_words_need_a_width_and_others_have_theirs(tmp_path):
     assert load_teacher(tmp_path / "v.npz", dim=4).dim == 4
     with pytest.raises(InputError, match="Received: 5, teacher `v.npz` 4"):
         load_teacher(tmp_path / "v.npz", dim=5)
-    with pytest.raises(InputError, match="`pooling`.*v.npz"):
+    with pytest.raises(InputError, match="`pooling` is for names and folders"):
         load_teacher(tmp_path / "v.npz", pooling="max")
 
 

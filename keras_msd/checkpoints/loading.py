@@ -11,6 +11,7 @@ from keras_msd.checkpoints.e5 import load_e5_small
 from keras_msd.checkpoints.modules import (
     MODULES,
     REPAIR,
+    SETTINGS,
     Modules,
     read_dense,
     read_modules,
@@ -198,8 +199,10 @@ def load_checkpoint(
     """
     folder = existing_folder(folder, "checkpoint folder")
     modules = _modules_of(folder, pooling)
-    read = read_static if modules.static else _read_transformer
-    fields, arrays, tokenizer = read(modules.first)
+    if modules.static:
+        fields, arrays, tokenizer = read_static(modules.first)
+    else:
+        fields, arrays, tokenizer = _read_transformer(modules.first, modules.strips)
     if modules.dense is not None:
         more_fields, more_arrays = read_dense(modules.dense, fields["hidden_dim"])
         fields, arrays = fields | more_fields, arrays | more_arrays
@@ -229,11 +232,11 @@ def _modules_of(folder: Path, pooling: str | None) -> Modules:
 
 
 def _read_transformer(
-    body: Path,
+    body: Path, strips: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
     """Return fields, weights and tokenizer of a transformer's folder."""
     fields, arrays = read_checkpoint(body)
-    tokenizer = read_checkpoint_tokenizer(body)
+    tokenizer = read_checkpoint_tokenizer(body, strips)
     if tokenizer.vocabulary_size > fields["vocabulary_size"]:
         raise InputError(
             f"The word table in `{body}` must have a row for every token of its "
@@ -267,7 +270,8 @@ def _check_run(body: Path, tokenizer: Tokenizer) -> None:
     ignores_case = len({*map(tuple, tokenizer.encode_plain(["ABC", "abc"]))}) == 1
     for name in LIMITS.keys() - {CONFIG}:
         settings = _settings(body / name)
-        check_settings(settings, RUN, body / name, REPAIR)
+        said = {key: value for key, value in settings.items() if value != {}}
+        check_settings(said, RUN, body / name, REPAIR)
         if settings.get("do_lower_case") and not ignores_case:
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
@@ -278,7 +282,7 @@ def _check_run(body: Path, tokenizer: Tokenizer) -> None:
 
 def _default_prompt(folder: Path) -> str:
     """Return the text that sentence-transformers puts before every text."""
-    path = folder / "config_sentence_transformers.json"
+    path = folder / SETTINGS
     settings = _settings(path)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     known = prompts if isinstance(prompts, dict) else {}

@@ -16,6 +16,7 @@ from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tensors import WHOLE
 
 MODULES, CONFIG = "modules.json", "config.json"
+SETTINGS = "config_sentence_transformers.json"
 # Names of all versions: `models` before 5.4, then with the name of the file or not.
 MODULE = re.compile(
     r"sentence_transformers"
@@ -56,6 +57,8 @@ class Modules(NamedTuple):
         pooling: How a transformer's token vectors are pooled.
         dense: Folder of the dense layer, if there is one.
         normalize: Whether vectors have length one.
+        strips: Whether blanks around a text are taken away, as versions before 5.4 do:
+            if the folder names such a version, or, without one, a module of those.
     """
 
     first: Path
@@ -63,6 +66,7 @@ class Modules(NamedTuple):
     pooling: str = "mean"
     dense: Path | None = None
     normalize: bool = False
+    strips: bool = False
 
 
 def read_modules(folder: Path, pooling: str | None) -> Modules:
@@ -102,7 +106,18 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
     if pooling is None and not static:
         pooling = _pooling(places["Pooling"] / CONFIG)
     dense, normalize = places.get("Dense"), "Normalize" in places
-    return Modules(folders[0], static, pooling or "mean", dense, normalize)
+    strips = not static and _is_old(folder, entries[0]["type"])
+    return Modules(folders[0], static, pooling or "mean", dense, normalize, strips)
+
+
+def _is_old(folder: Path, name: str) -> bool:
+    path = folder / SETTINGS
+    versions = read_table(path).get("__version__") if path.is_file() else None
+    given = versions if isinstance(versions, dict) else {}
+    parts = re.match(r"(\d+)\.(\d+)", str(given.get("sentence_transformers")))
+    if parts is None:
+        return name.startswith("sentence_transformers.models.")
+    return (int(parts[1]), int(parts[2])) < (5, 4)
 
 
 def _kind(entry: dict[str, Any], path: Path) -> str:

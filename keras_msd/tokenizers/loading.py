@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
-from tokenizers import models
+from tokenizers import models, normalizers
+from tokenizers.implementations import BertWordPieceTokenizer
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of, placed
-from keras_msd.files import parse_json, read_bytes, read_table, read_toml
+from keras_msd.files import decoded, parse_json, read_bytes, read_table, read_toml
 from keras_msd.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import (
@@ -51,6 +52,9 @@ PLACES = {
     "tokenize_chinese_chars": ("normalizer", "BertNormalizer", "handle_chinese_chars"),
     "add_prefix_space": ("pre_tokenizer", "ByteLevel", "add_prefix_space"),
 }
+# Classes whose vocab.txt is read, and what they must say where there is nothing else.
+BERT_CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert")
+BASIC = {"do_basic_tokenize": True, "never_split": None, "word_tokenizer_type": None}
 RIGHT = "right"
 NEEDED = {"truncation_side": RIGHT, "auto_map": None}
 CALLABLE = "Give the model's encode function as a callable teacher."
@@ -112,8 +116,8 @@ def make_tokenizer(
     return TOKENIZERS[kind].from_definition(definition, settings, origin)
 
 
-def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
-    """Read the tokenizer.json of a published checkpoint.
+def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokenizer:
+    """Read the tokenizer.json of a published checkpoint, or BERT's vocab.txt.
 
     The file says what the tokenizer is, not the model: multilingual MiniLM is a BERT
     body with the SentencePiece vocabulary of XLM-RoBERTa. It is run by the library
@@ -122,19 +126,18 @@ def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
     ids for many short texts and for pieces of the vocabulary. Truncation and padding in
     the file are ignored.
 
-    Three differences stay. Special tokens written in a text are text here. Byte-level
-    tokenizers keep blanks around a text, which sentence-transformers takes away for
-    folders that versions before 5.4 wrote. And SentencePiece composes letters of
-    several code points ("e" and a combining accent, half-width katakana) where
-    `tokenizers` may not, and takes U+0085 for no blank. Texts in NFKC have the same ids
-    in both.
+    Two differences stay. Special tokens written in a text are text here. And
+    SentencePiece composes letters of several code points ("e" and a combining accent,
+    half-width katakana) where `tokenizers` may not, and takes U+0085 for no blank.
+    Texts in NFKC have the same ids in both.
 
     Args:
         folder: Where the tokenizer's files lie.
+        strip: Whether blanks around a text are taken away first.
 
     Raises:
-        InputError: No tokenizer.json is there, it is damaged, or the ids would differ
-            from those of transformers.
+        InputError: Neither file is there, it is damaged, or the ids would differ from
+            those of transformers.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -147,25 +150,47 @@ def read_checkpoint_tokenizer(folder: str | Path) -> Tokenizer:
     """
     folder = existing_folder(folder, "checkpoint folder")
     path = folder / FILE
-    if not path.is_file():
-        raise InputError(
-            f"`{folder}` must hold the {FILE} of the model. Received: none. "
-            "Load its tokenizer with `transformers` and write it again with "
-            f'`tokenizer.save_pretrained("{folder}")`, which makes {FILE}.'
-        )
     fields = read_table(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     origin = f"`{path}`"
-    content = parse_json(read_bytes(path, VOCABULARY, CALLABLE), origin)
+    if path.is_file():
+        content = parse_json(read_bytes(path, VOCABULARY, CALLABLE), origin)
+    else:
+        content = _of_vocabulary(folder, fields)
     if isinstance(content, dict):
         _check_fields(folder, fields, content.get("truncation"))
         _put_fields(content, fields)
     backend = read_backend(content, origin)
+    if strip and isinstance(backend.model, models.BPE):  # others do so themselves
+        steps = [normalizers.Strip(), backend.normalizer]
+        backend.normalizer = normalizers.Sequence([it for it in steps if it])
     frame = _frame(backend, origin)
     _check_tokens(folder, fields, backend, frame)
     tokenizer = of_backend(backend, origin, *frame)
     if isinstance(backend.model, models.Unigram):
         return _by_sentencepiece(tokenizer, origin)
     return tokenizer
+
+
+def _of_vocabulary(folder: Path, fields: dict[str, Any]) -> Any:
+    """Return the tokenizer.json that transformers makes of BERT's vocab.txt."""
+    path, name = folder / "vocab.txt", str(fields.get("tokenizer_class", "Bert"))
+    odd = [key for key, value in BASIC.items() if fields.get(key, value) != value]
+    known = name.removesuffix("Fast").removesuffix("Tokenizer") in BERT_CLASSES
+    if odd or not (known and path.is_file()):
+        reason = "no vocab.txt"
+        if path.is_file():
+            wrong = f"`{odd[0]}`" if known else f"`tokenizer_class` {name!r:.80}"
+            reason = f"{wrong} in {CONFIG}"
+        raise InputError(
+            f"`{folder}` must hold the {FILE} of the model. Received: none, and "
+            f"{reason}. Load its tokenizer with `transformers` and write it again with "
+            f'`tokenizer.save_pretrained("{folder}")`, which makes {FILE}.'
+        )
+    text = decoded(read_bytes(path, VOCABULARY, CALLABLE), f"`{path}`")
+    lines = text.rstrip("\n").split("\n")
+    table = {line.rstrip("\r"): number for number, line in enumerate(lines)}
+    with rust_errors(f"`{path}` is no vocabulary of BERT: {{}}. Copy it anew."):
+        return json.loads(BertWordPieceTokenizer(table).to_str())
 
 
 def _check_fields(folder: Path, fields: dict[str, Any], cut: Any) -> None:

@@ -14,6 +14,7 @@ from keras_msd.data import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.recipes import checks, load_recipe, run, starts
 from keras_msd.recipes import train as fit
+from keras_msd.recipes.runner import cost_of
 from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 
@@ -181,13 +182,16 @@ def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, caps
     with pytest.raises(InputError, match="takes at most 39 pieces.*Received: 40"):
         start(place, tmp_path / "run", begin)
     assert not (tmp_path / "run").exists()
-    changes = {"evaluate.artefacts": False, "recipe.cost": "three hours"}
-    done = start(place, tmp_path / "run", changes)
+    done = start(place, tmp_path / "run", {"evaluate.artefacts": False})
     assert not [row for row in done["rows"] if row["kind"] == "closed_form"]
     assert not (tmp_path / "run/stages/ridge").exists()
-    said = capsys.readouterr().err
-    assert "Cost of small: three hours." in said
-    assert "No closed forms: ridge regression takes" in said
+    assert "No closed forms: ridge regression takes" in capsys.readouterr().err
+
+
+def test_hours_are_said_at_the_scale_that_takes_them():
+    whole = cost_of(load_recipe("msd_backbone", "backbone"))
+    assert whole == "Cost of msd_backbone: 3 hours on two cores."
+    assert not cost_of(load_recipe("msd_backbone", "smoke"))
 
 
 def with_guides(place):

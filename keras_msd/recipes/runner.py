@@ -131,6 +131,13 @@ def run(
         return _led(work, share_steps) if workers.first else _follow(work)
 
 
+def cost_of(recipe: Recipe) -> str:
+    """Return what a run says before it starts, nothing where it takes seconds."""
+    about = recipe.recipe
+    told = about.cost and recipe.scale == about.default_scale != "smoke"
+    return f"Cost of {about.name}: {about.cost}." if told else ""
+
+
 def make_deterministic(wanted: bool | None = None) -> None:
     """Have the backend choose kernels whose sums do not depend on timing.
 
@@ -174,9 +181,8 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
     with locked(where):
         clear_leftovers(where)
         folder.claim()
-        about = recipe.recipe
-        if about.cost and recipe.scale == about.default_scale:
-            print(f"Cost of {about.name}: {about.cost}.", file=sys.stderr)
+        if said := cost_of(recipe):
+            print(said, file=sys.stderr)
         steps, written = steps_of(work), time.monotonic()
         records: dict[str, dict[str, Any]] = {}
         keys: dict[str, str] = {}

@@ -58,8 +58,8 @@ def test_rows_against_the_formula(kind, largest, shape):
     numbers = np.rint(values / scales)
     values = (numbers * scales).astype(np.float32)
     stored = Stored(values, kind)
-    assert stored.rows().dtype == tf.float32
-    np.testing.assert_allclose(stored.rows(), values, rtol=2e-6)
+    assert stored.whole().dtype == tf.float32
+    np.testing.assert_allclose(stored.whole(), values, rtol=2e-6)
     ids = [[3, 0], [3, 5]]
     np.testing.assert_allclose(stored.rows(ids), values[ids], rtol=2e-6)
     if kind == "int8":
@@ -72,7 +72,7 @@ def test_four_bits_have_a_scale_for_a_group_of_inputs():
     parts = np.random.default_rng(2).normal(size=(5, 96)).astype(np.float32)
     parts[:, 32:64] *= 1000
     stored = Stored(parts, "int4")
-    error = np.abs(stored.rows() - parts).reshape(5, 3, 32).max(axis=(0, 2))
+    error = np.abs(stored.whole() - parts).reshape(5, 3, 32).max(axis=(0, 2))
     size = np.abs(parts).reshape(5, 3, 32).max(axis=(0, 2))
     assert (error < 0.35 * size).all() and stored.scales.shape == (5, 3)
 

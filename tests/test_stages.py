@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_msd import stages
+from keras_msd.checks import InputError
 from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     MultilingualContrastive,
@@ -184,7 +185,7 @@ def test_without_contrastive_no_group_is_needed():
     del x["group"]
     stage = ContrastiveLearning(network(), contrastive=None)
     assert set(terms_of(stage, x, y)) == {"source_mse", "target_mse"}
-    with pytest.raises(KeyError, match="group"):
+    with pytest.raises(InputError, match="must contain `group`"):
         terms_of(ContrastiveLearning(network()), x, y)
 
 

@@ -32,7 +32,7 @@ def test_mistakes_are_named():
         stage.compute_loss(x, {"teacher": y["teacher"][:, :5]}, stage(x))
     with pytest.raises(InputError, match="sample weights"):
         stage.compute_loss(x, y, stage(x), np.ones(ROWS))
-    with pytest.raises(KeyError, match="target_token_ids"):
+    with pytest.raises(InputError, match="must contain `target_token_ids`"):
         stage({name: x[name] for name in ("source_token_ids", "source_padding_mask")})
     with pytest.raises(InputError, match="layer named `embedding`"):
         AlignEmbedding(keras.Model(model.input, list(model.input.values())))

@@ -104,7 +104,7 @@ def test_duplicate_lines_are_negatives_only_in_the_literal_equation():
     assert abs(literal - terms_of(stage(model), x, y)["ams"]) > 1e-3
     del x["group"]
     assert terms_of(stage(model, mask_duplicates=False), x, y)["ams"] == literal
-    with pytest.raises(KeyError, match="group"):
+    with pytest.raises(InputError, match="must contain `group`"):
         terms_of(stage(model), x, y)
 
 

@@ -37,8 +37,23 @@ class Stored(tf.Module):
             self.values = tf.Variable(self.table.values, trainable=False)
             self.scales = tf.Variable(self.table.scales, trainable=False)
 
-    def rows(self, ids: Any = None) -> tf.Tensor:
-        """Return the weight in float32, or only some of its rows."""
+    def whole(self) -> tf.Tensor:
+        """Return the weight in float32."""
+        values = self.values.read_value()
+        if self.table is None:
+            return tf.cast(values, tf.float32)
+        if self.table.bits == 4:
+            halves = values & 15, tf.bitwise.right_shift(values, np.uint8(4))
+            values = tf.concat(halves, axis=-1)[:, : self.table.width]
+        numbers = tf.cast(values, tf.float32)
+        if self.table.bits == 4:
+            numbers -= 8
+        scales = tf.cast(self.scales.read_value(), tf.float32)
+        parts = tf.reshape(numbers, [*scales.shape, -1]) * scales[..., tf.newaxis]
+        return tf.reshape(parts, numbers.shape)
+
+    def rows(self, ids: Any) -> tf.Tensor:
+        """Return some rows of the weight, in float32."""
         rows = _taken(self.values, ids)
         if self.table is None:
             return rows
@@ -59,8 +74,7 @@ class Stored(tf.Module):
 
 
 def _taken(values: tf.Variable, ids: Any) -> tf.Tensor:
-    taken = values.read_value() if ids is None else tf.gather(values, ids)
-    return tf.cast(taken, tf.float32)
+    return tf.cast(tf.gather(values, ids), tf.float32)
 
 
 class TensorFlowNetwork(tf.Module):
@@ -116,11 +130,12 @@ class _Operations:
     ) -> None:
         self.config = network.settings
         self.table = network.stored[WORD]
-        self.weights = {
-            path: stored.rows() if stored.table is None else tf.transpose(stored.rows())
-            for path, stored in network.stored.items()
-            if path != WORD
-        }
+        self.weights = {}
+        for path, stored in network.stored.items():
+            if path != WORD:  # rows of it are looked up
+                value = stored.whole()
+                kept = value if stored.table is None else tf.transpose(value)
+                self.weights[path] = kept
         self.ids, self.mask = token_ids, padding_mask
         batch = token_ids.shape[0]
         # A reshape infers one size, but only one.

@@ -14,7 +14,7 @@ from keras_msd.devices import device_settings
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
-from keras_msd.training.chunks import SIDES, check_chunks
+from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
 from keras_msd.training.rounding import Rounding
 
 
@@ -204,7 +204,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             goals: Any = tuple(y[goal] for goal in term.goals)
             goals = goals[0] if len(goals) == 1 else goals
             if term.grouped:
-                goals = goals, x["group"]
+                goals = goals, input_of(x, "group")
             terms[name] = self.scaled(term.loss, term.loss(goals, both))
         return terms
 
@@ -214,6 +214,8 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     def call(self, x: Any, training: bool | None = None) -> dict[str, Any]:
         """Embed both sides with the same encoder."""
+        for name in INPUTS:
+            input_of(x, name)
         if self.chunk_size is None:
             return self.both_sides(x, training)
         return self.embed_in_chunks(x, training)
@@ -364,6 +366,16 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
                     f"{received}. Use a teacher whose vectors have the encoder's "
                     "dimension, or set `projection_dim` of the encoder to theirs."
                 )
+
+
+def input_of(x: Any, name: str) -> Any:
+    """Return an input of a batch; raise `InputError` if the batch has none."""
+    if name not in x:
+        raise InputError(
+            f"A batch must contain `{name}`. Received: {', '.join(x) or 'nothing'}. "
+            "Make batches with `PairBatches`."
+        )
+    return x[name]
 
 
 def _joined(*names: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
 from keras_msd.models.student import check_mergeable, merge_projection
-from keras_msd.stages.stage import Stage
+from keras_msd.stages.stage import Stage, input_of
 
 FEATURES = ("fd", "distillation_first", "synchronized")
 
@@ -144,7 +144,7 @@ class TeachThinDeep(Stage):
         final, embedded = (dense, given) if first else (given, dense)
         terms = super().loss_terms(x, y, embeddings)
         if "ams" in self.terms:
-            group = x["group"] if self.mask_duplicates else final[0]
+            group = input_of(x, "group") if self.mask_duplicates else final[0]
             terms["ams"] = self.ams(group, final)
         if not self.targets:
             return terms

@@ -4,7 +4,7 @@ import copy
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import keras
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import BatchStream
+from keras_msd.data.order import BatchStream, padded_sides
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
+from keras_msd.data.ragged import TokenRows
 from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.devices import device_settings
@@ -30,12 +31,14 @@ AHEAD = ThreadPoolExecutor(1, "keras_msd_batches")
 class Batches(keras.utils.PyDataset):
     """Batches `(x, y)` addressed by their number in a pass.
 
-    A subclass has `batch(position)` and `shape(position)`, and sets all attributes but
-    `whole`. A thread makes the next batch while a training step runs on this one.
+    A subclass has `rows(position)` and `batch(position)`, and sets all attributes but
+    `whole` and `share`. A thread makes the next batch while a training step runs on
+    this one.
 
     Attributes:
-        max_length: Most tokens of a text.
+        table: The tokens of all rows.
         multiple: Padded lengths are multiples of this.
+        buckets: The shapes that batches may have, see `least_padding`; None for any.
         position: Place in the stream where the current pass begins.
         steps: Batches in a pass.
         identity: Hash of what decides the stream, to know it again; the guides'
@@ -46,8 +49,9 @@ class Batches(keras.utils.PyDataset):
             not depend on it.
     """
 
-    max_length: int
+    table: TokenRows
     multiple: int
+    buckets: Sequence[tuple[int, int]] | None
     position: int
     steps: int
     identity: str
@@ -69,13 +73,32 @@ class Batches(keras.utils.PyDataset):
             self._next = place + 1, AHEAD.submit(self.batch, place + 1)
         return made[1].result() if made and made[0] == place else self.batch(place)
 
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a text."""
+        return self.table.max_length
+
+    def rows(self, position: int) -> np.ndarray:
+        """Return the table's rows of the batch at a position, int64 `(n,)`."""
+        raise NotImplementedError
+
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
         raise NotImplementedError
 
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""
-        raise NotImplementedError
+        rows = self.rows(position)
+        return len(rows), *padded_sides(self.table, rows, self.multiple, self.buckets)
+
+    def tokens(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return this process's part of x for the batch of some rows, less `group`."""
+        own, x = rows[self.own(len(rows))], {}
+        lengths = padded_sides(self.table, rows, self.multiple, self.buckets)
+        for side, length in zip(SIDES, lengths, strict=True):
+            ids, mask = self.table.padded(side, own, length)
+            x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
+        return x
 
     def shapes(self) -> int:
         """Return how many shapes the batches of a pass have; XLA compiles each."""
@@ -202,18 +225,11 @@ class PairBatches(Batches):
         if not isinstance(pairs, PairTable) and folder is None:
             folder = tempfile.mkdtemp(prefix="keras_msd_")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.table = _table_for(pairs, encoder, max_length, folder)
+        self.table: PairTable = _table_for(pairs, encoder, max_length, folder)
         self.stream = BatchStream(
-            self.table,
-            batch_size,
-            seed,
-            temperature,
-            multiple,
-            weights,
-            buckets,
+            self.table, batch_size, seed, temperature, multiple, weights, buckets
         )
-        self.max_length = self.table.max_length
-        self.multiple = self.stream.multiple
+        self.multiple, self.buckets = self.stream.multiple, self.stream.buckets
         self.position = 0
         self.steps = self.stream.steps(epochs or 1)
         self._endless = epochs is None
@@ -222,9 +238,11 @@ class PairBatches(Batches):
             self.steps = min(self.steps, steps)
             read = self._rows_read()
         self._last_given = False
+        for name, guide in guides.items():
+            _check_guide(name, guide)
         self._guides = {
-            name: (_checked(name, guide)[0], guide_rows(self.table, *guide, read))
-            for name, guide in guides.items()
+            name: (store, guide_rows(self.table, store, side, read))
+            for name, (store, side) in guides.items()
         }
         self.identity = digest(
             self.table.key,
@@ -245,7 +263,7 @@ class PairBatches(Batches):
         places = range(self.position, self.position + self.steps)
         if len(places) >= self.stream.steps(1):
             return None
-        return np.unique(np.concatenate([self.stream.rows(place) for place in places]))
+        return np.unique(np.concatenate([self.rows(place) for place in places]))
 
     def __getitem__(self, index: int) -> Batch:
         """Return batch `index` of the current pass."""
@@ -266,14 +284,14 @@ class PairBatches(Batches):
             )
         return super().after(count)
 
+    def rows(self, position: int) -> np.ndarray:
+        """Return the table's rows of the batch at a position, int64 `(n,)`."""
+        return self.stream.rows(position)
+
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
-        rows = self.stream.rows(position)
-        own = self.own(len(rows))
-        x = {}
-        for side, length in zip(SIDES, self.stream.padded(rows), strict=True):
-            ids, mask = self.table.padded(side, rows[own], length)
-            x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
+        rows = self.rows(position)
+        x, own = self.tokens(rows), self.own(len(rows))
         groups = self.table.groups(rows)
         _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
         x["group"] = first[inverse[own]].astype(np.int32)
@@ -282,11 +300,6 @@ class PairBatches(Batches):
             for name, (store, where) in self._guides.items()
         }
         return x, y
-
-    def shape(self, position: int) -> tuple[int, int, int]:
-        """Return the rows of a batch and the lengths that its sides are padded to."""
-        rows = self.stream.rows(position)
-        return len(rows), *self.stream.padded(rows)
 
     def on_epoch_end(self) -> None:
         """Continue with the next epoch after the last batch of this one.
@@ -338,8 +351,8 @@ def _table_for(
     )
 
 
-def _checked(name: str, guide: Any) -> tuple[Store, str]:
-    """Return `guide`; raise `InputError` unless it is (store, side)."""
+def _check_guide(name: str, guide: Any) -> None:
+    """Raise `InputError` unless a guide is (store, side)."""
     if not (
         isinstance(guide, tuple)
         and len(guide) == 2
@@ -350,7 +363,6 @@ def _checked(name: str, guide: Any) -> tuple[Store, str]:
             'A guide must be (store, "source") or (store, "target"). Received: '
             f"{name}={guide!r:.120}. Make the store with `GuideStore(guide, folder)`."
         )
-    return guide
 
 
 def check_reads(guide: Any, side: str, file: Any) -> None:

@@ -6,7 +6,7 @@ a permutation of the file to a row. Nothing is kept between draws, so that the s
 the sampler is one integer and its memory does not grow with the corpus.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
+from keras_msd.data.ragged import TokenRows
 
 WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
 SAMPLED = 1 << 17  # draws whose lengths decide on the buckets
@@ -204,13 +205,8 @@ class BatchStream:
         self.buckets = None if buckets is None else self._choose_buckets(buckets)
 
     def padded(self, rows: np.ndarray) -> tuple[int, int]:
-        """Return the lengths to which both sides of a batch are padded.
-
-        Args:
-            rows: The batch's rows of the table.
-        """
-        longest = [lengths.max() for lengths in self._lengths(rows)]
-        return padded_sides(longest, self.table.max_length, self.multiple, self.buckets)
+        """Return the lengths to which both sides of some rows are padded."""
+        return padded_sides(self.table, rows, self.multiple, self.buckets)
 
     def _lengths(self, rows: np.ndarray) -> list[np.ndarray]:
         return [self.table.lengths(side, rows) for side in ("source", "target")]
@@ -220,7 +216,7 @@ class BatchStream:
         drawn = self._lengths(self.order.rows(0, 0, min(self.draws, SAMPLED)))
         for start in range(0, len(self.table), PART):  # no row may be longer
             rows = np.arange(start, min(start + PART, len(self.table)))
-            longest = [lengths.max() for lengths in self._lengths(rows)]
+            longest = self.table.longest(rows)
             drawn = [np.append(*both) for both in zip(drawn, longest, strict=True)]
         return least_padding(drawn, most, self.table.max_length, self.multiple)
 
@@ -303,20 +299,23 @@ def least_padding(
 
 
 def padded_sides(
-    longest: Iterable[int],
-    limit: int,
+    table: TokenRows,
+    rows: np.ndarray,
     multiple: int,
     buckets: Sequence[tuple[int, int]] | None,
 ) -> tuple[int, int]:
     """Return the lengths to which both sides of a batch are padded.
 
     Args:
-        longest: Most tokens of a source and of a target.
-        limit: Most tokens of any text.
+        table: Has the tokens.
+        rows: The batch's rows of the table.
         multiple: Of which padded lengths are multiples.
         buckets: The shapes to choose from, see `least_padding`; None for any.
     """
-    source, target = (padded_length(int(it), limit, multiple) for it in longest)
+    source, target = (
+        padded_length(longest, table.max_length, multiple)
+        for longest in table.longest(rows)
+    )
     if buckets is None:
         return source, target
     return next(it for it in buckets if source <= it[0] and target <= it[1])

@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import read_meta, write_meta
 from keras_msd.data.pair import Pairs
-from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
+from keras_msd.data.ragged import Ragged, RaggedWriter, TokenRows, read_flat
 from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
 from keras_msd.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
@@ -18,7 +18,7 @@ from keras_msd.tokenizers.base import Tokenizer
 VERSION = 1
 
 
-class PairTable:
+class PairTable(TokenRows):
     """Token ids, English groups and texts of a corpus for one tokenizer.
 
     Make one with `PairTable.build`. All content stays on disk; memory holds what a
@@ -42,33 +42,17 @@ class PairTable:
 
     def __init__(self, folder: Path, texts: TextTable) -> None:
         meta = _meta(folder)
+        places = {side: folder / "tokens" / side for side in SIDES}
+        sides = {side: Ragged.open(it, meta["dtype"]) for side, it in places.items()}
+        super().__init__(sides, meta["pad_id"], meta["max_length"])
         self.folder, self.texts, self.key = folder, texts, meta["key"]
-        self.pad_id: int = meta["pad_id"]
-        self.max_length: int = meta["max_length"]
         self.tokenizer_fingerprint: str = meta["tokenizer"]
-        self._tokens = {
-            side: Ragged(folder / "tokens" / side, meta["dtype"]) for side in SIDES
-        }
         self._groups = read_flat(folder / "tokens" / "groups", np.uint64)
 
     @property
     def files(self) -> list[FileRange]:
         """Name, language and rows of each file, in order."""
         return self.texts.files
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
-        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
-        return self._tokens[side].lengths(rows)
-
-    def padded(
-        self, side: str, rows: np.ndarray, length: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
-        ids, mask = self._tokens[side].padded(rows, length, self.pad_id)
-        return ids, mask.astype(np.int32)
 
     def groups(self, rows: np.ndarray) -> np.ndarray:
         """Return a 64-bit hash of each row's English text, uint64 `(n,)`."""

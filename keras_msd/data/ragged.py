@@ -1,4 +1,4 @@
-"""Rows of different lengths in one flat file, read by offset without loading it."""
+"""Rows of different lengths, in one flat file that is not loaded or in memory."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -69,16 +69,27 @@ class RaggedWriter:
 
 
 class Ragged:
-    """Reads what a `RaggedWriter` wrote.
+    """Rows of different lengths.
 
     Args:
-        path: Where, without a suffix.
-        dtype: Type of the values.
+        values: Of all rows, one after the other.
+        offsets: Where each row begins, and where the last one ends, int64 `(n + 1,)`.
     """
 
-    def __init__(self, path: Path, dtype: Any) -> None:
-        self._values = read_flat(path.with_suffix(".values"), dtype)
-        self._offsets = read_flat(path.with_suffix(".offsets"), np.int64)
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self._values, self._offsets = values, offsets
+
+    @classmethod
+    def open(cls, path: Path, dtype: Any) -> "Ragged":
+        """Open what a `RaggedWriter` with the same arguments wrote."""
+        values = read_flat(path.with_suffix(".values"), dtype)
+        return cls(values, read_flat(path.with_suffix(".offsets"), np.int64))
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: Any) -> "Ragged":
+        """Keep rows in memory."""
+        values, lengths = flattened(rows, dtype)
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -101,14 +112,14 @@ class Ragged:
             fill: What stands after a row's end.
 
         Returns:
-            Values int32 `(n, length)` and the mask of real ones, bool `(n, length)`.
+            Values and the mask of real ones, both int32 `(n, length)`.
         """
         starts, lengths = self._offsets[rows], self.lengths(rows)
         steps = np.arange(length)
         mask = steps < lengths[:, None]
         values = np.full(mask.shape, fill, np.int32)
         values[mask] = self._values[(starts[:, None] + steps)[mask]]
-        return values, mask
+        return values, mask.astype(np.int32)
 
     def chunk(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of consecutive rows, for texts; one read of the file."""
@@ -116,3 +127,33 @@ class Ragged:
         data = self._values[ends[0] : ends[-1]].tobytes()
         ends = (ends - ends[0]).tolist()
         return [data[a:b] for a, b in pairwise(ends)]
+
+
+class TokenRows:
+    """Token ids of the two sides of each row.
+
+    Args:
+        sides: The ids of "source" and "target".
+        pad_id: Id that fills up a row of a batch.
+        max_length: Most token ids of a text.
+    """
+
+    def __init__(self, sides: dict[str, Ragged], pad_id: int, max_length: int) -> None:
+        self._sides, self.pad_id, self.max_length = sides, pad_id, max_length
+
+    def __len__(self) -> int:
+        return len(self._sides["source"])
+
+    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
+        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
+        return self._sides[side].lengths(rows)
+
+    def longest(self, rows: np.ndarray) -> list[int]:
+        """Return the most token ids of a source and of a target among some rows."""
+        return [int(self.lengths(side, rows).max()) for side in self._sides]
+
+    def padded(
+        self, side: str, rows: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
+        return self._sides[side].padded(rows, length, self.pad_id)

@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import (
-    default_multiple,
-    least_padding,
-    mix,
-    padded_sides,
-    permutation,
-)
+from keras_msd.data.order import default_multiple, least_padding, mix, permutation
+from keras_msd.data.ragged import Ragged, TokenRows
+from keras_msd.data.text_table import SIDES
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
@@ -140,25 +135,22 @@ class RowBatches(Batches):
             )
         self.values = given.astype(self.dtype)
         tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
-        self._ids = {
-            side: tokenizer.encode([row[column] for row in rows], longest)
-            for side, column in (("source", 1), ("target", 2))
-        }
-        self._pad_id = tokenizer.pad_id
-        self.batch_size, self.max_length = batch_size, longest
+        sides = {}
+        for column, side in enumerate(SIDES, 1):
+            ids = tokenizer.encode([row[column] for row in rows], longest)
+            sides[side] = Ragged.of(ids, np.int32)
+        self.table = TokenRows(sides, tokenizer.pad_id, longest)
+        self.batch_size, self.buckets = batch_size, None
         self.seed, self.multiple = seed, multiple or default_multiple(buckets)
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
-        self._lengths = np.array([[*map(len, ids)] for ids in self._ids.values()])
-        self._buckets: list[tuple[int, int]] | None = None
         if buckets is not None:
             # A batch of a later epoch may pair the longest texts of both sides.
-            sides = self._lengths.max(axis=1, keepdims=True)
-            batches = map(self._longest, range(self.steps_per_epoch))
-            sides = np.column_stack([sides, *batches])
-            self._buckets = least_padding(sides, buckets, longest, self.multiple)
+            some = [np.arange(len(rows)), *map(self.rows, range(self.steps_per_epoch))]
+            lengths = np.transpose([*map(self.table.longest, some)])
+            self.buckets = least_padding(lengths, buckets, longest, self.multiple)
         order = repr((batch_size, longest, epochs, seed, self.multiple))
-        order += f" buckets {self._buckets}" if buckets else ""
+        order += f" buckets {self.buckets}" if buckets else ""
         self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
@@ -170,32 +162,17 @@ class RowBatches(Batches):
         """Number of full batches in an epoch."""
         return len(self.values) // self.batch_size
 
-    def rows(self, index: int) -> np.ndarray:
-        """Return the rows of batch `index`, int64 `(n,)`."""
-        epoch, index = divmod(index, self.steps_per_epoch)
+    def rows(self, position: int) -> np.ndarray:
+        """Return the rows of the batch at a position, int64 `(n,)`."""
+        epoch, index = divmod(position, self.steps_per_epoch)
         draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
         return permutation(draws, len(self.values), mix(self.seed, epoch))
-
-    def shape(self, position: int) -> tuple[int, int, int]:
-        """Return the rows of a batch and the lengths that its sides are padded to."""
-        return self.batch_size, *padded_sides(
-            self._longest(position), self.max_length, self.multiple, self._buckets
-        )
-
-    def _longest(self, position: int) -> np.ndarray:
-        return self._lengths[:, self.rows(position)].max(axis=1)
 
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the pass; changes no state."""
         rows = self.rows(position)
-        own = self.own(len(rows))
-        x: dict[str, np.ndarray] = {}
-        _, *lengths = self.shape(position)
-        for (side, ids), length in zip(self._ids.items(), lengths, strict=True):
-            texts = [ids[row] for row in rows]
-            padded = pad_batch(texts, self._pad_id, length, length)
-            x |= {f"{side}_{part}": values[own] for part, values in padded.items()}
-        return x, {self.target: self.values[rows[own]]}
+        own = rows[self.own(len(rows))]
+        return self.tokens(rows), {self.target: self.values[own]}
 
 
 class ScoredBatches(RowBatches):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import accumulate, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +106,15 @@ class TextTable:
         meta = read_meta(folder / "texts.json", VERSION, "texts")
         self.folder, self.key = folder, meta["key"]
         self.counts: list[dict[str, Any]] = meta["counts"]
-        self.files = _ranges(self.counts)
-        self._texts = {side: Ragged(folder / side, np.uint8) for side in SIDES}
+        self.files: list[FileRange] = []
+        start = 0
+        for count in self.counts:
+            start, first = start + count["kept"], start
+            source, target = languages_of_count(count)
+            if count["kept"]:
+                file = FileRange(count["name"], target, first, start, source)
+                self.files.append(file)
+        self._texts = {side: Ragged.open(folder / side, np.uint8) for side in SIDES}
 
     def __len__(self) -> int:
         return len(self._texts["source"])
@@ -225,21 +232,6 @@ def opened(kind: Any, folder: Path, parts: Path, key: str) -> Any | None:
     return table
 
 
-def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
-    stops = accumulate(count["kept"] for count in counts)
-    return [
-        FileRange(
-            count["name"],
-            count["language"],
-            stop - count["kept"],
-            stop,
-            languages_of_count(count)[0],
-        )
-        for count, stop in zip(counts, stops, strict=True)
-        if count["kept"]
-    ]
-
-
 def _spool(
     pairs: Pairs, work: Path, options: TextOptions
 ) -> tuple[list[dict[str, Any]], np.ndarray]:
@@ -286,7 +278,7 @@ def _select(
 def _copy_kept(work: Path, folder: Path, keep: np.ndarray) -> None:
     """Copy the rows that are marked from `work` to `folder`."""
     for side in SIDES:
-        texts = Ragged(work / side, np.uint8)
+        texts = Ragged.open(work / side, np.uint8)
         with RaggedWriter(folder / side, np.uint8) as kept:
             for start, stop in _chunks(0, len(texts)):
                 marks = keep[start:stop].tolist()

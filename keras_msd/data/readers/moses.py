@@ -4,7 +4,7 @@ Without English the name says which they are, as in `x.de-fr.de` and `x.de-fr.fr
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -18,7 +18,6 @@ from keras_msd.data.readers.lines import (
     unpacked,
 )
 
-Lines = Iterator[tuple[int, str]]
 # Ends that a corpus's files may have beside those of the readers.
 NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}
 
@@ -98,34 +97,22 @@ def read(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         target: The file of the translations.
 
     Raises:
-        InputError: One file has more lines, or a file cannot be read.
+        InputError: One file has more lines, other than blank ones at its end, or a file
+            cannot be read.
     """
-    files = (source, target)
-    return aligned([read_lines(file) for file in files], [str(file) for file in files])
-
-
-def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of two sides, line by line.
-
-    Args:
-        sides: (line number, text) of the sources and of the translations.
-        names: What messages call them.
-
-    Raises:
-        InputError: One side has more lines, other than blank ones at its end.
-    """
-    for count, (source, other) in enumerate(zip_longest(*sides)):
-        if source is None or other is None:
+    sides = read_lines(source), read_lines(target)
+    for count, (first, second) in enumerate(zip_longest(*sides)):
+        if first is None or second is None:
             rest = (line for side in sides for _, line in side)
-            if not (source or other)[1].strip() and not any(map(str.strip, rest)):
+            if not (first or second)[1].strip() and not any(map(str.strip, rest)):
                 return
-            short, long = names if source is None else names[::-1]
+            short, long = (source, target) if first is None else (target, source)
             raise InputError(
-                f"`{names[0]}` and `{names[1]}` must have as many lines. Received: "
+                f"`{source}` and `{target}` must have as many lines. Received: "
                 f"`{short}` ends after line {count}, `{long}` goes on. Get both again, "
                 "of one release."
             )
-        yield source[1], other[1]
+        yield first[1], second[1]
 
 
 def partner(source: Path, language: str) -> Path:

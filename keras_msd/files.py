@@ -167,13 +167,8 @@ def _sync_folder(folder: Path) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` with sorted keys, atomically."""
     with atomic_path(path) as temporary:
-        temporary.write_bytes(json_bytes(value))
-
-
-def json_bytes(value: Any) -> bytes:
-    """Return what `write_json` writes."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-    return f"{text}\n".encode()
+        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+        temporary.write_bytes(f"{text}\n".encode())
 
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:

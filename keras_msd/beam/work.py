@@ -17,22 +17,12 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checksums import write_meta
+from keras_msd.data import text_table
 from keras_msd.data.pair import PairFile
 from keras_msd.data.pair_table import group_hashes, token_type, tokens_meta
 from keras_msd.data.ragged import RaggedWriter, flattened
 from keras_msd.data.store import Guide, GuideStore, shard_name, shard_of
-from keras_msd.data.text_table import (
-    CHUNK,
-    SIDES,
-    VERSION,
-    Row,
-    TextOptions,
-    drawn,
-    new_count,
-    passed_rows,
-    row_keys,
-    settle,
-)
+from keras_msd.data.text_table import CHUNK, SIDES, Row, TextOptions
 from keras_msd.files import digest
 from keras_msd.remote import as_path, delete, write_file, written_folder
 from keras_msd.tokenizers.base import Tokenizer
@@ -85,8 +75,8 @@ def read_file(
 ) -> Iterator[tuple[int, Chunk | Book]]:
     """Yield each chunk of a file at its place, then the file's number and `Book`."""
     index, file = item
-    count, place = new_count(file), index << ROW_BITS
-    for rows in passed_rows(file, options, count):
+    count, place = text_table.new_count(file), index << ROW_BITS
+    for rows in text_table.passed_rows(file, options, count):
         yield place, Chunk(file.languages, rows)
         place += len(rows)
     yield index, Book(count, file.digest())
@@ -95,7 +85,7 @@ def read_file(
 def hashed(item: tuple[int, Chunk]) -> Iterator[tuple[bytes, int]]:
     """Yield the hash of each row of a chunk, with the row's place."""
     place, chunk = item
-    for number, key in enumerate(row_keys(chunk.languages, chunk.rows)):
+    for number, key in enumerate(text_table.row_keys(chunk.languages, chunk.rows)):
         yield key, place + number
 
 
@@ -136,7 +126,7 @@ def make_plan(
         before[place] = distinct[index]
         distinct[index] += size
     counts = [dict(book.count) for book in of_files]
-    shares = settle(counts, distinct, options)
+    shares = text_table.settle(counts, distinct, options)
     key = options.key(digest(*(book.digest for book in of_files)))
     return Plan(key, counts, distinct, shares, before)
 
@@ -148,7 +138,7 @@ def kept(
     place, chunk = item
     index, first = place >> ROW_BITS, plan.before[place]
     size, share = plan.distinct[index], plan.shares[index]
-    keep = drawn(options, index, size, share, first, len(chunk.rows))
+    keep = text_table.drawn(options, index, size, share, first, len(chunk.rows))
     if keep.any():
         yield place, chunk.kept(keep)
 
@@ -203,7 +193,7 @@ def write_parted_table(
                 for name, writer in writers.items():
                     writer.extend_flat(arrays[name], arrays[f"{name}.{LENGTHS}"])
                 groups.write(arrays["groups"].tobytes())
-        texts = {"version": VERSION, "key": plan.key, "counts": plan.counts}
+        texts = {"version": text_table.VERSION, "key": plan.key, "counts": plan.counts}
         write_meta(local / "texts" / "texts.json", texts, "texts")
         tokens = tokens_meta(plan.key, "texts", tokenizer, max_length)
         write_meta(local / "tokens" / "tokens.json", tokens, "token ids")

@@ -94,9 +94,6 @@ class Ragged:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self._values[self._offsets[row] : self._offsets[row + 1]]
-
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         """Return the length of each row, int64 `(n,)`."""
         return self._offsets[rows + 1] - self._offsets[rows]

@@ -148,12 +148,7 @@ class TextTable:
         return cls(Path(folder))
 
     @classmethod
-    def build(
-        cls,
-        pairs: Pairs,
-        folder: str | Path,
-        **options: Any,
-    ) -> "TextTable":
+    def build(cls, pairs: Pairs, folder: str | Path, **options: Any) -> "TextTable":
         """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
 
         Two pairs are duplicates if both texts and languages are equal; the first in

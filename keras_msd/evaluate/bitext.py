@@ -12,12 +12,7 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import (
-    SetFile,
-    check_parts,
-    find_parts,
-    read_table,
-)
+from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_table
 from keras_msd.evaluate.vectors import (
     DECIMALS,
     SentenceEncoder,

@@ -1,20 +1,14 @@
 """Files as chunks of text: lines, paragraphs, sections or records, cut at sentences."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, nearest, utf8
-from keras_msd.data.readers.lines import (
-    csv_rows,
-    read_lines,
-    read_texts,
-    tabbed,
-    unpacked,
-)
+from keras_msd.data.readers import lines
 from keras_msd.data.readers.tables import json_object
 
 MARKDOWN = (".md", ".markdown")
@@ -78,15 +72,15 @@ def read_passages(
     elif kind in MARKDOWN:
         found = _sections(path)
     elif paragraphs:
-        lines = (Piece(*line) for line in read_lines(path))
-        groups = groupby(lines, key=lambda line: bool(line.text.strip()))
+        pieces = itertools.starmap(Piece, lines.read_lines(path))
+        groups = itertools.groupby(pieces, key=lambda piece: bool(piece.text.strip()))
         found = ([_joined(list(group))] for filled, group in groups if filled)
     else:
-        found = ([Piece(*line)] for line in read_lines(path))
+        found = ([Piece(*line)] for line in lines.read_lines(path))
     for passage in found:
         stripped = (Piece(line, text.strip()) for line, text in passage)
-        if pieces := [piece for piece in stripped if piece.text]:
-            yield pieces
+        if filled := [piece for piece in stripped if piece.text]:
+            yield filled
 
 
 def way_of_reading(path: Path, column: str | None, paragraphs: bool) -> str:
@@ -124,12 +118,12 @@ def split(
             if size <= limit:
                 yield chunk
             else:
-                sentences = chain.from_iterable(map(_sentences, passage))
+                sentences = itertools.chain.from_iterable(map(_sentences, passage))
                 yield from _packed(list(sentences), limit, count)
 
 
 def _kind(path: Path) -> str:
-    return unpacked(path).suffix.lower()
+    return lines.unpacked(path).suffix.lower()
 
 
 def _packed(
@@ -165,7 +159,7 @@ def _sentences(piece: Piece) -> Iterator[Piece]:
 
 def _cells(path: Path, column: str) -> Iterator[Piece]:
     """Yield one column of a `.csv` or `.tsv` file."""
-    rows = tabbed(path) if _kind(path) == ".tsv" else csv_rows(path)
+    rows = lines.tabbed(path) if _kind(path) == ".tsv" else lines.csv_rows(path)
     if column.isdecimal() and len(column) < DIGITS:
         place = int(column) - 1
     else:
@@ -187,7 +181,7 @@ def _cells(path: Path, column: str) -> Iterator[Piece]:
 
 def _values(path: Path, key: str) -> Iterator[Piece]:
     """Yield the text under a key in every line of a `.jsonl` file."""
-    for number, line in read_lines(path):
+    for number, line in lines.read_lines(path):
         text = json_object(path, number, line, f'{{"{key}": "text"}}').get(key)
         if not isinstance(text, str):
             raise InputError(
@@ -202,7 +196,7 @@ def _sections(path: Path) -> Iterator[list[Piece]]:
     """Yield the plain text between two headings of a Markdown file."""
     from markdown_it import MarkdownIt
 
-    text = "\n".join([*read_texts(path), ""])
+    text = "\n".join([*lines.read_texts(path), ""])
     if front := FRONT_MATTER.match(text):
         text = "\n" * front[0].count("\n") + text[front.end() :]
     section: list[Piece] = []

@@ -3,7 +3,7 @@
 Unchanged files of an index are not embedded again when it is brought up to date.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -155,11 +155,7 @@ class Index:
     """
 
     def __init__(
-        self,
-        path: Path,
-        rows: Rows,
-        meta: Mapping[str, Any],
-        sources: Sequence[Source],
+        self, path: Path, rows: Rows, meta: Mapping[str, Any], sources: Sequence[Source]
     ) -> None:
         self.path, self.rows, self.meta, self.sources = path, rows, meta, sources
         self._last = np.cumsum([source.chunks for source in sources])
@@ -300,6 +296,14 @@ class Index:
         best = np.partition(products, -top)[-top] if top <= len(self) else -np.inf
         return products >= best - rounding(self.dim)
 
+    def parts(self) -> Iterator[tuple[Source, Rows]]:
+        """Yield each file that was indexed, and its chunks."""
+        start = 0
+        for source in self.sources:
+            end = start + source.chunks
+            yield source, self.rows.part(start, end)
+            start = end
+
     def found(self, row: int, cosine: float) -> Found:
         """Return the chunk of a row, with the cosine to six decimals."""
         chunk = self.rows.part(row, row + 1)
@@ -379,13 +383,13 @@ def build_index(
     known = checked(threshold or card.get("threshold"))
     if known is None and old is not None:
         known = old.threshold
-    kept = _kept(old)
+    kept = {source.key: (source, rows) for source, rows in old.parts()} if old else {}
     parts, sources = [], []
     for path in track(paths, len(paths), "Files"):
         read = way_of_reading(path, column, paragraphs)
         key = digest(file_digest(path), read, str(limit))
         if key in kept:
-            rows, source = kept[key]
+            source, rows = kept[key]
             parts.append(rows)
             sources.append(source._replace(name=str(path)))
             continue
@@ -443,18 +447,6 @@ def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
     index = Index.open(folder)
     index.check_model(encoder, exact=True)
     return index
-
-
-def _kept(index: Index | None) -> dict[str, tuple[Rows, Source]]:
-    """Return the chunks and the record of each file of an index by its key."""
-    if index is None:
-        return {}
-    kept, start = {}, 0
-    for source in index.sources:
-        end = start + source.chunks
-        kept[source.key] = index.rows.part(start, end), source
-        start = end
-    return kept
 
 
 def _counter(encoder: Any) -> Callable[[list[str]], list[int]]:

@@ -32,12 +32,7 @@ class History(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        steps: int,
-        path: Path,
-        what: str,
-        batch_size: int,
-        events: Any = None,
+        self, steps: int, path: Path, what: str, batch_size: int, events: Any = None
     ) -> None:
         super().__init__()
         self.watch: Any = None

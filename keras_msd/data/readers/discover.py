@@ -9,8 +9,7 @@ from pathlib import Path
 from keras_msd.checks import InputError, existing_folder, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import moses, tables, tmx
-from keras_msd.data.readers.lines import languages_of, unpacked
-from keras_msd.data.readers.zip_files import ZipMember, is_zip
+from keras_msd.data.readers.lines import ZipMember, is_zip, languages_of, unpacked
 from keras_msd.files import digest
 from keras_msd.remote import as_path, matching
 

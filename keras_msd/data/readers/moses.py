@@ -11,12 +11,7 @@ from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import CODE, ENGLISH, PairFile
-from keras_msd.data.readers.lines import (
-    is_english,
-    languages_of,
-    read_lines,
-    unpacked,
-)
+from keras_msd.data.readers.lines import is_english, languages_of, read_lines, unpacked
 
 # Ends that a corpus's files may have beside those of the readers.
 NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}

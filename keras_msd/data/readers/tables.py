@@ -8,15 +8,7 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_file, explained, require, utf8
 from keras_msd.data.pair import ENGLISH, Pair, Pairs
-from keras_msd.data.readers.lines import (
-    csv_rows,
-    english_comes_second,
-    is_english,
-    line_text,
-    raw_lines,
-    read_lines,
-    without_blank_end,
-)
+from keras_msd.data.readers import lines
 
 KEYS = ("source", "target")
 # What columns are called; the second names are those of the parallel-sentences sets of
@@ -71,7 +63,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
             be read. Yielded instead of raised: it is not clear which two columns are
             the texts, or a line has more or fewer columns than the first.
     """
-    if english_comes_second(path) and columns is None:
+    if lines.english_comes_second(path) and columns is None:
         raise InputError(
             f"`{path}`: the first column must be English, and the name says that it is "
             "the second. If English is the first, rename the file to "
@@ -83,7 +75,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
         nonlocal names, texts
-        line, where = line_text(path, number, data), f"`{path}`, line {number}"
+        line, where = lines.line_text(path, number, data), f"`{path}`, line {number}"
         fields = line.split("\t")
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
@@ -100,7 +92,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
-    yield from parsed(without_blank_end(raw_lines(path)), parse)
+    yield from parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
 
 
 def _tsv_columns(
@@ -171,9 +163,9 @@ def csv_language(path: Path) -> str | None:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that have a field, the first with names of columns."""
-    _, head = next(read_lines(path))
+    _, head = next(lines.read_lines(path))
     separator = max(SEPARATORS, key=head.count)
-    rows = ((where, row) for where, row in csv_rows(path, separator) if row)
+    rows = ((where, row) for where, row in lines.csv_rows(path, separator) if row)
     where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(
@@ -217,15 +209,15 @@ def read_jsonl(path: Path, languages: Languages, columns: Columns = None) -> Tex
     """
 
     def parse(number: int, data: bytes) -> tuple[str, str]:
-        row = json_object(path, number, line_text(path, number, data))
+        row = json_object(path, number, lines.line_text(path, number, data))
         return pair_of(row, languages, f"`{path}`, line {number}", columns)
 
-    return parsed(without_blank_end(raw_lines(path)), parse)
+    return parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
 
 
 def jsonl_language(path: Path) -> str | None:
     """Return the one key of the first line that can be a language beside English."""
-    return language_of(json_object(path, *next(read_lines(path))))
+    return language_of(json_object(path, *next(lines.read_lines(path))))
 
 
 def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[str, Any]:
@@ -393,7 +385,7 @@ def pair_of(
 def _keys(row: Mapping[str, Any], languages: Languages) -> tuple[str, str]:
     source, target = languages
     if source == ENGLISH:
-        source = next((name for name in row if is_english(str(name))), source)
+        source = next((name for name in row if lines.is_english(str(name))), source)
     # Some corpora say under `source` where a line is from: languages go first.
     if source in row and target in row:
         return source, target
@@ -425,10 +417,10 @@ def language_of(names: Iterable[Any]) -> str | None:
     """Return the one name that can be the code of a language beside English."""
     names = [name for name in names if isinstance(name, str)]
     named = any({*keys} <= {*names} for keys in NAMES)
-    if named or "target" in names or not any(map(is_english, names)):
+    if named or "target" in names or not any(map(lines.is_english, names)):
         return None
-    others = [name for name in names if CODE.fullmatch(name) and not is_english(name)]
-    others = [name for name in others if name != "id"]
+    codes = [name for name in names if CODE.fullmatch(name) and name != "id"]
+    others = [code for code in codes if not lines.is_english(code)]
     return others[0] if len(others) == 1 else None
 
 

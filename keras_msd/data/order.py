@@ -204,10 +204,6 @@ class BatchStream:
         self._window = lru_cache(maxsize=2)(self._cut_window)
         self.buckets = None if buckets is None else self._choose_buckets(buckets)
 
-    def padded(self, rows: np.ndarray) -> tuple[int, int]:
-        """Return the lengths to which both sides of some rows are padded."""
-        return padded_sides(self.table, rows, self.multiple, self.buckets)
-
     def _lengths(self, rows: np.ndarray) -> list[np.ndarray]:
         return [self.table.lengths(side, rows) for side in ("source", "target")]
 

@@ -29,24 +29,22 @@ AHEAD = ThreadPoolExecutor(1, "keras_msd_batches")
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches `(x, y)` addressed by their number in a pass.
+    """Batches `(x, y)`, selected by their number in a pass.
 
-    A subclass has `rows(position)` and `batch(position)`, and sets all attributes but
-    `whole` and `share`. A thread makes the next batch while a training step runs on
-    this one.
+    A subclass defines `rows(position)` and `batch(position)`, and sets all attributes
+    but `whole` and `share`. A thread prepares the next batch during a training step.
 
     Attributes:
         table: The tokens of all rows.
         multiple: Padded lengths are multiples of this.
         buckets: The shapes that batches may have, see `least_padding`; None for any.
-        position: Place in the stream where the current pass begins.
-        steps: Batches in a pass.
-        identity: Hash of what decides the stream, to know it again; the guides'
-            vectors count by their fingerprints.
-        whole: What these batches are the rest of, if they are.
-        share: Whose rows of each batch are read: the number of a process, from 0, how
-            many there are, and the devices of each. What the parts of all hold does
-            not depend on it.
+        position: Position in the stream where the current pass begins.
+        steps: Number of batches in a pass.
+        identity: Hash of everything that decides the stream, including the
+            fingerprints of the guides.
+        whole: The batches that these were taken from, if any.
+        share: The process whose rows are read, from 0; the number of processes; and the
+            devices of each. The whole batch does not depend on it.
     """
 
     table: TokenRows
@@ -101,7 +99,7 @@ class Batches(keras.utils.PyDataset):
         return x
 
     def shapes(self) -> int:
-        """Return how many shapes the batches of a pass have; XLA compiles each."""
+        """Return the number of shapes in a pass; XLA compiles each of them."""
         places = range(self.position, self.position + self.steps)
         return len(set(map(self.shape, places)))
 
@@ -109,19 +107,19 @@ class Batches(keras.utils.PyDataset):
         """Return the pass without its first `count` batches."""
         rest = copy.copy(self)
         rest.position, rest.steps = self.position + count, self.steps - count
-        rest.whole = self  # a temporary folder lives as long as the whole
+        rest.whole = self  # keeps its temporary folder
         return rest
 
     def of_process(self, index: int, count: int, devices: int = 1) -> "Batches":
         """Return the same batches with only the rows of one of several processes.
 
-        Their order, their padded lengths and `group`, which counts rows of the whole
-        batch, stay: the parts of all processes, one after the other, are the batch.
+        The order, the padded lengths and `group` are those of the whole batch, so the
+        parts of all processes, one after the other, are the batch.
 
         Args:
-            index: The process, from 0.
-            count: How many there are.
-            devices: Of a process, which its rows are divided among.
+            index: Number of the process, from 0.
+            count: Number of processes.
+            devices: Number of devices of each process, which share its rows.
         """
         part = copy.copy(self)
         part.share, part.whole = (index, count, devices), self
@@ -145,48 +143,50 @@ class Batches(keras.utils.PyDataset):
 
 
 class PairBatches(Batches):
-    """Batches `(x, y)` of pairs with guide vectors, addressed by position.
+    """Batches `(x, y)` of pairs with guide vectors.
 
     x: `source_token_ids`, `source_padding_mask`, `target_token_ids`,
     `target_padding_mask`, int32 `(n, length)`, each side padded at the right; `group`,
     int32 `(n,)`, the index of the first row of the batch with the same source text. y:
     for each guide float32 `(n, dim)`.
 
-    All batches of training form one endless stream that follows from the seed. A pass
-    is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
-    with `epochs` a single pass has them all.
+    The batches are one endless stream that the seed decides. An epoch has as many draws
+    as there are pairs. Each pass is the next epoch; with `epochs`, one pass holds all
+    of them.
 
-    A stage reads them ahead, in this order. Another Keras model needs `fit(...,
-    shuffle=False)`, or Keras would shuffle them with a seed of its own, and under
-    TensorFlow `tensorflow_dataset(batches)`.
+    A stage reads the batches ahead, in order. Another Keras model needs `fit(...,
+    shuffle=False)`, because Keras would shuffle them with its own seed; under
+    TensorFlow, pass `tensorflow_dataset(batches)`.
 
     Args:
-        pairs: A corpus; a list of pairs; or a table already on disk.
-        encoder: Has the `tokenizer` and the `max_length`.
-        guides: Name in y -> (store, "source" or "target"); vectors that are missing
+        pairs: A corpus, a list of pairs, or a table already on disk.
+        encoder: Provides `tokenizer` and `max_length`.
+        guides: Name in y -> (store, "source" or "target"). Vectors that are missing
             from a store are computed first.
-        batch_size: Pairs in a batch.
-        max_length: Most tokens of a text; the encoder's by default.
+        batch_size: Number of pairs in a batch.
+        max_length: Maximum number of tokens of a text; by default that of the encoder.
         epochs: Epochs in a pass; by default each pass is the next epoch.
-        seed: Chooses the order.
-        temperature: Infinity draws all files equally often, 1 by their size.
-        folder: Where tables are kept for the next time; by default in a temporary
+        seed: Decides the order.
+        temperature: Infinity draws from all files equally often, 1 in proportion to
+            their sizes.
+        folder: Folder in which tables are kept for later use; by default a temporary
             folder that is deleted with this object.
-        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
-        buckets: Most shapes of batches, each a source and a target length, chosen from
-            the data so that padding is least. XLA compiles a training step once for
-            each. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
-            elsewhere any number.
-        steps: With `epochs`: most batches in the pass; where they are less than an
-            epoch, vectors that none of them holds are not computed.
-        weights: By the name of a file: a factor of its share of the draws.
+        multiple: Padded lengths are multiples of this: by default 8, or 1 with
+            `buckets`.
+        buckets: Maximum number of shapes, each a source and a target length. They are
+            chosen from the data to minimise padding. XLA compiles a training step once
+            for each. The default is 6 if XLA compiles the step (JAX; TensorFlow on a
+            GPU), else no limit.
+        steps: Maximum number of batches in the pass, with `epochs`. If that is less
+            than an epoch, only the vectors that these batches need are computed.
+        weights: Factors of the files' shares of the draws, by name of the file.
 
     Attributes:
         table: The `PairTable`.
 
     Raises:
-        InputError: A text cannot be read, an argument is out of range, a table was
-            made with another tokenizer, or a guide does not read a language.
+        InputError: A text cannot be read, an argument is out of range, the table was
+            made with another tokenizer, or a guide does not support a language.
 
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
@@ -246,7 +246,7 @@ class PairBatches(Batches):
         }
         self.identity = digest(
             self.table.key,
-            # The constants stand for settings that stopped trainings may know.
+            # The constants stand for former settings, so that old checkpoints fit.
             repr((batch_size, None, seed, temperature, True)),
             repr((self.multiple, 0)),
             *([f"buckets {self.stream.buckets}"] if buckets else ()),
@@ -259,7 +259,7 @@ class PairBatches(Batches):
         )
 
     def _rows_read(self) -> np.ndarray | None:
-        """Return the rows of all batches in order, None where they are an epoch's."""
+        """Return the sorted rows of all batches; None if they make up an epoch."""
         places = range(self.position, self.position + self.steps)
         if len(places) >= self.stream.steps(1):
             return None
@@ -275,7 +275,7 @@ class PairBatches(Batches):
         """Return the pass without its first `count` batches.
 
         Raises:
-            InputError: `epochs` was not given: the pass has no end.
+            InputError: The pass has no end, because `epochs` was not given.
         """
         if self._endless:
             raise InputError(
@@ -304,7 +304,7 @@ class PairBatches(Batches):
     def on_epoch_end(self) -> None:
         """Continue with the next epoch after the last batch of this one.
 
-        Keras also calls this after it looked at the first batch to build a model.
+        Keras also calls this after it has read a first batch to build a model.
         """
         if self._endless and self._last_given:
             self.position += self.steps
@@ -318,12 +318,12 @@ def _table_for(
 
     Args:
         pairs: A corpus, a list of pairs, or a table.
-        encoder: Has the `tokenizer` and the `max_length`.
-        max_length: Most tokens of a text; the encoder's by default.
-        folder: Where tables are kept, each under a name made from its content.
+        encoder: Provides `tokenizer` and `max_length`.
+        max_length: Maximum number of tokens of a text; by default that of the encoder.
+        folder: Folder of the tables; their names depend on their content.
 
     Raises:
-        InputError: As `PairTable.build`; or the table given does not fit the encoder.
+        InputError: See `PairTable.build`; or the given table does not fit the encoder.
     """
     tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
     if isinstance(pairs, PairTable):
@@ -366,11 +366,12 @@ def _check_guide(name: str, guide: Any) -> None:
 
 
 def check_reads(guide: Any, side: str, file: Any) -> None:
-    """Raise `InputError` if a guide cannot read a corpus's language.
+    """Raise `InputError` if a guide does not support a file's language.
 
     Args:
-        guide: May have `languages`, codes of those that it reads; without, any.
-        side: The side whose texts it reads, "source" or "target".
+        guide: May have `languages`, the codes of the languages that it supports; by
+            default all.
+        side: The side that it embeds, "source" or "target".
         file: A `PairFile` or `FileRange`.
     """
     known = getattr(guide, "languages", None)
@@ -391,17 +392,17 @@ def guide_rows(
 ) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, in a temporary file.
 
-    Vectors that are missing are computed first.
+    Missing vectors are computed first.
 
     Args:
         table: The pairs.
-        store: Has the vectors.
+        store: The store of the vectors.
         side: "source" or "target".
-        read: The rows of the table that are read, in order; the store's rows of others
-            are -1. None for all.
+        read: The rows of the table that are needed, sorted; the others get -1. None for
+            all rows.
 
     Raises:
-        InputError: The guide does not read the side's language.
+        InputError: The guide does not support the language of the side.
     """
     for file in table.files:
         check_reads(store.guide, side, file)
@@ -418,7 +419,7 @@ def guide_rows(
 def _texts_read(
     table: PairTable, side: str, read: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """Yield the rows of a table that are read, a few thousand at a time, and texts."""
+    """Yield the rows of a table that are needed and their texts, some at a time."""
     start = 0
     for texts in table.texts.chunks(side):
         stop = start + len(texts)

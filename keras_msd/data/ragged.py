@@ -1,4 +1,4 @@
-"""Rows of different lengths, in one flat file that is not loaded or in memory."""
+"""Rows of different lengths, in a flat file that is not loaded, or in memory."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,14 +9,14 @@ import numpy as np
 
 
 def read_flat(path: Path, dtype: Any) -> np.ndarray:
-    """Map a file of numbers into memory; its pages belong to the file, not to us."""
+    """Return a memory-mapped file of numbers."""
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, "r")
 
 
 def flattened(rows: Sequence[Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of all rows one after the other, and int64 lengths `(n,)`.
+    """Return the joined values of all rows, and their lengths, int64 `(n,)`.
 
     Args:
         rows: Sequences of numbers or, for bytes, `bytes` objects.
@@ -33,7 +33,7 @@ class RaggedWriter:
     """Appends rows to `<path>.values` and their ends to `<path>.offsets`.
 
     Args:
-        path: Where, without a suffix.
+        path: Path without a suffix.
         dtype: Type of the values.
     """
 
@@ -49,11 +49,11 @@ class RaggedWriter:
         self.extend_flat(*flattened(rows, self.dtype))
 
     def extend_flat(self, values: Any, lengths: np.ndarray) -> None:
-        """Append rows whose values follow one another.
+        """Append rows.
 
         Args:
-            values: Bytes, or a contiguous array of this type, of all rows.
-            lengths: Values of each row, int64 `(n,)`.
+            values: The joined values of all rows: bytes, or a contiguous array.
+            lengths: Number of values of each row, int64 `(n,)`.
         """
         self._values.write(values)
         ends = self.end + np.cumsum(lengths, dtype=np.int64)
@@ -72,8 +72,8 @@ class Ragged:
     """Rows of different lengths.
 
     Args:
-        values: Of all rows, one after the other.
-        offsets: Where each row begins, and where the last one ends, int64 `(n + 1,)`.
+        values: The joined values of all rows.
+        offsets: The start of each row, and the end of the last one, int64 `(n + 1,)`.
     """
 
     def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
@@ -81,7 +81,7 @@ class Ragged:
 
     @classmethod
     def open(cls, path: Path, dtype: Any) -> "Ragged":
-        """Open what a `RaggedWriter` with the same arguments wrote."""
+        """Open the files of a `RaggedWriter` with the same arguments."""
         values = read_flat(path.with_suffix(".values"), dtype)
         return cls(values, read_flat(path.with_suffix(".offsets"), np.int64))
 
@@ -101,12 +101,12 @@ class Ragged:
     def padded(
         self, rows: np.ndarray, length: int, fill: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows as a rectangle, filled up at the right.
+        """Return rows, padded at the right.
 
         Args:
             rows: Row numbers `(n,)`.
-            length: Width; no row may be longer.
-            fill: What stands after a row's end.
+            length: Padded length; no row may be longer.
+            fill: Value of the padding.
 
         Returns:
             Values and the mask of real ones, both int32 `(n, length)`.
@@ -119,7 +119,7 @@ class Ragged:
         return values, mask.astype(np.int32)
 
     def chunk(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of consecutive rows, for texts; one read of the file."""
+        """Return the bytes of consecutive rows, for texts, in one read of the file."""
         ends = np.asarray(self._offsets[start : stop + 1])
         data = self._values[ends[0] : ends[-1]].tobytes()
         ends = (ends - ends[0]).tolist()
@@ -131,8 +131,8 @@ class TokenRows:
 
     Args:
         sides: The ids of "source" and "target".
-        pad_id: Id that fills up a row of a batch.
-        max_length: Most token ids of a text.
+        pad_id: Id that pads a row of a batch.
+        max_length: Maximum number of token ids of a text.
     """
 
     def __init__(self, sides: dict[str, Ragged], pad_id: int, max_length: int) -> None:
@@ -146,7 +146,7 @@ class TokenRows:
         return self._sides[side].lengths(rows)
 
     def longest(self, rows: np.ndarray) -> list[int]:
-        """Return the most token ids of a source and of a target among some rows."""
+        """Return the length of the longest source and the longest target of rows."""
         return [int(self.lengths(side, rows).max()) for side in self._sides]
 
     def padded(

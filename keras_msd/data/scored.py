@@ -1,4 +1,4 @@
-"""Pairs of sentences with a gold similarity or an inference label, in batches."""
+"""Batches of sentence pairs with a gold similarity or an inference label."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
 
-# Name -> lowest and highest gold score, which become 0 and 1.
+# Lowest and highest gold score, which become 0 and 1.
 GOLD_SCALES = {"over_5": (0.0, 5.0), "from_1": (1.0, 5.0)}
 
 
@@ -24,14 +24,14 @@ def scale_gold(
 ) -> np.ndarray:
     """Return gold scores as similarities in [0, 1], float32 `(n,)`.
 
-    "over_5" is `gold / 5`, for scores from 0 to 5 such as those of STSb; "from_1" is
+    "over_5" is `gold / 5`, for scores from 0 to 5 such as those of STSb. "from_1" is
     `(gold - 1) / 4`, for scores from 1 to 5 such as those of SICK, ASSIN and ASSIN 2.
-    Scores from 1 to 5 also fit "over_5", whose similarities are then at least 0.2.
+    Scores from 1 to 5 are also valid for "over_5"; the lowest similarity is then 0.2.
 
     Args:
         gold: Scores `(n,)`.
         scale: "over_5" or "from_1".
-        origin: Where the scores come from, named in the error.
+        origin: Source of the scores, for the error message.
 
     Raises:
         InputError: The scale is unknown, or a score is outside its range.
@@ -79,7 +79,7 @@ def read_scored(path: str | Path, scale: str) -> list[Row]:
         scale: "over_5" or "from_1", see `scale_gold`.
 
     Raises:
-        InputError: The file is missing or broken, or its scores do not fit the scale.
+        InputError: The file is missing or damaged, or its scores do not fit the scale.
 
     Example:
         >>> import gzip
@@ -92,14 +92,14 @@ def read_scored(path: str | Path, scale: str) -> list[Row]:
 
 
 class RowBatches(Batches):
-    """Batches of rows `(value, sentence 1, sentence 2)`, whatever the values are.
+    """Batches of rows `(value, sentence 1, sentence 2)`, with any kind of values.
 
-    A subclass says what they are called in y and of what type they are, and checks
-    them. Arguments, and what a batch holds: as for `ScoredBatches`.
+    A subclass defines the name and the type of the values in y, and checks them. For
+    the arguments and the content of a batch, see `ScoredBatches`.
 
     Attributes:
         target: Name of the values in y.
-        dtype: Their type there.
+        dtype: Type of the values in y.
     """
 
     target: str
@@ -145,7 +145,7 @@ class RowBatches(Batches):
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
         if buckets is not None:
-            # A batch of a later epoch may pair the longest texts of both sides.
+            # A batch of a later epoch may contain the longest texts of both sides.
             some = [np.arange(len(rows)), *map(self.rows, range(self.steps_per_epoch))]
             lengths = np.transpose([*map(self.table.longest, some)])
             self.buckets = least_padding(lengths, buckets, longest, self.multiple)
@@ -154,7 +154,7 @@ class RowBatches(Batches):
         self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Return which values are valid, bool `(n,)`, the rule, and the repair."""
+        """Return which values are valid, bool `(n,)`; the rule; and the repair."""
         raise NotImplementedError
 
     @property
@@ -176,25 +176,26 @@ class RowBatches(Batches):
 
 
 class ScoredBatches(RowBatches):
-    """Batches `(x, y)` of scored pairs, addressed by position; all epochs in one pass.
+    """Batches `(x, y)` of scored pairs; one pass holds all epochs.
 
     x: `source_token_ids` and `source_padding_mask` of the first sentences,
     `target_token_ids` and `target_padding_mask` of the second ones, int32
     `(n, length)`, each side padded at the right. y: `gold`, float32 `(n,)`. Every epoch
-    has each row once, but for a last batch that is not full, in an order of its own
-    that follows from the seed.
+    contains each row once, in its own order, without a last batch that is not full. The
+    seed decides the orders.
 
     Args:
-        rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]: see
-            `scaled_rows`.
-        encoder: Has the `tokenizer` and the `max_length`.
-        batch_size: Rows in a batch.
-        max_length: Most tokens of a sentence; the encoder's by default.
+        rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]; see `scaled_rows`.
+        encoder: Provides `tokenizer` and `max_length`.
+        batch_size: Number of rows in a batch.
+        max_length: Maximum number of tokens of a sentence; by default that of the
+            encoder.
         epochs: Epochs in a pass.
-        seed: Chooses the order.
-        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
-        buckets: As for `PairBatches`.
-        steps: Most batches in the pass.
+        seed: Decides the order.
+        multiple: Padded lengths are multiples of this: by default 8, or 1 with
+            `buckets`.
+        buckets: See `PairBatches`.
+        steps: Maximum number of batches in the pass.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a gold score is outside
@@ -221,13 +222,13 @@ class ScoredBatches(RowBatches):
 class InferenceBatches(RowBatches):
     """Batches `(x, y)` of sentence pairs with an inference label.
 
-    As `ScoredBatches`, but y: `label`, int32 `(n,)`.
+    They are like `ScoredBatches`, but y has `label`, int32 `(n,)`.
 
     Args:
-        rows: `(label, premise, hypothesis)`, labels from 0: see `read_inference`.
-        encoder: Has the `tokenizer` and the `max_length`.
-        classes: How many classes there are.
-        **options: As for `ScoredBatches`.
+        rows: `(label, premise, hypothesis)`, labels from 0; see `read_inference`.
+        encoder: Provides `tokenizer` and `max_length`.
+        classes: Number of classes.
+        **options: See `ScoredBatches`.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a label is no class, or a

@@ -101,7 +101,7 @@ def sts_tracks(
     )
     scores = {}
     for name, track in rows.items():
-        first, second = (units(row[side] for row in track) for side in (1, 2))
+        first, second = units(row[1] for row in track), units(row[2] for row in track)
         scores[name] = _spearman(cosines(first, second), gold[name])
     return scores
 
@@ -225,6 +225,7 @@ def read_sts(path: str | Path, score: int = 0) -> list[Row]:
     rows = []
     for where, fields in read_table(path, 3, FORM):
         text = fields.pop(score)
+        first, second = fields
         try:
             gold = float(text)
         except ValueError:
@@ -233,7 +234,7 @@ def read_sts(path: str | Path, score: int = 0) -> list[Row]:
             raise InputError(
                 f"{where}: a score must be a finite number. Received: {text!r:.40}."
             )
-        rows.append((gold, *fields))
+        rows.append((gold, first, second))
     return rows
 
 

@@ -1,6 +1,6 @@
 """Run the pipeline: `python -m keras_msd.beam PAIRS... --tokenizer T --table FOLDER`.
 
-What is not known here goes to Beam, such as `--runner DataflowRunner`.
+Other options are passed to Beam, such as `--runner DataflowRunner`.
 """
 
 import argparse
@@ -18,11 +18,11 @@ HELP = "as of `TextTable.build`"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the arguments and run the pipeline to its end."""
+    """Parse the arguments and run the pipeline."""
     parser = argparse.ArgumentParser(
         prog="python -m keras_msd.beam",
         description=(__doc__ or "").splitlines()[0],
-        allow_abbrev=False,  # what Beam knows may begin as one of ours
+        allow_abbrev=False,  # an option of Beam may begin with one of ours
     )
     add = parser.add_argument
     add("pairs", nargs="+", help="as of `msd.data.read_pairs`, such as gs://b/*.tsv.gz")

@@ -15,8 +15,8 @@ from keras_msd.data.readers.discover import expanded
 from keras_msd.data.readers.tables import parquet_rows
 from keras_msd.files import atomic_path
 
-ONE_IN = 200
-LARGEST = 1000
+ONE_IN = 200  # English sentences, of which one is held out
+LARGEST = 1000  # sentences of a development set
 NOT_WORDS = re.compile(r"[\W_]+")
 LOW, HIGH = 0, 5
 COLUMNS = {
@@ -24,7 +24,7 @@ COLUMNS = {
     "sts": ("score", "sentence1", "sentence2"),
     "tatoeba": ("sentence2", "sentence1"),
 }
-# Of public corpora, as the cards of exported encoders state them.
+# Licences of public corpora, as the cards of exported encoders state them.
 LICENCES = {
     "europarl": (
         "no known copyright restrictions; the European Parliament asks to be named"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import keras_msd as msd
-from keras_msd.data.order import BatchStream
+from keras_msd.data.order import BatchStream, padded_sides
 from keras_msd.data.text_table import SIDES
 
 PAIRS_PER_LANGUAGE = 25_000  # as in the lab recipes
@@ -45,7 +45,9 @@ def main() -> None:
             shapes, real, whole = set(), 0, 0
             for place in range(stream.steps(1)):
                 rows = stream.rows(place)
-                shape = stream.padded(rows)
+                shape = padded_sides(
+                    table, rows, stream.multiple, buckets=stream.buckets
+                )
                 shapes.add(shape)
                 whole += len(rows) * sum(shape)
                 real += sum(int(side[rows].sum()) for side in lengths)

@@ -1,4 +1,4 @@
-"""The base class of everything that embeds text, and the arrays that it works on."""
+"""The base class of everything that embeds text, and functions on its arrays."""
 
 import abc
 import multiprocessing
@@ -17,18 +17,18 @@ Item = TypeVar("Item")
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 LEVELS = 255  # steps of an 8-bit integer
 MIDDLE = 128  # subtracted so that codes fit into int8
-PART = 16  # batches that a process encodes at a time
+PART = 16  # batches that a process encodes in one task
 
 
 def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of `size` items, the last one shorter, so that any number fits."""
+    """Yield lists of `size` items; the last one may be shorter."""
     items = iter(items)
     while chunk := list(islice(items, size)):
         yield chunk
 
 
 def by_length(texts: Sequence[str], size: int) -> Iterator[list[int]]:
-    """Yield the places of `size` texts of like length: little padding is computed."""
+    """Yield the positions of `size` texts of similar length, for little padding."""
     yield from in_chunks(
         sorted(range(len(texts)), key=lambda row: len(texts[row].encode())), size
     )
@@ -41,7 +41,7 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 
 
 def check_prefix(truncate_dim: int | None, dim: int) -> None:
-    """Raise `InputError` unless vectors of `dim` numbers have so many first ones."""
+    """Raise `InputError` unless `truncate_dim` is possible for vectors of `dim`."""
     at_least(1, truncate_dim=truncate_dim)
     if truncate_dim is not None and truncate_dim > dim:
         raise InputError(
@@ -61,19 +61,20 @@ def quantize_embeddings(
     Args:
         embeddings: Real numbers `(n, dim)`.
         precision: "int8" or "uint8": 255 equal steps between the lowest and the highest
-            value of each dimension. "binary" or "ubinary": one bit a dimension, 1 where
-            it is above 0, eight of them in a byte. "float32": unchanged.
+            value of each dimension. "binary" or "ubinary": one bit per dimension, 1 if
+            it is above 0, eight bits in a byte. "float32": unchanged.
         ranges: For integers, the lowest and the highest value of each dimension, `(2,
             dim)`. Values outside become the nearest step.
-        calibration_embeddings: `(m, dim)`; `ranges` are taken from these. Without both
-            they are taken from `embeddings`: then only vectors of one call compare.
+        calibration_embeddings: `(m, dim)`, from which `ranges` are computed. Without
+            both, they are computed from `embeddings`; then only vectors of the same
+            call are comparable.
 
     Returns:
-        int8 or uint8 `(n, dim)`, of bits `(n, ceil(dim / 8))`; else float32.
+        int8 or uint8 `(n, dim)`, for bits `(n, ceil(dim / 8))`; or float32.
 
     Raises:
         InputError: `precision` is unknown, `ranges` has another shape, or ranges would
-            have to be taken from a single embedding.
+            have to be computed from a single embedding.
 
     Source: `quantize_embeddings` of sentence-transformers 6.2.
 
@@ -117,7 +118,7 @@ def quantize_embeddings(
 
 
 def padded_length(longest: int, limit: int | None = None, multiple: int = 8) -> int:
-    """Round a length up to a multiple, at most `limit`, so that few shapes occur."""
+    """Round a length up to a multiple, but at most `limit`, for fewer shapes."""
     length = max(1, -(-longest // multiple)) * multiple
     return length if limit is None else min(length, max(limit, 1))
 
@@ -132,8 +133,8 @@ def pad_batch(
 
     Args:
         ids: One sequence of token ids per sentence, none longer than `longest`.
-        pad_id: Id that fills a row.
-        longest: Largest length that a batch may have.
+        pad_id: Id of the padding.
+        longest: Maximum length of a batch.
         multiple: The length is rounded up to a multiple of this.
 
     Returns:
@@ -164,11 +165,11 @@ class TextEncoder(abc.ABC):
     @property
     @abc.abstractmethod
     def max_length(self) -> int:
-        """Longest sentence in tokens, start and end included; longer ones are cut."""
+        """Maximum number of tokens, with start and end; longer sentences are cut."""
 
     @abc.abstractmethod
     def count_tokens(self, texts: list[str]) -> list[int] | None:
-        """Return how many tokens the model reads of each text, if that is known."""
+        """Return the number of tokens that the model reads of each text, if known."""
 
     @abc.abstractmethod
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
@@ -189,31 +190,30 @@ class TextEncoder(abc.ABC):
         """Turn sentences into vectors.
 
         Args:
-            texts: Sentences, empty strings included: a list, a column of a data frame,
-                a one-dimensional array, a generator or another iterable with an order.
-                Or a single sentence, a string or an array without dimensions.
+            texts: Sentences, which may be empty: a list, a column of a data frame, a
+                one-dimensional array, a generator or another iterable with an order.
+                Or a single sentence: a string or an array without dimensions.
             batch_size: Sentences in a forward pass, or in one call of the runtime.
-            normalize: Scale the vectors to length one, if the model does not.
-            progress: Show a bar when it takes longer than a second.
-            prompt: Text put before every sentence, such as "query: "; by default
-                `prefix`, which the encoder brings along. "" puts nothing there.
-            precision: "float32", or what `quantize_embeddings` makes of the vectors.
-            truncate_dim: Keep the first so many numbers of each vector, scaled to
+            normalize: Whether to scale vectors to length one, if the model does not.
+            progress: Whether to show a progress bar if it takes longer than a second.
+            prompt: Text before every sentence, such as "query: "; by default `prefix`
+                of the encoder. "" for no text.
+            precision: "float32", or a precision of `quantize_embeddings`.
+            truncate_dim: Return only so many first numbers of each vector, scaled to
                 length one. `losses.Matryoshka` trains them.
-            processes: How many processes share the work; each loads the model. A script
-                must then run its work under `if __name__ == "__main__":`.
+            processes: Number of processes that share the work; each loads the model. A
+                script must then run its work under `if __name__ == "__main__":`.
 
         Returns:
             float32 `(n, dim)`, or `(n, truncate_dim)`, in the order of `texts`; without
-            n for a single sentence. With `precision`, as `quantize_embeddings`.
+            n for a single sentence. With `precision`, see `quantize_embeddings`.
 
         Raises:
-            InputError: `texts` holds something else than valid Unicode (bytes, None,
+            InputError: `texts` contains something else than valid Unicode (bytes, None,
                 NaN), or is a mapping, a data frame or a set; `batch_size` or
                 `processes` is below 1, `truncate_dim` is below 1 or above `dim`, or
-                `precision` is unknown. Of an encoder: JAX trains the network at this
-                moment. Of an artefact: it gives vectors of another shape than its card
-                says.
+                `precision` is unknown. For an encoder: JAX is training the network. For
+                an artefact: its vectors have another shape than its card says.
         """
         at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
@@ -256,18 +256,18 @@ class TextEncoder(abc.ABC):
         return np.concatenate(vectors)
 
     def similarity(self, first: Any, second: Any) -> np.ndarray:
-        """Return the cosine of every vector of one set with every one of another.
+        """Return the cosine of every vector of one set with every vector of another.
 
         Args:
-            first: Vectors `(n, dim)` or a single one, `(dim,)`, shortened ones as by
-                `truncate_dim` too; or a list of n texts or a single text.
+            first: Vectors `(n, dim)` or a single one, `(dim,)`, also truncated ones; or
+                a list of n texts or a single text.
             second: The same; m vectors of the same dimension.
 
         Returns:
-            float32 `(n, m)`; 0 where a vector is zero.
+            float32 `(n, m)`; 0 for a zero vector.
 
         Raises:
-            InputError: One of both is something else, or their dimensions differ.
+            InputError: An argument is something else, or their dimensions differ.
         """
         rows, columns = self._unit(first), self._unit(second)
         if rows.shape[1] != columns.shape[1]:

@@ -1,4 +1,4 @@
-"""Argument and input checks, so that every error has one wording."""
+"""Checks of arguments and input, with the same wording for all errors."""
 
 import difflib
 import importlib
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """A mistake in what the user gave: it says the rule, what came, the repair.
+    """A mistake in the input; the message has the rule, the value and a repair.
 
     Example:
         >>> try:
@@ -25,7 +25,7 @@ class InputError(ValueError):
 def at_least(minimum: float, **named: float | None) -> None:
     """Raise `InputError` unless every named value is `minimum` or more, or None."""
     for name, value in named.items():
-        if value is not None and not value >= minimum:  # NaN is not either
+        if value is not None and not value >= minimum:  # also for NaN
             raise InputError(
                 f"`{name}` must be at least {minimum}. Received: {name}={value}."
             )
@@ -52,7 +52,7 @@ def one_of(allowed: Iterable[Any], **named: Any) -> None:
 
 
 def a_list(**named: Any) -> None:
-    """Raise `InputError` if a named value is one text or path in place of a list."""
+    """Raise `InputError` if a named value is a text or path instead of a list."""
     for name, value in named.items():
         if isinstance(value, str | PathLike):
             rule = f"`{name}` must be a list. Received: the text {str(value)!r:.60}."
@@ -69,14 +69,14 @@ def divides(divisor: dict[str, int], number: dict[str, int]) -> None:
 
 
 def sentences(texts: Iterable[str], name: str = "texts", first: int = 0) -> list[str]:
-    """Return `texts` as a list; raise `InputError` if one is no Unicode string.
+    """Return `texts` as a list; raise `InputError` if one is not a Unicode string.
 
     Args:
         texts: The sentences: a list, a column of a data frame, a one-dimensional array,
             a generator, or another iterable that has an order. A mapping and a data
-            frame are refused, as iterating over them gives names of columns.
-        name: What messages call the argument.
-        first: Position of the first one, where these are part of a longer list.
+            frame are refused, because iterating over them yields names of columns.
+        name: Name of the argument, for messages.
+        first: Position of the first text, if these are part of a longer list.
     """
     if not isinstance(texts, list):
         no_order = isinstance(texts, str | bytes | Mapping | Set)
@@ -101,7 +101,7 @@ def sentences(texts: Iterable[str], name: str = "texts", first: int = 0) -> list
 
 
 def utf8(text: str, where: str) -> bytes:
-    """Return text in UTF-8; raise `InputError`, naming the place, if it has none."""
+    """Return text as UTF-8; raise `InputError`, naming the place, if impossible."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -116,24 +116,24 @@ def utf8(text: str, where: str) -> bytes:
 def explained(
     message: str | Callable[[Exception], str], *errors: type[Exception]
 ) -> Iterator[None]:
-    """Turn the errors of others into an `InputError`.
+    """Turn other errors into an `InputError`.
 
     Args:
-        message: What the user reads, or a function from the error to it.
-        *errors: The kinds that are turned.
+        message: The new message, or a function from the error to the message.
+        *errors: The types of errors.
     """
     try:
         yield
     except errors as error:
         asked = any(issubclass(kind, InputError) for kind in errors)
         if isinstance(error, InputError) and not asked:
-            raise  # it is a ValueError, and says all already
+            raise  # an InputError is a ValueError, and needs no other message
         said = message if isinstance(message, str) else message(error)
         raise InputError(said) from error
 
 
 def placed(path: Path) -> AbstractContextManager[None]:
-    """Say of each `InputError` within that it is of a file."""
+    """Add the path of a file to each `InputError` inside this context."""
     return explained(lambda error: f"`{path}`: {error}", InputError)
 
 
@@ -141,8 +141,8 @@ def findings(error: Any, known: Iterable[str]) -> list[str]:
     """Return a sentence for each finding of a pydantic `ValidationError`.
 
     Args:
-        error: What pydantic raised.
-        known: The keys that are allowed.
+        error: The error of pydantic.
+        known: The allowed keys.
     """
     sentences = []
     for finding in error.errors():
@@ -166,12 +166,12 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def existing_file(path: str | Path, what: str = "file") -> Path:
-    """Return `path` as a `Path`; raise `InputError` if no file is there."""
+    """Return `path` as a `Path`; raise `InputError` if it is not a file."""
     return _existing(path, what, "file")
 
 
 def existing_folder(path: str | Path, what: str = "folder") -> Path:
-    """Return `path` as a `Path`; raise `InputError` if no folder is there."""
+    """Return `path` as a `Path`; raise `InputError` if it is not a folder."""
     return _existing(path, what, "folder")
 
 

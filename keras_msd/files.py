@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, and hashes of what they hold."""
+"""Files that appear complete or not at all, JSON and TOML, and hashes."""
 
 import codecs
 import errno
@@ -22,9 +22,9 @@ from typing import Any
 from keras_msd import limits
 from keras_msd.checks import InputError, existing_file
 
-# What a process is writing, and what it is about to replace: name, machine, process.
+# Names of files that a process writes or is about to replace: name, machine, process.
 LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old)")
-# What says that nothing more can be written there; libraries only keep the words.
+# Errors of a full or read-only disk; some libraries keep only the words.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 FULL_WORDS = (*map(os.strerror, FULL), "disk is full")
 ANEW = "Write the file anew, or take a whole copy of it."
@@ -32,14 +32,14 @@ ANEW = "Write the file anew, or take a whole copy of it."
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that takes its name on success.
+    """Yield a temporary path beside `path`, which is renamed to `path` on success.
 
-    The caller writes a file or a folder there. On an error nothing stays; a finished
-    folder replaces an older one of that name, also through a link to it. What a killed
-    process left beside `path` goes first.
+    The caller writes a file or a folder there. After an error, nothing is left. A
+    complete folder replaces an older one of that name, also through a link. Files that
+    a killed process left beside `path` are removed first.
 
     Raises:
-        InputError: The disk is full, or nothing can be written there.
+        InputError: The disk is full or read-only.
     """
     path = Path(path)
     if path.is_dir():
@@ -65,7 +65,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def room_for(path: Path) -> Iterator[None]:
-    """Turn the error of a full disk, whoever raises it, into an `InputError`."""
+    """Turn the error of a full disk, from any library, into an `InputError`."""
     try:
         yield
     except InputError:
@@ -81,7 +81,7 @@ def room_for(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder; do nothing if it is not there."""
+    """Delete a file or a folder; do nothing if it does not exist."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -89,14 +89,14 @@ def remove(path: Path) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what killed processes left anywhere in a folder that is ours alone."""
+    """Remove files of killed processes anywhere in a folder that only we use."""
     for left in list(folder.rglob(".*")):
         if match := LEFT.fullmatch(left.name):
             _clear(left, left.with_name(match[1]))
 
 
 def _clear(left: Path, path: Path) -> None:
-    """Remove a leftover; what was about to be replaced takes its name again."""
+    """Remove a leftover; a file that was about to be replaced gets its name back."""
     if left.suffix == ".old" and not path.exists():
         os.replace(left, path)
     else:
@@ -110,7 +110,7 @@ def _beside(path: Path, kind: str) -> Path:
 
 @lru_cache
 def _machine() -> str:
-    """Return what tells apart machines, and containers that count processes anew."""
+    """Return an id of this machine, or of a container with its own process ids."""
     namespace = Path("/proc/self/ns/pid")
     inside = os.readlink(namespace) if namespace.is_symlink() else ""
     return digest(platform.node(), inside)[:8]
@@ -141,9 +141,9 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have the disk hold a file, or a folder with all that is in it."""
+    """Flush a file, or a folder with all its content, to the disk."""
     if path.is_dir():
-        # safetensors lets nobody but its user read; the folder's mode is the umask's.
+        # safetensors writes files that only the user can read; follow the umask.
         mode = path.stat().st_mode & 0o666
         for inner in path.iterdir():
             if inner.is_file():
@@ -151,7 +151,7 @@ def _sync(path: Path) -> None:
             _sync(inner)
         _sync_folder(path)
     elif path.is_file():
-        with open(path, "r+b") as handle:  # Windows syncs what can be written alone
+        with open(path, "r+b") as handle:  # Windows syncs only writable files
             os.fsync(handle.fileno())
 
 
@@ -167,23 +167,18 @@ def _sync_folder(folder: Path) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` with sorted keys, atomically."""
     with atomic_path(path) as temporary:
-        temporary.write_bytes(json_bytes(value))
-
-
-def json_bytes(value: Any) -> bytes:
-    """Return what `write_json` writes."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-    return f"{text}\n".encode()
+        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+        temporary.write_bytes(f"{text}\n".encode())
 
 
 def read_toml(path: str | Path, repair: str = "Repair it.") -> dict[str, Any]:
-    """Read a TOML file; raise `InputError` naming what is wrong, with the repair."""
+    """Read a TOML file; raise `InputError` with the fault and the repair."""
     text = decoded(read_bytes(path, limits.TOML, repair), f"`{path}`")
     return _parsed(text, f"`{path}`", "TOML", tomllib.loads, repair)
 
 
 def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of nested mappings, by dotted key."""
+    """Return the leaves of nested mappings by dotted key."""
     leaves: dict[str, Any] = {}
     for key, inner in value.items():
         nested = isinstance(inner, Mapping)
@@ -192,7 +187,7 @@ def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def to_toml(value: Mapping[str, Any]) -> str:
-    """Return TOML text that `tomllib` reads back to an equal value.
+    """Return TOML text that `tomllib` parses to an equal value.
 
     Args:
         value: Nested mappings with string keys; leaves are strings, numbers, booleans
@@ -221,7 +216,7 @@ def _key(key: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    # A value in TOML is written as in JSON, but for infinity and the character DEL.
+    # TOML writes values as JSON does, except infinity and the character DEL.
     if value in (math.inf, -math.inf):
         return str(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -233,9 +228,9 @@ def read_json(path: str | Path, repair: str = ANEW) -> Any:
 
 
 def parse_json(content: bytes, where: str, repair: str = ANEW) -> Any:
-    """Return what JSON says; raise `InputError`, naming the file, if it is none."""
+    """Parse JSON; raise `InputError`, naming the file, if it is not valid."""
     limits.JSON.check(len(content), where, repair)
-    content = content.removeprefix(codecs.BOM_UTF8)  # as editors on Windows write it
+    content = content.removeprefix(codecs.BOM_UTF8)  # some editors on Windows add it
     return _parsed(decoded(content, where, repair), where, "JSON", json.loads, repair)
 
 
@@ -247,7 +242,7 @@ def read_bytes(path: str | Path, limit: limits.Limit, repair: str) -> bytes:
 
 
 def decoded(content: bytes, where: str, repair: str = "Save it as UTF-8.") -> str:
-    """Return text with one kind of line end; raise `InputError` if it is not UTF-8."""
+    """Return text with Unix line ends; raise `InputError` if it is not UTF-8."""
     try:
         return content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -265,7 +260,7 @@ def _parsed(
         depth = nesting(value)
     except InputError:
         raise
-    except ValueError as error:  # the errors of both languages are such
+    except ValueError as error:  # the base of the errors of both parsers
         message = f"{where} is not valid {language}: {error}. {repair}"
         raise InputError(message) from error
     except RecursionError:
@@ -275,7 +270,7 @@ def _parsed(
 
 
 def nesting(value: Any) -> int:
-    """Return how many tables and lists lie inside each other, one past the limit."""
+    """Return the depth of nested tables and lists, at most one above the limit."""
     level, depth = [value], 0
     while depth <= limits.NESTING.most:
         tables = [item.values() for item in level if isinstance(item, dict)]
@@ -293,11 +288,11 @@ def read_table(
 
     Args:
         path: The file.
-        what: What it is, for the message where it is missing.
-        repair: What to do, for the message where it is damaged.
+        what: What the file is, for the message if it is missing.
+        repair: What to do, for the message if it is damaged.
 
     Raises:
-        InputError: It is missing, no JSON, or holds something else.
+        InputError: The file is missing, is not JSON, or contains something else.
     """
     content = read_json(existing_file(path, what), repair)
     if not isinstance(content, dict):
@@ -308,9 +303,10 @@ def read_table(
 
 
 def text_hash(*parts: bytes | str) -> bytes:
-    """Return 16 bytes of BLAKE2b over `parts`; where each of them ends counts, too.
+    """Return 16 bytes of BLAKE2b of `parts` and their lengths.
 
-    Among n different texts two have the same hash with probability about n^2 / 2^129.
+    The probability that two of n different texts have the same hash is about
+    n^2 / 2^129.
     """
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -325,7 +321,7 @@ def digest(*parts: bytes | str) -> str:
 
 
 def cached(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
-    """Have a function read a file again only where the file has changed."""
+    """Wrap a function so that it reads a file again only if the file has changed."""
 
     @lru_cache(maxsize=4096)
     def found(path: Path, *_: int) -> Any:

@@ -7,8 +7,8 @@ import pytest
 from small_recipe import german, sentences, write_place, write_rows
 
 from keras_msd.checks import InputError
-from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pairs
+from keras_msd.data.write import LICENCES
 from keras_msd.recipes import rows, run
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe

@@ -1,4 +1,4 @@
-"""What `TextTable`, `PairTable` and `ShardedStore` make, by Apache Beam's workers."""
+"""Build a `TextTable`, `PairTable` or `ShardedStore` with Apache Beam."""
 
 import uuid
 from collections.abc import Callable
@@ -29,17 +29,17 @@ class Texts(NamedTuple):
 def clean_texts(pipeline: Any, pairs: Pairs, **options: Any) -> Texts:
     """Read, filter, deduplicate and limit a corpus, as `TextTable.build` does.
 
-    Each file is read by one worker: a large corpus should be in many.
+    Each file is read by one worker, so a large corpus should have many files.
 
     Args:
         pipeline: A `beam.Pipeline`.
-        pairs: The corpus. Every worker must reach its files.
+        pairs: The corpus. Every worker must have access to its files.
         **options: `cleaning`, `limit_per_file`, `limit_per_language`, `seed`,
             `temperature`, `dirty_rows` of `TextTable.build`.
 
     Raises:
-        InputError: Apache Beam is not installed, or an option is out of range. When the
-            pipeline runs: as `TextTable.build`.
+        InputError: Apache Beam is not installed, or an option is out of range. While
+            the pipeline runs: see `TextTable.build`.
 
     Example:
         >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
@@ -77,19 +77,19 @@ def clean_texts(pipeline: Any, pairs: Pairs, **options: Any) -> Texts:
 def write_table(
     texts: Texts, tokenizer: Tokenizer, folder: str, max_length: int = 128
 ) -> Any:
-    """Tokenise texts, and write the folder that `PairTable.build` leaves.
+    """Tokenise texts, and write the same folder as `PairTable.build`.
 
-    Parts of it stand in a folder beside it until the last worker has put them together.
-    That one needs room for the whole table on its disk.
+    Its parts are in a folder beside it until the last worker joins them. That worker
+    needs disk space for the whole table.
 
     Args:
-        texts: What `clean_texts` returned.
-        tokenizer: Gives the token ids.
-        folder: Where the table goes; every worker must reach it.
-        max_length: Most token ids of a text, at least 2.
+        texts: Result of `clean_texts`.
+        tokenizer: The tokenizer.
+        folder: Folder of the table; every worker must have access to it.
+        max_length: Maximum number of token ids of a text, at least 2.
 
     Returns:
-        A `PCollection` of `folder`, once the table is there.
+        A `PCollection` of `folder`, when the table is complete.
 
     Raises:
         InputError: `folder` exists, or `max_length` is below 2.
@@ -113,7 +113,7 @@ def write_table(
     return (
         texts.plan
         | f"Table {folder}" >> join
-        # What comes before is not done again once parts are gone.
+        # Earlier steps are not repeated after the parts are deleted.
         | f"Done {folder}" >> beam.Reshuffle()
         | f"Tidy {folder}" >> beam.Map(work.delete_parts, folder=place)
     )
@@ -126,22 +126,22 @@ def write_store(
     side: str = "source",
     shards: int = 16,
 ) -> Any:
-    """Have a guide compute the vectors of texts, and write a `ShardedStore` of them.
+    """Compute the embeddings of texts with a guide, and write a `ShardedStore`.
 
-    Its vectors are those of `ShardedStore.build` with the same texts. A shard is the
-    work of one worker, whose memory holds its sentences: of 10^8, 256 shards have some
-    400,000 each.
+    Its vectors are those of `ShardedStore.build` with the same texts. One worker
+    computes each shard and holds its sentences in memory: with 10^8 sentences and 256
+    shards, about 400,000.
 
     Args:
-        texts: What `clean_texts` returned.
-        load_guide: Makes the guide, once a worker: a function that can be pickled, such
-            as `functools.partial(msd.load_teacher, "default")`.
-        folder: Where the store goes; every worker must reach it.
+        texts: Result of `clean_texts`.
+        load_guide: Function that returns the guide, called once per worker. It must be
+            picklable, such as `functools.partial(msd.load_teacher, "default")`.
+        folder: Folder of the store; every worker must have access to it.
         side: "source" or "target".
-        shards: How many the store has.
+        shards: Number of shards.
 
     Returns:
-        A `PCollection` of `folder`, once the store is there.
+        A `PCollection` of `folder`, when the store is complete.
 
     Raises:
         InputError: `folder` exists, or an argument is out of range.

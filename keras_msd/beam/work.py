@@ -1,8 +1,8 @@
-"""What Beam's workers do: functions of a chunk of rows, of a part or of a shard.
+"""The functions that Beam's workers run on a chunk of rows, a part or a shard.
 
-A corpus is in chunks, each of which knows its place: the number of the file and of a
-row among those of the file that pass the filters, in one integer. Sorted by it, chunks
-stand in reading order, whatever worker had them when.
+Each chunk of a corpus has a place: one integer from the number of its file and the
+number of its first row among those of the file that pass the filters. Sorted by place,
+chunks are in reading order.
 """
 
 import io
@@ -17,33 +17,23 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checksums import write_meta
+from keras_msd.data import text_table
 from keras_msd.data.pair import PairFile
 from keras_msd.data.pair_table import group_hashes, token_type, tokens_meta
 from keras_msd.data.ragged import RaggedWriter, flattened
 from keras_msd.data.store import Guide, GuideStore, shard_name, shard_of
-from keras_msd.data.text_table import (
-    CHUNK,
-    SIDES,
-    VERSION,
-    Row,
-    TextOptions,
-    drawn,
-    new_count,
-    passed_rows,
-    row_keys,
-    settle,
-)
+from keras_msd.data.text_table import CHUNK, SIDES, Row, TextOptions
 from keras_msd.files import digest
 from keras_msd.remote import as_path, delete, write_file, written_folder
 from keras_msd.tokenizers.base import Tokenizer
 
 LENGTHS = "lengths"
-ROW_BITS = 40  # of a place; the number of the file stands above
+ROW_BITS = 40  # lower bits of a place; the others are the number of the file
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of one file, at most `CHUNK` of those that pass the filters."""
+    """Consecutive rows of one file that pass the filters, at most `CHUNK`."""
 
     languages: tuple[str, str]
     rows: list[Row]
@@ -55,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Book:
-    """What is known of a file once it was read: its books, and `PairFile.digest()`."""
+    """The counters of a file after it was read, and its `PairFile.digest()`."""
 
     count: dict[str, Any]
     digest: str
@@ -63,14 +53,14 @@ class Book:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a table once all files were read.
+    """The rows of a table to keep, after all files were read.
 
     Attributes:
         key: Key of its texts.
-        counts: Closed books of each file, as `texts.json` has them.
-        distinct: Rows of each file that repeat no earlier one.
-        shares: Rows of each file that are kept.
-        before: For the place of each chunk, the distinct rows of its file before it.
+        counts: Counters of each file, as in `texts.json`.
+        distinct: Number of distinct rows of each file.
+        shares: Number of rows of each file that are kept.
+        before: Number of distinct rows of its file before each chunk, by its place.
     """
 
     key: str
@@ -85,8 +75,8 @@ def read_file(
 ) -> Iterator[tuple[int, Chunk | Book]]:
     """Yield each chunk of a file at its place, then the file's number and `Book`."""
     index, file = item
-    count, place = new_count(file), index << ROW_BITS
-    for rows in passed_rows(file, options, count):
+    count, place = text_table.new_count(file), index << ROW_BITS
+    for rows in text_table.passed_rows(file, options, count):
         yield place, Chunk(file.languages, rows)
         place += len(rows)
     yield index, Book(count, file.digest())
@@ -95,19 +85,19 @@ def read_file(
 def hashed(item: tuple[int, Chunk]) -> Iterator[tuple[bytes, int]]:
     """Yield the hash of each row of a chunk, with the row's place."""
     place, chunk = item
-    for number, key in enumerate(row_keys(chunk.languages, chunk.rows)):
+    for number, key in enumerate(text_table.row_keys(chunk.languages, chunk.rows)):
         yield key, place + number
 
 
 def repeats(item: tuple[bytes, Iterable[int]]) -> Iterator[tuple[int, int]]:
-    """Yield each repeat of a hash: the place of its chunk, and its row there."""
+    """Yield each later row with the same hash: place of its chunk, and row there."""
     _, *others = sorted(item[1])
     for row in others:
         yield row // CHUNK * CHUNK, row % CHUNK
 
 
 def without_repeats(item: tuple[int, Mapping[str, Iterable[Any]]]) -> tuple[int, Chunk]:
-    """Return the rows of a chunk that repeat no earlier one, at the chunk's place."""
+    """Return the distinct rows of a chunk, with the place of the chunk."""
     place, found = item
     [chunk] = found["chunk"]
     keep = np.ones(len(chunk.rows), bool)
@@ -124,7 +114,7 @@ def size_of(item: tuple[int, Chunk]) -> tuple[int, int]:
 def make_plan(
     options: TextOptions, books: list[tuple[int, Book]], sizes: list[tuple[int, int]]
 ) -> Plan:
-    """Return what is known once all files were read and repeats are gone.
+    """Return the plan, after all files were read and duplicates were removed.
 
     Raises:
         InputError: No row is kept.
@@ -136,7 +126,7 @@ def make_plan(
         before[place] = distinct[index]
         distinct[index] += size
     counts = [dict(book.count) for book in of_files]
-    shares = settle(counts, distinct, options)
+    shares = text_table.settle(counts, distinct, options)
     key = options.key(digest(*(book.digest for book in of_files)))
     return Plan(key, counts, distinct, shares, before)
 
@@ -144,11 +134,11 @@ def make_plan(
 def kept(
     item: tuple[int, Chunk], plan: Plan, options: TextOptions
 ) -> Iterator[tuple[int, Chunk]]:
-    """Yield the rows of a chunk that the limits leave, if there are any."""
+    """Yield the rows of a chunk that the limits allow, if there are any."""
     place, chunk = item
     index, first = place >> ROW_BITS, plan.before[place]
     size, share = plan.distinct[index], plan.shares[index]
-    keep = drawn(options, index, size, share, first, len(chunk.rows))
+    keep = text_table.drawn(options, index, size, share, first, len(chunk.rows))
     if keep.any():
         yield place, chunk.kept(keep)
 
@@ -156,7 +146,7 @@ def kept(
 def write_part(
     item: tuple[int, Chunk], tokenizer: Tokenizer, max_length: int, folder: str
 ) -> str:
-    """Write texts, token ids and groups of a chunk to a file, and return its place."""
+    """Write texts, token ids and groups of a chunk to a file, and return its path."""
     place, chunk = item
     arrays: dict[str, Any] = {}
     for side, texts in zip(SIDES, zip(*chunk.rows, strict=True), strict=True):
@@ -177,14 +167,14 @@ def write_part(
 def write_parted_table(
     plan: Plan, parts: list[str], tokenizer: Tokenizer, max_length: int, folder: str
 ) -> str:
-    """Write the table that `PairTable.build` makes, of its parts; return where it is.
+    """Join parts to the same table as that of `PairTable.build`; return its folder.
 
     Args:
-        plan: Of the corpus.
-        parts: What `write_part` returned, in any order.
-        tokenizer: That of the parts.
-        max_length: That of the parts.
-        folder: Where the table goes.
+        plan: The plan of the corpus.
+        parts: Results of `write_part`, in any order.
+        tokenizer: The tokenizer of the parts.
+        max_length: The maximum number of token ids of the parts.
+        folder: Folder of the table.
     """
     with written_folder(folder) as local:
         kinds = {"texts": "uint8", "tokens": token_type(tokenizer)}
@@ -203,7 +193,7 @@ def write_parted_table(
                 for name, writer in writers.items():
                     writer.extend_flat(arrays[name], arrays[f"{name}.{LENGTHS}"])
                 groups.write(arrays["groups"].tobytes())
-        texts = {"version": VERSION, "key": plan.key, "counts": plan.counts}
+        texts = {"version": text_table.VERSION, "key": plan.key, "counts": plan.counts}
         write_meta(local / "texts" / "texts.json", texts, "texts")
         tokens = tokens_meta(plan.key, "texts", tokenizer, max_length)
         write_meta(local / "tokens" / "tokens.json", tokens, "token ids")
@@ -211,7 +201,7 @@ def write_parted_table(
 
 
 def delete_parts(done: str, folder: str) -> str:
-    """Delete the folder of parts; return what is done."""
+    """Delete the folder of parts; return the folder of the table."""
     delete(as_path(folder))
     return done
 
@@ -219,7 +209,7 @@ def delete_parts(done: str, folder: str) -> str:
 def dealt(
     item: tuple[int, Chunk], side: str, shards: int
 ) -> Iterator[tuple[int, tuple[int, list[str]]]]:
-    """Yield the texts of one side of a chunk by their shard, with the chunk's place."""
+    """Yield the texts of one side of a chunk by shard, with the place of the chunk."""
     place, chunk = item
     texts: dict[int, list[str]] = {}
     for row in chunk.rows:
@@ -236,15 +226,15 @@ def write_shard(
     shards: int,
     run: str,
 ) -> int:
-    """Write one shard of a `ShardedStore`, as `build` would have left it.
+    """Write one shard of a `ShardedStore`, as `ShardedStore.build` does.
 
     Args:
-        item: The shard's number, and what `dealt` gave it, in any order.
-        load_guide: Makes the guide.
-        folder: Where the store goes.
-        shards: How many it has.
-        run: What the shards' identities are made of: a worker that has to write a shard
-            again writes the same.
+        item: Number of the shard, and its results of `dealt`, in any order.
+        load_guide: Function that returns the guide.
+        folder: Folder of the store.
+        shards: Number of shards.
+        run: Identity of the run. The ids of shards depend on it, so a worker that
+            repeats a shard writes the same bytes.
     """
     shard, given = item
     texts = chain.from_iterable(some for _, some in sorted(given, key=itemgetter(0)))
@@ -257,7 +247,7 @@ def write_shard(
 
 
 def written(folder: str, done: list[int]) -> str:
-    """Return the folder of a store, all shards of which are done."""
+    """Return the folder of a store, after all its shards are done."""
     return folder
 
 

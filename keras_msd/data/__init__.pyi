@@ -8,28 +8,16 @@ from keras_msd.data.pair import Pair as Pair
 from keras_msd.data.pair import PairFile as PairFile
 from keras_msd.data.pair import Pairs as Pairs
 from keras_msd.data.pair_table import PairTable as PairTable
-from keras_msd.data.pipeline import (
-    tensorflow_dataset as tensorflow_dataset,
-)
+from keras_msd.data.pipeline import tensorflow_dataset as tensorflow_dataset
 from keras_msd.data.readers.discover import READERS as READERS
 from keras_msd.data.readers.discover import Reader as Reader
 from keras_msd.data.readers.discover import read_pairs as read_pairs
 from keras_msd.data.readers.inference import read_inference as read_inference
-from keras_msd.data.scored import (
-    InferenceBatches as InferenceBatches,
-)
-from keras_msd.data.scored import (
-    ScoredBatches as ScoredBatches,
-)
-from keras_msd.data.scored import (
-    read_scored as read_scored,
-)
-from keras_msd.data.scored import (
-    scale_gold as scale_gold,
-)
-from keras_msd.data.scored import (
-    scaled_rows as scaled_rows,
-)
+from keras_msd.data.scored import InferenceBatches as InferenceBatches
+from keras_msd.data.scored import ScoredBatches as ScoredBatches
+from keras_msd.data.scored import read_scored as read_scored
+from keras_msd.data.scored import scale_gold as scale_gold
+from keras_msd.data.scored import scaled_rows as scaled_rows
 from keras_msd.data.store import GuideStore as GuideStore
 from keras_msd.data.store import ShardedStore as ShardedStore
 from keras_msd.data.text_table import TextTable as TextTable

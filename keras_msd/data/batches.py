@@ -4,7 +4,7 @@ import copy
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import keras
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.data.order import BatchStream
+from keras_msd.data.order import BatchStream, padded_sides
 from keras_msd.data.pair import Pair, Pairs, pair_code
 from keras_msd.data.pair_table import PairTable, table_key
+from keras_msd.data.ragged import TokenRows
 from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.devices import device_settings
@@ -28,26 +29,27 @@ AHEAD = ThreadPoolExecutor(1, "keras_msd_batches")
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches `(x, y)` addressed by their number in a pass.
+    """Batches `(x, y)`, selected by their number in a pass.
 
-    A subclass has `batch(position)` and `shape(position)`, and sets all attributes but
-    `whole`. A thread makes the next batch while a training step runs on this one.
+    A subclass defines `rows(position)` and `batch(position)`, and sets all attributes
+    but `whole` and `share`. A thread prepares the next batch during a training step.
 
     Attributes:
-        max_length: Most tokens of a text.
+        table: The tokens of all rows.
         multiple: Padded lengths are multiples of this.
-        position: Place in the stream where the current pass begins.
-        steps: Batches in a pass.
-        identity: Hash of what decides the stream, to know it again; the guides'
-            vectors count by their fingerprints.
-        whole: What these batches are the rest of, if they are.
-        share: Whose rows of each batch are read: the number of a process, from 0, how
-            many there are, and the devices of each. What the parts of all hold does
-            not depend on it.
+        buckets: The shapes that batches may have, see `least_padding`; None for any.
+        position: Position in the stream where the current pass begins.
+        steps: Number of batches in a pass.
+        identity: Hash of everything that decides the stream, including the
+            fingerprints of the guides.
+        whole: The batches that these were taken from, if any.
+        share: The process whose rows are read, from 0; the number of processes; and the
+            devices of each. The whole batch does not depend on it.
     """
 
-    max_length: int
+    table: TokenRows
     multiple: int
+    buckets: Sequence[tuple[int, int]] | None
     position: int
     steps: int
     identity: str
@@ -69,16 +71,35 @@ class Batches(keras.utils.PyDataset):
             self._next = place + 1, AHEAD.submit(self.batch, place + 1)
         return made[1].result() if made and made[0] == place else self.batch(place)
 
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a text."""
+        return self.table.max_length
+
+    def rows(self, position: int) -> np.ndarray:
+        """Return the table's rows of the batch at a position, int64 `(n,)`."""
+        raise NotImplementedError
+
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
         raise NotImplementedError
 
     def shape(self, position: int) -> tuple[int, int, int]:
         """Return the rows of a batch and the lengths that its sides are padded to."""
-        raise NotImplementedError
+        rows = self.rows(position)
+        return len(rows), *padded_sides(self.table, rows, self.multiple, self.buckets)
+
+    def tokens(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return this process's part of x for the batch of some rows, less `group`."""
+        own, x = rows[self.own(len(rows))], {}
+        lengths = padded_sides(self.table, rows, self.multiple, self.buckets)
+        for side, length in zip(SIDES, lengths, strict=True):
+            ids, mask = self.table.padded(side, own, length)
+            x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
+        return x
 
     def shapes(self) -> int:
-        """Return how many shapes the batches of a pass have; XLA compiles each."""
+        """Return the number of shapes in a pass; XLA compiles each of them."""
         places = range(self.position, self.position + self.steps)
         return len(set(map(self.shape, places)))
 
@@ -86,19 +107,19 @@ class Batches(keras.utils.PyDataset):
         """Return the pass without its first `count` batches."""
         rest = copy.copy(self)
         rest.position, rest.steps = self.position + count, self.steps - count
-        rest.whole = self  # a temporary folder lives as long as the whole
+        rest.whole = self  # keeps its temporary folder
         return rest
 
     def of_process(self, index: int, count: int, devices: int = 1) -> "Batches":
         """Return the same batches with only the rows of one of several processes.
 
-        Their order, their padded lengths and `group`, which counts rows of the whole
-        batch, stay: the parts of all processes, one after the other, are the batch.
+        The order, the padded lengths and `group` are those of the whole batch, so the
+        parts of all processes, one after the other, are the batch.
 
         Args:
-            index: The process, from 0.
-            count: How many there are.
-            devices: Of a process, which its rows are divided among.
+            index: Number of the process, from 0.
+            count: Number of processes.
+            devices: Number of devices of each process, which share its rows.
         """
         part = copy.copy(self)
         part.share, part.whole = (index, count, devices), self
@@ -122,48 +143,50 @@ class Batches(keras.utils.PyDataset):
 
 
 class PairBatches(Batches):
-    """Batches `(x, y)` of pairs with guide vectors, addressed by position.
+    """Batches `(x, y)` of pairs with guide vectors.
 
     x: `source_token_ids`, `source_padding_mask`, `target_token_ids`,
     `target_padding_mask`, int32 `(n, length)`, each side padded at the right; `group`,
     int32 `(n,)`, the index of the first row of the batch with the same source text. y:
     for each guide float32 `(n, dim)`.
 
-    All batches of training form one endless stream that follows from the seed. A pass
-    is an epoch, as many draws as there are pairs, and the next pass goes on behind it;
-    with `epochs` a single pass has them all.
+    The batches are one endless stream that the seed decides. An epoch has as many draws
+    as there are pairs. Each pass is the next epoch; with `epochs`, one pass holds all
+    of them.
 
-    A stage reads them ahead, in this order. Another Keras model needs `fit(...,
-    shuffle=False)`, or Keras would shuffle them with a seed of its own, and under
-    TensorFlow `tensorflow_dataset(batches)`.
+    A stage reads the batches ahead, in order. Another Keras model needs `fit(...,
+    shuffle=False)`, because Keras would shuffle them with its own seed; under
+    TensorFlow, pass `tensorflow_dataset(batches)`.
 
     Args:
-        pairs: A corpus; a list of pairs; or a table already on disk.
-        encoder: Has the `tokenizer` and the `max_length`.
-        guides: Name in y -> (store, "source" or "target"); vectors that are missing
+        pairs: A corpus, a list of pairs, or a table already on disk.
+        encoder: Provides `tokenizer` and `max_length`.
+        guides: Name in y -> (store, "source" or "target"). Vectors that are missing
             from a store are computed first.
-        batch_size: Pairs in a batch.
-        max_length: Most tokens of a text; the encoder's by default.
+        batch_size: Number of pairs in a batch.
+        max_length: Maximum number of tokens of a text; by default that of the encoder.
         epochs: Epochs in a pass; by default each pass is the next epoch.
-        seed: Chooses the order.
-        temperature: Infinity draws all files equally often, 1 by their size.
-        folder: Where tables are kept for the next time; by default in a temporary
+        seed: Decides the order.
+        temperature: Infinity draws from all files equally often, 1 in proportion to
+            their sizes.
+        folder: Folder in which tables are kept for later use; by default a temporary
             folder that is deleted with this object.
-        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
-        buckets: Most shapes of batches, each a source and a target length, chosen from
-            the data so that padding is least. XLA compiles a training step once for
-            each. By default 6 where XLA compiles it (JAX; TensorFlow on a GPU);
-            elsewhere any number.
-        steps: With `epochs`: most batches in the pass; where they are less than an
-            epoch, vectors that none of them holds are not computed.
-        weights: By the name of a file: a factor of its share of the draws.
+        multiple: Padded lengths are multiples of this: by default 8, or 1 with
+            `buckets`.
+        buckets: Maximum number of shapes, each a source and a target length. They are
+            chosen from the data to minimise padding. XLA compiles a training step once
+            for each. The default is 6 if XLA compiles the step (JAX; TensorFlow on a
+            GPU), else no limit.
+        steps: Maximum number of batches in the pass, with `epochs`. If that is less
+            than an epoch, only the vectors that these batches need are computed.
+        weights: Factors of the files' shares of the draws, by name of the file.
 
     Attributes:
         table: The `PairTable`.
 
     Raises:
-        InputError: A text cannot be read, an argument is out of range, a table was
-            made with another tokenizer, or a guide does not read a language.
+        InputError: A text cannot be read, an argument is out of range, the table was
+            made with another tokenizer, or a guide does not support a language.
 
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
@@ -202,18 +225,11 @@ class PairBatches(Batches):
         if not isinstance(pairs, PairTable) and folder is None:
             folder = tempfile.mkdtemp(prefix="keras_msd_")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.table = _table_for(pairs, encoder, max_length, folder)
+        self.table: PairTable = _table_for(pairs, encoder, max_length, folder)
         self.stream = BatchStream(
-            self.table,
-            batch_size,
-            seed,
-            temperature,
-            multiple,
-            weights,
-            buckets,
+            self.table, batch_size, seed, temperature, multiple, weights, buckets
         )
-        self.max_length = self.table.max_length
-        self.multiple = self.stream.multiple
+        self.multiple, self.buckets = self.stream.multiple, self.stream.buckets
         self.position = 0
         self.steps = self.stream.steps(epochs or 1)
         self._endless = epochs is None
@@ -222,13 +238,15 @@ class PairBatches(Batches):
             self.steps = min(self.steps, steps)
             read = self._rows_read()
         self._last_given = False
+        for name, guide in guides.items():
+            _check_guide(name, guide)
         self._guides = {
-            name: (_checked(name, guide)[0], guide_rows(self.table, *guide, read))
-            for name, guide in guides.items()
+            name: (store, guide_rows(self.table, store, side, read))
+            for name, (store, side) in guides.items()
         }
         self.identity = digest(
             self.table.key,
-            # The constants stand for settings that stopped trainings may know.
+            # The constants stand for former settings, so that old checkpoints fit.
             repr((batch_size, None, seed, temperature, True)),
             repr((self.multiple, 0)),
             *([f"buckets {self.stream.buckets}"] if buckets else ()),
@@ -241,11 +259,11 @@ class PairBatches(Batches):
         )
 
     def _rows_read(self) -> np.ndarray | None:
-        """Return the rows of all batches in order, None where they are an epoch's."""
+        """Return the sorted rows of all batches; None if they make up an epoch."""
         places = range(self.position, self.position + self.steps)
         if len(places) >= self.stream.steps(1):
             return None
-        return np.unique(np.concatenate([self.stream.rows(place) for place in places]))
+        return np.unique(np.concatenate([self.rows(place) for place in places]))
 
     def __getitem__(self, index: int) -> Batch:
         """Return batch `index` of the current pass."""
@@ -257,7 +275,7 @@ class PairBatches(Batches):
         """Return the pass without its first `count` batches.
 
         Raises:
-            InputError: `epochs` was not given: the pass has no end.
+            InputError: The pass has no end, because `epochs` was not given.
         """
         if self._endless:
             raise InputError(
@@ -266,14 +284,14 @@ class PairBatches(Batches):
             )
         return super().after(count)
 
+    def rows(self, position: int) -> np.ndarray:
+        """Return the table's rows of the batch at a position, int64 `(n,)`."""
+        return self.stream.rows(position)
+
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the stream; changes no state."""
-        rows = self.stream.rows(position)
-        own = self.own(len(rows))
-        x = {}
-        for side, length in zip(SIDES, self.stream.padded(rows), strict=True):
-            ids, mask = self.table.padded(side, rows[own], length)
-            x[f"{side}_token_ids"], x[f"{side}_padding_mask"] = ids, mask
+        rows = self.rows(position)
+        x, own = self.tokens(rows), self.own(len(rows))
         groups = self.table.groups(rows)
         _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
         x["group"] = first[inverse[own]].astype(np.int32)
@@ -283,15 +301,10 @@ class PairBatches(Batches):
         }
         return x, y
 
-    def shape(self, position: int) -> tuple[int, int, int]:
-        """Return the rows of a batch and the lengths that its sides are padded to."""
-        rows = self.stream.rows(position)
-        return len(rows), *self.stream.padded(rows)
-
     def on_epoch_end(self) -> None:
         """Continue with the next epoch after the last batch of this one.
 
-        Keras also calls this after it looked at the first batch to build a model.
+        Keras also calls this after it has read a first batch to build a model.
         """
         if self._endless and self._last_given:
             self.position += self.steps
@@ -305,12 +318,12 @@ def _table_for(
 
     Args:
         pairs: A corpus, a list of pairs, or a table.
-        encoder: Has the `tokenizer` and the `max_length`.
-        max_length: Most tokens of a text; the encoder's by default.
-        folder: Where tables are kept, each under a name made from its content.
+        encoder: Provides `tokenizer` and `max_length`.
+        max_length: Maximum number of tokens of a text; by default that of the encoder.
+        folder: Folder of the tables; their names depend on their content.
 
     Raises:
-        InputError: As `PairTable.build`; or the table given does not fit the encoder.
+        InputError: See `PairTable.build`; or the given table does not fit the encoder.
     """
     tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
     if isinstance(pairs, PairTable):
@@ -338,8 +351,8 @@ def _table_for(
     )
 
 
-def _checked(name: str, guide: Any) -> tuple[Store, str]:
-    """Return `guide`; raise `InputError` unless it is (store, side)."""
+def _check_guide(name: str, guide: Any) -> None:
+    """Raise `InputError` unless a guide is (store, side)."""
     if not (
         isinstance(guide, tuple)
         and len(guide) == 2
@@ -350,15 +363,15 @@ def _checked(name: str, guide: Any) -> tuple[Store, str]:
             'A guide must be (store, "source") or (store, "target"). Received: '
             f"{name}={guide!r:.120}. Make the store with `GuideStore(guide, folder)`."
         )
-    return guide
 
 
 def check_reads(guide: Any, side: str, file: Any) -> None:
-    """Raise `InputError` if a guide cannot read a corpus's language.
+    """Raise `InputError` if a guide does not support a file's language.
 
     Args:
-        guide: May have `languages`, codes of those that it reads; without, any.
-        side: The side whose texts it reads, "source" or "target".
+        guide: May have `languages`, the codes of the languages that it supports; by
+            default all.
+        side: The side that it embeds, "source" or "target".
         file: A `PairFile` or `FileRange`.
     """
     known = getattr(guide, "languages", None)
@@ -379,17 +392,17 @@ def guide_rows(
 ) -> np.ndarray:
     """Return the store's row of every pair, int64 `(n,)`, in a temporary file.
 
-    Vectors that are missing are computed first.
+    Missing vectors are computed first.
 
     Args:
         table: The pairs.
-        store: Has the vectors.
+        store: The store of the vectors.
         side: "source" or "target".
-        read: The rows of the table that are read, in order; the store's rows of others
-            are -1. None for all.
+        read: The rows of the table that are needed, sorted; the others get -1. None for
+            all rows.
 
     Raises:
-        InputError: The guide does not read the side's language.
+        InputError: The guide does not support the language of the side.
     """
     for file in table.files:
         check_reads(store.guide, side, file)
@@ -406,7 +419,7 @@ def guide_rows(
 def _texts_read(
     table: PairTable, side: str, read: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """Yield the rows of a table that are read, a few thousand at a time, and texts."""
+    """Yield the rows of a table that are needed and their texts, some at a time."""
     start = 0
     for texts in table.texts.chunks(side):
         stop = start + len(texts)

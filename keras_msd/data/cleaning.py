@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from keras_msd.checks import InputError, at_least
 
-# Control characters end words; marks without width or meaning vanish. The joiners
-# U+200C and U+200D stay: Persian, Indic scripts and emoji are spelt with them.
+# Control characters end words; marks without width or meaning are removed. The joiners
+# U+200C and U+200D stay: Persian, Indic scripts and emoji need them.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 TURNS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of a text
 INVISIBLE = re.compile(f"[\u00ad\u200b\u2060\ufeff{TURNS}]")
@@ -34,16 +34,16 @@ def visible(text: str) -> str:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """Which pairs are kept. A pair must pass every filter; both texts are normalised.
+    """Filters of pairs. A kept pair passes all of them; both texts are normalised.
 
     Attributes:
-        min_chars: Fewest characters of either text.
-        max_chars: Most characters of either text.
-        max_words: Most words, split at spaces, of either text.
-        max_ratio: Most times that one text may be as long as the other, in UTF-8
-            bytes: a Chinese character has three of them and says about as much as
-            three Latin letters, so that one limit serves all scripts.
-        ratio_from: The ratio counts only where the longer text has so many bytes.
+        min_chars: Minimum number of characters of each text.
+        max_chars: Maximum number of characters of each text.
+        max_words: Maximum number of words of each text, split at spaces.
+        max_ratio: Maximum ratio of the lengths in UTF-8 bytes. A Chinese character has
+            three bytes and means about as much as three Latin letters, so one limit
+            fits all scripts.
+        ratio_from: The ratio is checked only if the longer text has so many bytes.
 
     Example:
         >>> cleaning = msd.data.Cleaning(max_words=3)

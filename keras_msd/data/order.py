@@ -1,12 +1,12 @@
-"""Training order computed by arithmetic: any position without a list.
+"""The order of training, computed for any position without storing a list.
 
-An epoch has as many draws as the table has rows. Draw t of epoch e goes through a
-permutation of the epoch to a file and an ordinal in that file, and from there through
-a permutation of the file to a row. Nothing is kept between draws, so that the state of
-the sampler is one integer and its memory does not grow with the corpus.
+An epoch has as many draws as the table has rows. A permutation of the epoch maps draw t
+to a file and an ordinal in that file; a permutation of the file maps the ordinal to a
+row. Nothing is stored between draws. So the state of the sampler is one integer, and
+its memory does not grow with the corpus.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 
 from keras_msd.arrays import padded_length
 from keras_msd.checks import InputError, at_least
+from keras_msd.data.ragged import TokenRows
 
-WINDOW_BATCHES = 64  # sorted by length together: more saves little padding
-SAMPLED = 1 << 17  # draws whose lengths decide on the buckets
+WINDOW_BATCHES = 64  # sorted by length together; more would save little padding
+SAMPLED = 1 << 17  # draws whose lengths decide the buckets
 CANDIDATES = 32  # lengths of each side that buckets are chosen from
-PART = 1 << 20  # rows of a table that are looked at together
+PART = 1 << 20  # rows of a table that are read at a time
 ROUNDS = 8  # four make a Feistel network pseudo-random; small domains need more
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -45,14 +46,14 @@ def permutation(
 ) -> np.ndarray:
     """Map numbers below `size` to numbers below `size`, each exactly once.
 
-    A Feistel network over the smallest power of two that holds `size`, applied again
-    wherever its result is not below `size` (cycle walking): under two passes on
-    average. Sizes and seeds may differ from element to element.
+    It is a Feistel network over the smallest power of two that is at least `size`,
+    applied again to results that are not below `size` (cycle walking). That takes less
+    than two passes on average. Sizes and seeds may differ between elements.
 
     Args:
-        index: Integers, 0 to `size - 1`, `(n,)`.
+        index: Integers from 0 to `size - 1`, `(n,)`.
         size: Size of the domain, at least 1, scalar or `(n,)`.
-        seed: Chooses the permutation, scalar or `(n,)`.
+        seed: Selects the permutation, scalar or `(n,)`.
 
     Returns:
         int64 `(n,)`.
@@ -79,8 +80,8 @@ def _feistel(value: np.ndarray, bits: np.ndarray, keys: np.ndarray) -> np.ndarra
     low, high = value & ((unit << low_bits) - unit), value >> low_bits
     for turn in range(ROUNDS):
         half = _scramble(keys ^ _scramble(low + np.uint64(turn << 48)))
-        # The halves trade places, and widths, each round; after an even number of
-        # rounds each has its own width again.
+        # The halves are swapped in each round, with their widths; after an even number
+        # of rounds each has its first width again.
         low, high = high ^ (half & ((unit << high_bits) - unit)), low
         low_bits, high_bits = high_bits, low_bits
     return (high << low_bits) | low
@@ -91,7 +92,7 @@ def file_shares(sizes: Sequence[int], temperature: float) -> np.ndarray:
 
     Args:
         sizes: Rows of each file, each at least 1.
-        temperature: Infinity gives every file the same share, 1 its own size's.
+        temperature: Infinity gives equal shares, 1 shares proportional to the sizes.
 
     Returns:
         float64 `(files,)`, sum 1.
@@ -102,7 +103,7 @@ def file_shares(sizes: Sequence[int], temperature: float) -> np.ndarray:
 
 
 def quotas(shares: np.ndarray, total: int) -> np.ndarray:
-    """Divide `total` by shares into whole numbers, by largest remainder; int64."""
+    """Divide `total` by shares into integers, by largest remainder; int64."""
     exact = shares * total
     whole = np.floor(exact).astype(np.int64)
     missing = total - int(whole.sum())
@@ -111,17 +112,17 @@ def quotas(shares: np.ndarray, total: int) -> np.ndarray:
 
 
 class EpochOrder:
-    """Which row is drawn when.
+    """The rows that are drawn in each epoch.
 
-    In every epoch a file is drawn by its quota, exactly. Over the epochs a file's rows
-    are drawn in laps: none for the n-th time before all have been drawn n - 1 times in
-    earlier quotas, each lap in another order.
+    In every epoch, each file has exactly its quota of draws. Over the epochs, the rows
+    of a file are drawn in laps: each lap draws all rows, in another order, before the
+    next lap begins.
 
     Args:
-        sizes: Rows of each file; files follow one another in the table.
-        seed: Chooses all permutations.
+        sizes: Number of rows of each file, in the order of the table.
+        seed: Selects all permutations.
         temperature: See `file_shares`.
-        weights: Of each file: its share is multiplied by it.
+        weights: Factors of the files' shares.
     """
 
     def __init__(
@@ -153,25 +154,26 @@ class EpochOrder:
 
 
 class BatchStream:
-    """Batch `position` of training, for any position, from the seed alone.
+    """The rows of the batch at any position of training; the seed decides them.
 
-    The draws of an epoch are cut into windows; a window's pairs are sorted by length
-    or bucket and cut into batches, and the batches are shuffled. So a batch has little
-    padding, and the windows and batches come in random order.
+    The draws of an epoch are cut into windows. The pairs of a window are sorted by
+    length or bucket and cut into batches, and the batches are shuffled. So a batch has
+    little padding, and batches come in random order.
 
     Args:
-        table: Gives the lengths.
-        batch_size: Pairs in a batch.
-        seed: Chooses the order.
+        table: Provides the lengths.
+        batch_size: Number of pairs in a batch.
+        seed: Decides the order.
         temperature: See `file_shares`.
-        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
-        weights: By the name of a file: a factor of its share of the draws, 1 where it
-            is not named.
-        buckets: Most shapes of batches, see `PairBatches`; None for any number.
+        multiple: Padded lengths are multiples of this: by default 8, or 1 with
+            `buckets`.
+        weights: Factors of the files' shares of the draws, by name of the file; 1 by
+            default.
+        buckets: Maximum number of shapes, see `PairBatches`; None for no limit.
 
     Raises:
         InputError: A number is out of range, there are fewer pairs than a batch needs,
-            or no file has a name in `weights`.
+            or `weights` names a file that does not exist.
     """
 
     def __init__(
@@ -199,37 +201,28 @@ class BatchStream:
             )
         self.window_pairs = WINDOW_BATCHES * batch_size
         self.windows = -(-self.draws // self.window_pairs)
-        # Two of each: threads ask on both sides of a border.
+        # Two windows, because threads read on both sides of a border.
         self._window = lru_cache(maxsize=2)(self._cut_window)
         self.buckets = None if buckets is None else self._choose_buckets(buckets)
-
-    def padded(self, rows: np.ndarray) -> tuple[int, int]:
-        """Return the lengths to which both sides of a batch are padded.
-
-        Args:
-            rows: The batch's rows of the table.
-        """
-        longest = [lengths.max() for lengths in self._lengths(rows)]
-        return padded_sides(longest, self.table.max_length, self.multiple, self.buckets)
 
     def _lengths(self, rows: np.ndarray) -> list[np.ndarray]:
         return [self.table.lengths(side, rows) for side in ("source", "target")]
 
     def _choose_buckets(self, most: int) -> list[tuple[int, int]]:
-        """Return the shapes that pad a sample of the draws least."""
+        """Return the shapes with the least padding for a sample of the draws."""
         drawn = self._lengths(self.order.rows(0, 0, min(self.draws, SAMPLED)))
-        for start in range(0, len(self.table), PART):  # no row may be longer
+        for start in range(0, len(self.table), PART):  # the shapes must hold all rows
             rows = np.arange(start, min(start + PART, len(self.table)))
-            longest = [lengths.max() for lengths in self._lengths(rows)]
+            longest = self.table.longest(rows)
             drawn = [np.append(*both) for both in zip(drawn, longest, strict=True)]
         return least_padding(drawn, most, self.table.max_length, self.multiple)
 
     def steps(self, epochs: int) -> int:
-        """Return how many batches the first `epochs` epochs have."""
+        """Return the number of batches in `epochs` epochs."""
         return epochs * (self.draws // self.batch_size)
 
     def rows(self, position: int) -> np.ndarray:
-        """Return the table rows of batch `position`, int64 `(n,)`."""
+        """Return the rows of the batch at a position, int64 `(n,)`."""
         epoch, index = divmod(position, self.steps(1))
         window, index = divmod(index, WINDOW_BATCHES)
         return self._window(epoch, window)[index]
@@ -240,8 +233,8 @@ class BatchStream:
         lengths = self._lengths(rows)
         if self.buckets is None:
             source, target = (-(-it // self.multiple) for it in lengths)
-            # Up and down by turns, so that target lengths do not jump where the source
-            # gets longer and a batch lies across the border.
+            # Ascending and descending in turns, so that target lengths do not jump in a
+            # batch with two source lengths.
             order = np.lexsort((np.where(source % 2, target, -target), source))
         else:
             edges = np.transpose(self.buckets)
@@ -254,23 +247,23 @@ class BatchStream:
 
 
 def default_multiple(buckets: int | None) -> int:
-    """Return of what padded lengths are multiples: without `buckets` for fewer."""
+    """Return what padded lengths are multiples of; 8 leaves fewer shapes."""
     return 8 if buckets is None else 1
 
 
 def least_padding(
     lengths: Any, most: int, limit: int, multiple: int = 1
 ) -> list[tuple[int, int]]:
-    """Return at most `most` shapes that hold all pairs of texts with least padding.
+    """Return at most `most` shapes that hold all pairs of texts with the least padding.
 
-    A shape is a source length and a target length. Each has both lengths at least as
-    large as the one before it, and a pair takes the first that holds it. Of all such
-    lists over quantiles of the lengths the choice is exact (dynamic programming).
+    A shape is a source length and a target length. In the list of shapes, neither
+    length decreases, and a pair is padded to the first shape that holds it. Dynamic
+    programming finds the best of all such lists over quantiles of the lengths.
 
     Args:
-        lengths: Tokens of the source texts and of the target texts, `(2, n)`.
-        most: Most shapes.
-        limit: Most tokens of any text.
+        lengths: Numbers of tokens of the source texts and the target texts, `(2, n)`.
+        most: Maximum number of shapes.
+        limit: Maximum number of tokens of any text.
         multiple: Lengths are multiples of this.
 
     Example:
@@ -286,13 +279,13 @@ def least_padding(
     ]
     counts = np.zeros([len(side) for side in grid])
     np.add.at(counts, tuple(map(np.searchsorted, grid, lengths)), 1)
-    held = counts.cumsum(0).cumsum(1).ravel()  # pairs that each shape holds
+    held = counts.cumsum(0).cumsum(1).ravel()  # pairs that fit into each shape
     one, other = (it.ravel() for it in np.meshgrid(*grid, indexing="ij"))
-    # What the second shape costs where it comes after the first.
+    # The cost of the second shape if it comes after the first.
     after = (one[:, None] <= one) & (other[:, None] <= other)
     added = np.where(after, (one + other) * (held - held[:, None]), np.inf)
     cost, previous = (one + other) * held, []
-    for _ in range(min(most, sum(counts.shape)) - 1):  # no more than steps on the grid
+    for _ in range(min(most, sum(counts.shape)) - 1):  # at most the steps on the grid
         total = cost[:, None] + added
         previous.append(total.argmin(axis=0))
         cost = total.min(axis=0)
@@ -303,20 +296,23 @@ def least_padding(
 
 
 def padded_sides(
-    longest: Iterable[int],
-    limit: int,
+    table: TokenRows,
+    rows: np.ndarray,
     multiple: int,
     buckets: Sequence[tuple[int, int]] | None,
 ) -> tuple[int, int]:
     """Return the lengths to which both sides of a batch are padded.
 
     Args:
-        longest: Most tokens of a source and of a target.
-        limit: Most tokens of any text.
-        multiple: Of which padded lengths are multiples.
-        buckets: The shapes to choose from, see `least_padding`; None for any.
+        table: The tokens.
+        rows: The rows of the batch.
+        multiple: Padded lengths are multiples of this.
+        buckets: The possible shapes, see `least_padding`; None for any shape.
     """
-    source, target = (padded_length(int(it), limit, multiple) for it in longest)
+    source, target = (
+        padded_length(longest, table.max_length, multiple)
+        for longest in table.longest(rows)
+    )
     if buckets is None:
         return source, target
     return next(it for it in buckets if source <= it[0] and target <= it[1])

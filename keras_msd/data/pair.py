@@ -1,4 +1,4 @@
-"""A pair of sentences that mean the same, and a corpus of them that streams."""
+"""Pairs of a sentence and its translation, and corpora of them, read as a stream."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 
 
 class Pair(NamedTuple):
-    """A text, its translation, the translation's language code and the text's.
+    """A text, its translation, and the language codes of the translation and the text.
 
     Example:
         >>> pair = msd.data.Pair("A house.", "Ein Haus.", "de")
@@ -30,10 +30,10 @@ class Pair(NamedTuple):
 
 
 def language_pair(code: str) -> tuple[str, str]:
-    """Return the languages of source and target that one code stands for.
+    """Return the languages of source and target that a code stands for.
 
-    `fr` stands for English and French, `de-fr` for German and French. English is the
-    source wherever it is one of both.
+    `fr` means English and French, `de-fr` German and French. If one of them is English,
+    it is the source.
     """
     match = re.fullmatch(f"({CODE})-({CODE})", code)
     both = match.groups() if match else (ENGLISH, code)
@@ -53,16 +53,16 @@ def languages_of_pairs(codes: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PairFile:
-    """One corpus in one pair of languages; sampling gives every file its share.
+    """One corpus in one pair of languages; each file has its share of the draws.
 
     Attributes:
-        name: What messages and reports call it, such as `news.en-de.tsv.gz`.
-        language: Code of the translations' language.
-        iterate: Gives a fresh iterator over `(source, target)` at each call; for a row
-            that cannot be read, the `InputError` that says why.
-        paths: The files read, none for a corpus in memory.
-        fingerprint: Hash of a corpus in memory; None where `paths` have the content.
-        source_language: Code of the language that the translations are of.
+        name: Name in messages and reports, such as `news.en-de.tsv.gz`.
+        language: Code of the language of the translations.
+        iterate: Returns a new iterator over `(source, target)`; for an unreadable row,
+            it yields the `InputError`.
+        paths: The files; none for a corpus in memory.
+        fingerprint: Hash of a corpus in memory; None if the content is in `paths`.
+        source_language: Code of the language of the sources.
 
     Example:
         >>> rows = [("A house.", "Ein Haus.")]
@@ -90,8 +90,8 @@ class PairFile:
         """Yield `(source, target)` of each row.
 
         Args:
-            skip: Called with the error of each row that cannot be read; by default the
-                error is raised.
+            skip: Function that is called with the error of each unreadable row; by
+                default the error is raised.
         """
         for row in self.iterate():
             if not isinstance(row, InputError):
@@ -108,10 +108,10 @@ class PairFile:
 
 
 class Pairs:
-    """A corpus: any number of files, walked through as often as one likes.
+    """A corpus of any number of files, which can be iterated over several times.
 
     Args:
-        files: One `PairFile` per corpus and pair of languages, in reading order.
+        files: One `PairFile` for each corpus and pair of languages, in reading order.
 
     Example:
         >>> pairs = msd.data.Pairs.from_list(msd.testing.tiny_pairs())
@@ -128,14 +128,15 @@ class Pairs:
 
     @classmethod
     def from_list(cls, pairs: Iterable[Pair]) -> "Pairs":
-        """Keep pairs in memory, as one file per pair of languages.
+        """Return a corpus in memory, with one file per pair of languages.
 
         Args:
-            pairs: `Pair`s or `(source, target, language)` tuples, with the source's
-                language as a fourth text where that is not English.
+            pairs: `Pair`s or `(source, target, language)` tuples; if the source is not
+                English, with its language as a fourth text.
 
         Raises:
-            InputError: An item is no such tuple of Unicode strings, or there is none.
+            InputError: An item is not such a tuple of Unicode strings, or there is no
+                item.
         """
         by_languages: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for index, pair in enumerate(pairs):
@@ -162,7 +163,7 @@ class Pairs:
 
     @property
     def languages(self) -> list[str]:
-        """Codes of languages beside English, of others `de-fr`, in reading order."""
+        """Codes of the language pairs, such as `de` or `de-fr`, in reading order."""
         return list(dict.fromkeys(pair_code(*file.languages) for file in self.files))
 
     def __iter__(self) -> Iterator[Pair]:
@@ -171,5 +172,5 @@ class Pairs:
                 yield Pair(source, target, file.language, file.source_language)
 
     def digest(self) -> str:
-        """Return a hash of the content of all files, wherever they lie."""
+        """Return a hash of the content of all files; it does not depend on folders."""
         return digest(*(file.digest() for file in self.files))

@@ -1,4 +1,4 @@
-"""Token ids of a corpus on disk, read by offset, beside its texts."""
+"""Token ids of a corpus on disk, next to its texts, read by offset."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import read_meta, write_meta
 from keras_msd.data.pair import Pairs
-from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
+from keras_msd.data.ragged import Ragged, RaggedWriter, TokenRows, read_flat
 from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
 from keras_msd.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
@@ -18,17 +18,17 @@ from keras_msd.tokenizers.base import Tokenizer
 VERSION = 1
 
 
-class PairTable:
+class PairTable(TokenRows):
     """Token ids, English groups and texts of a corpus for one tokenizer.
 
-    Make one with `PairTable.build`. All content stays on disk; memory holds what a
-    call returns.
+    Create one with `PairTable.build`. The content stays on disk; a call reads only what
+    it returns.
 
     Attributes:
-        texts: The `TextTable` that the ids were made from, row by row.
+        texts: The `TextTable` of the same rows.
         files: `FileRange`s: name, language and rows of each file.
-        pad_id: Id that fills up a row of a batch.
-        max_length: Most token ids of a text.
+        pad_id: Id that pads a row of a batch.
+        max_length: Maximum number of token ids of a text.
         key: Hash of everything the content depends on.
 
     Example:
@@ -42,33 +42,17 @@ class PairTable:
 
     def __init__(self, folder: Path, texts: TextTable) -> None:
         meta = _meta(folder)
+        places = {side: folder / "tokens" / side for side in SIDES}
+        sides = {side: Ragged.open(it, meta["dtype"]) for side, it in places.items()}
+        super().__init__(sides, meta["pad_id"], meta["max_length"])
         self.folder, self.texts, self.key = folder, texts, meta["key"]
-        self.pad_id: int = meta["pad_id"]
-        self.max_length: int = meta["max_length"]
         self.tokenizer_fingerprint: str = meta["tokenizer"]
-        self._tokens = {
-            side: Ragged(folder / "tokens" / side, meta["dtype"]) for side in SIDES
-        }
         self._groups = read_flat(folder / "tokens" / "groups", np.uint64)
 
     @property
     def files(self) -> list[FileRange]:
         """Name, language and rows of each file, in order."""
         return self.texts.files
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
-        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
-        return self._tokens[side].lengths(rows)
-
-    def padded(
-        self, side: str, rows: np.ndarray, length: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
-        ids, mask = self._tokens[side].padded(rows, length, self.pad_id)
-        return ids, mask.astype(np.int32)
 
     def groups(self, rows: np.ndarray) -> np.ndarray:
         """Return a 64-bit hash of each row's English text, uint64 `(n,)`."""
@@ -79,8 +63,8 @@ class PairTable:
         """Open a table that `build` made.
 
         Raises:
-            InputError: No table is there, one of another version, it is damaged, or
-                its texts are gone or were replaced.
+            InputError: There is no table, it has another version, it is damaged, or its
+                texts are missing or were replaced.
         """
         folder = Path(folder)
         meta = _meta(folder)
@@ -102,23 +86,21 @@ class PairTable:
         max_length: int = 128,
         **options: Any,
     ) -> "PairTable":
-        """Clean and tokenise a corpus, and keep the result in `folder`.
+        """Clean and tokenise a corpus, and store the result in `folder`.
 
-        A table that is already there and was made of the same content with the same
-        tokenizer and settings is opened instead; token ids that are damaged are made
-        anew, with a warning.
+        If the folder already contains a table of the same content, tokenizer and
+        settings, it is opened instead. Damaged token ids are rebuilt, with a warning.
 
         Args:
-            pairs: The corpus; or its texts already on disk, which are not cleaned
-                again and stay where they are.
-            tokenizer: Gives the token ids.
-            folder: Where the table lives; each half appears when complete.
-            max_length: Most token ids of a text, at least 2.
-            **options: `cleaning`, `limit_per_file`, `limit_per_language`, `seed` of
-                `TextTable.build`, for a corpus.
+            pairs: The corpus; or its `TextTable`, which is not cleaned again and stays
+                where it is.
+            tokenizer: The tokenizer.
+            folder: Folder of the table; texts and token ids appear when complete.
+            max_length: Maximum number of token ids of a text, at least 2.
+            **options: Options of `TextTable.build`, for a corpus.
 
         Raises:
-            InputError: As `TextTable.build`; or `folder` holds a table of another
+            InputError: See `TextTable.build`; or the folder contains a table of another
                 corpus, tokenizer or setting.
         """
         at_least(2, max_length=max_length)
@@ -151,20 +133,20 @@ class PairTable:
 
 
 def group_hashes(texts: list[str] | list[bytes]) -> bytes:
-    """Return 8 bytes of hash of each English text, little-endian in `groups`."""
+    """Return a hash of 8 bytes for each English text, little-endian, joined."""
     return b"".join(text_hash(text)[:8] for text in texts)
 
 
 def tokens_meta(
     texts_key: str, place: str, tokenizer: Tokenizer, max_length: int
 ) -> dict[str, Any]:
-    """Return what `tokens.json` says.
+    """Return the content of `tokens.json`.
 
     Args:
         texts_key: Key of the texts.
-        place: Where they are, seen from the table's folder.
-        tokenizer: Gives the token ids.
-        max_length: Most token ids of a text.
+        place: Path of the texts, relative to the folder of the table.
+        tokenizer: The tokenizer.
+        max_length: Maximum number of token ids of a text.
     """
     return {
         "version": VERSION,
@@ -179,12 +161,12 @@ def tokens_meta(
 
 
 def token_type(tokenizer: Tokenizer) -> str:
-    """Return the type in which token ids stand on disk."""
+    """Return the type of token ids on disk."""
     return "uint16" if tokenizer.vocabulary_size <= 1 << 16 else "int32"
 
 
 def table_key(texts_key: str, tokenizer: Tokenizer, max_length: int) -> str:
-    """Return the hash of what token ids depend on."""
+    """Return a hash of everything that token ids depend on."""
     return digest(str(VERSION), texts_key, tokenizer.fingerprint, str(max_length))
 
 

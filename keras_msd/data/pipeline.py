@@ -1,4 +1,4 @@
-"""Batches as a `tf.data.Dataset`, read ahead while a step runs."""
+"""Batches as a `tf.data.Dataset`, read ahead during a training step."""
 
 import weakref
 from functools import partial
@@ -8,19 +8,19 @@ import tensorflow as tf
 
 from keras_msd.data.batches import Batches
 
-AHEAD = 4  # batches; the work for one is short against a training step
+AHEAD = 4  # batches; making one takes less time than a training step
 
 
 def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
     """Return batches `(x, y)` for `fit` of any Keras model under TensorFlow.
 
-    Given batches themselves, Keras takes the shapes of all from the first two; stages
-    call this function. Each pass of the dataset is the next pass of the batches, and it
-    counts once its last batch was read.
+    If you pass the batches themselves, Keras derives all shapes from the first two.
+    Stages call this function. Each pass of the dataset is the next pass of the batches,
+    which ends when its last batch was read.
 
     Args:
         batches: `PairBatches`, `ScoredBatches` or `InferenceBatches`.
-        pieces: Cut each batch into so many of equal size.
+        pieces: Number of equal parts that each batch is cut into.
 
     Returns:
         A dataset of `(x, y)`; the first axis is static.
@@ -33,8 +33,8 @@ def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
         >>> int(dataset.cardinality()), dataset.element_spec[1]["teacher"].shape
         (2, TensorShape([4, 16]))
     """
-    # TensorFlow may keep a function for longer than its dataset. Batches hold stores
-    # and encoders, which must not: the dataset alone has a reference that counts.
+    # TensorFlow may keep a function for longer than its dataset. A weak reference lets
+    # the stores and encoders of the batches go with the dataset.
     source = weakref.ref(batches)
     x, y = batches.batch(batches.position)
     texts = {name: (len(it), *[None] * (it.ndim - 1)) for name, it in x.items()}
@@ -53,14 +53,14 @@ def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
             value.set_shape(spec.shape)
         return tf.nest.pack_sequence_as(signature, values)
 
-    # In order and one at a time: neighbours share what was sorted for both.
+    # In order and one at a time, because neighbours share a sorted window.
     dataset = tf.data.Dataset.range(len(batches)).map(batch)
     if pieces > 1:
         cut = partial(_cut, pieces)
         dataset = dataset.map(lambda *both: tf.nest.map_structure(cut, both)).unbatch()
     dataset = dataset.prefetch(AHEAD * pieces)
-    # Nothing here is left to be tuned, and TensorFlow's tuner, which sleeps twice as
-    # long each time, now and then misses the end of a pass, which then waits for it.
+    # There is nothing to tune here. TensorFlow's tuner doubles its sleep each time, and
+    # sometimes a pass has to wait at its end for it.
     options = tf.data.Options()
     options.autotune.enabled = False
     dataset = dataset.with_options(options)
@@ -69,7 +69,7 @@ def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
 
 
 def _numbered(batches: Any, index: int) -> list[Any]:
-    """Return the arrays of batch `index` of a pass, in TensorFlow's order."""
+    """Return the arrays of batch `index` of a pass, flattened as TensorFlow does."""
     batch = batches[index]
     if index == len(batches) - 1:  # `fit` stops asking here
         batches.on_epoch_end()

@@ -1,4 +1,4 @@
-"""Rows of different lengths in one flat file, read by offset without loading it."""
+"""Rows of different lengths, in a flat file that is not loaded, or in memory."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,14 +9,14 @@ import numpy as np
 
 
 def read_flat(path: Path, dtype: Any) -> np.ndarray:
-    """Map a file of numbers into memory; its pages belong to the file, not to us."""
+    """Return a memory-mapped file of numbers."""
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, "r")
 
 
 def flattened(rows: Sequence[Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of all rows one after the other, and int64 lengths `(n,)`.
+    """Return the joined values of all rows, and their lengths, int64 `(n,)`.
 
     Args:
         rows: Sequences of numbers or, for bytes, `bytes` objects.
@@ -33,7 +33,7 @@ class RaggedWriter:
     """Appends rows to `<path>.values` and their ends to `<path>.offsets`.
 
     Args:
-        path: Where, without a suffix.
+        path: Path without a suffix.
         dtype: Type of the values.
     """
 
@@ -49,11 +49,11 @@ class RaggedWriter:
         self.extend_flat(*flattened(rows, self.dtype))
 
     def extend_flat(self, values: Any, lengths: np.ndarray) -> None:
-        """Append rows whose values follow one another.
+        """Append rows.
 
         Args:
-            values: Bytes, or a contiguous array of this type, of all rows.
-            lengths: Values of each row, int64 `(n,)`.
+            values: The joined values of all rows: bytes, or a contiguous array.
+            lengths: Number of values of each row, int64 `(n,)`.
         """
         self._values.write(values)
         ends = self.end + np.cumsum(lengths, dtype=np.int64)
@@ -69,22 +69,30 @@ class RaggedWriter:
 
 
 class Ragged:
-    """Reads what a `RaggedWriter` wrote.
+    """Rows of different lengths.
 
     Args:
-        path: Where, without a suffix.
-        dtype: Type of the values.
+        values: The joined values of all rows.
+        offsets: The start of each row, and the end of the last one, int64 `(n + 1,)`.
     """
 
-    def __init__(self, path: Path, dtype: Any) -> None:
-        self._values = read_flat(path.with_suffix(".values"), dtype)
-        self._offsets = read_flat(path.with_suffix(".offsets"), np.int64)
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self._values, self._offsets = values, offsets
+
+    @classmethod
+    def open(cls, path: Path, dtype: Any) -> "Ragged":
+        """Open the files of a `RaggedWriter` with the same arguments."""
+        values = read_flat(path.with_suffix(".values"), dtype)
+        return cls(values, read_flat(path.with_suffix(".offsets"), np.int64))
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: Any) -> "Ragged":
+        """Keep rows in memory."""
+        values, lengths = flattened(rows, dtype)
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self._values[self._offsets[row] : self._offsets[row + 1]]
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         """Return the length of each row, int64 `(n,)`."""
@@ -93,26 +101,56 @@ class Ragged:
     def padded(
         self, rows: np.ndarray, length: int, fill: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows as a rectangle, filled up at the right.
+        """Return rows, padded at the right.
 
         Args:
             rows: Row numbers `(n,)`.
-            length: Width; no row may be longer.
-            fill: What stands after a row's end.
+            length: Padded length; no row may be longer.
+            fill: Value of the padding.
 
         Returns:
-            Values int32 `(n, length)` and the mask of real ones, bool `(n, length)`.
+            Values and the mask of real ones, both int32 `(n, length)`.
         """
         starts, lengths = self._offsets[rows], self.lengths(rows)
         steps = np.arange(length)
         mask = steps < lengths[:, None]
         values = np.full(mask.shape, fill, np.int32)
         values[mask] = self._values[(starts[:, None] + steps)[mask]]
-        return values, mask
+        return values, mask.astype(np.int32)
 
     def chunk(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of consecutive rows, for texts; one read of the file."""
+        """Return the bytes of consecutive rows, for texts, in one read of the file."""
         ends = np.asarray(self._offsets[start : stop + 1])
         data = self._values[ends[0] : ends[-1]].tobytes()
         ends = (ends - ends[0]).tolist()
         return [data[a:b] for a, b in pairwise(ends)]
+
+
+class TokenRows:
+    """Token ids of the two sides of each row.
+
+    Args:
+        sides: The ids of "source" and "target".
+        pad_id: Id that pads a row of a batch.
+        max_length: Maximum number of token ids of a text.
+    """
+
+    def __init__(self, sides: dict[str, Ragged], pad_id: int, max_length: int) -> None:
+        self._sides, self.pad_id, self.max_length = sides, pad_id, max_length
+
+    def __len__(self) -> int:
+        return len(self._sides["source"])
+
+    def lengths(self, side: str, rows: np.ndarray) -> np.ndarray:
+        """Return the number of token ids of `source` or `target` rows, int64 `(n,)`."""
+        return self._sides[side].lengths(rows)
+
+    def longest(self, rows: np.ndarray) -> list[int]:
+        """Return the length of the longest source and the longest target of rows."""
+        return [int(self.lengths(side, rows).max()) for side in self._sides]
+
+    def padded(
+        self, side: str, rows: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return token ids and padding mask of rows, both int32 `(n, length)`."""
+        return self._sides[side].padded(rows, length, self.pad_id)

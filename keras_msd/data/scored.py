@@ -1,4 +1,4 @@
-"""Pairs of sentences with a gold similarity or an inference label, in batches."""
+"""Batches of sentence pairs with a gold similarity or an inference label."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,21 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.data.batches import Batch, Batches, longest_of
-from keras_msd.data.order import (
-    default_multiple,
-    least_padding,
-    mix,
-    padded_sides,
-    permutation,
-)
+from keras_msd.data.order import default_multiple, least_padding, mix, permutation
+from keras_msd.data.ragged import Ragged, TokenRows
+from keras_msd.data.text_table import SIDES
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
 
-# Name -> lowest and highest gold score, which become 0 and 1.
+# Lowest and highest gold score, which become 0 and 1.
 GOLD_SCALES = {"over_5": (0.0, 5.0), "from_1": (1.0, 5.0)}
 
 
@@ -29,14 +24,14 @@ def scale_gold(
 ) -> np.ndarray:
     """Return gold scores as similarities in [0, 1], float32 `(n,)`.
 
-    "over_5" is `gold / 5`, for scores from 0 to 5 such as those of STSb; "from_1" is
+    "over_5" is `gold / 5`, for scores from 0 to 5 such as those of STSb. "from_1" is
     `(gold - 1) / 4`, for scores from 1 to 5 such as those of SICK, ASSIN and ASSIN 2.
-    Scores from 1 to 5 also fit "over_5", whose similarities are then at least 0.2.
+    Scores from 1 to 5 are also valid for "over_5"; the lowest similarity is then 0.2.
 
     Args:
         gold: Scores `(n,)`.
         scale: "over_5" or "from_1".
-        origin: Where the scores come from, named in the error.
+        origin: Source of the scores, for the error message.
 
     Raises:
         InputError: The scale is unknown, or a score is outside its range.
@@ -84,7 +79,7 @@ def read_scored(path: str | Path, scale: str) -> list[Row]:
         scale: "over_5" or "from_1", see `scale_gold`.
 
     Raises:
-        InputError: The file is missing or broken, or its scores do not fit the scale.
+        InputError: The file is missing or damaged, or its scores do not fit the scale.
 
     Example:
         >>> import gzip
@@ -97,14 +92,14 @@ def read_scored(path: str | Path, scale: str) -> list[Row]:
 
 
 class RowBatches(Batches):
-    """Batches of rows `(value, sentence 1, sentence 2)`, whatever the values are.
+    """Batches of rows `(value, sentence 1, sentence 2)`, with any kind of values.
 
-    A subclass says what they are called in y and of what type they are, and checks
-    them. Arguments, and what a batch holds: as for `ScoredBatches`.
+    A subclass defines the name and the type of the values in y, and checks them. For
+    the arguments and the content of a batch, see `ScoredBatches`.
 
     Attributes:
         target: Name of the values in y.
-        dtype: Their type there.
+        dtype: Type of the values in y.
     """
 
     target: str
@@ -140,29 +135,26 @@ class RowBatches(Batches):
             )
         self.values = given.astype(self.dtype)
         tokenizer, longest = encoder.tokenizer, longest_of(encoder, max_length)
-        self._ids = {
-            side: tokenizer.encode([row[column] for row in rows], longest)
-            for side, column in (("source", 1), ("target", 2))
-        }
-        self._pad_id = tokenizer.pad_id
-        self.batch_size, self.max_length = batch_size, longest
+        sides = {}
+        for column, side in enumerate(SIDES, 1):
+            ids = tokenizer.encode([row[column] for row in rows], longest)
+            sides[side] = Ragged.of(ids, np.int32)
+        self.table = TokenRows(sides, tokenizer.pad_id, longest)
+        self.batch_size, self.buckets = batch_size, None
         self.seed, self.multiple = seed, multiple or default_multiple(buckets)
         whole = epochs * self.steps_per_epoch
         self.position, self.steps = 0, min(whole, steps or whole)
-        self._lengths = np.array([[*map(len, ids)] for ids in self._ids.values()])
-        self._buckets: list[tuple[int, int]] | None = None
         if buckets is not None:
-            # A batch of a later epoch may pair the longest texts of both sides.
-            sides = self._lengths.max(axis=1, keepdims=True)
-            batches = map(self._longest, range(self.steps_per_epoch))
-            sides = np.column_stack([sides, *batches])
-            self._buckets = least_padding(sides, buckets, longest, self.multiple)
+            # A batch of a later epoch may contain the longest texts of both sides.
+            some = [np.arange(len(rows)), *map(self.rows, range(self.steps_per_epoch))]
+            lengths = np.transpose([*map(self.table.longest, some)])
+            self.buckets = least_padding(lengths, buckets, longest, self.multiple)
         order = repr((batch_size, longest, epochs, seed, self.multiple))
-        order += f" buckets {self._buckets}" if buckets else ""
+        order += f" buckets {self.buckets}" if buckets else ""
         self.identity = digest(tokenizer.fingerprint, order, repr(list(rows)))
 
     def rule(self, values: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Return which values are valid, bool `(n,)`, the rule, and the repair."""
+        """Return which values are valid, bool `(n,)`; the rule; and the repair."""
         raise NotImplementedError
 
     @property
@@ -170,54 +162,40 @@ class RowBatches(Batches):
         """Number of full batches in an epoch."""
         return len(self.values) // self.batch_size
 
-    def rows(self, index: int) -> np.ndarray:
-        """Return the rows of batch `index`, int64 `(n,)`."""
-        epoch, index = divmod(index, self.steps_per_epoch)
+    def rows(self, position: int) -> np.ndarray:
+        """Return the rows of the batch at a position, int64 `(n,)`."""
+        epoch, index = divmod(position, self.steps_per_epoch)
         draws = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
         return permutation(draws, len(self.values), mix(self.seed, epoch))
-
-    def shape(self, position: int) -> tuple[int, int, int]:
-        """Return the rows of a batch and the lengths that its sides are padded to."""
-        return self.batch_size, *padded_sides(
-            self._longest(position), self.max_length, self.multiple, self._buckets
-        )
-
-    def _longest(self, position: int) -> np.ndarray:
-        return self._lengths[:, self.rows(position)].max(axis=1)
 
     def batch(self, position: int) -> Batch:
         """Return the batch at a position of the pass; changes no state."""
         rows = self.rows(position)
-        own = self.own(len(rows))
-        x: dict[str, np.ndarray] = {}
-        _, *lengths = self.shape(position)
-        for (side, ids), length in zip(self._ids.items(), lengths, strict=True):
-            texts = [ids[row] for row in rows]
-            padded = pad_batch(texts, self._pad_id, length, length)
-            x |= {f"{side}_{part}": values[own] for part, values in padded.items()}
-        return x, {self.target: self.values[rows[own]]}
+        own = rows[self.own(len(rows))]
+        return self.tokens(rows), {self.target: self.values[own]}
 
 
 class ScoredBatches(RowBatches):
-    """Batches `(x, y)` of scored pairs, addressed by position; all epochs in one pass.
+    """Batches `(x, y)` of scored pairs; one pass holds all epochs.
 
     x: `source_token_ids` and `source_padding_mask` of the first sentences,
     `target_token_ids` and `target_padding_mask` of the second ones, int32
     `(n, length)`, each side padded at the right. y: `gold`, float32 `(n,)`. Every epoch
-    has each row once, but for a last batch that is not full, in an order of its own
-    that follows from the seed.
+    contains each row once, in its own order, without a last batch that is not full. The
+    seed decides the orders.
 
     Args:
-        rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]: see
-            `scaled_rows`.
-        encoder: Has the `tokenizer` and the `max_length`.
-        batch_size: Rows in a batch.
-        max_length: Most tokens of a sentence; the encoder's by default.
+        rows: `(gold, sentence 1, sentence 2)`, gold in [0, 1]; see `scaled_rows`.
+        encoder: Provides `tokenizer` and `max_length`.
+        batch_size: Number of rows in a batch.
+        max_length: Maximum number of tokens of a sentence; by default that of the
+            encoder.
         epochs: Epochs in a pass.
-        seed: Chooses the order.
-        multiple: Padded lengths are multiples of this; by default 8, with `buckets` 1.
-        buckets: As for `PairBatches`.
-        steps: Most batches in the pass.
+        seed: Decides the order.
+        multiple: Padded lengths are multiples of this: by default 8, or 1 with
+            `buckets`.
+        buckets: See `PairBatches`.
+        steps: Maximum number of batches in the pass.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a gold score is outside
@@ -244,13 +222,13 @@ class ScoredBatches(RowBatches):
 class InferenceBatches(RowBatches):
     """Batches `(x, y)` of sentence pairs with an inference label.
 
-    As `ScoredBatches`, but y: `label`, int32 `(n,)`.
+    They are like `ScoredBatches`, but y has `label`, int32 `(n,)`.
 
     Args:
-        rows: `(label, premise, hypothesis)`, labels from 0: see `read_inference`.
-        encoder: Has the `tokenizer` and the `max_length`.
-        classes: How many classes there are.
-        **options: As for `ScoredBatches`.
+        rows: `(label, premise, hypothesis)`, labels from 0; see `read_inference`.
+        encoder: Provides `tokenizer` and `max_length`.
+        classes: Number of classes.
+        **options: See `ScoredBatches`.
 
     Raises:
         InputError: There are fewer rows than a batch needs, a label is no class, or a

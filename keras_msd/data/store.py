@@ -1,4 +1,4 @@
-"""Vectors of a guide on disk: each distinct sentence is computed once."""
+"""Embeddings of a guide on disk: each distinct sentence is computed once."""
 
 import os
 import uuid
@@ -23,11 +23,11 @@ from keras_msd.progress import track
 VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
 KEY = np.dtype("S16")  # a sentence's hash
-# Of a block: its first row, the one after its last, their checksum, the record's own.
+# A block: its first row, the row after its last, their checksum, that of the record.
 RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
-CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # given to the guide at a time
+CHUNK_SENTENCES, CHUNK_BYTES = 16384, 1 << 26  # limits of one call of the guide
 SHARDS = 16  # of a new `ShardedStore`
-SLICE = 8192  # sentences that are dealt out to them at a time
+SLICE = 8192  # sentences that are assigned to shards at a time
 
 
 class Guide(Protocol):
@@ -70,21 +70,21 @@ class _Keys:
 
 
 class GuideStore:
-    """Vectors of one guide, kept in a folder and found again by the sentence's hash.
+    """Embeddings of one guide in a folder, found by the hash of the sentence.
 
-    A computed chunk is a block of rows: its vectors and hashes are written first, then
-    a record with their checksum. A process that is killed loses the chunk it was
-    computing. Several processes may use one folder; one that is complete may be
-    read-only. A block is compared with its checksum when the folder is opened: if it is
-    damaged it is dropped, with a warning, and its sentences are computed again.
+    A computed chunk is stored as a block of rows. Its vectors and hashes are written
+    first, then a record with their checksum. So a killed process loses only the chunk
+    it was computing. Several processes can use one folder; a complete store can be
+    read-only. When the folder is opened, each block is compared with its checksum. A
+    damaged block is dropped, with a warning, and its sentences are computed again.
 
     Args:
-        guide: Has `encode(texts)`, `dim` and `fingerprint`.
-        folder: Where the store lives; it is made if it is not there.
-        id: Name of a new store, part of its checksums; by default drawn at random.
+        guide: Provides `encode(texts)`, `dim` and `fingerprint`.
+        folder: Folder of the store; created if it is missing.
+        id: Name of a new store, part of its checksums; random by default.
 
     Raises:
-        InputError: The folder belongs to another guide or is no store.
+        InputError: The folder belongs to another guide, or is not a store.
 
     Example:
         >>> store = msd.data.GuideStore(msd.testing.tiny_encoder(), "vectors")
@@ -121,7 +121,7 @@ class GuideStore:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Read the records that were written since the last look."""
+        """Read the records that were written since the last call."""
         path = self.folder / BLOCKS
         if path.stat().st_size // RECORD.itemsize <= self._read:
             return
@@ -187,7 +187,7 @@ class GuideStore:
         return getattr(self.guide, "languages", None)
 
     def encode(self, texts: list[str]) -> np.ndarray:
-        """Return `targets`, so that a store is a guide that keeps what it encodes."""
+        """Return `targets`, so that a store can be used as a guide."""
         return self.targets(texts)
 
     def targets(self, sentences: list[str]) -> np.ndarray:
@@ -200,15 +200,15 @@ class GuideStore:
             float32 `(n, dim)`.
 
         Raises:
-            InputError: The guide gives another width, or a number that is not finite;
-                or the disk is full. What was computed before stays.
+            InputError: The guide returns another dimension, or a number that is not
+                finite; or the disk is full. Earlier chunks stay in the store.
         """
         return self.vectors(self.rows(sentences))
 
     def rows(self, sentences: list[str]) -> np.ndarray:
         """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
-        Rows hold as long as this object lives.
+        The rows are valid as long as this object exists.
 
         Raises:
             InputError: As `targets`.
@@ -245,12 +245,12 @@ class GuideStore:
         """Compute the vectors of all sentences that are not in the store.
 
         Args:
-            sentences: Read as a stream, so that any number fits in memory.
+            sentences: Any number of sentences; they are read as a stream.
             total: Number of sentences, if known, for the progress bar.
-            progress: Show a bar when it takes longer than a second.
+            progress: Whether to show a progress bar if it takes longer than a second.
 
         Raises:
-            InputError: As `targets`.
+            InputError: See `targets`.
         """
         size = self.chunk_size
         slices = checked_slices(sentences, size)
@@ -292,7 +292,7 @@ class GuideStore:
             if not new.any():
                 return
             added = np.array(keys, KEY)[new]
-            # Rows that a killed process wrote, or whose record is damaged, stay.
+            # Skip rows that a killed process wrote, or whose record is damaged.
             widths = {VECTORS: 4 * self.dim, KEYS: KEY.itemsize}
             sizes = {name: (self.folder / name).stat().st_size for name in widths}
             start = max(-(-sizes[name] // width) for name, width in widths.items())
@@ -303,21 +303,21 @@ class GuideStore:
 
 
 class ShardedStore:
-    """Vectors of one guide in several `GuideStore`s, selected by the sentence's hash.
+    """Embeddings of one guide in several stores, selected by the sentence's hash.
 
-    It is used wherever a `GuideStore` is. Each shard is a `GuideStore` in a folder of
-    its own, and can be written and copied apart from the others.
+    It can replace a `GuideStore`. Each shard is a `GuideStore` in its own folder, and
+    can be written and copied separately.
 
     Args:
-        guide: As of a `GuideStore`.
-        folder: Where the shards live; it is made if it is not there.
-        shards: How many there are in a new folder, by default 16.
+        guide: See `GuideStore`.
+        folder: Folder of the shards; created if it is missing.
+        shards: Number of shards in a new folder, by default 16.
 
     Attributes:
         stores: The `GuideStore` of each shard.
 
     Raises:
-        InputError: As `GuideStore`; or the folder has another number of shards.
+        InputError: See `GuideStore`; or the folder has another number of shards.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -348,7 +348,7 @@ class ShardedStore:
     def rows(self, sentences: list[str]) -> np.ndarray:
         """Return the row of each sentence, int64 `(n,)`; missing vectors are computed.
 
-        Rows hold as long as this object lives.
+        The rows are valid as long as this object exists.
         """
         count = len(self.stores)
         shards = np.array([shard_of(text, count) for text in sentences], np.int64)
@@ -374,13 +374,13 @@ class ShardedStore:
         """Compute the vectors of all sentences that are not in the store.
 
         Args:
-            sentences: Read as a stream; memory holds what is dealt out and not yet
-                enough for a full chunk of its shard.
+            sentences: Any number of sentences; they are read as a stream. Memory holds
+                less than a full chunk for each shard.
             total: Number of sentences, if known, for the progress bar.
-            progress: Show a bar when it takes longer than a second.
+            progress: Whether to show a progress bar if it takes longer than a second.
 
         Raises:
-            InputError: As `GuideStore.build`.
+            InputError: See `GuideStore.build`.
         """
         slices = checked_slices(sentences, SLICE)
         if progress:
@@ -407,7 +407,7 @@ def shard_name(shard: int, shards: int) -> str:
 
 
 def _count(folder: Path, shards: int | None) -> int:
-    """Return how many shards a folder has, by their names; a new one what is asked."""
+    """Return how many shards a folder has, or should get if it is new."""
     if (folder / META).exists():
         raise InputError(
             f"`{folder}` must hold shards. Received: one store. Open it with "

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import accumulate, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from keras_msd.progress import track
 
 VERSION = 2
 CHUNK = 8192  # rows in memory at a time
-SHOWN, KINDS = 5, 50  # faults of a file that are shown, and that are told apart
+SHOWN, KINDS = 5, 50  # kinds of faults of a file: those reported, those counted
 PLACE = re.compile(r"\b(?:line|row) \d+")
 SIDES = ("source", "target")
 
@@ -40,13 +40,14 @@ class TextOptions:
     Attributes:
         cleaning: Filters.
         limit_per_file: Stop reading a file once so many of its pairs passed them.
-        limit_per_language: Most pairs of a language with English, and of any other two
-            languages, shared out among their files (what small files do not fill goes
-            to the larger ones) and drawn at random inside each.
-        seed: Chooses the pairs under `limit_per_language`.
-        temperature: Infinity shares that limit out evenly, 1 by the files' sizes.
-        dirty_rows: Rows of a table, such as a TSV, that cannot be read and are skipped
-            and counted; one more is an error. By default none are.
+        limit_per_language: Maximum number of pairs for each pair of languages. The
+            files share the limit; what small files cannot fill goes to larger ones.
+            Within a file, pairs are drawn at random.
+        seed: Selects the pairs under `limit_per_language`.
+        temperature: Infinity gives the files equal shares of that limit, 1 shares
+            proportional to their sizes.
+        dirty_rows: Maximum number of unreadable rows of a table, such as a TSV, that
+            are skipped and counted. One more is an error; so is the first by default.
 
     Raises:
         InputError: A number is below 1.
@@ -64,13 +65,13 @@ class TextOptions:
         at_least(1, limit_per_language=self.limit_per_language)
 
     def key(self, content: str) -> str:
-        """Return the key of the table of a corpus, whose `digest()` is `content`."""
+        """Return the key of the table of a corpus with the digest `content`."""
         return digest(repr((VERSION, asdict(self))), content)
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """Rows `start` to `stop` (excluded) of a table come from one file."""
+    """The rows of a table from one file: `start` to `stop` (excluded)."""
 
     name: str
     language: str
@@ -82,14 +83,15 @@ class FileRange:
 class TextTable:
     """Texts of a corpus after filters, deduplication and limits.
 
-    Make one with `TextTable.build`. Walked through, it gives `Pair`s in order.
+    Create one with `TextTable.build`. Iterating yields its `Pair`s in order.
 
     Attributes:
-        files: `FileRange`s in order; files that keep no pair are left out.
-        counts: For each file its `language` and `source_language`, the pairs `read`,
-            `kept`, and dropped as `empty`, `short`, `long`, `ratio`, `duplicate` or
-            over a `limit`; where some were skipped, how many rows are `dirty`, and
-            `dirty_rows`, a message for each kind of fault, frequent ones first.
+        files: `FileRange`s in order, without files that keep no pair.
+        counts: For each file its `language` and `source_language`, and how many pairs
+            were `read`, `kept`, and dropped as `empty`, `short`, `long`, `ratio`,
+            `duplicate` or over the `limit`. If rows were skipped: their number,
+            `dirty`, and `dirty_rows`, a message for each kind of fault, frequent ones
+            first.
         key: Hash of everything the content depends on.
 
     Example:
@@ -106,8 +108,15 @@ class TextTable:
         meta = read_meta(folder / "texts.json", VERSION, "texts")
         self.folder, self.key = folder, meta["key"]
         self.counts: list[dict[str, Any]] = meta["counts"]
-        self.files = _ranges(self.counts)
-        self._texts = {side: Ragged(folder / side, np.uint8) for side in SIDES}
+        self.files: list[FileRange] = []
+        start = 0
+        for count in self.counts:
+            start, first = start + count["kept"], start
+            source, target = languages_of_count(count)
+            if count["kept"]:
+                file = FileRange(count["name"], target, first, start, source)
+                self.files.append(file)
+        self._texts = {side: Ragged.open(folder / side, np.uint8) for side in SIDES}
 
     def __len__(self) -> int:
         return len(self._texts["source"])
@@ -141,22 +150,17 @@ class TextTable:
         return cls(Path(folder))
 
     @classmethod
-    def build(
-        cls,
-        pairs: Pairs,
-        folder: str | Path,
-        **options: Any,
-    ) -> "TextTable":
-        """Read a corpus, filter it, remove duplicates, and keep the rest in `folder`.
+    def build(cls, pairs: Pairs, folder: str | Path, **options: Any) -> "TextTable":
+        """Read a corpus, filter it, remove duplicates, and store the rest in `folder`.
 
         Two pairs are duplicates if both texts and languages are equal; the first in
-        reading order is kept. A table that is already there and was made of the same
-        content with the same settings is opened instead; one that is damaged is made
-        anew, with a warning.
+        reading order is kept. If the folder already contains a table of the same
+        content and settings, it is opened instead. A damaged one is rebuilt, with a
+        warning.
 
         Args:
             pairs: The corpus.
-            folder: Where the table lives; it appears when complete.
+            folder: Folder of the table; it appears when the table is complete.
             **options: `cleaning`, `limit_per_file`, `limit_per_language`, `seed`,
                 `temperature` and `dirty_rows`, as `TextOptions` says.
 
@@ -198,16 +202,16 @@ def opened(kind: Any, folder: Path, parts: Path, key: str) -> Any | None:
     """Open a table, or prepare the folder for a new one.
 
     Args:
-        kind: Its class.
-        folder: Where it lives.
-        parts: What of the folder goes where it is damaged.
-        key: The table's.
+        kind: Class of the table.
+        folder: Folder of the table.
+        parts: What to delete if the table is damaged.
+        key: Key of the table.
 
     Returns:
-        The table; None where none was, or a damaged one, which is gone.
+        The table; None if there was none, or a damaged one, which is deleted.
 
     Raises:
-        InputError: A table of another key is there.
+        InputError: The folder contains a table with another key.
     """
     if not parts.exists():
         return None
@@ -225,28 +229,13 @@ def opened(kind: Any, folder: Path, parts: Path, key: str) -> Any | None:
     return table
 
 
-def _ranges(counts: list[dict[str, Any]]) -> list[FileRange]:
-    stops = accumulate(count["kept"] for count in counts)
-    return [
-        FileRange(
-            count["name"],
-            count["language"],
-            stop - count["kept"],
-            stop,
-            languages_of_count(count)[0],
-        )
-        for count, stop in zip(counts, stops, strict=True)
-        if count["kept"]
-    ]
-
-
 def _spool(
     pairs: Pairs, work: Path, options: TextOptions
 ) -> tuple[list[dict[str, Any]], np.ndarray]:
     """Write all pairs that pass the filters to `work`.
 
     Returns:
-        The books of each file, and which rows repeat no earlier one, bool `(n,)`.
+        The counters of each file, and which rows repeat no earlier one, bool `(n,)`.
     """
     counts = []
     with (
@@ -274,7 +263,7 @@ def first_of_each(keys: np.ndarray) -> np.ndarray:
 def _select(
     counts: list[dict[str, Any]], distinct: np.ndarray, options: TextOptions
 ) -> np.ndarray:
-    """Return which rows are kept, bool `(n,)`, and close the books."""
+    """Return which rows are kept, bool `(n,)`, and complete the counters."""
     files = np.split(distinct, np.cumsum([count["passed"] for count in counts])[:-1])
     sizes = [int(own.sum()) for own in files]
     shares = settle(counts, sizes, options)
@@ -286,7 +275,7 @@ def _select(
 def _copy_kept(work: Path, folder: Path, keep: np.ndarray) -> None:
     """Copy the rows that are marked from `work` to `folder`."""
     for side in SIDES:
-        texts = Ragged(work / side, np.uint8)
+        texts = Ragged.open(work / side, np.uint8)
         with RaggedWriter(folder / side, np.uint8) as kept:
             for start, stop in _chunks(0, len(texts)):
                 marks = keep[start:stop].tolist()
@@ -300,10 +289,10 @@ def _chunks(start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def new_count(file: PairFile) -> dict[str, Any]:
-    """Return the counters of a file that was not read yet.
+    """Return the counters of a file before it is read.
 
-    `name`, `language`, `source_language`, and the pairs `read` and `passed`;
-    `passed_rows` adds those dropped by reason.
+    They are `name`, `language`, `source_language`, and the pairs `read` and `passed`;
+    `passed_rows` adds the number of dropped pairs by reason.
     """
     source, language = file.languages
     names = {"name": file.name, "language": language, "source_language": source}
@@ -311,7 +300,7 @@ def new_count(file: PairFile) -> dict[str, Any]:
 
 
 def languages_of_count(count: dict[str, Any]) -> tuple[str, str]:
-    """Return the languages of source and target of a file that was read."""
+    """Return the languages of source and target of a file, from its counters."""
     return count["source_language"], count["language"]
 
 
@@ -321,9 +310,9 @@ def passed_rows(
     """Yield the rows of a file that pass the filters, normalised, `CHUNK` at a time.
 
     Args:
-        file: Read once.
-        options: Filters, `limit_per_file` and `dirty_rows` of a table.
-        count: Its books, which are kept while it is read.
+        file: The file, which is read once.
+        options: The filters, `limit_per_file` and `dirty_rows`.
+        count: The counters of the file, which are updated.
     """
     dirty = _DirtyRows(options.dirty_rows or 0)
     passed = islice(
@@ -350,7 +339,7 @@ def _filtered(
 
 
 class _DirtyRows:
-    """Rows of one file that cannot be read and are skipped; one over `most` is not."""
+    """Counts the unreadable rows of one file; raises an error after `most` of them."""
 
     def __init__(self, most: int) -> None:
         self.most, self.count = most, 0
@@ -363,7 +352,7 @@ class _DirtyRows:
             before = f" {self.most} such rows were skipped before."
             raise InputError(f"{error}{before if self.most else ''}") from error
         self.count += 1
-        # The rule that a row breaks is the same in each message, but for its place.
+        # Messages of the same fault differ only in the place and what was received.
         kind = PLACE.sub("", str(error).partition(" Received: ")[0])
         if kind in self._first or len(self._first) < KINDS:
             self._times[kind] += 1
@@ -375,11 +364,11 @@ class _DirtyRows:
 
 
 def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
-    """Return a 16-byte key per row; duplicates share it.
+    """Return a 16-byte key per row of a file; duplicates have the same key.
 
     Args:
-        languages: Those of source and target.
-        rows: Of one file.
+        languages: Codes of source and target.
+        rows: The rows.
     """
     return [text_hash(*languages, *row) for row in rows]
 
@@ -387,22 +376,21 @@ def row_keys(languages: tuple[str, str], rows: Iterable[Row]) -> list[bytes]:
 def settle(
     counts: list[dict[str, Any]], distinct: list[int], options: TextOptions
 ) -> list[int]:
-    """Decide how many rows of each file are kept, and finish its counters.
+    """Decide how many rows of each file are kept, and complete its counters.
 
-    Under a limit per language the files of a pair of languages get shares by
-    `file_shares`.
+    `file_shares` divides a limit per language among the files of a pair of languages.
 
     Args:
-        counts: The books of each file that was read; `passed` gives way to `duplicate`,
-            `limit` and `kept`.
-        distinct: Rows of each that repeat no earlier one.
-        options: Those of the table.
+        counts: The counters of each file; `duplicate`, `limit` and `kept` replace
+            `passed`.
+        distinct: Number of distinct rows of each file.
+        options: Options of the table.
 
     Returns:
-        Rows kept by file.
+        Number of rows kept of each file.
 
     Raises:
-        InputError: None is.
+        InputError: No row is kept.
     """
     shares, limit = list(distinct), options.limit_per_language
     if limit is not None:
@@ -426,17 +414,17 @@ def settle(
 def drawn(
     options: TextOptions, index: int, size: int, share: int, first: int, count: int
 ) -> np.ndarray:
-    """Return which distinct rows of a file are among its share, bool `(count,)`.
+    """Return which of some distinct rows of a file are kept, bool `(count,)`.
 
-    They are the first ones of a permutation of its distinct rows.
+    The rows kept of a file are the first ones of a permutation of its distinct rows.
 
     Args:
-        options: Those of the table.
+        options: Options of the table.
         index: Number of the file.
-        size: Distinct rows of the file.
-        share: How many of them are kept.
-        first: Distinct rows of the file before these.
-        count: How many these are.
+        size: Number of distinct rows of the file.
+        share: Number of these that are kept.
+        first: Number of distinct rows of the file before the rows in question.
+        count: Number of rows in question.
     """
     if share == size:
         return np.ones(count, bool)
@@ -447,7 +435,7 @@ def drawn(
 def share_out(
     sizes: list[int], limit: int, temperature: float = float("inf")
 ) -> list[int]:
-    """Divide `limit` by `file_shares`; small files pass on what they cannot fill."""
+    """Divide `limit` by `file_shares`; what small files cannot fill goes to others."""
     shares = [0] * len(sizes)
     full = [index for index, size in enumerate(sizes) if size]
     if not full:

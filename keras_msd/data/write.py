@@ -15,14 +15,25 @@ from keras_msd.data.readers.discover import expanded
 from keras_msd.data.readers.tables import parquet_rows
 from keras_msd.files import atomic_path
 
-ONE_IN = 200
-LARGEST = 1000
+ONE_IN = 200  # English sentences, of which one is held out
+LARGEST = 1000  # sentences of a development set
 NOT_WORDS = re.compile(r"[\W_]+")
 LOW, HIGH = 0, 5
 COLUMNS = {
     "parallel": ("english", "non_english"),
     "sts": ("score", "sentence1", "sentence2"),
     "tatoeba": ("sentence2", "sentence1"),
+}
+# Licences of public corpora, as the cards of exported encoders state them.
+LICENCES = {
+    "europarl": (
+        "no known copyright restrictions; the European Parliament asks to be named"
+    ),
+    "news-commentary": "none stated by OPUS; WMT publishes it for research",
+    "opensubtitles": "none stated by OPUS, which asks to link to opensubtitles.org",
+    "tatoeba": "CC BY 2.0 FR (Tatoeba's contributors)",
+    "ted2020": "CC BY-NC-ND 4.0 (TED Talks Usage Policy): no commercial use",
+    "wikimatrix": "CC BY-SA (Wikipedia)",
 }
 
 

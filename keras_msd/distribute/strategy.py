@@ -85,10 +85,10 @@ def _data_parallel() -> Distribution:
             'The strategy "data_parallel" needs the backend tensorflow or jax. '
             f"Received: {backend}. Set KERAS_BACKEND, or leave the strategy out."
         )
-    process, processes, strategy = _find_strategy()
+    strategy = _find_strategy()
     replicas = strategy.num_replicas_in_sync
     scope = strategy.scope if replicas > 1 else nullcontext
-    return Distribution(process, processes, replicas, scope)
+    return Distribution(*process_of(strategy), replicas, scope)
 
 
 def _of_jax() -> Distribution:
@@ -108,22 +108,20 @@ def _several_processes() -> bool:
     return named or counted or "," in os.environ.get(TPU_HOSTS, "")
 
 
-def _find_strategy() -> tuple[int, int, Any]:
-    """Return the number of this process, how many there are, and TensorFlow's strategy.
+def _find_strategy() -> Any:
+    """Return TensorFlow's strategy for the devices of all processes.
 
     Raises:
         InputError: `TF_CONFIG` has other tasks than a chief and workers.
     """
     import tensorflow as tf
 
-    own, tasks = _tasks()
+    _, tasks = _tasks()
     if len(tasks) > 1:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        return tasks.index(own), len(tasks), strategy
+        return tf.distribute.MultiWorkerMirroredStrategy()
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
-    names = [device.name for device in devices]
-    return 0, 1, tf.distribute.MirroredStrategy(names)
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
 def process_of(strategy: Any) -> tuple[int, int]:

@@ -1,6 +1,4 @@
-from keras_msd.evaluate import (
-    callbacks as callbacks,
-)
+from keras_msd.evaluate import callbacks as callbacks
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
 from keras_msd.evaluate.bitext import best_f1 as best_f1
 from keras_msd.evaluate.bitext import mine as mine

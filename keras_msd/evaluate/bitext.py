@@ -1,6 +1,5 @@
 """Bitext mining by margin scores, in two lists of sentences or in BUCC 2018."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,12 +12,7 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.data.pair import ENGLISH, language_pair
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import (
-    SetFile,
-    check_parts,
-    find_parts,
-    read_table,
-)
+from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_table
 from keras_msd.evaluate.vectors import (
     DECIMALS,
     SentenceEncoder,
@@ -117,16 +111,13 @@ def mine_vectors(
     source_means, target_means = forward.mean(axis=1), backward.mean(axis=1)
     forward = _score(margin, forward, source_means, target_means[forward_rows])
     backward = _score(margin, backward, target_means, source_means[backward_rows])
-    candidates = [
-        *itertools.starmap(MinedPair, _best_of_each(forward, forward_rows)),
-        *(
-            MinedPair(score, source, target)
-            for score, target, source in _best_of_each(backward, backward_rows)
-        ),
-    ]
-    candidates.sort(key=lambda pair: (-pair.score, pair.source_row, pair.target_row))
+    candidates = [MinedPair(*it) for it in _best_of_each(forward, forward_rows)]
+    candidates += (
+        MinedPair(score, source, target)
+        for score, target, source in _best_of_each(backward, backward_rows)
+    )
     kept, used_sources, used_targets = [], set(), set()
-    for pair in candidates:
+    for pair in sorted(candidates, key=_best_first):
         if threshold is not None and pair.score < threshold:
             break
         if pair.source_row not in used_sources and pair.target_row not in used_targets:
@@ -178,7 +169,11 @@ def mine_paraphrases(
             found[min(row, other), max(row, other)] = float(cosine)
     pairs = (MinedPair(cosine, *map(int, rows)) for rows, cosine in found.items())
     kept = [pair for pair in pairs if threshold is None or pair.score >= threshold]
-    return sorted(kept, key=lambda it: (-it.score, it.source_row, it.target_row))
+    return sorted(kept, key=_best_first)
+
+
+def _best_first(pair: MinedPair) -> tuple[float, int, int]:
+    return -pair.score, pair.source_row, pair.target_row
 
 
 def best_f1(
@@ -209,13 +204,13 @@ def best_f1(
     """
     known = {(int(source), int(target)) for source, target in gold}
     if not pairs:
-        return _scores(0, 0, known, 0.0)
+        return f1_at(pairs, known, 0.0)
     thresholds, right, kept = cuts(
         np.array([pair.score for pair in pairs]), [pair[1:] in known for pair in pairs]
     )
     f1 = 2 * right / (kept + len(known))
     best = f1.argmax() if f1.any() else -1
-    return _scores(int(right[best]), int(kept[best]), known, float(thresholds[best]))
+    return f1_at(pairs, known, float(thresholds[best]))
 
 
 def cuts(
@@ -243,19 +238,14 @@ def f1_at(
     """Return F1 at a given threshold, with the keys of `best_f1`."""
     known = {(int(source), int(target)) for source, target in gold}
     kept = [pair for pair in pairs if pair.score >= threshold]
-    return _scores(sum(pair[1:] in known for pair in kept), len(kept), known, threshold)
-
-
-def _scores(
-    right: int, pairs: int, gold: set[tuple[int, int]], threshold: float
-) -> dict[str, Any]:
+    right = sum(pair[1:] in known for pair in kept)
     return {
-        "f1": percent(2 * right / max(pairs + len(gold), 1)),
-        "precision": percent(right / max(pairs, 1)),
-        "recall": percent(right / max(len(gold), 1)),
+        "f1": percent(2 * right / max(len(kept) + len(known), 1)),
+        "precision": percent(right / max(len(kept), 1)),
+        "recall": percent(right / max(len(known), 1)),
         "threshold": threshold,
-        "pairs": pairs,
-        "gold": len(gold),
+        "pairs": len(kept),
+        "gold": len(known),
         "primary": "f1",
     }
 

@@ -17,9 +17,7 @@ RESCORED = 1 << 20  # float64 numbers per side at a time
 
 
 def top_k(
-    queries: np.ndarray,
-    candidates: np.ndarray | Iterable[np.ndarray],
-    k: int,
+    queries: np.ndarray, candidates: np.ndarray | Iterable[np.ndarray], k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the `k` candidates nearest to each query by cosine, best first.
 

@@ -153,10 +153,7 @@ def score_row(
 
 
 def score_teacher_row(
-    recipe: Settings,
-    data_dir: Path,
-    teacher: Any,
-    encoder: Any | None,
+    recipe: Settings, data_dir: Path, teacher: Any, encoder: Any | None
 ) -> dict[str, Any]:
     """Return a teacher's scores in the languages it reads, and its size.
 

@@ -1,7 +1,6 @@
 """Find the files of evaluation sets in a folder by their names, and read them."""
 
 import glob
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -34,17 +33,6 @@ class SetFile(NamedTuple):
 def read_parts(parts: Mapping[str, SetFile]) -> dict[str, Any]:
     """Return the content of each part of a set."""
     return {name: part.read(*part.paths) for name, part in parts.items()}
-
-
-def exactly(count: int, read: Callable[[Path], list[Any]], path: Path) -> list[Any]:
-    """Return the rows of a file; raise `InputError` if it has more or fewer."""
-    rows = read(path)
-    if len(rows) != count:
-        raise InputError(
-            f"`{path}` must have {count:,} pairs, as in the published set. Received: "
-            f"{len(rows):,}. Download the file again."
-        )
-    return rows
 
 
 def find_parts(
@@ -108,8 +96,17 @@ def check_parts(
     return {part: parts[part] for part in needed}
 
 
-def read_table(path: str | Path, columns: int) -> Iterator[tuple[str, list[str]]]:
+def read_table(
+    path: str | Path,
+    columns: int,
+    form: str = "a line must have {} tab-separated fields",
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the lines of `tabbed`, checked to have `columns` fields.
+
+    Args:
+        path: As for `tabbed`.
+        columns: Fields in a line.
+        form: The rule for messages, with `{}` for the number of fields.
 
     Raises:
         InputError: See `tabbed`; or a line has another number of fields.
@@ -117,20 +114,7 @@ def read_table(path: str | Path, columns: int) -> Iterator[tuple[str, list[str]]
     for where, fields in tabbed(path):
         if len(fields) != columns:
             raise InputError(
-                f"{where}: a line must have {columns} tab-separated fields. Received: "
-                f"{len(fields)}. Download the file again."
+                f"{where}: {form.format(columns)}. Received: {len(fields)}. Download "
+                "the file again."
             )
         yield where, fields
-
-
-def finite_number(text: str, where: str) -> float:
-    """Convert a text to a number; raise `InputError` unless it is finite."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(
-            f"{where}: a score must be a finite number. Received: {text!r:.40}."
-        )
-    return number

@@ -4,6 +4,7 @@ Sets are row-aligned files, or STS 2017 with its extension, in its own layout or
 three tracks in one language and seven across two.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -13,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError
-from keras_msd.data.readers.lines import tabbed
 from keras_msd.evaluate.set_files import (
     SetFile,
     check_parts,
-    exactly,
     find_parts,
-    finite_number,
     read_parts,
+    read_table,
 )
 from keras_msd.evaluate.splits import WHOLE, halves, rows_of
 from keras_msd.evaluate.vectors import (
@@ -38,6 +37,7 @@ TRACKS = (
     *("en-fr", "en-it", "en-nl"),
 )
 PAIRS = 250  # of every track
+FORM = "a row must have {} fields, two sentences and a score"
 STS2017_NAMES = (
     "STS 2017. Its files are `sts2017.test.<xx>-<yy>.tsv.gz` (see docs/corpora.md) or "
     "`STS.<xx>-<yy>.txt` (STS2017-extended.zip), with the two codes in either order. "
@@ -96,8 +96,14 @@ def sts_tracks(
         {'en-en': 100.0, 'en-de': 100.0}
     """
     gold = {name: _gold(track, name) for name, track in rows.items()}
-    found = _cosines(encoder, rows)
-    return {name: _spearman(found[name], gold[name]) for name in rows}
+    units = UnitVectors(
+        encoder, (text for track in rows.values() for row in track for text in row[1:])
+    )
+    scores = {}
+    for name, track in rows.items():
+        first, second = units(row[1] for row in track), units(row[2] for row in track)
+        scores[name] = _spearman(cosines(first, second), gold[name])
+    return scores
 
 
 def sts_aligned(
@@ -169,16 +175,13 @@ def across_tracks(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     The first sentences are English, the second sentences in the other language. Tracks
     are in the order of the language codes.
     """
-    return {
-        f"{PIVOT}-{code}": [
-            (gold, first, second)
-            for (gold, first, _), (_, _, second) in zip(
-                rows[PIVOT], rows[code], strict=True
-            )
+    tracks = {}
+    for code in sorted(rows.keys() - {PIVOT}):
+        both = zip(rows[PIVOT], rows[code], strict=True)
+        tracks[f"{PIVOT}-{code}"] = [
+            (gold, first, second) for (gold, first, _), (_, _, second) in both
         ]
-        for code in sorted(rows)
-        if code != PIVOT
-    }
+    return tracks
 
 
 def both_means(
@@ -208,38 +211,30 @@ def both_means(
     return {"pairs": pairs, "tracks": dict(tracks), "primary": primary, **means}
 
 
-def read_sts(path: str | Path) -> list[Row]:
+def read_sts(path: str | Path, score: int = 0) -> list[Row]:
     """Read rows of `(gold, sentence 1, sentence 2)` from a `.tsv.gz` file.
 
-    Raises:
-        InputError: The file is missing or damaged, or a score is not a finite number.
-    """
-    return graded(tabbed(path), (1, 2, 0))
-
-
-def graded(
-    records: Iterable[tuple[str, Sequence[str]]],
-    order: tuple[int, int, int] = (0, 1, 2),
-) -> list[Row]:
-    """Return rows of `(gold, sentence 1, sentence 2)`.
-
     Args:
-        records: For each row, its location (for messages) and its fields.
-        order: Positions of sentence 1, sentence 2 and the score among the fields.
+        path: The file.
+        score: Which column has the score, from 0; the others are the sentences.
 
     Raises:
-        InputError: A record does not have three fields, or its score is not a finite
-            number.
+        InputError: The file is missing or damaged, a row does not have three fields, or
+            a score is not a finite number.
     """
     rows = []
-    for where, fields in records:
-        if len(fields) != 3:
+    for where, fields in read_table(path, 3, FORM):
+        text = fields.pop(score)
+        first, second = fields
+        try:
+            gold = float(text)
+        except ValueError:
+            gold = math.nan
+        if not math.isfinite(gold):
             raise InputError(
-                f"{where}: a row must have 3 fields, two sentences and a score. "
-                f"Received: {len(fields)}. Download the file again."
+                f"{where}: a score must be a finite number. Received: {text!r:.40}."
             )
-        first, second, gold = (fields[place] for place in order)
-        rows.append((finite_number(gold, where), first, second))
+        rows.append((gold, first, second))
     return rows
 
 
@@ -278,36 +273,35 @@ def find_sts2017(
     Raises:
         InputError: A track is missing, or the set does not have a language.
     """
-    readers = {
-        r"sts2017\.test\.([a-z]{2})-([a-z]{2})\.tsv\.gz": read_sts,
-        r"STS\.([a-z]{2})-([a-z]{2})\.txt(?:\.gz)?": _read_extended,
+    layouts = {
+        r"sts2017\.test\.([a-z]{2}-[a-z]{2})\.tsv\.gz": partial(_read_track, score=0),
+        r"STS\.([a-z]{2}-[a-z]{2})\.txt(?:\.gz)?": partial(_read_track, score=2),
     }
-    layouts = {name: partial(exactly, PAIRS, read) for name, read in readers.items()}
-    there = find_parts(folder, layouts, lambda match: _track(match[1], match[2]))
-    tracks = _tracks(languages)
-    return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
-
-
-def _tracks(languages: list[str] | None) -> list[str]:
-    """Return the tracks that use only English and the given languages."""
-    if languages is None:
-        return list(TRACKS)
+    there = find_parts(folder, layouts, lambda match: _track(match[1]))
     known = {code for track in TRACKS for code in track.split("-")}
-    if unknown := [code for code in languages if code not in known]:
+    asked = known if languages is None else {PIVOT, *languages}
+    if unknown := [code for code in languages or () if code not in known]:
         raise InputError(
             f"STS 2017 has the languages {', '.join(sorted(known))}. Received: "
             f"{', '.join(unknown)}. Use one of these, or another set."
         )
-    return [track for track in TRACKS if {"en", *languages} >= {*track.split("-")}]
+    tracks = [track for track in TRACKS if asked >= {*track.split("-")}]
+    return check_parts(there, tracks, STS2017_NAMES, folder, "sts2017.test.{}.tsv.gz")
 
 
-def _track(left: str, right: str) -> str:
+def _track(codes: str) -> str:
     """Return a track's name: English first, otherwise in alphabetical order."""
-    return "-".join(sorted((left, right), key=lambda code: (code != "en", code)))
+    return "-".join(sorted(codes.split("-"), key=lambda code: (code != PIVOT, code)))
 
 
-def _read_extended(path: Path) -> list[Row]:
-    return graded(tabbed(path))
+def _read_track(path: Path, score: int) -> list[Row]:
+    rows = read_sts(path, score)
+    if len(rows) != PAIRS:
+        raise InputError(
+            f"`{path}` must have {PAIRS:,} pairs, as in the published set. Received: "
+            f"{len(rows):,}. Download the file again."
+        )
+    return rows
 
 
 def read_sts_folder(
@@ -353,19 +347,6 @@ def find_aligned(
     others = sorted(there) if languages is None else languages
     needed = list(dict.fromkeys([PIVOT, *others]))
     return check_parts(there, needed, f"{words}. {hint}".rstrip(), folder, name)
-
-
-def _cosines(
-    encoder: SentenceEncoder, rows: Mapping[str, Sequence[Row]]
-) -> dict[str, np.ndarray]:
-    """Return the cosine of each row's two sentences, by track."""
-    units = UnitVectors(
-        encoder, (text for track in rows.values() for row in track for text in row[1:])
-    )
-    return {
-        name: cosines(units(row[1] for row in track), units(row[2] for row in track))
-        for name, track in rows.items()
-    }
 
 
 def _gold(rows: Sequence[Row], what: str) -> np.ndarray:

@@ -10,12 +10,7 @@ from keras_msd import checks
 from keras_msd.checks import InputError, at_least, findings
 from keras_msd.evaluate.bitext import cuts
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.vectors import (
-    SentenceEncoder,
-    UnitVectors,
-    cosines,
-    percent,
-)
+from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors, cosines, percent
 
 PRECISION = 0.95
 

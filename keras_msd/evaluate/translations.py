@@ -52,8 +52,6 @@ CODES = dict(
 )
 ROW, TEXT = MATCHES = ("row", "text")
 
-Pairs = Sequence[Sequence[str]]
-
 
 def retrieval(
     encoder: SentenceEncoder, pairs: Iterable[Sequence[str]], match: str = ROW
@@ -91,10 +89,9 @@ def retrieval(
         >>> msd.evaluate.retrieval(encoder, shifted)["source_to_target"]
         0.0
     """
-    checks.one_of(MATCHES, match=match)
-    pairs = _checked(pairs, "pairs")
-    units = UnitVectors(encoder, _texts(pairs))
-    return _precision(units, pairs, range(len(pairs)), match)
+    scores = retrieval_languages(encoder, {"pairs": pairs}, match=match)
+    del scores["tracks"]
+    return scores
 
 
 def translation_accuracy(
@@ -167,10 +164,12 @@ def retrieval_languages(
     """
     checks.one_of(MATCHES, match=match)
     checks.at_least(1, languages=len(pairs))
-    lists = {code: _checked(rows, code) for code, rows in pairs.items()}
-    units = UnitVectors(
-        encoder, (text for rows in lists.values() for text in _texts(rows))
-    )
+    lists = {code: list(rows) for code, rows in pairs.items()}
+    for code, rows in lists.items():
+        if not rows:
+            raise InputError(f"`{code}` must hold at least one pair. Received: none.")
+    texts = (text for rows in lists.values() for pair in rows for text in pair[:2])
+    units = UnitVectors(encoder, texts)
     single = {}
     for code, rows in sorted(lists.items()):
         asked = rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
@@ -178,19 +177,8 @@ def retrieval_languages(
     return over_tracks(single, WAYS, ["pairs"])
 
 
-def _checked(pairs: Iterable[Sequence[str]], what: str) -> Pairs:
-    pairs = list(pairs)
-    if not pairs:
-        raise InputError(f"`{what}` must hold at least one pair. Received: none.")
-    return pairs
-
-
-def _texts(pairs: Pairs) -> list[str]:
-    return [text for pair in pairs for text in pair[:2]]
-
-
 def _precision(
-    units: UnitVectors, pairs: Pairs, asked: Sequence[int], match: str
+    units: UnitVectors, pairs: Sequence[Sequence[str]], asked: Sequence[int], match: str
 ) -> dict[str, Any]:
     """Score the search for the other side of some pairs among all."""
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
@@ -202,11 +190,7 @@ def _precision(
         found = zip(rows[:, 0].tolist(), asked, strict=True)
         ways.append(percent(np.mean([texts[a] == texts[b] for a, b in found])))
     both = (round(sum(ways) / 2, 4), *ways)
-    return {
-        **dict(zip(WAYS, both, strict=True)),
-        "pairs": len(asked),
-        "primary": "precision",
-    }
+    return {**dict(zip(WAYS, both, strict=True)), "pairs": len(asked)}
 
 
 TATOEBA = (

@@ -1,33 +1,27 @@
-"""Files as chunks of text: lines, paragraphs, sections or records, cut at sentences."""
+"""Cut files into chunks: lines, paragraphs, sections or records, cut at sentences."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, nearest, utf8
-from keras_msd.data.readers.lines import (
-    csv_rows,
-    read_lines,
-    read_texts,
-    tabbed,
-    unpacked,
-)
+from keras_msd.data.readers import lines
 from keras_msd.data.readers.tables import json_object
 
 MARKDOWN = (".md", ".markdown")
-RECORDS = (".csv", ".tsv", ".jsonl")  # files of which one column or key is read
-COUNTED = 1024  # passages whose tokens are counted at a time
-DIGITS = 9  # of the number of a column; what has more is a name
+RECORDS = (".csv", ".tsv", ".jsonl")  # one column or key is read
+COUNTED = 1024  # passages whose tokens are counted in one call
+DIGITS = 9  # maximum length of the number of a column; longer ones are names
 FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
-# A stop with what closes quotes and brackets, and a blank; East Asian text has none.
+# A stop, closing quotes and brackets, and a blank; East Asian text has no blank.
 END = re.compile(r"(?<=[.!?…।؟۔])[\"'”’»)\]]*\s+|(?<=[。！？])")
 
 
 class Piece(NamedTuple):
-    """Text and the line of its file, from 1, that it begins in.
+    """A text and the line of its file, from 1, in which it begins.
 
     Example:
         >>> msd.index.Piece(3, "It rains.")
@@ -44,18 +38,18 @@ def read_passages(
     r"""Yield the passages of a file: pieces of text that belong together.
 
     Args:
-        path: UTF-8, plain or gzip. In `.md` and `.markdown` a heading and what follows
-            up to the next one is a passage, its paragraphs, items and cells the pieces;
-            markup, code blocks and front matter are left out. In `.csv` and `.tsv` a
-            row is a passage (the second without quoting), in `.jsonl` a line, in
-            everything else a line of text.
-        column: Name in the first row of `.csv` and `.tsv`, or number from 1 where no
-            row has names; key in `.jsonl`. Other files have none.
-        paragraphs: In plain text the lines between two empty ones are one passage.
+        path: UTF-8, plain or gzip. In `.md` and `.markdown`, a passage is a heading and
+            the text up to the next one; the pieces are its paragraphs, items and cells.
+            Markup, code blocks and front matter are left out. In `.csv` and `.tsv`
+            (without quoting), a passage is a row, in `.jsonl` and all other files a
+            line.
+        column: Name in the first row of `.csv` and `.tsv`, or number from 1 if no row
+            has names; key in `.jsonl`. Not used for other files.
+        paragraphs: Whether passages of plain text are the lines between empty ones.
 
     Raises:
-        InputError: The file is missing, empty or damaged, a column is not there, or it
-            is not said which one to read.
+        InputError: The file is missing, empty or damaged, a column does not exist, or
+            `column` is needed.
 
     Example:
         >>> from pathlib import Path
@@ -78,15 +72,15 @@ def read_passages(
     elif kind in MARKDOWN:
         found = _sections(path)
     elif paragraphs:
-        lines = (Piece(*line) for line in read_lines(path))
-        groups = groupby(lines, key=lambda line: bool(line.text.strip()))
+        pieces = itertools.starmap(Piece, lines.read_lines(path))
+        groups = itertools.groupby(pieces, key=lambda piece: bool(piece.text.strip()))
         found = ([_joined(list(group))] for filled, group in groups if filled)
     else:
-        found = ([Piece(*line)] for line in read_lines(path))
+        found = ([Piece(*line)] for line in lines.read_lines(path))
     for passage in found:
         stripped = (Piece(line, text.strip()) for line, text in passage)
-        if pieces := [piece for piece in stripped if piece.text]:
-            yield pieces
+        if filled := [piece for piece in stripped if piece.text]:
+            yield filled
 
 
 def way_of_reading(path: Path, column: str | None, paragraphs: bool) -> str:
@@ -102,13 +96,13 @@ def split(
     limit: int,
     count: Callable[[list[str]], list[int]],
 ) -> Iterator[Piece]:
-    """Yield passages as chunks: whole where they fit, else as many sentences as do.
+    """Yield passages as chunks: whole if they fit, else as many sentences as fit.
 
     Args:
-        passages: As `read_passages` yields them.
-        limit: Most tokens in a chunk. A sentence that has more is cut between words; a
-            word that has more stays one chunk.
-        count: Returns how many tokens each of some texts has.
+        passages: Passages of `read_passages`.
+        limit: Maximum number of tokens of a chunk. A longer sentence is cut between
+            words; a longer word stays one chunk.
+        count: Function that returns the numbers of tokens of texts.
 
     Example:
         >>> passage = [msd.index.Piece(1, "It rains. The wind blows. It is cold.")]
@@ -124,12 +118,12 @@ def split(
             if size <= limit:
                 yield chunk
             else:
-                sentences = chain.from_iterable(map(_sentences, passage))
+                sentences = itertools.chain.from_iterable(map(_sentences, passage))
                 yield from _packed(list(sentences), limit, count)
 
 
 def _kind(path: Path) -> str:
-    return unpacked(path).suffix.lower()
+    return lines.unpacked(path).suffix.lower()
 
 
 def _packed(
@@ -156,7 +150,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
 
 
 def _sentences(piece: Piece) -> Iterator[Piece]:
-    # A wrong end, as after an abbreviation, does little: sentences are joined again.
+    # A wrong end, as after an abbreviation, does little harm: sentences are joined.
     ends = [match.end() for match in END.finditer(piece.text)]
     for start, end in zip([0, *ends], [*ends, len(piece.text)], strict=True):
         if text := piece.text[start:end].strip():
@@ -165,7 +159,7 @@ def _sentences(piece: Piece) -> Iterator[Piece]:
 
 def _cells(path: Path, column: str) -> Iterator[Piece]:
     """Yield one column of a `.csv` or `.tsv` file."""
-    rows = tabbed(path) if _kind(path) == ".tsv" else csv_rows(path)
+    rows = lines.tabbed(path) if _kind(path) == ".tsv" else lines.csv_rows(path)
     if column.isdecimal() and len(column) < DIGITS:
         place = int(column) - 1
     else:
@@ -187,7 +181,7 @@ def _cells(path: Path, column: str) -> Iterator[Piece]:
 
 def _values(path: Path, key: str) -> Iterator[Piece]:
     """Yield the text under a key in every line of a `.jsonl` file."""
-    for number, line in read_lines(path):
+    for number, line in lines.read_lines(path):
         text = json_object(path, number, line, f'{{"{key}": "text"}}').get(key)
         if not isinstance(text, str):
             raise InputError(
@@ -202,7 +196,7 @@ def _sections(path: Path) -> Iterator[list[Piece]]:
     """Yield the plain text between two headings of a Markdown file."""
     from markdown_it import MarkdownIt
 
-    text = "\n".join([*read_texts(path), ""])
+    text = "\n".join([*lines.read_texts(path), ""])
     if front := FRONT_MATTER.match(text):
         text = "\n" * front[0].count("\n") + text[front.end() :]
     section: list[Piece] = []

@@ -1,9 +1,9 @@
-"""An index on disk: chunks of text, their int8 vectors, and exact search in them.
+"""An index on disk: chunks of text, their int8 vectors, and exact search.
 
-Unchanged files of an index are not embedded again when it is brought up to date.
+An update of an index embeds only files that have changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -38,20 +38,20 @@ FILES = {
 }
 LARGEST = 127  # of an int8 code, symmetric
 ENCODED = 4096  # chunks at a time
-TOKENS = 128  # that a model reads, where it does not say
-SPECIAL = 2  # of these: the start and the end token
-TOKEN_BYTES = 3  # taken for a token of a model that has no tokenizer to count with
+TOKENS = 128  # tokens that a model reads, if its maximum is unknown
+SPECIAL = 2  # of these, the start and the end token
+TOKEN_BYTES = 3  # bytes that count as a token for a model without a tokenizer
 
 
 class Rows(NamedTuple):
-    """Chunks as arrays with one entry for each.
+    """Chunks as arrays.
 
     Attributes:
         vectors: `(n, dim)`, int8 codes or any real numbers.
-        scales: What brings each vector to length one, float32 `(n,)`.
-        texts: UTF-8 of all chunks in a row, uint8.
-        ends: Where each one ends there, int64 `(n,)`.
-        lines: The line of its file that each one begins in, int64 `(n,)`.
+        scales: Factors that give each vector length one, float32 `(n,)`.
+        texts: The joined UTF-8 of all chunks, uint8.
+        ends: The end of each chunk in `texts`, int64 `(n,)`.
+        lines: The line of its file in which each chunk begins, int64 `(n,)`.
     """
 
     vectors: np.ndarray
@@ -78,19 +78,19 @@ def rows_of(
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:
-    """Return the chunks of all parts, of which there is at least one."""
+    """Return the chunks of all parts; there must be at least one part."""
     sizes = [np.diff(part.ends, prepend=0) for part in parts]
     columns = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Rows(*columns)._replace(ends=np.cumsum(np.concatenate(sizes)))
 
 
 class Source(NamedTuple):
-    """A file that was indexed; its chunks follow those of the one before."""
+    """An indexed file; its chunks follow those of the file before."""
 
     name: str
     key: str  # hash of the file, and of how it was read
     chunks: int
-    error: float  # the largest of its vectors, as `quantize` measures it
+    error: float  # the largest of its vectors, see `quantize`
 
 
 class Found(NamedTuple):
@@ -134,13 +134,13 @@ def scales_of(vectors: np.ndarray) -> np.ndarray:
 
 
 class Index:
-    r"""Chunks of text with their vectors; `Index.open` reads one from disk.
+    r"""Chunks of text with their vectors; `Index.open` opens one on disk.
 
     Args:
-        path: Where it stands, for messages.
+        path: Path of the index, for messages.
         rows: The chunks.
-        meta: What `index.json` says; empty for vectors that name no model.
-        sources: The files that were indexed, in the order of their chunks.
+        meta: The content of `index.json`; empty for vectors of an unknown model.
+        sources: The indexed files, in the order of their chunks.
 
     Example:
         >>> from pathlib import Path
@@ -155,11 +155,7 @@ class Index:
     """
 
     def __init__(
-        self,
-        path: Path,
-        rows: Rows,
-        meta: Mapping[str, Any],
-        sources: Sequence[Source],
+        self, path: Path, rows: Rows, meta: Mapping[str, Any], sources: Sequence[Source]
     ) -> None:
         self.path, self.rows, self.meta, self.sources = path, rows, meta, sources
         self._last = np.cumsum([source.chunks for source in sources])
@@ -174,7 +170,7 @@ class Index:
 
     @property
     def threshold(self) -> dict[str, Any] | None:
-        """What `evaluate.calibrate_threshold` gave for its model, None if unknown."""
+        """Result of `evaluate.calibrate_threshold` for its model, None if unknown."""
         return self.meta.get("threshold")
 
     @classmethod
@@ -185,8 +181,7 @@ class Index:
             path: The folder or the file.
 
         Raises:
-            InputError: Nothing is there, or it is damaged, truncated, or of another
-                version.
+            InputError: The index does not exist, is damaged, or has another version.
         """
         path = Path(path)
         if path.suffix == ".npz":
@@ -200,10 +195,10 @@ class Index:
         return cls(path, rows, meta, [Source(**source) for source in meta["sources"]])
 
     def check_model(self, model: Any, exact: bool = False) -> None:
-        """Raise `InputError` unless the vectors are of this model.
+        """Raise `InputError` unless the vectors were computed by this model.
 
-        Unless `exact`, an encoder and the artefacts made of it, quantised ones too, are
-        one model.
+        Unless `exact`, an encoder and its artefacts, also quantised ones, count as one
+        model.
         """
         if not self.meta:
             return
@@ -243,16 +238,17 @@ class Index:
         """Return the chunks nearest to a query, or to each of several, best first.
 
         Args:
-            encoder: What the index was built with, or an artefact made of it.
-            query: The text to look for, in any language the encoder knows; or a list.
-            top: Most chunks to return, at least 1.
-            threshold: Lowest cosine of a chunk that is returned; all if None.
+            encoder: The model of the index, or an artefact of it.
+            query: A text in any language that the encoder supports, or a list of texts.
+            top: Maximum number of chunks per query, at least 1.
+            threshold: Return only chunks with this cosine or a higher one; all if None.
 
         Returns:
-            The chunks; for a list of queries, such a list for each.
+            The chunks; for a list of queries, one such list per query.
 
         Raises:
-            InputError: The index is of another model or width, or `top` is below 1.
+            InputError: The index belongs to another model, its vectors have another
+                dimension, or `top` is below 1.
         """
         self.check_model(encoder)
         queries = sentences([query] if isinstance(query, str) else query, "query")
@@ -273,11 +269,11 @@ class Index:
         """Return cosines and rows, `(min(top, n),)`, of the vectors nearest to one.
 
         Args:
-            query: `(1, dim)`, of any length.
-            top: Neighbours, at least 1.
+            query: Vector `(1, dim)`; it need not be normalised.
+            top: Number of neighbours, at least 1.
 
         Raises:
-            InputError: As `search`, or as `evaluate.nearest.top_k`.
+            InputError: See `search` and `evaluate.nearest.top_k`.
         """
         at_least(1, top=top)
         if query.shape[1] != self.dim:
@@ -290,7 +286,7 @@ class Index:
         return cosines[0], rows[places[0]]
 
     def _possible(self, query: np.ndarray, top: int) -> np.ndarray:
-        """Tell which rows float32 products leave possible, bool `(n,)`."""
+        """Return which rows can be among the nearest, by float32 products, `(n,)`."""
         unit = unit_rows(query.astype(np.float64))[0].astype(np.float32)
         products = np.empty(len(self), np.float32)
         for start in range(0, len(self), BLOCK):
@@ -300,8 +296,16 @@ class Index:
         best = np.partition(products, -top)[-top] if top <= len(self) else -np.inf
         return products >= best - rounding(self.dim)
 
+    def parts(self) -> Iterator[tuple[Source, Rows]]:
+        """Yield each indexed file and its chunks."""
+        start = 0
+        for source in self.sources:
+            end = start + source.chunks
+            yield source, self.rows.part(start, end)
+            start = end
+
     def found(self, row: int, cosine: float) -> Found:
-        """Return the chunk of a row, with the cosine to six decimals."""
+        """Return the chunk of a row, with the cosine rounded to six decimals."""
         chunk = self.rows.part(row, row + 1)
         text = chunk.texts.tobytes().decode()
         source = self.sources[int(np.searchsorted(self._last, row, side="right"))]
@@ -339,26 +343,27 @@ def build_index(
     model: str | None = None,
     threshold: Mapping[str, Any] | None = None,
 ) -> Index:
-    r"""Write an index of files, or bring one up to date.
+    r"""Build an index of files, or update one.
 
-    The index then holds these files and no others. Files of unchanged bytes, whatever
-    their names, keep their vectors. The folder appears complete or stays as it was.
+    Afterwards, the index contains exactly these files. Files with unchanged bytes keep
+    their vectors, also under another name. The folder appears complete or stays as it
+    was.
 
     Args:
         encoder: An encoder, an artefact or a teacher.
-        files: Read as `index.read_passages` says, cut as `index.split` says.
-        folder: Of the index.
-        column: Of `.csv`, `.tsv` and `.jsonl`: a name, a number or a key.
-        paragraphs: In plain text a paragraph is a passage, not a line.
-        limit: Most tokens of a chunk; by default as many as the encoder reads. For an
-            artefact, which has no tokenizer to count with, three bytes are a token.
-        model: Where the encoder was loaded from, so that `search` finds it.
-        threshold: What `evaluate.calibrate_threshold` gave; by default that of the
-            artefact's card, or of the index that is brought up to date.
+        files: The files; see `index.read_passages` and `index.split`.
+        folder: Folder of the index.
+        column: Column of `.csv` and `.tsv`, by name or number; key of `.jsonl`.
+        paragraphs: Whether passages of plain text are paragraphs instead of lines.
+        limit: Maximum number of tokens of a chunk; by default that of the encoder. An
+            artefact has no tokenizer, so three bytes count as a token.
+        model: Path of the encoder, so that `search` finds it.
+        threshold: Result of `evaluate.calibrate_threshold`; by default that of the
+            artefact's card, or of the index that is updated.
 
     Raises:
-        InputError: A file cannot be read or there is no text, the folder holds
-            something else, a damaged index or one of another model, or the vectors are
+        InputError: A file cannot be read; there is no text; the folder contains
+            something else, a damaged index or one of another model; or the vectors are
             not finite.
 
     Example:
@@ -379,13 +384,13 @@ def build_index(
     known = checked(threshold or card.get("threshold"))
     if known is None and old is not None:
         known = old.threshold
-    kept = _kept(old)
+    kept = {source.key: (source, rows) for source, rows in old.parts()} if old else {}
     parts, sources = [], []
     for path in track(paths, len(paths), "Files"):
         read = way_of_reading(path, column, paragraphs)
         key = digest(file_digest(path), read, str(limit))
         if key in kept:
-            rows, source = kept[key]
+            source, rows = kept[key]
             parts.append(rows)
             sources.append(source._replace(name=str(path)))
             continue
@@ -428,7 +433,7 @@ def build_index(
 
 
 def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
-    """Return the index that is brought up to date, None if there is none."""
+    """Return the index that is updated, None if there is none."""
     if folder.is_file():
         raise InputError(f"`{folder}` is a file, and an index a folder. Give another.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -445,20 +450,8 @@ def _earlier(folder: Path, encoder: SentenceEncoder) -> Index | None:
     return index
 
 
-def _kept(index: Index | None) -> dict[str, tuple[Rows, Source]]:
-    """Return the chunks and the record of each file of an index by its key."""
-    if index is None:
-        return {}
-    kept, start = {}, 0
-    for source in index.sources:
-        end = start + source.chunks
-        kept[source.key] = index.rows.part(start, end), source
-        start = end
-    return kept
-
-
 def _counter(encoder: Any) -> Callable[[list[str]], list[int]]:
-    """Return what counts the tokens of texts."""
+    """Return a function that counts the tokens of texts."""
     tokenizer = getattr(encoder, "tokenizer", None)
     if tokenizer is None:
         return lambda texts: [-(-len(it.encode()) // TOKEN_BYTES) for it in texts]

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
-from keras_msd.data.licences import LICENCES
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
+from keras_msd.data.write import LICENCES
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.files import atomic_path, write_json

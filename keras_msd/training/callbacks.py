@@ -1,4 +1,4 @@
-"""Callbacks that watch a training: losses that are not finite, collapse."""
+"""Callbacks that detect losses that are not finite, and collapse."""
 
 import logging
 import math
@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Ends a training whose loss is NaN or infinite.
+    """End a training whose loss is NaN or infinite.
 
-    Every stage adds it to `fit`, where it looks after every `steps_per_execution`
-    updates.
+    Every stage adds this callback to `fit`. It checks the loss after every
+    `steps_per_execution` updates.
 
     Args:
         batches: The batches of the training.
@@ -34,11 +34,11 @@ class FiniteLoss(keras.callbacks.Callback):
         self._batches = batches
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        """Keras counts batches anew."""
+        """Begin to count batches: Keras numbers them from 0 in each epoch."""
         self._first = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Check the means so far: they are finite as long as every loss was."""
+        """Check the running means, which are finite if every loss was."""
         first, self._first = self._first, batch + 1
         bad = [it for it in (logs or {}).items() if not math.isfinite(it[1])]
         if bad:
@@ -50,7 +50,7 @@ class FiniteLoss(keras.callbacks.Callback):
             )
 
     def _where(self, first: int, last: int) -> str:
-        """Name the update, the batch and the target among those since the last look."""
+        """Name the first bad batch since the last check: its update and its target."""
         words = f"update {last + 1} of this `fit`"
         if not hasattr(self._batches, "batch"):
             return words
@@ -65,24 +65,24 @@ class FiniteLoss(keras.callbacks.Callback):
 
 
 class CollapseMonitor(keras.callbacks.Callback):
-    """Warn, once, when the embeddings of different sentences become alike.
+    """Warn, once, if the embeddings of different sentences become similar.
 
     Every `every` updates, up to update `until`, the stage embeds the source side of
     `x`, each distinct line once, and computes the mean cosine over all pairs of lines.
 
     Args:
-        x: Inputs of one batch, as the stage takes them, with two distinct lines or
-            more; without `group` every row is a line of its own.
+        x: Inputs of one batch of the stage, with two or more distinct lines. Without
+            `group`, every row is a line of its own.
         threshold: Mean cosine above which a warning is logged.
-        every: Updates between two checks.
+        every: Number of updates between two checks.
         until: Last update that is checked.
 
     Attributes:
-        collapsed: `mean_cosine` and the `updates` before it, once it has warned.
+        collapsed: After the warning: `mean_cosine`, and the number of `updates` before.
 
     Raises:
-        InputError: `x` has fewer than two lines, `every` or `until` is below 1. Within
-            `fit`, the stage makes no sentence vectors.
+        InputError: `x` has fewer than two lines, or `every` or `until` is below 1.
+            `fit` raises it if the stage does not compute sentence vectors.
 
     Example:
         >>> batch = {"source_token_ids": np.ones((3, 8), "int32")}
@@ -113,20 +113,20 @@ class CollapseMonitor(keras.callbacks.Callback):
         self.collapsed: dict[str, float] | None = None
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"updates": self.updates, "collapsed": self.collapsed}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore a state; the next `fit` is the rest of that training."""
+        """Restore a state; the next `fit` continues that training."""
         self.updates, self.collapsed = state["updates"], state["collapsed"]
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        """Remember how many updates there were before."""
+        """Remember the number of earlier updates."""
         self._before = self.updates
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Check the embeddings when it is time."""
-        # With `steps_per_execution` one call stands for several updates.
+        # With `steps_per_execution`, this is called once for several updates.
         last, self.updates = self.updates, self._before + batch + 1
         if self.collapsed or self.updates > self.until:
             return

@@ -1,4 +1,4 @@
-"""A stage's loss terms over its training steps: on disk as they come, and on stderr."""
+"""Record the loss terms of a stage: on disk, on stderr and for TensorBoard."""
 
 import math
 from collections.abc import Mapping
@@ -11,33 +11,28 @@ from keras_msd.devices import device_settings
 from keras_msd.files import atomic_path
 from keras_msd.progress import Progress
 
-POINTS = 100  # values of each term
+POINTS = 100  # maximum number of values of each term
 KEPT = "steps", "terms"
 
 
 class History(keras.callbacks.Callback):
-    """Mean of each term over every few batches.
+    """Record the mean of each loss term over every few batches.
 
     Args:
-        steps: Training steps of the stage.
-        path: A CSV file with a row for each entry of the record, for people who watch.
-        what: What the stage is called on stderr.
-        batch_size: Pairs in a batch, for the sentences a second.
-        events: An `EventFile` that gets the same entries, and scores on the way.
+        steps: Number of training steps of the stage.
+        path: A CSV file that gets a row for each entry, to be watched during training.
+        what: Name of the stage on stderr.
+        batch_size: Pairs in a batch, to compute sentences per second.
+        events: An `EventFile` that gets the same entries and intermediate scores.
 
     Attributes:
         record: `{"steps": [...], "terms": {name: [...]}}`.
-        done: Training steps so far.
+        done: Number of finished training steps.
         watch: The callback that scores the encoder during the stage, or None.
     """
 
     def __init__(
-        self,
-        steps: int,
-        path: Path,
-        what: str,
-        batch_size: int,
-        events: Any = None,
+        self, steps: int, path: Path, what: str, batch_size: int, events: Any = None
     ) -> None:
         super().__init__()
         self.watch: Any = None
@@ -48,12 +43,12 @@ class History(keras.callbacks.Callback):
         self._steps, self._every = steps, math.ceil(steps / POINTS)
 
     def updates_at_once(self) -> int:
-        """Return how many training steps may run before anything looks at them."""
+        """Return the number of training steps to run in one call of the backend."""
         most = min(self._every, device_settings().updates)
         return next(n for n in range(most, 0, -1) if self._every % n == 0)
 
     def get_state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"done": self.done} | {key: self.record[key] for key in KEPT}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -62,15 +57,15 @@ class History(keras.callbacks.Callback):
         self.record.update((key, state[key]) for key in KEPT)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin to count."""
+        """Start the progress bar."""
         self._began = self.done
         self._progress = Progress(
             self._what, self._steps, "sentences", self._sentences, self.done
         )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Keep the means where it is time."""
-        # Several updates at once may name a batch behind the last one.
+        """Record the means if it is time."""
+        # With several updates per call, `batch` may be beyond the last one.
         last, self.done = self.done, min(self._began + batch + 1, self._steps)
         due = self.done // self._every > last // self._every
         if due or self.done == self._steps:
@@ -84,7 +79,7 @@ class History(keras.callbacks.Callback):
         self._progress.advance(self.done - last, self._last())
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Stop counting."""
+        """Close the progress bar."""
         self._progress.close()
 
     def _last(self) -> dict[str, float]:
@@ -103,12 +98,12 @@ class History(keras.callbacks.Callback):
 
 
 class EventFile:
-    """Numbers of a stage as TensorBoard reads them.
+    """Writes numbers of a stage for TensorBoard.
 
-    Written by TensorFlow itself: the package `tensorboard` is only for looking.
+    TensorFlow writes them; the package `tensorboard` is only needed to view them.
 
     Args:
-        folder: The stage's own. A stage that goes on adds a file to it.
+        folder: Folder of the stage. A resumed stage adds another file.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -6,14 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_msd.training.chunks import (
-    INPUTS,
-    OwnValues,
-    float32,
-    join,
-    random_states,
-    split,
-)
+from keras_msd.training import chunks
 
 
 class JaxStep:
@@ -67,8 +60,8 @@ class JaxStep:
         Each chunk is rematerialised: the backward pass computes it again. On several
         devices each has `chunk_size` rows of a chunk.
         """
-        states = random_states(self.network)
-        values = OwnValues(self.network)(ops.zeros(()))
+        states = chunks.random_states(self.network)
+        values = chunks.OwnValues(self.network)(ops.zeros(()))
         state_ids = {id(state) for state in states}
         fixed = [
             (variable, value)
@@ -80,18 +73,18 @@ class JaxStep:
         def embed(drawn: Any, rows: Any) -> Any:
             now = zip(states, drawn, strict=True)
             with keras.StatelessScope([*fixed, *now]) as scope:
-                embedded = float32(self.both_sides(rows, training))
+                embedded = chunks.float32(self.both_sides(rows, training))
             return [scope.get_current_value(state) for state in states], embedded
 
-        order = _dealt(len(x[INPUTS[0]]), self.chunk_size)
-        dealt = {name: ops.take(x[name], order, axis=0) for name in INPUTS}
-        parts, count = split(dealt, self.chunk_size * _devices())
+        order = _dealt(len(x[chunks.INPUTS[0]]), self.chunk_size)
+        dealt = {name: ops.take(x[name], order, axis=0) for name in chunks.INPUTS}
+        parts, count = chunks.split(dealt, self.chunk_size * _devices())
         parts = {name: _spread(part) for name, part in parts.items()}
         drawn, embedded = ops.scan(embed, [state.value for state in states], parts)
         for state, value in zip(states, drawn, strict=True):
             state.assign(value)
         back = np.argsort(order)
-        joined = join(embedded, count).items()
+        joined = chunks.join(embedded, count).items()
         return {side: ops.take(rows, back, axis=0) for side, rows in joined}
 
 

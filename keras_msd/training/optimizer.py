@@ -15,17 +15,17 @@ UNDECAYED = r"(^|/)(bias|gamma|beta)(:\d+)?$"
 
 @keras.saving.register_keras_serializable(package="keras_msd")
 class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear rise to `peak`, then a decay to 0 at the last of `steps` updates.
+    """Linear warm-up to `peak`, then a decay to 0 over the rest of `steps` updates.
 
-    Update t, counted from 0, of which the first `w = int(warmup * steps)` warm up, has
-    the rate `peak (t + 1) / w` while `t < w`; after that, with `left = (steps - t) /
-    (steps - w)`, "linear" gives `peak left`, "cosine" `peak (1 - cos(pi left)) / 2` and
-    "constant" `peak`. So no update has rate 0.
+    Let t be the number of an update, from 0, and `w = int(warmup * steps)`. While
+    `t < w`, the rate is `peak (t + 1) / w`. After that, with `left = (steps - t) /
+    (steps - w)`, it is `peak left` for "linear", `peak (1 - cos(pi left)) / 2` for
+    "cosine", and `peak` for "constant". So no update has rate 0.
 
     Args:
-        peak: Largest rate.
-        steps: Updates in all.
-        warmup: Share of the updates that warm up, in [0, 1).
+        peak: Highest rate.
+        steps: Total number of updates.
+        warmup: Share of the updates in the warm-up, in [0, 1).
         schedule: "linear", "cosine" or "constant".
 
     Source: Devlin et al. 2019, appendix A.2, which starts at rate 0.
@@ -61,7 +61,7 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * share
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make this schedule again."""
+        """Return the arguments of this schedule."""
         arguments = ("peak", "steps", "warmup", "schedule")
         return {name: getattr(self, name) for name in arguments}
 
@@ -74,19 +74,19 @@ def make_optimizer(
     clip_norm: float | None = 1.0,
     schedule: str = "linear",
 ) -> keras.optimizers.Optimizer:
-    """Make AdamW with the settings of the paper's code.
+    """Create AdamW with the settings of the paper's code.
 
     Betas 0.9 and 0.999, epsilon 1e-6; biases and LayerNorm weights are not decayed.
-    Keras corrects the bias of the moments, the authors' code does not: the first
-    updates here are smaller than theirs at the same rate.
+    Keras corrects the bias of the moments, the authors' code does not. So at the same
+    rate, the first updates are smaller than theirs.
 
     Args:
         learning_rate: Rate at the end of the warm-up.
-        steps: Updates in all.
-        warmup: Share of them in which the rate rises, in [0, 1).
+        steps: Total number of updates.
+        warmup: Share of the updates in the warm-up, in [0, 1).
         weight_decay: Decoupled decay; 0 for none.
-        clip_norm: Largest norm of all gradients together, or None.
-        schedule: What follows the warm-up: "linear" to 0, "cosine" to 0, "constant".
+        clip_norm: Maximum norm of all gradients together, or None.
+        schedule: Rates after the warm-up: "linear" to 0, "cosine" to 0, or "constant".
 
     Raises:
         InputError: A value is out of its range.

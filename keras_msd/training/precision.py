@@ -10,16 +10,16 @@ from keras import ops
 from keras_msd.checks import InputError
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-WORTH = 1.2  # times as fast, below which the coarser numbers are not worth it
+WORTH = 1.2  # minimum speed-up for which bfloat16 is used
 ROWS, WIDTH, WIDER = 2048, 384, 1536  # tokens of a batch, a feed-forward layer
-SPENT_S = 0.4  # on each of the two
+SPENT_S = 0.4  # for each precision
 
 
 @contextmanager
 def computing_in(precision: str) -> Iterator[None]:
-    """Models built inside this context compute in a precision.
+    """Build models inside this context that compute in a precision.
 
-    Weights, the optimizer's state and losses stay float32.
+    Weights, the state of the optimizer, and losses stay float32.
 
     Args:
         precision: "float32" or "bfloat16".
@@ -41,9 +41,9 @@ def computing_in(precision: str) -> Iterator[None]:
 
 
 def faster_precision() -> str:
-    """Return "bfloat16" if a dense layer is clearly faster in it, else "float32".
+    """Return "bfloat16" if a dense layer is clearly faster with it, else "float32".
 
-    It measures for a second, because the name of a processor tells little.
+    This measures for a second, because the name of a processor does not tell.
     """
     seconds = {precision: _seconds(precision) for precision in POLICIES}
     gains = seconds["float32"] > WORTH * seconds["bfloat16"]
@@ -51,7 +51,7 @@ def faster_precision() -> str:
 
 
 def _seconds(precision: str) -> float:
-    """Return the shortest time of a product of matrices, twice through."""
+    """Return the shortest time of a product of three matrices."""
     rows = ops.cast(keras.random.normal((ROWS, WIDTH), seed=0), precision)
     kernel = ops.cast(keras.random.normal((WIDTH, WIDER), seed=1), precision)
     least, end = float("inf"), time.monotonic() + SPENT_S

@@ -1,4 +1,4 @@
-"""Where the time of an update goes."""
+"""Measure the time of training steps."""
 
 import time
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ UPDATES = 8
 def profile_updates(stage: Any, batches: Any, updates: int = UPDATES) -> dict[str, Any]:
     """Measure a few updates of a stage, then restore the stage.
 
-    Each batch runs twice and the second run counts: in the first, TensorFlow traces the
-    update, and JAX compiles it for each padded length.
+    Each batch runs twice and the second run is measured: in the first, TensorFlow
+    traces the update, and JAX compiles it for each padded length.
 
     Args:
-        stage: Compiled with an optimizer.
-        batches: What `fit` takes, such as `PairBatches`.
-        updates: How many of the first batches are measured.
+        stage: A compiled stage.
+        batches: Batches for `fit`, such as `PairBatches`.
+        updates: Number of batches to measure, from the first one on.
 
     Returns:
-        `updates`, the number measured; `compile`, the seconds by which the first runs
-        were slower; and the seconds of all measured updates: `data_wait` for the next
-        batch, then `update`. For batches of ours also `shapes`, the number of shapes of
-        all of them, and `compilations`, how many of these XLA compiles.
+        `updates`, the number of measured updates; `compile`, the seconds by which the
+        first runs were slower; and the seconds of all measured updates: `data_wait`
+        for the next batch, and `update`. For `Batches` also `shapes`, the number of
+        shapes of all batches, and `compilations`, the number that XLA compiles.
 
     Raises:
         InputError: `updates` is below 1, or there are fewer batches.

@@ -1,4 +1,4 @@
-"""Exact resume: a training goes on at the very update where it stopped."""
+"""Exact resume: a training continues at the update where it stopped."""
 
 import json
 import signal
@@ -20,19 +20,19 @@ from keras_msd.files import atomic_path, dotted, file_digest, remove
 from keras_msd.training.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"
-STATES = "callback/"  # begins the names of arrays in the states of callbacks
-KEPT = 2  # the older one is for the case that the newer is damaged
+STATES = "callback/"  # prefix of the names of arrays in the states of callbacks
+KEPT = 2  # the older one is used if the newer one is damaged
 STOPS = signal.SIGINT, signal.SIGTERM
 Logs = dict[str, Any] | None
 
 
 class Fitted(NamedTuple):
-    """What `fit` did.
+    """Result of `fit`.
 
     Attributes:
         history: The `keras.callbacks.History` of the updates since the last stop.
-        seconds_before: Seconds that were spent on updates before the last stop.
-        seconds_saving: Seconds that were spent on checkpoints since then.
+        seconds_before: Seconds of training before the last stop.
+        seconds_saving: Seconds spent on checkpoints since then.
     """
 
     history: Any
@@ -53,30 +53,31 @@ def fit(
 
     A checkpoint holds the weights, the optimizer's variables, random states, running
     means, the position in the stream of batches, and the state of the callbacks that
-    have `get_state` and `set_state`. Call it again with the same arguments: it resumes
-    from the newest checkpoint and ends with the bytes of a training that was never
-    stopped, on the same machine. At Ctrl-C and SIGTERM it finishes the update, saves,
-    and lets the signal take its course; a second signal does so at once.
+    have `get_state` and `set_state`. If you call `fit` again with the same arguments,
+    it resumes from the newest checkpoint. On the same machine, the result has the same
+    bytes as that of a training that was never stopped. After Ctrl-C or SIGTERM, `fit`
+    finishes the update, saves, and passes the signal on; a second signal is passed on
+    at once.
 
-    The last two checkpoints are kept; remove the folder to start again. Of several
-    processes the first writes checkpoints and all read them, in a folder that all of
-    them see; any number of processes and devices can resume. A signal to another
-    process than the first ends it after its update, unsaved.
+    The last two checkpoints are kept; remove the folder to start again. If there are
+    several processes, the first one writes checkpoints and all read them, in a folder
+    that all of them can access. Another number of processes and devices can resume. A
+    signal to another process than the first ends it after its update without saving.
 
     Args:
         stage: A compiled stage.
         batches: `PairBatches` with `epochs`, `ScoredBatches` or `InferenceBatches`.
-        folder: Checkpoints of this training alone.
+        folder: Folder for the checkpoints of this training only.
         minutes: Time between two checkpoints.
-        updates: Updates in all; None for one pass over the batches.
-        callbacks: As for `keras.Model.fit`.
-        verbose: As for `keras.Model.fit`.
+        updates: Total number of updates; None for one pass over the batches.
+        callbacks: See `keras.Model.fit`.
+        verbose: See `keras.Model.fit`.
 
     Raises:
-        InputError: `minutes` is below 0, or the batches are not ours or endless; the
-            folder holds the training of another stage, with other settings, on another
-            backend or other batches, or every checkpoint in it is damaged; a weight is
-            no longer finite when it is to be saved.
+        InputError: `minutes` is below 0; the batches are of another type, or endless;
+            the folder belongs to a training of another stage, with other settings,
+            another backend or other batches; every checkpoint in it is damaged; or a
+            weight is not finite when it is saved.
 
     Example:
         >>> pairs, encoder = msd.testing.tiny_pairs(), msd.testing.tiny_encoder()
@@ -119,7 +120,7 @@ def fit(
 
 
 class _Saver(keras.callbacks.Callback):
-    """Saves the training, and puts variables back where it resumes."""
+    """Saves the training, and restores the variables when it resumes."""
 
     def __init__(
         self,
@@ -152,7 +153,7 @@ class _Saver(keras.callbacks.Callback):
         }
 
     def restore(self) -> None:
-        """Take what the newest whole checkpoint holds, if there is one."""
+        """Read the newest undamaged checkpoint, if there is one."""
         found = self._found()
         for path in found:
             try:
@@ -175,19 +176,19 @@ class _Saver(keras.callbacks.Callback):
             )
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        """Start the clock."""
+        """Start to measure the time."""
         self.before = self.done
         self.began = self.saved = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        """Put the variables back: Keras has just set the running means to 0."""
+        """Restore the variables, after Keras has set the running means to 0."""
         for name, variable in stage_variables(self.stage) if self.arrays else ():
             variable.assign(self.arrays[name])
         self.arrays = {}
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Save where it is time, or where a signal has come."""
-        # Several updates at once may name a batch behind the last one.
+        """Save if it is time, or if a signal was received."""
+        # With several updates per call, `batch` may be beyond the last one.
         self.done = min(self.before + batch + 1, self.updates)
         if self.asked is not None:
             self._save()
@@ -199,7 +200,7 @@ class _Saver(keras.callbacks.Callback):
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Have signals wait for the end of an update."""
+        """Delay signals until the end of an update."""
         before: dict[int, Any] = {}
 
         def restore() -> None:
@@ -218,8 +219,8 @@ class _Saver(keras.callbacks.Callback):
             restore()
 
     def _save(self) -> None:
-        stage = self.model  # under JAX its variables have their values again
-        if stage.process[0]:  # all have the same; one writes it
+        stage = self.model  # under JAX, this access updates its variables
+        if stage.process[0]:  # the first process writes for all
             return
         now = time.monotonic()
         arrays = {name: stage.to_numpy(it) for name, it in stage_variables(stage)}
@@ -252,7 +253,7 @@ class _Saver(keras.callbacks.Callback):
         self.saving += self.saved - now
 
     def _found(self) -> list[Path]:
-        """Return the checkpoints, the newest first."""
+        """Return the checkpoints, newest first."""
         return sorted(self.folder.glob(f"{NAME}*"), reverse=True)
 
     def _check(self, path: Path, facts: dict[str, Any], arrays: Any) -> None:
@@ -271,9 +272,9 @@ class _Saver(keras.callbacks.Callback):
 
 
 def stage_variables(stage: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every variable that an update may change, by its place.
+    """Yield every variable that an update may change, with its position as a name.
 
-    Keras counts names upwards in a process, so that the same stage has others later.
+    Keras numbers its own names, so those of the same stage differ between processes.
     """
     own = (*stage.variables, *stage.metrics_variables)
     for place, variable in enumerate((*own, *stage.optimizer.variables)):

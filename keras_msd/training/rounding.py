@@ -1,4 +1,4 @@
-"""Training with weights rounded as an export stores them."""
+"""Train with weights that are rounded as an export stores them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +16,12 @@ from keras_msd.training.chunks import OwnValues, random_states
 
 
 class _Grid(NamedTuple):
-    """Where a weight is rounded to: multiples of a scale for each group of numbers.
+    """The values that a weight is rounded to: multiples of a scale for each group.
 
     Attributes:
         scales: float32, broadcastable to the weight in `shape`.
-        shape: Of the weight with an axis for the numbers that share a scale.
-        largest: Multiple, at most.
+        shape: Shape of the weight with an axis for the numbers that share a scale.
+        largest: The largest multiple.
     """
 
     scales: np.ndarray
@@ -38,20 +38,20 @@ class _Grid(NamedTuple):
 class Rounding:
     """Runs a network with its word table and matrices rounded to 8 or 4 bits.
 
-    Every forward pass sees rounded weights. The gradient passes through the rounding as
-    if it were not there (straight-through estimator), so small updates of the exact
-    weights add up. The scales are those that an export of the network, as it is when
-    this is made, would have; they do not change.
+    Every forward pass uses rounded weights. The gradient ignores the rounding
+    (straight-through estimator), so small updates of the exact weights add up. The
+    scales are those of an export of the network at the time of this call; they do not
+    change.
 
-    Biases, norms, positions and types are not rounded. Weights that are not trained are
-    rounded at once.
+    Biases, norms, positions and types are not rounded. Weights that are not trainable
+    are rounded at once.
 
     Args:
         network: An encoder's model, or a part of it.
         quantize: "int8", "int4_table" or "int4", as for `Encoder.export`.
 
     Raises:
-        InputError: `quantize` is something else.
+        InputError: `quantize` is unknown.
 
     Source: Jacob et al. 2018 (arXiv:1712.05877), section 3; the gradient: Bengio et al.
         2013 (arXiv:1308.3432).
@@ -69,7 +69,7 @@ class Rounding:
 
     @contextmanager
     def rounded_weights(self) -> Iterator[None]:
-        """Have the network run with rounded weights inside this context."""
+        """Run the network with rounded weights inside this context."""
         values = self._own(ops.zeros(()))
         pairs = zip(self._network.variables, values, strict=True)
         seen = [(weight, self._seen(weight, value)) for weight, value in pairs]
@@ -84,7 +84,7 @@ class Rounding:
 
     @contextmanager
     def stored_weights(self) -> Iterator[None]:
-        """Give the network itself rounded weights inside this context, to be scored."""
+        """Assign rounded weights to the network inside this context, for scoring."""
         exact = [np.array(ops.convert_to_numpy(it)) for it in self._network.weights]
         self.finish()
         try:
@@ -106,7 +106,7 @@ class Rounding:
 
 
 def _grid(path: str, weight: np.ndarray, bits: int) -> _Grid:
-    """Return the grid of a matrix; groups are of a row, or of an output's inputs."""
+    """Return the grid of a matrix; a group is in a row, or in an output's inputs."""
     if path == WORD:
         width = weight.shape[1]
         group = width if bits == 8 else int4_group(width)

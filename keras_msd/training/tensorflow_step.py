@@ -19,14 +19,6 @@ from keras_msd.data.batches import Batches
 from keras_msd.data.pipeline import tensorflow_dataset
 from keras_msd.distribute.strategy import process_of
 from keras_msd.training import chunks
-from keras_msd.training.chunks import (
-    SIDES,
-    float32,
-    join,
-    random_states,
-    split,
-    split_gradients,
-)
 
 
 def make_deterministic() -> None:
@@ -209,14 +201,15 @@ class TensorFlowStep:
 
     def embed_in_chunks(self: Any, x: Any, training: bool | None) -> dict[str, Any]:
         """Return the embeddings of both sides, float32, computed chunk by chunk."""
-        parts, count = split(x, self.chunk_size)
+        parts, count = chunks.split(x, self.chunk_size)
+        kind = tf.as_dtype(chunks.LOSS_DTYPE)
         embedded = tf.map_fn(
-            lambda rows: float32(self.both_sides(rows, training)),
+            lambda rows: chunks.float32(self.both_sides(rows, training)),
             parts,
-            fn_output_signature=dict.fromkeys(SIDES, tf.as_dtype(chunks.LOSS_DTYPE)),
+            fn_output_signature=dict.fromkeys(chunks.SIDES, kind),
             parallel_iterations=1,
         )
-        return join(embedded, count)
+        return chunks.join(embedded, count)
 
     def _one_pass(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Return the embeddings, the loss and this replica's gradients."""
@@ -228,7 +221,7 @@ class TensorFlowStep:
 
     def _two_passes(self: Any, x: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Do as `_one_pass` in the memory of one chunk, see `training.chunks`."""
-        states = random_states(self.network)
+        states = chunks.random_states(self.network)
         before = [tf.identity(state.value) for state in states]
         embeddings = self(x, training=True)
         with tf.GradientTape() as tape:
@@ -249,13 +242,14 @@ class TensorFlowStep:
         def add(totals: list[Any], chunk: tuple[Any, Any]) -> list[Any]:
             rows, goals = chunk
             with tf.GradientTape() as tape:
-                embedded = float32(self.both_sides(rows, training=True))
+                embedded = chunks.float32(self.both_sides(rows, training=True))
             parts = tape.gradient(embedded, network, goals)
             return [_add(*pair) for pair in zip(totals, parts, strict=True)]
 
         start = [_add(tf.zeros_like(weight), totals[id(weight)]) for weight in network]
-        parts = split(x, self.chunk_size)[0], split_gradients(goals, self.chunk_size)
-        added = tf.foldl(add, parts, start, parallel_iterations=1)
+        parts, _ = chunks.split(x, self.chunk_size)
+        goals = chunks.split_gradients(goals, self.chunk_size)
+        added = tf.foldl(add, (parts, goals), start, parallel_iterations=1)
         totals |= zip(map(id, network), added, strict=True)
         return embeddings, loss, [totals[id(variable)] for variable in variables]
 

@@ -1,4 +1,4 @@
-"""From paths, folders and patterns to a corpus, and to the texts of some languages."""
+"""Find the files of a corpus by paths, folders and patterns, and open them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,8 +9,7 @@ from pathlib import Path
 from keras_msd.checks import InputError, existing_folder, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import moses, tables, tmx
-from keras_msd.data.readers.lines import languages_of, unpacked
-from keras_msd.data.readers.zip_files import ZipMember, is_zip
+from keras_msd.data.readers.lines import ZipMember, is_zip, languages_of, unpacked
 from keras_msd.files import digest
 from keras_msd.remote import as_path, matching
 
@@ -23,19 +22,19 @@ Languages = tuple[str | None, str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A format of parallel files, one file a corpus.
+    """A format of parallel corpora of one file.
 
     Attributes:
-        suffixes: Ends of the names of its files, without the `.gz`, `.bz2`, `.xz` or
-            `.zst` that each may have. The reader that was added last comes first.
-        read: From a file's path and the codes of both languages, `(source, target)`,
-            to `(source, translation)` pairs. `readers.lines` has what opens plain and
-            compressed files alike. For a row that cannot be read it may yield the
-            `InputError` that says why: whoever reads the corpus may skip it.
-        language: From a path to the code of the translations that the file itself
-            names, or None; for formats whose files can say it.
-        columns: Whether `read` has a parameter `columns`, the two names or numbers of
-            the columns with the texts.
+        suffixes: Suffixes of its files, without `.gz`, `.bz2`, `.xz` and `.zst`, which
+            each may have. If several readers have a suffix, the last one is used.
+        read: `read(path, languages)` yields `(source, translation)`; `languages` are
+            the codes of both. The functions of `readers.lines` also open compressed
+            files. For an unreadable row, it may yield the `InputError`, so that the
+            row can be skipped.
+        language: `language(path)` returns the code of the translations if the file
+            contains it, else None.
+        columns: Whether `read` has a parameter `columns`, the names or numbers of both
+            text columns.
 
     Example:
         >>> from pathlib import Path
@@ -88,30 +87,30 @@ def read_pairs(
     source_language: str | None = None,
     columns: Sequence[str | int] | None = None,
 ) -> Pairs:
-    r"""Open parallel corpora; the sentences are read when the result is walked through.
+    r"""Open parallel corpora; the sentences are read when you iterate over the result.
 
-    The language stands in the name, `<corpus>.en-<xx>.tsv.gz`, in the suffix of a
-    Moses file, in a TMX, JSON Lines, CSV or parquet file itself, or in the name of its
-    folder, such as `en-de`; otherwise give `language`. Sources are English, unless the
-    name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, or `source_language` names
-    another.
+    The language is part of the file name, `<corpus>.en-<xx>.tsv.gz`, the suffix of a
+    Moses file, part of a TMX, JSON Lines, CSV or parquet file, or part of the name of
+    its folder, such as `en-de`. Otherwise pass `language`. Sources are English, unless
+    the file name has a pair without it, `<corpus>.<xx>-<yy>.tsv.gz`, or you pass
+    `source_language`.
 
     Args:
-        paths: A file, a folder or zip archive (its files; not those of folders inside a
-            folder), a pattern such as `data/*.en-de.tsv.gz`, or a list of those; or a
-            text that names one elsewhere, such as `s3://bucket/pairs`, `gs://...` and
+        paths: A file, a folder or zip archive (its files, but not those in folders of a
+            folder), a pattern such as `data/*.en-de.tsv.gz`, or a list of these; also
+            remote ones, such as `s3://bucket/pairs`, `gs://...` and
             `hf://datasets/...`.
         format: A name in `READERS`; by default the suffix decides.
-        language: Code of the translations' language, where no name says it; of
-            several translations that lie beside an `x.en`, the one to read.
-        source_language: Code of the sources' language, where it is not English and no
-            name says it.
-        columns: Which two columns of a table are source and translation, by name or by
-            number from 1; for TSV, CSV, JSON Lines and parquet.
+        language: Code of the language of the translations, if no name contains it; or,
+            if there are several translations beside `x.en`, the one to read.
+        source_language: Code of the language of the sources, if it is not English and
+            no name contains it.
+        columns: The columns of source and translation in a table (TSV, CSV, JSON Lines
+            or parquet), by name or by number from 1.
 
     Raises:
-        InputError: Nothing is found, a format or language is not clear, a language
-            contradicts a name, or a format has no columns.
+        InputError: No file is found, a format or language is not clear, a language
+            contradicts a file name, or a format has no columns.
 
     Example:
         >>> from pathlib import Path
@@ -137,7 +136,7 @@ def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
     """Return the names or numbers of two columns as texts.
 
     Raises:
-        InputError: There are not two different ones.
+        InputError: They are not two different ones.
     """
     if columns is None:
         return None
@@ -152,11 +151,11 @@ def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
 
 
 def _format_of(path: Path, languages: Languages, named: bool = True) -> str | None:
-    """Return the format of a file; `named` is whether the user gave the file itself."""
+    """Return the format of a file; `named` tells whether the user named the file."""
     suffix = unpacked(path).suffix
-    if suffix == JSON and not named:  # it may be anything
+    if suffix == JSON and not named:  # it may contain anything
         return None
-    for name, reader in reversed(READERS.items()):  # what a user adds comes first
+    for name, reader in reversed(READERS.items()):  # readers of the user first
         if suffix in reader.suffixes:
             return name
     return MOSES if moses.source_of(path, languages, _suffixes()) else None
@@ -178,15 +177,15 @@ def expanded(
     format: str | None = None,
     languages: Languages = (None, None),
 ) -> list[Path]:
-    """Return the files that paths, folders and patterns stand for.
+    """Return the files of paths, folders and patterns.
 
     Args:
-        paths: As for `read_pairs`.
-        format: Their format; by default each file's name decides.
-        languages: Codes of sources and translations that were asked for, or None.
+        paths: See `read_pairs`.
+        format: Format of the files; by default their names decide.
+        languages: Requested codes of sources and translations, or None.
 
     Raises:
-        InputError: Nothing is found.
+        InputError: No file is found.
     """
     files: list[Path] = []
     for path in map(as_path, [paths] if isinstance(paths, str | Path) else paths):
@@ -257,7 +256,7 @@ def _language_of_folder(path: Path) -> str | None:
 
 
 def _same(key: str, given: str | None, named: str | None, path: Path) -> str | None:
-    """Return the language that is given or in a name; both must agree."""
+    """Return the language from the user or from the file name; both must agree."""
     if given and named and given != named:
         raise InputError(
             f"`{key}` contradicts the name of `{path}`. Received: {key}={given!r}, "
@@ -267,17 +266,17 @@ def _same(key: str, given: str | None, named: str | None, path: Path) -> str | N
 
 
 class LanguageTexts:
-    """Sentences as they stand in the files, read anew each time one walks through.
+    """The sentences of a data folder in some languages, as they are in the files.
 
-    English ones are taken from the corpora of the other languages asked for, and from
-    all of them if English is the only one.
+    English sentences are those of the corpora of the other languages; if English is the
+    only language, those of all corpora.
 
     Args:
         data_dir: Folder with `parallel/train/<corpus>.en-<xx>.tsv.gz`.
         languages: Codes of single languages, as in the names of the files.
 
     Raises:
-        InputError: The folder or a language is not there.
+        InputError: The folder or a language does not exist.
     """
 
     def __init__(self, data_dir: str | Path, languages: Sequence[str]) -> None:

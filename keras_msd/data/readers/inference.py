@@ -11,23 +11,23 @@ from keras_msd.data.readers.tables import json_object
 from keras_msd.remote import as_path
 
 CLASSES = ("entailment", "neutral", "contradiction")  # ids 0, 1, 2 as in common use
-# What the columns are called: SNLI, MultiNLI and XNLI; others; translations in XNLI.
+# Names of the columns: in SNLI, MultiNLI and XNLI; in others; in translations of XNLI.
 COLUMNS = {
     "premise": ("sentence1", "premise"),
     "hypothesis": ("sentence2", "hypothesis", "hypo"),
     "label": ("gold_label", "label", "entailment_judgment"),
 }
-UNDECIDED = ("-", "-1")  # of annotators who did not agree
+UNDECIDED = ("-", "-1")  # the annotators did not agree
 OTHER_NAMES = {"contradictory": "contradiction"}  # in the translations of XNLI
 FORM = '{"premise": ..., "hypothesis": ..., "label": ...}'
 
 
 class Inferences(NamedTuple):
-    """What a file of natural language inference holds.
+    """The content of a file of natural language inference.
 
     Attributes:
         rows: `(label, premise, hypothesis)`, labels as ids from 0.
-        skipped: How many rows were left out, as their annotators did not agree.
+        skipped: Number of rows that were skipped because the annotators did not agree.
     """
 
     rows: list[tuple[int, str, str]]
@@ -37,21 +37,21 @@ class Inferences(NamedTuple):
 def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Inferences:
     r"""Read a file of natural language inference, as TSV or JSON Lines.
 
-    The columns of a TSV stand in its first line; it has no quoting. They, or the keys
-    of a JSON object, are found by name: `sentence1`, `sentence2` and `gold_label` as in
-    SNLI, MultiNLI and XNLI, or `premise`, `hypothesis` and `label`; others are passed
-    over. Rows with the label "-" (or -1) are skipped and counted. Control characters
-    become blanks and invisible marks go, as in `normalize`.
+    The first line of a TSV has the names of its columns; there is no quoting. Columns,
+    or keys of JSON objects, are found by name: `sentence1`, `sentence2` and
+    `gold_label` as in SNLI, MultiNLI and XNLI, or `premise`, `hypothesis` and `label`.
+    Others are skipped. Rows with the label "-" (or -1) are skipped and counted. Control
+    characters become blanks and invisible marks are removed, as in `normalize`.
 
     Args:
         path: The file, JSON Lines if its name ends in `.jsonl`; also `.gz`.
         classes: Names of the labels, in the order of their ids; those of ASSIN are
-            "none", "entailment" and "paraphrase". A label may be such a name, in
-            capitals too, or an id.
+            "none", "entailment" and "paraphrase". A label is such a name, in any case,
+            or an id.
 
     Raises:
-        InputError: The file is missing or broken, a column is missing, or a label is
-            no class.
+        InputError: The file is missing or damaged, a column is missing, or a label is
+            not a class.
 
     Example:
         >>> from pathlib import Path
@@ -83,7 +83,7 @@ def read_inference(path: str | Path, classes: Sequence[str] = CLASSES) -> Infere
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (where it stands, for messages; a row by the names of its columns)."""
+    """Yield (file and line number, for messages; the row by names of columns)."""
     if unpacked(path).suffix == ".jsonl":
         for number, line in read_lines(path):
             yield f"`{path}`, line {number}", json_object(path, number, line, FORM)

@@ -1,4 +1,4 @@
-"""Opens text files, compressed or not; their lines, CSV rows and what names say."""
+"""Text files, compressed or in archives: their lines, CSV rows and what names say."""
 
 import bz2
 import csv
@@ -9,8 +9,9 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from pathlib import Path, PosixPath
 from shlex import quote
 from typing import Any, BinaryIO
 
@@ -24,9 +25,9 @@ LONGEST = LINE.most
 
 
 class _ZstReader(io.RawIOBase):
-    """Reads the frames of a .zst file; one that is cut short is an error."""
+    """Reads the frames of a .zst file; a truncated frame is an error."""
 
-    BLOCK = 1 << 11  # packed bytes at a time: they unpack to 64 MB at most
+    BLOCK = 1 << 11  # compressed bytes read at a time: at most 64 MB of text
 
     def __init__(self, raw: BinaryIO) -> None:
         self._zstandard = require("zstandard", "zstd", "Reading .zst files")
@@ -56,15 +57,15 @@ class _ZstReader(io.RawIOBase):
         return count
 
 
-# The first bytes of a compressed file, and what opens it.
+# The first bytes of compressed files, and the functions that open them.
 COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": lambda raw: io.BufferedReader(_ZstReader(raw)),
 }
-PACKERS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}  # by ending
-# Archives and old Excel workbooks (OLE), which are no text.
+PACKERS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}  # by suffix
+# Archives and old Excel workbooks (OLE) are not text.
 NO_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
@@ -77,9 +78,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; its first bytes tell whether it is compressed.
 
     Raises:
-        InputError: The file is missing, empty or damaged (raised where the reading
-            inside the `with` block meets the damage); or zstandard is not installed
-            (extra `zstd`).
+        InputError: The file is missing, empty or damaged; damage is found while the
+            file is read. Or zstandard is not installed (extra `zstd`).
     """
     existing_file(path, "text file")
     try:
@@ -94,7 +94,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             with next(packed, nullcontext)(raw) as unpacked:
                 yield unpacked
     except (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
-        if getattr(error, "errno", None) is not None:  # of the system, not of the data
+        if getattr(error, "errno", None) is not None:  # an error of the system
             raise
         packer = PACKERS.get(path.suffix, "compressed")
         raise InputError(
@@ -103,13 +103,78 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         ) from error
 
 
+class ZipMember(PosixPath):
+    """A file in a zip archive; its path begins with that of the archive.
+
+    It can be tested, listed and opened for reading; nothing is unpacked to the disk.
+
+    Raises:
+        InputError: The archive is damaged or locked; raised when it is read.
+    """
+
+    @property
+    def archive(self) -> Path:
+        """Path of the archive."""
+        places = (Path(place) for place in (self, *self.parents))
+        return next(place for place in places if place.is_file())
+
+    def is_file(self) -> bool:
+        """Tell whether the archive contains this file."""
+        return self in self.archive_files()
+
+    def exists(self) -> bool:
+        """Tell whether the archive contains this file."""
+        return self.is_file()
+
+    def is_dir(self) -> bool:
+        """Tell whether this is the archive itself, which is read as a folder."""
+        return not self.is_file()
+
+    def iterdir(self) -> Iterator["ZipMember"]:  # type: ignore[override]
+        """Yield the files of the archive, including those in folders."""
+        yield from self.archive_files()
+
+    def archive_files(self) -> list["ZipMember"]:
+        """Return the files of the archive, without those that macOS adds."""
+        path = self.archive
+        names = _zip_names(path, path.stat().st_mtime_ns)
+        return [ZipMember(path, name) for name in names if name[:2] != "__"]
+
+    def open(self, mode: str = "rb") -> Any:  # type: ignore[override]
+        """Open the file for reading bytes."""
+        path = self.archive
+        name = str(self)[len(str(path)) + 1 :]
+        with _no_damaged_zip(path):
+            return zipfile.ZipFile(path).open(name)
+
+
+def is_zip(path: Path) -> bool:
+    """Tell by its name whether a path is a zip archive on the disk."""
+    return type(path) is not ZipMember and path.suffix == ".zip" and path.is_file()
+
+
+@lru_cache(maxsize=8)
+def _zip_names(path: Path, _: int) -> list[str]:
+    """Return the names of an archive's files; the number is its time of change."""
+    with _no_damaged_zip(path), zipfile.ZipFile(path) as archive:
+        return [one.filename for one in archive.infolist() if not one.is_dir()]
+
+
+def _no_damaged_zip(path: Path) -> AbstractContextManager[None]:
+    message = (
+        f"`{path}` is a damaged zip archive, or locked with a password. Download or "
+        "compress it again, or unzip it and give the file."
+    )
+    return explained(message, zipfile.BadZipFile, RuntimeError, OSError, ValueError)
+
+
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line as it is in the file, with its end).
+    """Yield (line number from 1, bytes of the line with its end).
 
     Only a line feed ends a line. A byte order mark at the start is dropped.
 
     Raises:
-        InputError: As `open_bytes`; or a line is over 1 MiB.
+        InputError: See `open_bytes`; or a line is over 1 MiB.
     """
     number = 0
     with open_bytes(path) as handle:
@@ -145,7 +210,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end).
 
     Raises:
-        InputError: As `raw_lines`; or a line is not UTF-8.
+        InputError: See `raw_lines`; or a line is not UTF-8.
     """
     for number, data in raw_lines(path):
         yield number, line_text(path, number, data)
@@ -154,7 +219,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def without_blank_end(
     lines: Iterable[tuple[int, bytes]],
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield all lines but the blank ones after the last one with text."""
+    """Yield all lines without blank lines at the end."""
     held: list[tuple[int, bytes]] = []
     for number, line in lines:
         if line.strip():
@@ -171,7 +236,7 @@ def read_texts(path: Path) -> list[str]:
 
 
 def _check_start(data: bytes, path: Path) -> None:
-    """Raise `InputError` for what spreadsheets write: workbooks, text in UTF-16."""
+    """Raise `InputError` for files of spreadsheets: workbooks, text in UTF-16."""
     for magic, what in NO_TEXT.items():
         if data.startswith(magic):
             raise InputError(
@@ -179,7 +244,7 @@ def _check_start(data: bytes, path: Path) -> None:
             )
     charset = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
     if charset is None and len(data) > 1:
-        # Without a mark: every other byte of Latin letters, tabs and line ends is zero.
+        # Without a mark, every other byte of Latin letters, tabs and line ends is zero.
         zeros = {(True, False): "UTF-16LE", (False, True): "UTF-16BE"}
         charset = zeros.get((data[0] > 0, data[1] > 0))
     if charset:
@@ -190,7 +255,7 @@ def _check_start(data: bytes, path: Path) -> None:
 
 
 def _iconv(path: Path, charset: str) -> str:
-    """Return the shell command that writes a file anew in UTF-8."""
+    """Return the shell command that converts a file to UTF-8."""
     name, target = str(path), quote(str(path.with_name(f"utf8.{unpacked(path)}")))
     convert = f"iconv -f {charset} -t UTF-8"
     if packer := PACKERS.get(path.suffix):
@@ -199,7 +264,7 @@ def _iconv(path: Path, charset: str) -> str:
 
 
 def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield (file and line number, for messages; fields) for each line of a `.tsv`.
+    """Yield (file and line number, for messages; fields) of each line of a `.tsv`.
 
     The file may be compressed. It has no header and no quoting.
 
@@ -211,9 +276,9 @@ def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[str, list[str]]]:
-    """Yield (where it stands, for messages; fields) of each row of a CSV file.
+    """Yield (file and line number, for messages; fields) of each row of a CSV file.
 
-    A field in quotes may hold separators, quotes and line feeds.
+    A quoted field may contain separators, quotes and line feeds.
 
     Raises:
         InputError: The file is not CSV, or cannot be read.
@@ -231,7 +296,7 @@ def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[str, list[str]]
 
 
 def is_english(code: str) -> bool:
-    """Tell whether a language code is English of any country, such as `en-GB`."""
+    """Tell whether a language code is English, with any country, such as `en-GB`."""
     return re.split("[-_]", code.lower())[0] in ("en", "eng")
 
 
@@ -241,11 +306,11 @@ def unpacked(path: Path) -> Path:
 
 
 def languages_of(path: Path) -> tuple[str, str] | None:
-    """Return the languages of source and target that a name says, None if it does not.
+    """Return the languages of source and target in a file name, None if it has none.
 
     In `<corpus>.en-<xx>.<suffix>` and `<corpus>.<xx>-en.<suffix>` English is the
-    source, in `<corpus>.<xx>-<yy>.<suffix>` the first language. Without English only
-    what follows a dot counts: `wmt-de.tmx` names no pair.
+    source, in `<corpus>.<xx>-<yy>.<suffix>` the first language. A pair without English
+    must follow a dot: `wmt-de.tmx` does not name a pair.
     """
     match = PAIR.search(unpacked(path).stem)
     if match is None:
@@ -259,7 +324,7 @@ def languages_of(path: Path) -> tuple[str, str] | None:
 def english_comes_second(path: Path) -> bool:
     """Tell whether a name such as `<corpus>.<xx>-en.tsv` puts English second.
 
-    In `tatoeba.<xxx>-eng.tsv.gz`, the set's own name, the order says nothing.
+    In `tatoeba.<xxx>-eng.tsv.gz`, the name of the set itself, the order has no meaning.
     """
     match = PAIR.search(unpacked(path).stem)
     return match is not None and re.split("[-_]", match[2])[0] == "en"

@@ -1,25 +1,19 @@
-"""Moses and OPUS: two files with as many lines, `x.en` and `x.<language>`.
+"""Moses and OPUS: two files with equally many lines, `x.en` and `x.<language>`.
 
-Without English the name says which they are, as in `x.de-fr.de` and `x.de-fr.fr`.
+Without English, the names contain the pair, as in `x.de-fr.de` and `x.de-fr.fr`.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import CODE, ENGLISH, PairFile
-from keras_msd.data.readers.lines import (
-    is_english,
-    languages_of,
-    read_lines,
-    unpacked,
-)
+from keras_msd.data.readers.lines import is_english, languages_of, read_lines, unpacked
 
-Lines = Iterator[tuple[int, str]]
-# Ends that a corpus's files may have beside those of the readers.
+# Other suffixes beside a corpus that look like languages.
 NOT_LANGUAGES = {"csv", "gz", "ids", "log", "md", "txt", "xml", "xz", "zip", "zst"}
 
 
@@ -28,17 +22,17 @@ def source_of(
 ) -> str | None:
     """Return the language of the sources of the corpus that a file belongs to.
 
-    Any two or three letters can be a language. So a file is of a corpus only if it, or
-    a file beside it, is English or in the source language asked for, or if its name has
-    a pair such as `de-fr` before the language.
+    Any two or three letters can be a language. So a file belongs to a corpus only if it
+    or a file beside it is English or in the requested source language, or if its name
+    has a pair such as `de-fr` before the language.
 
     Args:
         path: The file.
-        languages: Codes of sources and translations that were asked for, or None.
-        taken: Suffixes that are no languages.
+        languages: Requested codes of sources and translations, or None.
+        taken: Suffixes that are not languages.
 
     Returns:
-        The code that the file of the sources ends in; None if `path` is no such file.
+        The suffix of the file of the sources; None if `path` belongs to no corpus.
     """
     code, (source, language) = _language(path, taken), languages
     if code is None:
@@ -54,14 +48,14 @@ def source_of(
 def opened(
     path: Path, languages: tuple[str | None, str | None], taken: Collection[str]
 ) -> list[PairFile]:
-    """Return the corpora that one of their files, or given languages, name.
+    """Return the corpora of a file.
 
     Args:
         path: `x.en` for every language beside it, or `x.<language>`; each also `.gz`.
-        languages: In place of English, the language of the sources: by default English
-            where it is there, else the first language in a stem such as `x.de-fr`. And
-            of several translations beside `x.en`, the one to read.
-        taken: Suffixes that are no languages.
+        languages: The language of the sources: by default English if there is such a
+            file, else the first language in a stem such as `x.de-fr`. And, if there are
+            several translations beside `x.en`, the one to read.
+        taken: Suffixes that are not languages.
 
     Raises:
         InputError: The other file is missing.
@@ -98,41 +92,29 @@ def read(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         target: The file of the translations.
 
     Raises:
-        InputError: One file has more lines, or a file cannot be read.
+        InputError: One file has more lines, other than blank ones at its end, or a file
+            cannot be read.
     """
-    files = (source, target)
-    return aligned([read_lines(file) for file in files], [str(file) for file in files])
-
-
-def aligned(sides: Sequence[Lines], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of two sides, line by line.
-
-    Args:
-        sides: (line number, text) of the sources and of the translations.
-        names: What messages call them.
-
-    Raises:
-        InputError: One side has more lines, other than blank ones at its end.
-    """
-    for count, (source, other) in enumerate(zip_longest(*sides)):
-        if source is None or other is None:
+    sides = read_lines(source), read_lines(target)
+    for count, (first, second) in enumerate(zip_longest(*sides)):
+        if first is None or second is None:
             rest = (line for side in sides for _, line in side)
-            if not (source or other)[1].strip() and not any(map(str.strip, rest)):
+            if not (first or second)[1].strip() and not any(map(str.strip, rest)):
                 return
-            short, long = names if source is None else names[::-1]
+            short, long = (source, target) if first is None else (target, source)
             raise InputError(
-                f"`{names[0]}` and `{names[1]}` must have as many lines. Received: "
+                f"`{source}` and `{target}` must have as many lines. Received: "
                 f"`{short}` ends after line {count}, `{long}` goes on. Get both again, "
                 "of one release."
             )
-        yield source[1], other[1]
+        yield first[1], second[1]
 
 
 def partner(source: Path, language: str) -> Path:
-    """Return the file that holds the translations of `source`, such as `x.en`.
+    """Return the file of the translations of `source`, such as `x.en`.
 
     Raises:
-        InputError: There is none.
+        InputError: The file does not exist.
     """
     other = _beside(source, ()).get(language)
     if other is None:
@@ -143,7 +125,7 @@ def partner(source: Path, language: str) -> Path:
 
 
 def _beside(path: Path, taken: Collection[str]) -> dict[str, Path]:
-    """Return the files with the stem of `path` by the language that they end in."""
+    """Return the files with the stem of `path` by their language."""
     files = {}
     for file in sorted(path.parent.iterdir(), reverse=True):  # `x.en` before `x.en.gz`
         same = file.parent == path.parent and unpacked(file).stem == unpacked(path).stem
@@ -153,7 +135,7 @@ def _beside(path: Path, taken: Collection[str]) -> dict[str, Path]:
 
 
 def _language(path: Path, taken: Collection[str]) -> str | None:
-    """Return the code that a file ends in, None if it can be no language."""
+    """Return the suffix of a file if it can be a language, else None."""
     suffix = unpacked(path).suffix
     if suffix in taken or suffix[1:] in NOT_LANGUAGES:
         return None

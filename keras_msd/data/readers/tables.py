@@ -8,25 +8,17 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_file, explained, require, utf8
 from keras_msd.data.pair import ENGLISH, Pair, Pairs
-from keras_msd.data.readers.lines import (
-    csv_rows,
-    english_comes_second,
-    is_english,
-    line_text,
-    raw_lines,
-    read_lines,
-    without_blank_end,
-)
+from keras_msd.data.readers import lines
 
 KEYS = ("source", "target")
-# What columns are called; the second names are those of the parallel-sentences sets of
-# the Hugging Face hub.
+# Names of columns. The second pair is that of the parallel-sentences sets of the
+# Hugging Face hub.
 NAMES = (KEYS, ("english", "non_english"))
 UNKNOWN = "und"  # ISO 639-2: undetermined
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 # A score, or the number of a sentence in Tatoeba's export.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
-SEPARATORS = ",;\t"  # spreadsheets of many countries write a semicolon
+SEPARATORS = ",;\t"  # in many countries, spreadsheets write semicolons
 FORM = '{"source": ..., "target": ...}'
 
 Languages = tuple[str, str]  # codes of the sources and of the translations
@@ -38,11 +30,11 @@ def parsed(
     records: Iterable[tuple[Any, Any]],
     parse: Callable[[Any, Any], tuple[str, str] | None],
 ) -> Texts:
-    """Yield what `parse` makes of each record, or the error that it raises.
+    """Yield the texts of each record, or the error that `parse` raises for it.
 
     Args:
-        records: Where a record stands, and the record.
-        parse: Returns the texts of a record, None for one to pass over.
+        records: The place of each record, and the record.
+        parse: Function of both that returns the texts, or None to skip the record.
     """
     for place, record in records:
         try:
@@ -54,12 +46,12 @@ def parsed(
 
 
 def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
-    """Yield source and translation of every line: no quoting, tabs between columns.
+    """Yield source and translation of every line: columns between tabs, no quoting.
 
-    Of more than two columns those of numbers are passed over, if two are left: scores
-    first, as `keras-msd mine` and WikiMatrix write them, or last, and the numbers of
-    sentences in Tatoeba's export. A first line that names the columns, as in CSV, is
-    no pair. Blank lines at the end are passed over.
+    If there are more than two columns, those with numbers are skipped if two remain.
+    Such numbers are scores, as in files of `keras-msd mine` and WikiMatrix, or sentence
+    numbers, as in exports of Tatoeba. A first line with names of columns, as in CSV, is
+    not a pair. Blank lines at the end are skipped.
 
     Args:
         path: A `.tsv` file.
@@ -67,11 +59,11 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         columns: The numbers of both columns from 1, or their names in the first line.
 
     Raises:
-        InputError: The name says that English is the second column, or the file cannot
-            be read. Yielded instead of raised: it is not clear which two columns are
-            the texts, or a line has more or fewer columns than the first.
+        InputError: According to the file name, English is the second column; or the
+            file cannot be read. Yielded instead of raised: it is not clear which two
+            columns are the texts, or a line has more or fewer columns than the first.
     """
-    if english_comes_second(path) and columns is None:
+    if lines.english_comes_second(path) and columns is None:
         raise InputError(
             f"`{path}`: the first column must be English, and the name says that it is "
             "the second. If English is the first, rename the file to "
@@ -83,7 +75,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
         nonlocal names, texts
-        line, where = line_text(path, number, data), f"`{path}`, line {number}"
+        line, where = lines.line_text(path, number, data), f"`{path}`, line {number}"
         fields = line.split("\t")
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
@@ -100,7 +92,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
-    yield from parsed(without_blank_end(raw_lines(path)), parse)
+    yield from parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
 
 
 def _tsv_columns(
@@ -109,9 +101,9 @@ def _tsv_columns(
     """Return the names of a TSV's columns, those of texts, and if `fields` are names.
 
     Args:
-        fields: The first line that has two or more.
+        fields: The first line with two or more fields.
         languages: Codes of the sources and of the translations.
-        columns: Those of the texts, if the user says which they are.
+        columns: The text columns, if the user names them.
         where: The line, for messages.
     """
     names = [field.strip() for field in fields]
@@ -137,16 +129,15 @@ def _tsv_columns(
 
 
 def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
-    """Yield source and translation of every row behind the first, which has names.
+    """Yield source and translation of every row after the first, which has the names.
 
-    The columns are called `source` and `target`, by the codes of their languages, or
-    `english` and `non_english`; others are passed over.
+    The names are `source` and `target`, the codes of the languages, or `english` and
+    `non_english`; other columns are skipped.
 
     Args:
         path: A `.csv` file.
         languages: Codes of the sources and of the translations.
-        columns: The names of both texts' columns, where they are others, or their
-            numbers from 1.
+        columns: Other names of both columns, or their numbers from 1.
 
     Raises:
         InputError: There is no row, a row over several lines has more or fewer fields
@@ -165,15 +156,15 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
 
 def csv_language(path: Path) -> str | None:
-    """Return the one column that can be a language beside English."""
+    """Return the only column that can be a language other than English."""
     return language_of(next(_csv_rows(path))[1])
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that have a field, the first with names of columns."""
-    _, head = next(read_lines(path))
+    """Yield the rows that are not empty; the first one has the names of columns."""
+    _, head = next(lines.read_lines(path))
     separator = max(SEPARATORS, key=head.count)
-    rows = ((where, row) for where, row in csv_rows(path, separator) if row)
+    rows = ((where, row) for where, row in lines.csv_rows(path, separator) if row)
     where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(
@@ -184,7 +175,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     names = [name.lower() if len(name) < 4 else name for name in names]
     yield where, names
     for where, fields in rows:
-        # A quote that nobody closed takes in rows behind: they would go unseen.
+        # An unclosed quote would swallow the next rows without a message.
         if any("\n" in field for field in fields):
             _check_width(where, fields, names)
         yield where, fields
@@ -204,41 +195,41 @@ def read_jsonl(path: Path, languages: Languages, columns: Columns = None) -> Tex
 
     A line is `{"source": ..., "target": ...}`, `{"<source>": ..., "<language>": ...}`,
     `{"english": ..., "non_english": ...}`, or `{"translation": {...}}` around one of
-    them; other keys are passed over, and so are blank lines at the end.
+    them. Other keys are skipped, and so are blank lines at the end.
 
     Args:
         path: A `.jsonl`, `.ndjson` or `.json` file.
         languages: Codes of the sources and of the translations.
-        columns: The keys of both texts, where they are others.
+        columns: Other keys of both texts.
 
     Raises:
-        InputError: The file cannot be read. Yielded instead of raised: a line is no
-            such object.
+        InputError: The file cannot be read. Yielded instead of raised: a line is not
+            such an object.
     """
 
     def parse(number: int, data: bytes) -> tuple[str, str]:
-        row = json_object(path, number, line_text(path, number, data))
+        row = json_object(path, number, lines.line_text(path, number, data))
         return pair_of(row, languages, f"`{path}`, line {number}", columns)
 
-    return parsed(without_blank_end(raw_lines(path)), parse)
+    return parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
 
 
 def jsonl_language(path: Path) -> str | None:
-    """Return the one key of the first line that can be a language beside English."""
-    return language_of(json_object(path, *next(read_lines(path))))
+    """Return the only key of line 1 that can be a language other than English."""
+    return language_of(json_object(path, *next(lines.read_lines(path))))
 
 
 def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[str, Any]:
-    """Return the object of a line, or the one under its key `translation`.
+    """Return the object of a line, or the object under its key `translation`.
 
     Args:
         path: The file, for messages.
         number: Number of the line, for messages.
         line: The line.
-        form: How a line is to be written, for messages.
+        form: An example of a valid line, for messages.
 
     Raises:
-        InputError: The line is no JSON object.
+        InputError: The line is not a JSON object.
     """
     item, fault = None, None
     try:
@@ -262,16 +253,16 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
 def read_parquet(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every row.
 
-    The columns are called as those of CSV; or one, `translation`, has both.
+    The columns have the names of `read_csv`; or the column `translation` has both.
 
     Args:
         path: A `.parquet` file.
         languages: Codes of the sources and of the translations.
-        columns: The names of both texts' columns, where they are others.
+        columns: Other names of both columns.
 
     Raises:
         InputError: pyarrow is not installed (extra `parquet`), or the file cannot be
-            read. Yielded instead of raised: a row has no such texts.
+            read. Yielded instead of raised: a row does not have such texts.
     """
 
     def parse(number: int, row: Any) -> tuple[str, str]:
@@ -281,7 +272,7 @@ def read_parquet(path: Path, languages: Languages, columns: Columns = None) -> T
 
 
 def parquet_language(path: Path) -> str | None:
-    """Return the one column that can be a language beside English."""
+    """Return the only column that can be a language other than English."""
     return next(map(language_of, parquet_rows(path)), None)
 
 
@@ -303,18 +294,18 @@ def pairs_of_rows(
     source_language: str | None = None,
     columns: Columns = None,
 ) -> Pairs:
-    """Return pairs that are in memory.
+    """Return a corpus of rows in memory.
 
     Args:
         rows: A pandas `DataFrame`; or an iterable of mappings, such as rows of Hugging
             Face datasets, of `(source, target)` tuples or lists, or of `Pair`s.
-        language: Code of the translations' language, where no name says it; without
-            either it is "und".
-        source_language: Code of the sources' language, where it is not English.
-        columns: The names of both texts, where they are not those of `read_pairs`.
+        language: Code of the language of the translations, if it is not the name of a
+            column. If neither is known, the code is "und".
+        source_language: Code of the language of the sources, if it is not English.
+        columns: Other names of both texts than those of `read_pairs`.
 
     Raises:
-        InputError: A row is none of these, or there is none.
+        InputError: A row is none of these, or there is no row.
 
     Example:
         >>> from keras_msd.data.readers.tables import pairs_of_rows
@@ -361,18 +352,17 @@ def pair_of(
 ) -> tuple[str, str]:
     """Return source and translation of a row.
 
-    They stand under the codes of their languages, of English also with a country, under
-    `source` and `target`, or under `english` and `non_english`; other names are passed
-    over.
+    Their names are the codes of their languages (for English also with a country),
+    `source` and `target`, or `english` and `non_english`. Other names are skipped.
 
     Args:
-        row: Its texts by name.
+        row: The texts by name.
         languages: Codes of the source and of the translation.
-        where: The row's place, for messages.
-        columns: The names of both texts, where they are others, or their numbers.
+        where: Place of the row, for messages.
+        columns: Other names of both texts, or their numbers.
 
     Raises:
-        InputError: It has no such texts.
+        InputError: The row does not have such texts.
     """
     keys = _named(columns, list(row), where) if columns else _keys(row, languages)
     first, second = (row.get(key) for key in keys)
@@ -393,8 +383,8 @@ def pair_of(
 def _keys(row: Mapping[str, Any], languages: Languages) -> tuple[str, str]:
     source, target = languages
     if source == ENGLISH:
-        source = next((name for name in row if is_english(str(name))), source)
-    # Some corpora say under `source` where a line is from: languages go first.
+        source = next((name for name in row if lines.is_english(str(name))), source)
+    # In some corpora, `source` is the origin of a line, so languages come first.
     if source in row and target in row:
         return source, target
     known = NAMES if languages[0] == ENGLISH else (KEYS,)
@@ -402,10 +392,10 @@ def _keys(row: Mapping[str, Any], languages: Languages) -> tuple[str, str]:
 
 
 def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str]:
-    """Return the names of two columns that are given by name or by number from 1.
+    """Return the names of two columns, each given by name or by number from 1.
 
     Raises:
-        InputError: A table has no such column.
+        InputError: The table does not have such a column.
     """
     found = []
     for column in columns:
@@ -422,17 +412,17 @@ def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str
 
 
 def language_of(names: Iterable[Any]) -> str | None:
-    """Return the one name that can be the code of a language beside English."""
+    """Return the only name that can be a language code other than English."""
     names = [name for name in names if isinstance(name, str)]
     named = any({*keys} <= {*names} for keys in NAMES)
-    if named or "target" in names or not any(map(is_english, names)):
+    if named or "target" in names or not any(map(lines.is_english, names)):
         return None
-    others = [name for name in names if CODE.fullmatch(name) and not is_english(name)]
-    others = [name for name in others if name != "id"]
+    codes = [name for name in names if CODE.fullmatch(name) and name != "id"]
+    others = [code for code in codes if not lines.is_english(code)]
     return others[0] if len(others) == 1 else None
 
 
 def unwrapped(row: Mapping[str, Any]) -> Any:
-    """Return the row, or the one that it has under the name `translation`."""
+    """Return the row, or the row in its column `translation`."""
     inner = row.get("translation")
     return inner if isinstance(inner, Mapping) else row

@@ -33,16 +33,15 @@ Unit = list[tuple[str, str]]  # (language code, text) of each variant
 def read(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every unit that has both languages.
 
-    English of any country counts (`en-US`); so does any country's variant of another
-    language, unless its code itself names a country. A unit with several translations
-    gives as many pairs.
+    Variants with a country match, such as `en-US`, unless the requested code has a
+    country itself. A unit with several translations yields several pairs.
 
     Args:
         path: A `.tmx` file.
         languages: Codes of the sources and of the translations.
 
     Raises:
-        InputError: As `_units`, or the file has no unit in both languages.
+        InputError: See `_units`; or the file has no unit in both languages.
     """
     seen, empty = set[str](), True
     for unit in _units(path):
@@ -64,21 +63,20 @@ def read(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def language(path: Path) -> str | None:
-    """Return the language beside English of the first unit, None if not just one."""
+    """Return the only other language of the first unit, None if there are several."""
     unit = next(_units(path), [])
     others = {code.split("-")[0] for code, _ in unit if not is_english(code)}
     return others.pop() if len(others) == 1 else None
 
 
 def _units(path: Path) -> Iterator[Unit]:
-    """Yield the variants of each unit; memory holds one block of them.
+    """Yield the variants of each unit; only one block of the file is in memory.
 
-    A blank stands for each character that XML forbids, as it is or as a reference such
-    as `&#x2;`.
+    Characters that XML forbids, also as references such as `&#x2;`, become blanks.
 
     Raises:
-        InputError: The file is no well-formed XML, is not in the encoding that it
-            names, or is over a limit of `keras_msd.limits`. Expat itself refuses
+        InputError: The file is not well-formed XML, is not in the encoding that it
+            names, or exceeds a limit of `keras_msd.limits`. Expat itself refuses
             entities that expand to far more text than the file has.
     """
     parser: Any = XMLPullParser(("start", "end"))
@@ -116,16 +114,16 @@ def _broken(path: Path, error: Any) -> str:
 
 
 def _variant(variant: Element, segment: Element) -> tuple[str, str]:
-    """Return the language of a variant, in small letters, and its text."""
+    """Return the language of a variant, in lower case, and its text."""
     names = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")
     code = next(filter(None, map(variant.get, names)), "")
     return code.lower().replace("_", "-"), _text_of(segment)
 
 
 def _text_of(element: Element) -> str:
-    """Return the text of an element without the inline codes in it.
+    """Return the text of an element without its inline codes.
 
-    A code between two words keeps them apart: it may be a line break.
+    A code between two words, which may be a line break, becomes a blank.
     """
     text = element.text or ""
     for child in element:
@@ -139,14 +137,14 @@ def _text_of(element: Element) -> str:
 
 
 def _is_language(code: str, language: str) -> bool:
-    """Tell whether a code in a file, in small letters, is of a language asked for."""
+    """Tell whether a code in a file, in lower case, is of a requested language."""
     if language == ENGLISH:
         return is_english(code)
     return language.lower().replace("_", "-") in (code, code.split("-")[0])
 
 
 def _allowed(path: Path, handle: BinaryIO) -> Iterator[str]:
-    """Yield the text of a file with blanks for forbidden characters."""
+    """Yield the text of a file with blanks instead of forbidden characters."""
 
     def unreadable(error: Exception) -> str:
         return (
@@ -164,7 +162,7 @@ def _allowed(path: Path, handle: BinaryIO) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(encoding)()
         for block in chain([start], iter(partial(handle.read, BLOCK), b""), [b""]):
             text = rest + decoder.decode(block, final=not block)
-            # A reference that goes on in the next block waits for it.
+            # Keep the start of a reference that may continue in the next block.
             cut = text.rfind("&", -LONGEST) if block else -1
             text, rest = (text, "") if cut < 0 else (text[:cut], text[cut:])
             yield REFERENCE.sub(_reference, CONTROL.sub(" ", text))

@@ -190,11 +190,6 @@ class Encoder(TextEncoder):
         return self._config
 
     @property
-    def has_body(self) -> bool:
-        """Whether the model has transformer layers; False for your own model."""
-        return self._config is not None and self._config.num_layers > 0
-
-    @property
     def normalized(self) -> bool | None:
         """Whether the output vectors have length 1; None if unknown."""
         return None if self._config is None else self._config.normalize

@@ -3,9 +3,6 @@
 And whether they give the ids of the tokenizer that the graph was made from.
 """
 
-import functools
-import unicodedata
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,25 +11,13 @@ from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
 from keras_msd.export.onnx.exporter import new_session
 from keras_msd.export.onnx.network import INT32, INT64, LAST, STRING, Graph
-from keras_msd.export.proof import proof_sentences
-from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.export.proof import check_texts
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
 
-UNICODE = 0x110000
-LEFT_OUT = ("Cn", "Co", "Cs")  # not assigned, private, surrogates
-TOGETHER = 16  # characters, or pieces, in a text
 LONGEST = 4096
 BATCH = 512
 # Two sums of the same scores in another order differ by less, relatively.
 SAME = 1e-5
-TRICKY = (
-    "</s> <s> <pad> <unk> <mask> [SEP] [CLS] [PAD] [MASK] [UNK]",
-    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd \u2764\ufe0f",
-    "e\u0301 \u0301a n\u0303 \u1100\u1161\u11a8 \ufb01\u0301",
-    "line\nbreak\r\ntab\tnext\x85line\u2028par\u00a0thin\u2009",
-    "a" * 100 + " " + "a" * 101,
-    "word" * 300,
-)
 
 
 def token_ids(
@@ -152,25 +137,6 @@ def _session(tokenizer: SentencePieceTokenizer) -> Any:
         {"token_ids": (ids, *shape), "padding_mask": (mask, *shape)},
     )
     return new_session(model.SerializeToString(), extensions=True)
-
-
-def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
-    """Yield the proof's sentences, tricky ones, every piece and every character."""
-    yield from proof_sentences()
-    yield from TRICKY
-    # Between letters and after a blank: combining marks see only what is beside them.
-    for parts, form in ((tokenizer.pieces(), "{}"), (_characters(), "x{}y")):
-        for start in range(0, len(parts), TOGETHER):
-            yield " ".join(map(form.format, parts[start : start + TOGETHER]))
-
-
-@functools.cache
-def _characters() -> str:
-    return "".join(
-        character
-        for character in map(chr, range(1, UNICODE))  # NUL ends a text in the operator
-        if unicodedata.category(character) not in LEFT_OUT
-    )
 
 
 def _equally_likely(

@@ -65,12 +65,6 @@ class RemotePath(PosixPath):
             RemotePath(system.unstrip_protocol(name)) for name in self._reached("glob")
         ]
 
-    def files(self) -> dict[str, str]:
-        """Return, by its name below this folder, what fsspec calls each file in it."""
-        system, where = _system(self)
-        names = system.find(where)
-        return {name[len(where) :].lstrip("/"): name for name in names}
-
     def delete(self) -> None:
         """Delete a file, or a folder with all in it; do nothing if it is not there."""
         if self.exists():
@@ -174,15 +168,11 @@ def fetch_folder(place: str, folder: str | Path) -> Path:
         raise InputError(
             f"`folder` must not exist. Received: `{folder}`. Give another."
         )
-    found = source.files()
-    if not found:
+    system, where = _system(source)
+    if not system.find(where):
         raise InputError(f"`{source}` holds no file. Give the place of a folder.")
-    system, _ = _system(source)
     with atomic_path(folder) as temporary:
-        for name, there in found.items():
-            path = temporary / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            system.get_file(there, str(path))
+        system.get(f"{where}/", str(temporary), recursive=True)
     return folder
 
 

@@ -25,6 +25,7 @@ OTHERS = ("*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack
 WORD_TABLE = "embeddings.word_embeddings.weight"
 _TABLES = read_toml(Path(__file__).with_name("families.toml"))
 ACTIVATIONS, SILENT = _TABLES["activations"], _TABLES["silent"]
+POOLING_FLAGS, DENSE_ACTIVATIONS = _TABLES["poolings"], _TABLES["dense_activations"]
 E5S1_KEYS: dict[str, str] = _TABLES["e5s1"]["keys"]
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,72 +124,41 @@ class Format:
             )
 
 
-def _saved_model() -> Any:
-    from keras_msd.export import saved_model
-
-    return saved_model
-
-
-def _litert() -> Any:
-    from keras_msd.export.litert import exporter
-
-    return exporter
-
-
-def _litert_files() -> Any:
-    from keras_msd.export.litert import files
-
-    return files
-
-
-def _onnx() -> Any:
-    from keras_msd.export.onnx import exporter
-
-    return exporter
-
-
-def _huggingface() -> Any:
-    from keras_msd.export.huggingface import exporter
-
-    return exporter
-
-
-def _model2vec() -> Any:
-    from keras_msd.export import model2vec
-
-    return model2vec
+def _module(name: str) -> Any:
+    """Import an exporter when it is used: each needs libraries of its own."""
+    return import_module(f"keras_msd.export.{name}")
 
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
     "saved_model": {
-        "write": OnUse(lambda: _saved_model().write),
-        "load": OnUse(lambda: _saved_model().load),
+        "write": OnUse(lambda: _module("saved_model").write),
+        "load": OnUse(lambda: _module("saved_model").load),
     },
     "litert": {
-        "write": OnUse(lambda: _litert().write_ids),
-        "load": OnUse(lambda: _litert_files().load_ids),
+        "write": OnUse(lambda: _module("litert").write_ids),
+        "load": OnUse(lambda: _module("litert_files").load_ids),
     },
     "litert_text": {
-        "write": OnUse(lambda: _litert().write_text),
-        "load": OnUse(lambda: _litert_files().load_text),
+        "write": OnUse(lambda: _module("litert").write_text),
+        "load": OnUse(lambda: _module("litert_files").load_text),
     },
     "onnx": {
-        "write": OnUse(lambda: _onnx().write_ids),
-        "load": OnUse(lambda: _onnx().load_ids),
+        "write": OnUse(lambda: _module("onnx").write_ids),
+        "load": OnUse(lambda: _module("onnx").load_ids),
     },
     "onnx_text": {
-        "write": OnUse(lambda: _onnx().write_text),
-        "load": OnUse(lambda: _onnx().load_text),
+        "write": OnUse(lambda: _module("onnx").write_text),
+        "load": OnUse(lambda: _module("onnx").load_text),
     },
     "huggingface": {
-        "write": OnUse(lambda: _huggingface().write),
-        "load": OnUse(lambda: _huggingface().load),
-        "header": OnUse(lambda: _huggingface().header),
+        "write": OnUse(lambda: _module("huggingface").write),
+        "load": OnUse(lambda: _module("huggingface").load),
+        "header": OnUse(lambda: _module("huggingface").header),
     },
     "model2vec": {
-        "write": OnUse(lambda: _model2vec().write),
-        "load": OnUse(lambda: _model2vec().load),
-        "compared": OnUse(lambda: _model2vec().compared),
+        "write": OnUse(lambda: _module("model2vec").write),
+        "load": OnUse(lambda: _module("model2vec").load),
+        "compared": OnUse(lambda: _module("model2vec").compared),
     },
 }
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_msd import checks
+from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD, matrix
 
@@ -52,7 +54,11 @@ def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
 
     Returns:
         `(batch, length, hidden_dim)` and `(batch, dim)`.
+
+    Raises:
+        InputError: The pooling is none that is written here.
     """
+    checks.one_of(POOLINGS, pooling=config.pooling)
     rows = hidden = ops.word_rows()
     if config.bottleneck_dim is not None:
         hidden = ops.product(rows, "embedding/projection")

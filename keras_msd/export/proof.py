@@ -327,6 +327,9 @@ def parity(
             "The artefact must give finite vectors. Received: NaN or infinity for "
             f"{texts[worst]!r:.60}. Nothing was kept; store more bits."
         )
+    old, new = (np.linalg.norm(side, axis=1) for side in (before, after))
+    real = old > 0  # the cosine judges a vector of zeros
+    change = np.abs(new[real] / old[real] - 1).max(initial=0)
     return {
         "sentences": len(texts),
         "min_cosine": round(float(cosines[worst]), 8),
@@ -334,14 +337,8 @@ def parity(
         "worst": texts[worst][:SHOWN],
         "largest_difference": round(float(np.abs(before - after).max()), 8),
         "neighbours_kept": round(neighbours_kept(before, after), 4),
-        "length_change": round(_length_change(before, after), 6),
+        "length_change": round(float(change), 6),
     }
-
-
-def _length_change(before: np.ndarray, after: np.ndarray) -> float:
-    old, new = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
-    real = old > 0  # the cosine judges a vector of zeros
-    return float(np.abs(new[real] / old[real] - 1).max(initial=0))
 
 
 def _similarities(vectors: np.ndarray) -> np.ndarray:

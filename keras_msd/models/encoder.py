@@ -281,14 +281,13 @@ class Encoder(TextEncoder):
         return vectors
 
     def _check_values(self) -> None:
-        try:
+        donated = (
+            "An encoder cannot be used while `fit` runs under JAX. In a callback, "
+            "access `self.model` first (this copies the weights back), or use "
+            "`evaluate.ScoreCallback`."
+        )
+        with checks.explained(donated, TypeError):  # raised where JAX has the weights
             _ = [weight.value for weight in self.model.weights[:1]]
-        except TypeError as error:  # during `fit`, JAX has donated the weights
-            raise InputError(
-                "An encoder cannot be used while `fit` runs under JAX. In a callback, "
-                "access `self.model` first (this copies the weights back), or use "
-                "`evaluate.ScoreCallback`."
-            ) from error
 
     def _bag_of_words(self) -> Callable[[list[list[int]]], np.ndarray] | None:
         """Return a NumPy version of the encoder if it is a linear bag of words.

@@ -1,6 +1,7 @@
 """Embedding tables by linear algebra: ridge regression and SVD."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,13 +130,14 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     """
     from scipy import linalg
 
+    triangular = partial(linalg.solve_triangular, lower=True, check_finite=False)
     tiles = [slice(start, start + TILE) for start in range(0, len(gram), TILE)]
     for index, tile in enumerate(tiles):
         factor = linalg.cholesky(gram[tile, tile], lower=True, check_finite=False)
         gram[tile, tile] = factor
-        right[tile] = _triangular(factor, right[tile])
+        right[tile] = triangular(factor, right[tile])
         for later in tiles[index + 1 :]:
-            gram[later, tile] = _triangular(factor, gram[later, tile].T).T
+            gram[later, tile] = triangular(factor, gram[later, tile].T).T
             right[later] -= gram[later, tile] @ right[tile]
             for other in tiles[index + 1 :]:
                 if other.start <= later.start:
@@ -143,15 +145,7 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     for index, tile in reversed([*enumerate(tiles)]):
         for later in tiles[index + 1 :]:
             right[tile] -= gram[later, tile].T @ right[later]
-        right[tile] = _triangular(gram[tile, tile], right[tile], trans=1)
-
-
-def _triangular(factor: np.ndarray, right: np.ndarray, trans: int = 0) -> np.ndarray:
-    from scipy import linalg
-
-    return linalg.solve_triangular(
-        factor, right, lower=True, trans=trans, check_finite=False
-    )
+        right[tile] = triangular(gram[tile, tile], right[tile], trans=1)
 
 
 def bottleneck(

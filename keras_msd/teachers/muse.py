@@ -115,12 +115,9 @@ class UniversalEncoder:
 
     def _layer_norm(self, x: np.ndarray, gamma: str, beta: str) -> np.ndarray:
         x = x - x.mean(axis=1, keepdims=True)
-        deviation = np.sqrt((x * x).mean(axis=1, keepdims=True) + self._epsilon)
+        variance = (x * x).mean(axis=1, keepdims=True)
+        deviation = np.sqrt(variance + np.float32(self._weights["eps"]))
         return x / deviation * self._weights[gamma] + self._weights[beta]
-
-    @property
-    def _epsilon(self) -> np.float32:
-        return np.float32(self._weights["eps"])
 
     def _feed_forward(self, x: np.ndarray) -> np.ndarray:
         weights = self._weights

@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.export.onnx.exporter import new_session
-from keras_msd.export.onnx.network import INT32, INT64, LAST, STRING, Graph
+from keras_msd.export.onnx import new_session
+from keras_msd.export.onnx_network import INT32, INT64, LAST, STRING, Graph
 from keras_msd.export.proof import check_texts
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
 
@@ -39,8 +39,9 @@ def token_ids(
     Returns:
         `token_ids` and `padding_mask` (1 on real tokens), int32 `(n, length)`.
     """
+    node = graph.node
     # The operator fails on no row: there is one more until its ids are known.
-    text = graph.node("Concat", text, graph.constant(["a"]), axis=0)
+    text = node("Concat", text, graph.constant(["a"]), axis=0)
     flag = graph.constant([False])
     # The operator has a switch for XLM-RoBERTa's ids. It shifts the ids of a batch's
     # first row once for every row, so the shift is made here.
@@ -56,26 +57,12 @@ def token_ids(
     )
     graph.declare(ids, INT32)
     graph.declare(splits, INT64)
-    ids = graph.node("Cast", ids, to=INT64)
-    unknown = graph.node("Equal", ids, 0)
-    shifted = graph.node("Add", ids, 1)
-    flat = graph.node("Where", unknown, tokenizer.unknown_id, shifted)
-    return _padded(graph, tokenizer, max_length, flat, graph.part(splits, 0, -1))
-
-
-def _padded(
-    graph: Graph,
-    tokenizer: SentencePieceTokenizer,
-    max_length: int,
-    flat: str,
-    splits: str,
-) -> tuple[str, str]:
-    """Return a rectangle of ids with start and end, and its mask.
-
-    `flat` int64 holds the ids of all rows; those of row i are `flat[splits[i] :
-    splits[i + 1]]`.
-    """
-    node = graph.node
+    ids = node("Cast", ids, to=INT64)
+    unknown = node("Equal", ids, 0)
+    shifted = node("Add", ids, 1)
+    flat = node("Where", unknown, tokenizer.unknown_id, shifted)
+    # From here on `flat` holds the ids of all rows: `flat[splits[i] : splits[i + 1]]`.
+    splits = graph.part(splits, 0, -1)
     starts = graph.part(splits, 0, -1)
     lengths = node("Sub", graph.part(splits, 1, LAST), starts)
     kept = node("Min", lengths, max_length - 2)

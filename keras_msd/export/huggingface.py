@@ -15,12 +15,12 @@ from safetensors.numpy import save_file
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.loading import HUB_NAME, load_checkpoint
-from keras_msd.checkpoints.modules import ACTIVATIONS, FLAGS
 from keras_msd.checks import InputError, a_list, explained, one_of, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.network import plain_weights
-from keras_msd.export.onnx.exporter import (
+from keras_msd.export.onnx import (
+    FILE,
     facts_of,
     open_session,
     require_onnx,
@@ -103,7 +103,7 @@ def write(
     if tokens:
         check_bert(encoder.config)
     require_onnx()
-    from keras_msd.export.huggingface.tokenizer import check_ids, write_tokenizer
+    from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
 
     path.mkdir(parents=True, exist_ok=True)
     write_settings(encoder.config, path, tokens)
@@ -125,28 +125,25 @@ def write(
         facts["how_to_load"] = ONNX_ONLY
     if "int8" not in leave_out:
         save(_model(encoder, "int8", tokens), path / FOLDER, QUANTIZED)
-        run = _runner(path, name=QUANTIZED)
+        run = load(path, name=QUANTIZED)
         facts["int8_parity"] = _proven(encoder, run, "int8", f"{FOLDER}/{QUANTIZED}")
     return facts
 
 
-def load(path: str | Path, threads: int | None = None) -> Run:
+def load(path: str | Path, threads: int | None = None, name: str = FILE) -> Run:
     """Load `onnx/model.onnx` as a function from sentences to float32 `(n, dim)`.
 
     Args:
         path: The folder that `write` wrote.
         threads: How many threads onnxruntime may use; by default its own choice.
+        name: Name of the file in `onnx/`.
 
     Raises:
         InputError: A file is missing, damaged or another one, or onnxruntime is not
             installed.
     """
-    return _runner(path, threads=threads)
-
-
-def _runner(path: str | Path, **session_options: Any) -> Run:
     folder = Path(path)
-    session = open_session(folder / FOLDER, INPUTS, outputs=OUTPUTS, **session_options)
+    session = open_session(folder / FOLDER, INPUTS, threads, outputs=OUTPUTS, name=name)
     tokenizer = read_checkpoint_tokenizer(folder)
     longest = read_table(folder / CONFIG).get("model_max_length")
 
@@ -161,7 +158,7 @@ def _runner(path: str | Path, **session_options: Any) -> Run:
 
 
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":
-    from keras_msd.export.onnx.network import FLOAT, INT64, Graph, append_network
+    from keras_msd.export.onnx_network import FLOAT, INT64, Graph, append_network
 
     config, graph = encoder.config, Graph()
     hidden, vector = append_network(graph, encoder, SCHEMES[quantize], *INPUTS[:2])
@@ -201,7 +198,9 @@ def _proven(encoder: Any, run: Run, quantize: str | None, file: str) -> dict[str
 BERT = checkpoint.FAMILIES["bert"]
 # Of several names for one function, the one that most checkpoints have stands first.
 HIDDEN_ACT = {ours: name for name, ours in reversed(checkpoint.ACTIVATIONS.items())}
-DENSE_ACTIVATION = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+DENSE_ACTIVATION = {
+    ours: theirs for theirs, ours in checkpoint.DENSE_ACTIVATIONS.items()
+}
 MODULES = "sentence_transformers.models"
 
 
@@ -259,7 +258,8 @@ def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:
     places = [f"{place}_{kind}" if place else "" for place, kind in enumerate(kinds)]
     write_module_list(folder, dict(zip(places, kinds, strict=True)))
     pooling = config.pooling if tokens else "mean"
-    flags = {key: mode == pooling for key, mode in FLAGS.items() if mode in POOLINGS}
+    modes = checkpoint.POOLING_FLAGS.items()
+    flags = {key: mode == pooling for key, mode in modes if mode in POOLINGS}
     modules: dict[str, dict[str, Any]] = {}
     modules["1_Pooling"] = {"word_embedding_dimension": width} | flags
     if dense:

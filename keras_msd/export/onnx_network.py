@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_msd.export.formats import Scheme
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
-from keras_msd.export.onnx.exporter import OPSET
+from keras_msd.export.onnx import OPSET
 from keras_msd.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD

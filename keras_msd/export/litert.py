@@ -18,13 +18,12 @@ from keras_msd.checks import InputError, one_of, require
 from keras_msd.export.formats import FULL, SCHEMES
 from keras_msd.export.litert_files import (
     FILE,
-    INPUTS,
     SIGNATURE,
     require_litert,
     with_tokenizer,
 )
 from keras_msd.export.portable import copy_reader, describe
-from keras_msd.export.tensorflow_network import TensorFlowNetwork
+from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.quantization import BITS, to_integers
 from keras_msd.tokenizers.graph import GraphTokenizer
 
@@ -59,9 +58,8 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
     require_litert()
     description = describe(encoder.tokenizer, encoder.max_length)
     network = _network(encoder, quantize)
-    ids = [tf.TensorSpec([None, None], tf.int32, name=name) for name in INPUTS]
 
-    @tf.function(input_signature=ids, autograph=False)
+    @tf.function(input_signature=IDS, autograph=False)
     def embed(token_ids: Any, padding_mask: Any) -> dict[str, Any]:
         return {"embedding": network(token_ids, padding_mask)}
 

@@ -85,7 +85,9 @@ def fit_ridge(
         if len(goals) < len(block):
             raise _unequal(f"{len(vectors)} vectors and more token lists")
         counts = _counts(block, vocabulary_size)
-        _add_products(gram, counts)
+        product = (counts.T @ counts).tocsr()  # no dense copy of the Gram matrix
+        rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+        gram[rows, product.indices] += product.data
         right += counts.T @ goals
         seen += len(block)
     if seen != len(vectors):
@@ -112,13 +114,6 @@ def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
     return sparse.csr_matrix(
         (values.astype(np.float32), columns, bounds), (len(block), vocabulary_size)
     )
-
-
-def _add_products(gram: np.ndarray, counts: Any) -> None:
-    """Add `counts.T @ counts` to `gram` without a dense copy of it."""
-    product = (counts.T @ counts).tocsr()
-    rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
-    gram[rows, product.indices] += product.data
 
 
 def _solve(gram: np.ndarray, right: np.ndarray) -> None:

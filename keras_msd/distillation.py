@@ -197,7 +197,8 @@ def distil(
         start = KNOWN if known else PAIRS
     settings |= {"teacher": guide.fingerprint, "start": str(start)}
     say("Reading the pairs")
-    corpus = _opened(pairs, format, language, source_language, columns)
+    codes = {"language": language, "source_language": source_language}
+    corpus = _opened(pairs, columns, format, **codes)
     for file in corpus.files:
         check_reads(guide, "source", file)
     counts = _split(corpus, settings, out / "data")
@@ -251,28 +252,21 @@ def _named(start: Any) -> str:
 
 
 def _teacher(source: Any, multilingual: bool) -> Any:
-
     known = isinstance(source, Teacher) and source.languages
     languages = None if known or multilingual else ["en"]
     dim = HASHED_DIM if source == HASHED_WORDS else None
     return load_teacher(source, dim=dim, languages=languages)
 
 
-def _opened(
-    pairs: Any,
-    format: str | None,
-    language: str | None,
-    source_language: str | None,
-    columns: Sequence[str | int] | None,
-) -> Pairs:
+def _opened(pairs: Any, columns: Any, format: str | None, **codes: Any) -> Pairs:
     if isinstance(pairs, Pairs):
         return pairs
     listed = [pairs] if isinstance(pairs, str | Path) else pairs
     paths = isinstance(listed, list | tuple) and listed
     if paths and isinstance(listed[0], str | Path):
-        return read_pairs(listed, format, language, source_language, columns)
+        return read_pairs(listed, format, columns=columns, **codes)
     names = None if columns is None else [str(column) for column in columns]
-    return pairs_of_rows(pairs, language, source_language, names)
+    return pairs_of_rows(pairs, columns=names, **codes)
 
 
 def _split(
@@ -538,7 +532,6 @@ def _trained(
     """
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
-
     if keras.backend.backend() == "tensorflow" and device_settings().deterministic:
         from keras_msd.training.tensorflow_step import make_deterministic
 

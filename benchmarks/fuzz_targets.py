@@ -17,7 +17,7 @@ Read = Callable[[Path], object]
 MODULES = [
     *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
     *("data/ragged.py", "data/store.py", "export/card.py"),
-    *("export/artefact.py", "export/litert/files.py", "export/onnx/exporter.py"),
+    *("export/artefact.py", "export/litert_files.py", "export/onnx.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py"),
     *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),

@@ -32,7 +32,7 @@ from javascript_check import LANGUAGES, in_chromium, output, program, sentences
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.export.huggingface.exporter import check_bert
+from keras_msd.export.huggingface import check_bert
 from keras_msd.export.proof import row_cosines
 from keras_msd.files import write_json
 

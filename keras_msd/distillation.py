@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import compress, product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_msd import checks
+from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checkpoints.packaged import is_installed
 from keras_msd.checks import InputError
+from keras_msd.data.batches import PairBatches, check_reads
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.examples import example_pairs, example_similarity
-from keras_msd.data.pair import PairFile, Pairs, pair_code
+from keras_msd.data.pair import Pair, PairFile, Pairs, pair_code
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.tables import pairs_of_rows
+from keras_msd.data.store import GuideStore
 from keras_msd.data.write import write_rows
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
@@ -27,8 +30,16 @@ from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
 from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
+from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress
+from keras_msd.stages.msd import ContrastiveLearning
+from keras_msd.starts.closed_form import closed_form_encoder, extend_vocabulary
+from keras_msd.starts.tables import BothSides, fit_ridge
+from keras_msd.teachers.teacher import Teacher, load_teacher
 from keras_msd.teachers.vectors import HASHED_WORDS
+from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
+from keras_msd.training.optimizer import make_optimizer
+from keras_msd.training.resume import fit
 
 PAIRS, KNOWN = "pairs", "tiny12"  # values of `start`
 START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # values of `kept`
@@ -186,14 +197,15 @@ def distil(
         start = KNOWN if known else PAIRS
     settings |= {"teacher": guide.fingerprint, "start": str(start)}
     say("Reading the pairs")
-    corpus = _opened(pairs, format, language, source_language, columns)
-    _check_languages(guide, multilingual, corpus)
+    codes = {"language": language, "source_language": source_language}
+    corpus = _opened(pairs, columns, format, **codes)
+    for file in corpus.files:
+        check_reads(guide, "source", file)
     counts = _split(corpus, settings, out / "data")
     if (out / "report.json").is_file():
         return read_json(out / "report.json") | {"encoder": str(out / "encoder")}
     train = read_pairs(out / "data" / "parallel" / "train")
     held = read_held_out(out / "data" / "parallel" / "dev")
-    from keras_msd.data.store import GuideStore
 
     store = GuideStore(guide, Path(store_dir or out / "store") / guide.fingerprint[:16])
     size = vocabulary_size or min(16_000, 6_000 + 2_000 * len(counts))
@@ -240,39 +252,21 @@ def _named(start: Any) -> str:
 
 
 def _teacher(source: Any, multilingual: bool) -> Any:
-    from keras_msd.teachers.teacher import Teacher, load_teacher
-
-    if isinstance(source, Teacher):
-        return source
+    known = isinstance(source, Teacher) and source.languages
+    languages = None if known or multilingual else ["en"]
     dim = HASHED_DIM if source == HASHED_WORDS else None
-    return load_teacher(source, dim=dim, languages=None if multilingual else ["en"])
+    return load_teacher(source, dim=dim, languages=languages)
 
 
-def _check_languages(guide: Any, multilingual: bool, corpus: Pairs) -> None:
-    from keras_msd.data.batches import check_reads
-
-    if not multilingual and getattr(guide, "languages", None) is None:
-        name = getattr(guide, "name", type(guide).__name__)
-        guide = SimpleNamespace(name=name, languages=["en"])
-    for file in corpus.files:
-        check_reads(guide, "source", file)
-
-
-def _opened(
-    pairs: Any,
-    format: str | None,
-    language: str | None,
-    source_language: str | None,
-    columns: Sequence[str | int] | None,
-) -> Pairs:
+def _opened(pairs: Any, columns: Any, format: str | None, **codes: Any) -> Pairs:
     if isinstance(pairs, Pairs):
         return pairs
     listed = [pairs] if isinstance(pairs, str | Path) else pairs
     paths = isinstance(listed, list | tuple) and listed
     if paths and isinstance(listed[0], str | Path):
-        return read_pairs(listed, format, language, source_language, columns)
+        return read_pairs(listed, format, columns=columns, **codes)
     names = None if columns is None else [str(column) for column in columns]
-    return pairs_of_rows(pairs, language, source_language, names)
+    return pairs_of_rows(pairs, columns=names, **codes)
 
 
 def _split(
@@ -361,10 +355,6 @@ def _place(source: str) -> float:
 
 def _made(folder: Path, make: Any, seed: int) -> Any:
     """Return the encoder of a folder; make and save it if it is not there."""
-    import keras
-
-    from keras_msd.models.encoder import load_saved
-
     if not folder.is_dir():
         make().save(folder)
     # Before loading: Keras draws the dropout seeds when it creates layers.
@@ -374,10 +364,6 @@ def _made(folder: Path, make: Any, seed: int) -> Any:
 
 def _closed_form(train: Pairs, store: Any, size: int) -> Any:
     """Fit the ridge baseline ("closed form") and return it as an encoder."""
-    from keras_msd.starts.closed_form import closed_form_encoder
-    from keras_msd.starts.tables import BothSides, fit_ridge
-    from keras_msd.tokenizers.sentencepiece import train_unigram
-
     sides = [[pair[side] for pair in train] for side in (0, 1)]
     texts = [*sides[0], *sides[1]]
     tokenizer = train_unigram(texts, size, at_most=True, case_fold=True)
@@ -390,10 +376,6 @@ def _closed_form(train: Pairs, store: Any, size: int) -> Any:
 
 def _extended(start: str | Path, own: Any, dim: int) -> Any:
     """Load the encoder to start from and add the missing tokens of your pairs."""
-    from keras_msd.checkpoints.loading import load_encoder
-    from keras_msd.starts.closed_form import extend_vocabulary
-    from keras_msd.tokenizers.sentencepiece import extend_unigram
-
     known = load_encoder(start)
     if not hasattr(known, "tokenizer") or known.dim != dim:
         raise InputError(
@@ -404,12 +386,16 @@ def _extended(start: str | Path, own: Any, dim: int) -> Any:
     return extend_vocabulary(known, extend_unigram(known.tokenizer, own))
 
 
+def _by_language(pairs: Iterable[Pair]) -> dict[str, list[tuple[str, str]]]:
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        rows.setdefault(pair.language, []).append((pair.source, pair.target))
+    return rows
+
+
 def _write_general(folder: Path) -> None:
     """Write the general training pairs, one file per language."""
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for pair in example_pairs(count=GENERAL_PAIRS):
-        rows.setdefault(pair.language, []).append((pair.source, pair.target))
-    for code, texts in rows.items():
+    for code, texts in _by_language(example_pairs(count=GENERAL_PAIRS)).items():
         path = folder / f"general.en-{code}.tsv.gz"
         if not path.is_file():
             write_rows(path, texts)
@@ -421,9 +407,7 @@ def _general() -> tuple[dict[str, Any], dict[str, dict[str, list[Any]]]]:
 
     Neither is used for training.
     """
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for pair in example_pairs(split="dev"):
-        pairs.setdefault(pair.language, []).append((pair.source, pair.target))
+    pairs = _by_language(example_pairs(split="dev"))
     rows = example_similarity(count=GENERAL_ROWS)
     # Drop rows whose two sentences are in different halves.
     of = [{half_of(first), half_of(second)} for _, first, second in rows["en"]]
@@ -548,13 +532,6 @@ def _trained(
     """
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
-    import keras
-
-    from keras_msd.data.batches import PairBatches
-    from keras_msd.stages.msd import ContrastiveLearning
-    from keras_msd.training.optimizer import make_optimizer
-    from keras_msd.training.resume import fit
-
     if keras.backend.backend() == "tensorflow" and device_settings().deterministic:
         from keras_msd.training.tensorflow_step import make_deterministic
 
@@ -603,8 +580,6 @@ def _reported(
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Choose the final encoder, copy it to `encoder/`, and return the report."""
-    from keras_msd.models.encoder import load_saved
-
     begin = CLOSED_FORM if start == PAIRS else START
     places = {START: begin, CLOSED_FORM: CLOSED_FORM, TRAINED: TRAINED}
     encoders = {name: load_saved(out / place) for name, place in places.items()}
@@ -627,8 +602,6 @@ def _reported(
             verdict += ", which is better on the tuning half only"
     encoder = encoders[kept]
     if kept == START and start != PAIRS:  # the original, without the added tokens
-        from keras_msd.checkpoints.loading import load_encoder
-
         encoder = load_encoder(start)
     encoder.save(out / "encoder")
     return {

@@ -48,24 +48,21 @@ class StoredTable:
         return numbers * np.repeat(self.scales, group, axis=1)
 
 
-def quantize_table(
-    table: np.ndarray, bits: int, group: int | None = None
-) -> StoredTable:
+def quantize_table(table: np.ndarray, bits: int) -> StoredTable:
     """Store a table in 8 or 4 bits a number, as `to_integers` rounds them.
+
+    A scale is that of a whole row with 8 bits, and with 4 bits that of `int4_group`
+    columns.
 
     Args:
         table: float32 `(V, width)`.
         bits: 8 or 4.
-        group: Columns that share a scale; must divide `width`. By default the whole
-            row with 8 bits, and with 4 bits the largest divisor of `width` from 8 to
-            32, if it has one.
 
     Raises:
-        InputError: `bits` is another number, or `group` does not divide `width`.
+        InputError: `bits` is another number.
     """
     width = table.shape[1]
-    if group is None:
-        group = width if bits == 8 else int4_group(width)
+    group = width if bits == 8 else int4_group(width)
     numbers, scales = to_integers(table, bits, group)
     values = numbers if bits == 8 else _packed(numbers)
     return StoredTable(values, scales, width, bits)
@@ -109,17 +106,18 @@ def to_integers(
 
 
 def int4_group(width: int) -> int:
-    """Return how many columns of a table in 4 bits share a scale."""
+    """Return how many columns of a table in 4 bits share a scale.
+
+    It is the largest divisor of `width` up to 32, or all columns if that is below 8.
+    """
     largest = max(size for size in range(1, INT4_GROUP + 1) if width % size == 0)
     return largest if largest >= INT4_GROUP // 4 else width  # scales take bytes too
 
 
 def _holding(scales: np.ndarray) -> Any:
     half = np.finfo(np.float16)
-    smallest, largest = (
-        scales.min() * SCALE_FACTORS.min(),
-        scales.max() * SCALE_FACTORS.max(),
-    )
+    smallest = scales.min() * SCALE_FACTORS.min()
+    largest = scales.max() * SCALE_FACTORS.max()
     inside = half.smallest_normal <= smallest and largest <= half.max
     return np.float16 if inside else np.float32
 

@@ -58,24 +58,6 @@ class RemotePath(PosixPath):
         # Files of fsspec know no `readline(limit)`, and look for line ends in Python.
         return io.BufferedReader(handle, BUFFER) if mode == "rb" else handle
 
-    def matching(self) -> list["RemotePath"]:
-        """Return the files that this pattern matches."""
-        system, _ = _system(self)
-        return [
-            RemotePath(system.unstrip_protocol(name)) for name in self._reached("glob")
-        ]
-
-    def files(self) -> dict[str, str]:
-        """Return, by its name below this folder, what fsspec calls each file in it."""
-        system, where = _system(self)
-        names = system.find(where)
-        return {name[len(where) :].lstrip("/"): name for name in names}
-
-    def delete(self) -> None:
-        """Delete a file, or a folder with all in it; do nothing if it is not there."""
-        if self.exists():
-            self._reached("rm", recursive=True)
-
     def _reached(self, action: str, *given: Any, **named: Any) -> Any:
         system, where = _system(self)
         return getattr(system, action)(where, *given, **named)
@@ -93,7 +75,9 @@ def as_path(place: str | Path) -> Path:
 def matching(pattern: Path) -> list[Path]:
     """Return the files that a pattern matches, sorted."""
     if isinstance(pattern, RemotePath):
-        return sorted(pattern.matching())
+        system, where = _system(pattern)
+        found = map(system.unstrip_protocol, system.glob(where))
+        return sorted(RemotePath(name) for name in found)
     return sorted(Path(name) for name in glob.glob(str(pattern)))
 
 
@@ -138,11 +122,11 @@ def write_file(place: Path, content: bytes) -> None:
 
 
 def delete(place: Path) -> None:
-    """Delete a file or folder; do nothing if it is not there."""
-    if isinstance(place, RemotePath):
-        place.delete()
-    else:
+    """Delete a file, or a folder with all in it; do nothing if it is not there."""
+    if not isinstance(place, RemotePath):
         remove(place)
+    elif place.exists():
+        place._reached("rm", recursive=True)
 
 
 def fetch_folder(place: str, folder: str | Path) -> Path:
@@ -174,15 +158,11 @@ def fetch_folder(place: str, folder: str | Path) -> Path:
         raise InputError(
             f"`folder` must not exist. Received: `{folder}`. Give another."
         )
-    found = source.files()
-    if not found:
+    system, where = _system(source)
+    if not system.find(where):
         raise InputError(f"`{source}` holds no file. Give the place of a folder.")
-    system, _ = _system(source)
     with atomic_path(folder) as temporary:
-        for name, there in found.items():
-            path = temporary / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            system.get_file(there, str(path))
+        system.get(f"{where}/", str(temporary), recursive=True)
     return folder
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from keras_msd.lazy import AroundImport
 
@@ -35,26 +35,24 @@ def sieved_stderr() -> Iterator[None]:
         return
     import subprocess
 
-    with ExitStack() as stack:
-        try:
-            stderr = os.dup(2)
-            stack.callback(os.close, stderr)
-            sieve = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", SIEVE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # an interrupt is not meant for it
-            )
-        except OSError:  # no stderr, or no process to be had: nothing is taken out
-            yield
-            return
-        stack.enter_context(sieve)  # closes its input, then waits until all is shown
+    try:
+        stderr = os.fdopen(os.dup(2), "wb")
+        sieve = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", SIEVE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt is not meant for it
+        )
+    except OSError:  # no stderr, or no process to be had: nothing is taken out
+        yield
+        return
+    with stderr, sieve:  # leaving it waits until all is shown
         os.dup2(sieve.stdin.fileno(), 2)  # type: ignore[union-attr]
         try:
             yield
         finally:
             sys.stderr.flush()
-            os.dup2(stderr, 2)
+            os.dup2(stderr.fileno(), 2)
 
 
 def quiet_tensorflow() -> None:

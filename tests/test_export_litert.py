@@ -12,8 +12,8 @@ from tflite_names import check_names
 
 from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, loaders_folder
-from keras_msd.export.litert import exporter
-from keras_msd.export.litert.files import load_ids, with_tokenizer
+from keras_msd.export import litert as exporter
+from keras_msd.export.litert_files import load_ids, with_tokenizer
 from keras_msd.export.portable import describe
 from keras_msd.export.proof import row_cosines
 from keras_msd.testing import tiny_encoder

@@ -14,8 +14,8 @@ from tflite_names import check_names, name_bytes
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.export import export, load_artefact, loaders_folder
-from keras_msd.export.litert import exporter
-from keras_msd.export.litert.files import load_text
+from keras_msd.export import litert as exporter
+from keras_msd.export.litert_files import load_text
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
@@ -92,7 +92,7 @@ def test_a_model_in_a_cycle_of_references_is_let_go(models):
     # MediaPipe's own close waits for ever once the collector has ended its thread.
     script = (
         "import gc, sys, weakref, mediapipe.tasks.python.text\n"
-        "from keras_msd.export.litert.files import load_text\n"
+        "from keras_msd.export.litert_files import load_text\n"
         "run = load_text(sys.argv[1]); run(['ok']); run.itself = run\n"
         "left = weakref.ref(run); del run; gc.collect(); print(left() is None)"
     )
@@ -235,7 +235,7 @@ def run(*command):
 
 def test_an_open_model_does_not_disturb_pythons_end(models):
     done = run(
-        "from keras_msd.export.litert.files import load_text as load\n"
+        "from keras_msd.export.litert_files import load_text as load\n"
         f"run, other = load({str(models / 'int8')!r}), load({str(models / 'None')!r})\n"
         "print(run(['one', 'two']).shape)",
     )

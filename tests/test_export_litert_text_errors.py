@@ -7,8 +7,8 @@ import pytest
 from tokenizer_texts import CORPUS
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert import exporter
-from keras_msd.export.litert.files import load_text
+from keras_msd.export import litert as exporter
+from keras_msd.export.litert_files import load_text
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 

@@ -6,7 +6,7 @@ from keras_msd.quantization import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx.network import FLOAT, INT32, Graph, Weights, pack  # noqa: E402
+from keras_msd.export.onnx_network import FLOAT, INT32, Graph, Weights, pack  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):

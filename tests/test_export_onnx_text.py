@@ -7,9 +7,9 @@ from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
+from keras_msd.export import onnx as exporter
 from keras_msd.export.formats import SCHEMES
-from keras_msd.export.onnx import exporter
-from keras_msd.export.onnx.exporter import (
+from keras_msd.export.onnx import (
     load_extensions,
     load_ids,
     load_text,
@@ -20,9 +20,9 @@ from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx import tokenizer as onnx_check  # noqa: E402
-from keras_msd.export.onnx.network import INT32, STRING, Graph  # noqa: E402
-from keras_msd.export.onnx.tokenizer import token_ids  # noqa: E402
+from keras_msd.export import onnx_tokenizer as onnx_check  # noqa: E402
+from keras_msd.export.onnx_network import INT32, STRING, Graph  # noqa: E402
+from keras_msd.export.onnx_tokenizer import token_ids  # noqa: E402
 
 SAMPLE = [text.replace("\0", "\uffff") for text in made_texts(600) + CORPUS]
 

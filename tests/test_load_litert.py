@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from keras_msd.export import litert as exporter
 from keras_msd.export import loaders_folder
-from keras_msd.export.litert import exporter
 from keras_msd.files import write_json
 from keras_msd.testing import tiny_encoder
 

@@ -6,12 +6,12 @@ import pytest
 from keras_msd import losses
 from keras_msd.checks import InputError
 from keras_msd.losses.distances import EmbeddingMSE, cosine_matrix
-from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     TARGETS,
     MultilingualContrastive,
     SimilarityDistribution,
 )
+from keras_msd.losses.table import Matryoshka
 from keras_msd.testing import run_loss_test
 
 # Rows 0 and 2 are the same English line.

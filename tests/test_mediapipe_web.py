@@ -14,7 +14,7 @@ import pytest
 from test_export_litert_text import TEXTS, cosines, embed, lively
 from tokenizer_texts import CORPUS
 
-from keras_msd.export.litert import exporter
+from keras_msd.export import litert as exporter
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 ROOT = Path(__file__).parents[1]

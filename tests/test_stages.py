@@ -6,11 +6,11 @@ import pytest
 
 from keras_msd import stages
 from keras_msd.checks import InputError
-from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import (
     MultilingualContrastive,
     SimilarityDistribution,
 )
+from keras_msd.losses.table import Matryoshka
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import build_model
 from keras_msd.recipes.stages import STAGES

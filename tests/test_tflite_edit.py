@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert.exporter import convert
-from keras_msd.export.litert.files import read_tokenizer, with_tokenizer
-from keras_msd.export.litert.model import TFLiteModel
+from keras_msd.export.litert import TFLiteModel, convert
+from keras_msd.export.litert_files import read_tokenizer, with_tokenizer
 
 
 class Small(tf.Module):

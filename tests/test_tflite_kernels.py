@@ -9,9 +9,8 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd.checks import InputError
-from keras_msd.export.litert import exporter
-from keras_msd.export.litert.exporter import convert
-from keras_msd.export.litert.model import TFLiteModel, quantize_kernels
+from keras_msd.export import litert as exporter
+from keras_msd.export.litert import TFLiteModel, convert, quantize_kernels
 from keras_msd.testing import tiny_encoder
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter")

@@ -6,6 +6,7 @@ from tokenizer_texts import CORPUS, made_texts
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError
+from keras_msd.models.trim import choose_pieces, trim_tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer,
@@ -13,7 +14,6 @@ from keras_msd.tokenizers.sentencepiece import (
     train_unigram,
 )
 from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
-from keras_msd.tokenizers.trim import choose_pieces, trim_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.export.formats import FULL
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
-from keras_msd.quantization import quantize_table
+from keras_msd.quantization import quantize_table, to_integers
 from keras_msd.testing import tiny_encoder, tiny_tokenizer
 
 RNG = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def test_bad_arguments():
     with pytest.raises(InputError, match="bits"):
         quantize_table(table, 2)
     with pytest.raises(InputError, match="must divide"):
-        quantize_table(table, 8, group=4)
+        to_integers(table, 8, group=4)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checkpoints.packaged import E5, backbone_files
-from keras_msd.checkpoints.weights import in_our_layout, stored_shape
+from keras_msd.checkpoints.weights import (
+    E5S1_KEYS,
+    in_our_layout,
+    layer_keys,
+    stored_shape,
+)
 from keras_msd.files import read_json
+from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
+from keras_msd.models.network import weight_shapes
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
 
 BLOCK = 32  # weights: a float16 scale, then two of them in a byte
@@ -28,17 +35,6 @@ SIZES = (
     "max_length",
     "num_types",
 )
-TABLES = {"word": "word", "pos": "position", "type": "type"}
-LAYER = {
-    "q": "self_attention_layer/query",
-    "k": "self_attention_layer/key",
-    "v": "self_attention_layer/value",
-    "ao": "self_attention_layer/attention_output",
-    "aln": "self_attention_layer_norm",
-    "fi": "feedforward_intermediate_dense",
-    "fo": "feedforward_output_dense",
-    "oln": "feedforward_layer_norm",
-}
 
 
 def load_e5_small(**fields: Any) -> Encoder:
@@ -106,15 +102,17 @@ def read_four_bits(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     for _ in range(reader.take("i")[0]):
         name = reader.take(f"{reader.take('H')[0]}s")[0].decode()
         entries[name] = reader.take("BIQQ")
+    shapes = weight_shapes(EncoderConfig.model_construct(pad_id=0, **fields))
     arrays = {}
-    for name, weight in _weight_paths(fields["num_layers"]).items():
+    for name, weight in layer_keys(E5S1_KEYS, fields["num_layers"]).items():
         kind, count, offset, _ = entries[name]
         if kind == FLOAT32:
             array = np.frombuffer(reader.content, "<f4", count, offset)
         else:
             array = _from_blocks(reader.content, count // BLOCK, offset)
-        array = array.reshape(stored_shape(weight, fields))
-        arrays[weight] = in_our_layout(weight, array, fields["num_heads"])
+        shape = shapes[weight]
+        array = array.reshape(stored_shape(weight, shape))
+        arrays[weight] = in_our_layout(weight, array, shape)
     return fields, arrays
 
 
@@ -126,25 +124,6 @@ def _skip_tokenizer(reader: _Reader) -> None:
     for _ in range(rules):
         count = reader.take("IB")[1]
         reader.position += 4 * count
-
-
-def _weight_paths(num_layers: int) -> dict[str, str]:
-    """Return a tensor's name -> the path of our weight."""
-    paths = {f"emb.{short}": f"embedding/{name}" for short, name in TABLES.items()}
-    norms = {"emb.ln": "embedding/layer_norm"}
-    for i in range(num_layers):
-        for short, name in LAYER.items():
-            place, weight = f"l{i}.{short}", f"body/block_{i}/{name}"
-            if short.endswith("ln"):
-                norms[place] = weight
-            else:
-                paths |= {
-                    f"{place}.w": f"{weight}/kernel",
-                    f"{place}.b": f"{weight}/bias",
-                }
-    for place, weight in norms.items():
-        paths |= {f"{place}.w": f"{weight}/gamma", f"{place}.b": f"{weight}/beta"}
-    return paths
 
 
 def _from_blocks(content: bytes, blocks: int, offset: int) -> np.ndarray:

@@ -13,8 +13,10 @@ from keras_msd.checkpoints.modules import (
     REPAIR,
     SETTINGS,
     Modules,
+    is_model2vec,
     read_dense,
     read_modules,
+    read_static,
 )
 from keras_msd.checkpoints.packaged import (
     E5,
@@ -22,7 +24,6 @@ from keras_msd.checkpoints.packaged import (
     packaged_folder,
     packaged_names,
 )
-from keras_msd.checkpoints.static import is_model2vec, read_static
 from keras_msd.checkpoints.weights import SINGLE, check_settings, read_checkpoint
 from keras_msd.checks import InputError, existing_folder, nearest, one_of, require
 from keras_msd.files import read_json, read_table

@@ -1,6 +1,8 @@
 """What a sentence-transformers folder is made of: modules.json and the modules' files.
 
 The types of modules are compared with known names; no class path in a file is imported.
+A static embedding is a table of token vectors and their mean; a folder of model2vec is
+read as one, too.
 """
 
 import re
@@ -9,11 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_msd.checkpoints.weights import check_settings, checkpoint_tensors
+from keras_msd.checkpoints.weights import (
+    DENSE_ACTIVATIONS,
+    POOLING_FLAGS,
+    SINGLE,
+    check_settings,
+    checkpoint_tensors,
+)
 from keras_msd.checks import InputError, one_of, placed
-from keras_msd.files import read_json, read_table
+from keras_msd.files import parse_json, read_bytes, read_json, read_table
 from keras_msd.layers.pooling import POOLINGS
-from keras_msd.tensors import WHOLE
+from keras_msd.limits import VOCABULARY
+from keras_msd.tensors import FLOATS, INT8, WHOLE
+from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend
 
 MODULES, CONFIG = "modules.json", "config.json"
 SETTINGS = "config_sentence_transformers.json"
@@ -24,28 +35,22 @@ MODULE = re.compile(
     r"\.(?P<kind>Transformer|Pooling|Dense|Normalize|StaticEmbedding)"
 )
 ORDER = re.compile(r"(Transformer( Pooling)?|StaticEmbedding)( Dense)?( Normalize)?")
-# Older files have one true-or-false key per pooling.
-FLAGS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
 LONGEST_NAME = 255  # bytes, in the file systems that are used
 REPAIR = (
     "Load the model with sentence-transformers, and give `load_teacher` the "
     "`SentenceTransformer` itself."
 )
-ACTIVATIONS = {
-    "torch.nn.modules.activation.Tanh": "tanh",
-    "torch.nn.modules.linear.Identity": "linear",
-}
 # From a sentence's vector to another: what Dense and Normalize are.
 VECTORS = dict.fromkeys(
     ("module_input_name", "module_output_name"), "sentence_embedding"
 )
+# Of a static embedding.
+MODEL2VEC = "model2vec"
+TABLE, TABLE_OF_MODULE = "embeddings", "embedding.weight"
+WEIGHTS, MAPPING = "weights", "mapping"
+INTEGERS = ("I64", "I32")
+LONGEST = 2048  # tokens of a text, where the folder sets no limit
+MODEL2VEC_LONGEST = 512  # where its config.json does not say
 
 
 class Modules(NamedTuple):
@@ -146,7 +151,7 @@ def _inside(folder: Path, place: Any, path: Path) -> Path:
 def _pooling(path: Path) -> str:
     settings = read_table(path, "pooling's settings")
     check_settings(settings, {"include_prompt": True}, path, REPAIR)
-    flags = [mode for key, mode in FLAGS.items() if settings.get(key)]
+    flags = [mode for key, mode in POOLING_FLAGS.items() if settings.get(key)]
     modes = settings.get("pooling_mode", flags or ["mean"])
     modes = [modes] if isinstance(modes, str) else modes
     if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in POOLINGS:
@@ -166,7 +171,7 @@ def read_dense(
         Fields of `EncoderConfig`, and float32 arrays by weight path.
 
     Raises:
-        InputError: The activation is not in `ACTIVATIONS`, the module is wired in
+        InputError: The activation is not in families.toml, the module is wired in
             another way than vector to vector, or its tensors do not fit.
     """
     path = folder / CONFIG
@@ -175,7 +180,7 @@ def read_dense(
     default = "torch.nn.modules.activation.Tanh"
     activation = str(settings.get("activation_function", default))
     with placed(path):
-        one_of(ACTIVATIONS, activation_function=activation)
+        one_of(DENSE_ACTIVATIONS, activation_function=activation)
     needed = VECTORS | {"in_features": width, "use_residual": False}
     check_settings(settings, needed, path, REPAIR)
     out, bias = settings.get("out_features"), bool(settings.get("bias", True))
@@ -192,9 +197,126 @@ def read_dense(
     fields = {
         "projection_dim": out,
         "projection_bias": bias,
-        "projection_activation": ACTIVATIONS[activation],
+        "projection_activation": DENSE_ACTIVATIONS[activation],
     }
     arrays = {"projection/kernel": files.read("linear.weight").T}
     if bias:
         arrays["projection/bias"] = files.read("linear.bias")
     return fields, arrays
+
+
+def is_model2vec(folder: Path) -> bool:
+    """Tell whether a folder was written by model2vec.
+
+    Its config.json names no other model, and the table is called `embeddings`.
+    """
+    path = folder / CONFIG
+    if not path.is_file() or not (folder / SINGLE).is_file():
+        return False
+    kind = read_table(path).get("model_type", MODEL2VEC)
+    return kind == MODEL2VEC and TABLE in checkpoint_tensors(folder).shapes
+
+
+def read_static(
+    folder: Path,
+) -> tuple[dict[str, Any], dict[str, np.ndarray], Tokenizer]:
+    """Read a table of token vectors and its tokenizer.
+
+    A folder of model2vec cuts texts and leaves out unknown tokens as that library does,
+    sentence-transformers does neither. A text of over 2,048 tokens is cut there.
+
+    Args:
+        folder: Holds tokenizer.json and model.safetensors with `embeddings` `(n, dim)`
+            and perhaps `mapping` and `weights` `(vocabulary,)`, as model2vec writes
+            them; or with `embedding.weight`, as sentence-transformers does.
+
+    Returns:
+        Fields of `EncoderConfig`, float32 arrays by weight path, and the tokenizer.
+
+    Raises:
+        InputError: A file is missing, damaged or does not fit the other.
+    """
+    settings = read_table(folder / CONFIG) if is_model2vec(folder) else None
+    tokenizer, limit = _tokenizer(folder, settings)
+    table = _table(folder)
+    if len(table) < tokenizer.vocabulary_size:
+        raise InputError(
+            f"The table in `{folder / SINGLE}` must have a row for every token of its "
+            f"tokenizer, {tokenizer.vocabulary_size}. Received: {len(table)} rows. "
+            f"{WHOLE}"
+        )
+    rows, width = table.shape
+    fields = {
+        "vocabulary_size": rows,
+        "hidden_dim": width,
+        "num_layers": 0,
+        "num_heads": 1,
+        "intermediate_dim": 1,
+        "embedding_layer_norm": False,
+        "dropout": 0.0,
+        "max_length": limit,
+        "pad_id": tokenizer.pad_id,
+    }
+    arrays = {
+        "embedding/word": table,
+        "embedding/position": np.zeros((limit, width), np.float32),
+        "embedding/type": np.zeros((1, width), np.float32),
+    }
+    return fields, arrays, tokenizer
+
+
+def _table(folder: Path) -> np.ndarray:
+    """Return one row for every token, float32 `(vocabulary, dim)`."""
+    files = checkpoint_tensors(folder)
+    names = files.shapes.keys()
+    known = {TABLE, WEIGHTS, MAPPING} if TABLE in names else {TABLE_OF_MODULE}
+    key = TABLE if TABLE in names else TABLE_OF_MODULE
+    if odd := sorted(names - known):
+        raise InputError(
+            f"`{folder / SINGLE}` must hold `{TABLE}`, and perhaps `{WEIGHTS}` and "
+            f"`{MAPPING}`; or `{TABLE_OF_MODULE}` alone. Received: `{odd[0]}`. {WHOLE}"
+        )
+    shape = files.shapes.get(key, ())
+    if len(shape) != 2:
+        raise InputError(
+            f"`{key}` in `{folder / SINGLE}` must be a table (n, dim). Received: the "
+            f"shape {shape}. {WHOLE}"
+        )
+    files.check(key, shape, FLOATS + INT8)
+    table = files.read(key)
+    if MAPPING in names:
+        files.check(MAPPING, (*files.shapes[MAPPING], 0)[:1], INTEGERS)
+        rows = files.read(MAPPING).astype(np.int64)
+        if rows.min(initial=0) < 0 or rows.max(initial=0) >= len(table):
+            raise InputError(
+                f"`{MAPPING}` in `{folder / SINGLE}` must name rows of `{TABLE}`, 0 to "
+                f"{len(table) - 1}. Received: {rows.min()} to {rows.max()}. {WHOLE}"
+            )
+        table = table[rows]
+    if WEIGHTS in names:
+        files.check(WEIGHTS, (len(table),))
+        table = table * files.read(WEIGHTS)[:, None]
+    return np.ascontiguousarray(table)
+
+
+def _tokenizer(folder: Path, settings: dict[str, Any] | None) -> tuple[Tokenizer, int]:
+    """Return the tokenizer, which adds no special tokens, and the most tokens."""
+    path = folder / "tokenizer.json"
+    origin = f"`{path}`"
+    raw = read_bytes(path, VOCABULARY, WHOLE)
+    tokenizer = of_backend(
+        read_backend(raw, origin), origin, model2vec=settings is not None
+    )
+    if settings is None:
+        cut = parse_json(raw, origin).get("truncation") or {}
+        check_settings(cut, {"direction": "Right"}, path, WHOLE)
+        limit = cut.get("max_length", LONGEST)
+    else:  # model2vec passes over what the file says of long texts
+        limit = settings.get("max_length", MODEL2VEC_LONGEST) or LONGEST
+    if not isinstance(limit, int) or limit < 1:
+        raise InputError(
+            f"The longest text in `{folder}` must be a whole number of tokens. "
+            f"Received: {limit!r:.60}. {WHOLE}"
+        )
+    # An encoder takes two tokens or more.
+    return tokenizer, max(2, min(limit, LONGEST))

@@ -5,6 +5,7 @@ CamemBERT (a RoBERTa) and DistilBERT. Checkpoints hold linear maps as `(out, in)
 are `(in, out)`, and attention maps have the heads apart.
 """
 
+import math
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ import numpy as np
 from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
 from keras_msd.files import read_table, read_toml
 from keras_msd.limits import DEPTH
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.network import outputs, weight_shapes
 from keras_msd.tensors import WHOLE, TensorFile
 
 SINGLE = "model.safetensors"
@@ -22,6 +25,8 @@ OTHERS = ("*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack
 WORD_TABLE = "embeddings.word_embeddings.weight"
 _TABLES = read_toml(Path(__file__).with_name("families.toml"))
 ACTIVATIONS, SILENT = _TABLES["activations"], _TABLES["silent"]
+POOLING_FLAGS, DENSE_ACTIVATIONS = _TABLES["poolings"], _TABLES["dense_activations"]
+E5S1_KEYS: dict[str, str] = _TABLES["e5s1"]["keys"]
 
 
 class Family(NamedTuple):
@@ -165,7 +170,7 @@ def _arrays(
     names = {_modern_name(key): key for key in files.shapes}
     expected = {
         prefix + key: path
-        for key, path in _layer_keys(family, fields["num_layers"]).items()
+        for key, path in layer_keys(family.keys, fields["num_layers"]).items()
     }
     known = rf"({re.escape(prefix)})?({BUFFERS}|{HEADS})"
     rest = [k for k in names.keys() - expected.keys() if not re.fullmatch(known, k)]
@@ -175,11 +180,12 @@ def _arrays(
             f"have, such as `{min(rest)}`. Check `model_type` and the layer count in "
             "its config.json."
         )
+    shapes = weight_shapes(EncoderConfig.model_construct(**fields))
     # Every shape is compared before the first tensor takes memory.
     for key, path in expected.items():
-        files.check(names.get(key, key), stored_shape(path, fields))
+        files.check(names.get(key, key), stored_shape(path, shapes[path]))
     arrays = {
-        path: in_our_layout(path, files.read(names[key]), fields["num_heads"])
+        path: in_our_layout(path, files.read(names[key]), shapes[path])
         for key, path in expected.items()
     }
     if "embedding/type" not in arrays:
@@ -209,37 +215,23 @@ def _modern_name(key: str) -> str:
     return key
 
 
-def _layer_keys(family: Family, num_layers: int) -> dict[str, str]:
+def layer_keys(keys: dict[str, str], num_layers: int) -> dict[str, str]:
     """Return checkpoint key -> weight path for every layer, without a prefix."""
     return {
         key.format(i=i): path.format(i=i)
-        for key, path in family.keys.items()
+        for key, path in keys.items()
         for i in (range(num_layers) if "{i}" in key else (0,))
     }
 
 
-def stored_shape(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
-    """Return the shape that the tensor for weight `path` has in a checkpoint."""
-    hidden, inner = fields["hidden_dim"], fields["intermediate_dim"]
-    rows = {
-        "embedding/word": fields["vocabulary_size"],
-        "embedding/position": fields["max_length"] + fields["position_offset"],
-        "embedding/type": fields["num_types"],
-    }
-    if path in rows:
-        return rows[path], hidden
-    out = inner if "feedforward_intermediate_dense" in path else hidden
-    if not path.endswith("/kernel"):
-        return (out,)
-    return out, (inner if "feedforward_output_dense" in path else hidden)
-
-
-def in_our_layout(path: str, tensor: np.ndarray, heads: int) -> np.ndarray:
-    """Return a checkpoint's tensor in the layout of our weight `path`."""
+def stored_shape(path: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that a checkpoint has for our weight of some shape."""
     if path.endswith("/kernel"):
-        tensor = tensor.T
-    if re.search(r"/(query|key|value)/", path):
-        return tensor.reshape(*tensor.shape[:-1], heads, tensor.shape[-1] // heads)
-    if path.endswith("/attention_output/kernel"):
-        return tensor.reshape(heads, tensor.shape[0] // heads, tensor.shape[1])
-    return tensor
+        out = outputs(path, shape)
+        return out, math.prod(shape) // out
+    return (math.prod(shape),) if path.endswith("/bias") else shape
+
+
+def in_our_layout(path: str, tensor: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a checkpoint's tensor as our weight, whose heads have an axis."""
+    return (tensor.T if path.endswith("/kernel") else tensor).reshape(shape)

@@ -10,7 +10,7 @@ from keras_msd import checks
 from keras_msd.arrays import TextEncoder, by_length
 from keras_msd.checks import InputError, placed, without_prefix
 from keras_msd.evaluate.threshold import checked
-from keras_msd.export.card import CARD, TEXT, card_files, read_card, write_card
+from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.formats import FORMATS, Run, check_weights
 from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
@@ -160,7 +160,7 @@ def check_destination(path: str | Path) -> None:
 def _other_content(folder: Path) -> str | None:
     """Return what a folder holds that is no artefact's, if anything."""
     try:
-        listed = {*card_files(folder / CARD), CARD, TEXT}
+        listed = {*parse_card(folder / CARD)["files"], CARD, TEXT}
     except InputError:
         return f"it has no whole {CARD}"
     foreign = sorted(

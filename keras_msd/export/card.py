@@ -113,7 +113,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         16
     """
     folder = Path(folder)
-    card = _checked(folder / CARD)
+    card = parse_card(folder / CARD)
     if card["card_version"] != VERSION:
         raise InputError(
             f"`{folder / CARD}` must have card_version {VERSION}. Received: "
@@ -149,21 +149,17 @@ def check_parts(folder: Path, patterns: Iterable[str]) -> None:
         if "card_version" not in read_table(folder / CARD):
             return
         root, asked = folder.resolve(), tuple(patterns)
-        for name, facts in _checked(folder / CARD)["files"].items():
+        for name, facts in parse_card(folder / CARD)["files"].items():
             if any(fnmatch(name, it) for it in asked) and (root / name).exists():
                 _check_file(root, folder, name, facts)
 
 
-def card_files(path: Path) -> list[str]:
-    """Return the names of the files that a card lists.
+def parse_card(path: Path) -> dict[str, Any]:
+    """Read a card without a look at the files that it lists.
 
     Raises:
         InputError: There is no card, it is damaged or not one of ours.
     """
-    return list(_checked(path)["files"])
-
-
-def _checked(path: Path) -> dict[str, Any]:
     if path.is_file():
         repair = "It is no card; take a whole copy."
         CARD_BYTES.check(path.stat().st_size, f"`{path}`", repair)

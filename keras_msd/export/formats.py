@@ -123,6 +123,7 @@ class Format:
             )
 
 
+# Each exporter is imported when it is used: it needs libraries of its own.
 def _saved_model() -> Any:
     from keras_msd.export import saved_model
 
@@ -130,27 +131,27 @@ def _saved_model() -> Any:
 
 
 def _litert() -> Any:
-    from keras_msd.export.litert import exporter
+    from keras_msd.export import litert
 
-    return exporter
+    return litert
 
 
 def _litert_files() -> Any:
-    from keras_msd.export.litert import files
+    from keras_msd.export import litert_files
 
-    return files
+    return litert_files
 
 
 def _onnx() -> Any:
-    from keras_msd.export.onnx import exporter
+    from keras_msd.export import onnx
 
-    return exporter
+    return onnx
 
 
 def _huggingface() -> Any:
-    from keras_msd.export.huggingface import exporter
+    from keras_msd.export import huggingface
 
-    return exporter
+    return huggingface
 
 
 def _model2vec() -> Any:

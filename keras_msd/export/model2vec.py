@@ -9,6 +9,7 @@ characters that the vocabulary does not have, whose row is that of the unknown t
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from tokenizers import Tokenizer as Backend
 from keras_msd.checkpoints.loading import load_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.export.formats import Run
-from keras_msd.export.huggingface.exporter import write_module_list
-from keras_msd.export.huggingface.tokenizer import backend_of, control_pieces
+from keras_msd.export.huggingface import write_module_list
+from keras_msd.export.huggingface_tokenizer import backend_of, control_pieces
 from keras_msd.export.network import plain_weights
 from keras_msd.files import write_json
 from keras_msd.models.config import EncoderConfig
@@ -113,12 +114,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     Raises:
         InputError: A file is missing or damaged.
     """
-    encoder = load_checkpoint(path)
-
-    def run(texts: list[str]) -> np.ndarray:
-        return encoder.encode(texts, progress=False)
-
-    return run
+    return partial(load_checkpoint(path).encode, progress=False)
 
 
 def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:

@@ -6,17 +6,13 @@ import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, explained
 from keras_msd.export.formats import NO_FORMAT, loaders_folder
 from keras_msd.tokenizers.base import Tokenizer
-
-if TYPE_CHECKING:
-    from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-    from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
 
 VERSION = 1
 READER = "portable_tokenizer.py"
@@ -44,19 +40,10 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
     Raises:
         InputError: The readers could not give the ids of such a tokenizer.
     """
-    # Loading an artefact needs neither of their libraries.
-    from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
-    from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer
-
     at_least(2, max_length=max_length)
-    if feature := tokenizer.unusual_frame():
+    if feature := tokenizer.unusual_feature():
         raise refused(feature)
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        kind_fields = _unigram(tokenizer)
-    elif isinstance(tokenizer, WordPieceTokenizer):
-        kind_fields = _wordpiece(tokenizer)
-    else:
-        raise refused(f"kind {tokenizer.kind}")
+    kind_fields = {"unigram": _unigram, "wordpiece": _wordpiece}[tokenizer.kind]
     fields = {
         "version": VERSION,
         "kind": tokenizer.kind,
@@ -66,7 +53,7 @@ def describe(tokenizer: Tokenizer, max_length: int) -> bytes:
         "end_id": tokenizer.end_id,
         "unknown_id": tokenizer.unknown_id,
     }
-    content = fields | kind_fields
+    content = fields | kind_fields(tokenizer)
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -94,13 +81,12 @@ def load_portable(description: bytes, origin: str = "`description`") -> Any:
         return reader["PortableTokenizer"](description)
 
 
-def _unigram(tokenizer: "SentencePieceTokenizer") -> dict[str, Any]:
+def _unigram(tokenizer: Any) -> dict[str, Any]:
+    # Loading an artefact does not need the library.
     from keras_msd.tokenizers.sentencepiece import parse
 
     proto = parse(tokenizer.definition)
     types = proto.SentencePiece
-    if feature := tokenizer.unusual_feature():
-        raise refused(feature)
     scores = [
         # The shortest number that is the same in 32 bits.
         float(str(np.float32(piece.score))) if piece.type == types.NORMAL else None
@@ -117,7 +103,7 @@ def _unigram(tokenizer: "SentencePieceTokenizer") -> dict[str, Any]:
     }
 
 
-def _wordpiece(tokenizer: "WordPieceTokenizer") -> dict[str, Any]:
+def _wordpiece(tokenizer: Any) -> dict[str, Any]:
     from keras_msd.tokenizers.tokenizer_json import character_rules
 
     backend = tokenizer.backend

@@ -2,7 +2,9 @@
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
 from keras_msd.export.formats import FORMATS, quantizations
+from keras_msd.tokenizers.base import Tokenizer
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
@@ -42,6 +45,17 @@ SENTENCES = (
     "",
     "all the way down the long and winding road " * 40,
 )
+# More texts, on which tokenizers alone are compared.
+TRICKY = (
+    "</s> <s> <pad> <unk> <mask> [SEP] [CLS] [PAD] [MASK] [UNK]",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd \u2764\ufe0f",
+    "e\u0301 \u0301a n\u0303 \u1100\u1161\u11a8 \ufb01\u0301",
+    "line\nbreak\r\ntab\tnext\x85line\u2028par\u00a0thin\u2009",
+    "a" * 100 + " " + "a" * 101,
+    "word" * 300,
+)
+TOGETHER = 16  # characters, or pieces, in such a text
+LEFT_OUT = ("Cn", "Co", "Cs")  # not assigned, private, surrogates
 
 
 class ExportError(checks.InputError):
@@ -151,44 +165,41 @@ def prove(
 
     name = f"({format})" if quantize is None else f"({format}, {quantize})"
     longest = limits.max_length_change
-    # Whether a limit is kept, the rule, what was received, and a repair.
-    results = [
-        (
-            found["min_cosine"] >= limits.min_cosine,
-            f"agree with the encoder to cosine {limits.min_cosine}",
-            f"{found['min_cosine']:.6f} for {found['worst']!r:.60}",
-            "lower `min_cosine`",
-        ),
-        (
-            found["length_change"] <= longest,
-            f"give vectors as long as the encoder's to {100 * longest:.2f} %",
-            f"{100 * found['length_change']:.2f} %",
-            "lower `min_cosine`",
-        ),
-        (
-            found["neighbours_kept"] >= limits.min_neighbours,
-            f"keep the nearest neighbour of {100 * limits.min_neighbours:g} % of the "
-            "sentences",
-            f"{100 * found['neighbours_kept']:.1f} %",
-            "lower `min_neighbours`",
-        ),
-    ]
-    results += [
-        (
-            not old[key] - new[key] > limits.max_sts_loss,
-            f"lose at most {limits.max_sts_loss} points of {score_title(key)} on "
-            f"{rows_name}",
-            f"{old[key]:.2f} before, {new[key]:.2f} after",
-            "raise `max_sts_loss`",
-        )
-        for key in scores
-    ]
-    for kept, rule, received, repair in results:
+
+    def check(kept: bool, rule: str, received: str, repair: str) -> None:
         if not kept:
             raise ExportError(
                 f"The artefact {name} must {rule}. Received: {received}. Nothing was "
                 f"kept. {_advice(format, quantize)}, or {repair}."
             )
+
+    check(
+        found["min_cosine"] >= limits.min_cosine,
+        f"agree with the encoder to cosine {limits.min_cosine}",
+        f"{found['min_cosine']:.6f} for {found['worst']!r:.60}",
+        "lower `min_cosine`",
+    )
+    check(
+        found["length_change"] <= longest,
+        f"give vectors as long as the encoder's to {100 * longest:.2f} %",
+        f"{100 * found['length_change']:.2f} %",
+        "lower `min_cosine`",
+    )
+    least = f"{100 * limits.min_neighbours:g} %"
+    check(
+        found["neighbours_kept"] >= limits.min_neighbours,
+        f"keep the nearest neighbour of {least} of the sentences",
+        f"{100 * found['neighbours_kept']:.1f} %",
+        "lower `min_neighbours`",
+    )
+    for key in scores:
+        points = f"{limits.max_sts_loss} points of {score_title(key)}"
+        check(
+            not old[key] - new[key] > limits.max_sts_loss,
+            f"lose at most {points} on {rows_name}",
+            f"{old[key]:.2f} before, {new[key]:.2f} after",
+            "raise `max_sts_loss`",
+        )
     return found | {
         "sts": {
             "set": rows_name,
@@ -214,6 +225,23 @@ def proof_sentences() -> list[str]:
     pairs = example_pairs(split="dev", count=LINES)
     texts = [text for pair in pairs for text in (pair.source, pair.target)]
     return list(dict.fromkeys([*SENTENCES, *texts]))
+
+
+def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield the proof's sentences, tricky ones, every piece and every character."""
+    yield from proof_sentences()
+    yield from TRICKY
+    # Between letters and after a blank: combining marks see only what is beside them.
+    for parts, form in ((tokenizer.pieces(), "{}"), (_characters(), "x{}y")):
+        for start in range(0, len(parts), TOGETHER):
+            yield " ".join(map(form.format, parts[start : start + TOGETHER]))
+
+
+@functools.cache
+def _characters() -> str:
+    # NUL ends a text in some runtimes.
+    every = map(chr, range(1, sys.maxunicode + 1))
+    return "".join(c for c in every if unicodedata.category(c) not in LEFT_OUT)
 
 
 @functools.cache
@@ -299,6 +327,9 @@ def parity(
             "The artefact must give finite vectors. Received: NaN or infinity for "
             f"{texts[worst]!r:.60}. Nothing was kept; store more bits."
         )
+    old, new = (np.linalg.norm(side, axis=1) for side in (before, after))
+    real = old > 0  # the cosine judges a vector of zeros
+    change = np.abs(new[real] / old[real] - 1).max(initial=0)
     return {
         "sentences": len(texts),
         "min_cosine": round(float(cosines[worst]), 8),
@@ -306,14 +337,8 @@ def parity(
         "worst": texts[worst][:SHOWN],
         "largest_difference": round(float(np.abs(before - after).max()), 8),
         "neighbours_kept": round(neighbours_kept(before, after), 4),
-        "length_change": round(_length_change(before, after), 6),
+        "length_change": round(float(change), 6),
     }
-
-
-def _length_change(before: np.ndarray, after: np.ndarray) -> float:
-    old, new = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
-    real = old > 0  # the cosine judges a vector of zeros
-    return float(np.abs(new[real] / old[real] - 1).max(initial=0))
 
 
 def _similarities(vectors: np.ndarray) -> np.ndarray:

@@ -9,16 +9,12 @@ import tensorflow as tf
 
 from keras_msd.checks import InputError, existing_folder, explained
 from keras_msd.export.formats import SCHEMES, Run
-from keras_msd.export.tensorflow_network import TensorFlowNetwork
+from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.teachers.saved_model import load_saved_model
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 VERSION = "1"  # the folder of a model's version, as TensorFlow Serving names them
 PATTERN = frozenset("*?[\\")  # TensorFlow reads names of variables' files as patterns
-IDS = [
-    tf.TensorSpec([None, None], tf.int32, name=name)
-    for name in ("token_ids", "padding_mask")
-]
 
 
 def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:

@@ -13,6 +13,11 @@ from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD
 from keras_msd.quantization import BITS, quantize_table
 
+# Of a network, `(n, length)`.
+IDS = [
+    tf.TensorSpec([None, None], tf.int32, name=name)
+    for name in ("token_ids", "padding_mask")
+]
 ACTIVATIONS = {
     "relu": tf.nn.relu,
     "gelu_erf": partial(tf.nn.gelu, approximate=False),

@@ -8,7 +8,6 @@ from keras_msd.losses.distances import (
 from keras_msd.losses.distances import (
     SoftmaxClassification as SoftmaxClassification,
 )
-from keras_msd.losses.matryoshka import Matryoshka as Matryoshka
 from keras_msd.losses.similarities import (
     AdditiveMarginSoftmax as AdditiveMarginSoftmax,
 )
@@ -20,4 +19,5 @@ from keras_msd.losses.similarities import (
     SimilarityDistribution as SimilarityDistribution,
 )
 from keras_msd.losses.table import LOSSES as LOSSES
+from keras_msd.losses.table import Matryoshka as Matryoshka
 from keras_msd.losses.table import loss_class as loss_class

@@ -13,13 +13,7 @@ from keras_msd.checksums import checksums, damaged, sealed, unsealed
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
-from keras_msd.quantization import (
-    INT4_GROUP,
-    StoredTable,
-    int4_group,
-    quantize_table,
-    to_integers,
-)
+from keras_msd.quantization import INT4_GROUP, StoredTable, int4_group, quantize_table
 from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
@@ -128,10 +122,10 @@ def _read_weights(
     files = TensorFile(folder / WEIGHTS, CONFIG)
     stored = stored_shapes(shapes, quantize) if quantize else shapes
     check_paths(stored, files.shapes, origin)
+    # By the axes of a weight's scales: 4 bits have one for each group of columns.
+    dtypes = {0: FLOATS, 1: INT8, 2: UINT8}
     for name, shape in stored.items():
-        packed = len(stored.get(name + SCALES, ())) == 2
-        integers = UINT8 if packed else INT8
-        files.check(name, shape, integers if name + SCALES in stored else FLOATS)
+        files.check(name, shape, dtypes[len(stored.get(name + SCALES, ()))])
     weights = {name: files.read(name) for name in shapes}
     for path, shape in shapes.items():
         if path + SCALES in stored:
@@ -233,12 +227,10 @@ def to_stored(
         if bits is None:
             continue
         rows = weight if path == WORD else matrix(path, weight).T
-        if bits == 4:
-            table = quantize_table(rows, 4)
-            numbers, scales = table.values, table.scales
-        else:
-            numbers, by_group = to_integers(rows, 8, group=rows.shape[1])
-            scales = by_group[:, 0]
+        table = quantize_table(rows, bits)
+        numbers, scales = table.values, table.scales
+        if bits == 8:
+            scales = scales[:, 0]
             if path != WORD:
                 numbers = numbers.T.reshape(weight.shape)
         stored[path] = np.ascontiguousarray(numbers)

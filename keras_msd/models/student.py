@@ -1,7 +1,6 @@
 """Students: an assistant's first layers run repeatedly, or many narrow layers."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,23 +115,19 @@ def build_student(
         "last": range(depth - unit_layers, depth),
         "spread": [place * depth // unit_layers for place in range(unit_layers)],
     }[unit_from]
+
+    def in_assistant(path: str) -> str:
+        place = r"^body/block_(\d+)/"
+        return re.sub(place, lambda it: f"body/block_{copied[int(it[1])]}/", path)
+
     for path in values:
         fresh = path.startswith("embedding/") or path == "word_branch/projection"
         if same_table or not fresh:
-            values[path] = given[_in_assistant(path, copied)][: len(values[path])]
+            values[path] = given[in_assistant(path)][: len(values[path])]
         elif tables == "standard_normal":
             values[path] = _redrawn(path, values[path], config.pad_id)
     student.set_weights(values, origin="the assistant")
     return student
-
-
-def _in_assistant(path: str, copied: Sequence[int]) -> str:
-    """Return the path of the assistant's weight that a student's weight begins as."""
-
-    def number(found: re.Match[str]) -> str:
-        return f"body/block_{copied[int(found[1])]}/"
-
-    return re.sub(r"^body/block_(\d+)/", number, path)
 
 
 def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:

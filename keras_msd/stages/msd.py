@@ -10,8 +10,8 @@ from keras_msd import checks
 from keras_msd.checks import InputError
 from keras_msd.layers.pooling import masked_mean
 from keras_msd.losses.distances import EmbeddingMSE
-from keras_msd.losses.matryoshka import Matryoshka
 from keras_msd.losses.similarities import MultilingualContrastive
+from keras_msd.losses.table import Matryoshka
 from keras_msd.stages.stage import LossTerm, Stage, complete
 
 CE_HARD_WEIGHT = 0.01  # the factor in the authors' code

@@ -102,7 +102,7 @@ def table_of(encoder: Encoder) -> np.ndarray:
         >>> np.array_equal(msd.starts.table_of(encoder), word)
         True
     """
-    _check_linear(encoder)
+    _check_fields(encoder, "be an embedding table without layers", **LINEAR)
     weights = encoder.weights()
     for name in ("embedding/position", "embedding/type", "projection/bias"):
         if np.any(weights.get(name, 0)):
@@ -175,7 +175,8 @@ def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
         >>> branch.config.depth, branch.dim == encoder.dim
         (0, True)
     """
-    weights = _checked(encoder).weights()
+    _check_fields(encoder, "have a bag-of-words branch", word_branch=True)
+    weights = encoder.weights()
     word = weights["embedding/word"]
     rows = word @ weights["word_branch/projection"]
     word, projection = bottleneck(rows, word.shape[1], frequencies)
@@ -213,7 +214,8 @@ def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> No
         >>> np.array_equal(*tables)
         True
     """
-    values, tuned = _checked(encoder).weights(), branch.weights()
+    _check_fields(encoder, "have a bag-of-words branch", word_branch=True)
+    values, tuned = encoder.weights(), branch.weights()
     word, old = tuned["embedding/word"], values["embedding/word"]
     if word.shape != old.shape:
         raise InputError(
@@ -264,7 +266,7 @@ def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
         True
     """
     known = encoder.tokenizer
-    _check_linear(encoder)
+    _check_fields(encoder, "be an embedding table without layers", **LINEAR)
     pieces, size = tokenizer.pieces(), known.vocabulary_size
     if not isinstance(known, SentencePieceTokenizer) or pieces[:size] != known.pieces():
         raise InputError(
@@ -281,16 +283,7 @@ def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
     return extended
 
 
-def _check_linear(encoder: Encoder) -> None:
-    _check_fields(encoder, LINEAR, "be an embedding table without layers")
-
-
-def _checked(encoder: Encoder) -> Encoder:
-    _check_fields(encoder, {"word_branch": True}, "have a bag-of-words branch")
-    return encoder
-
-
-def _check_fields(encoder: Encoder, wanted: dict[str, Any], rule: str) -> None:
+def _check_fields(encoder: Encoder, rule: str, **wanted: Any) -> None:
     config = encoder.config
     wrong = {k: getattr(config, k) for k in wanted if getattr(config, k) != wanted[k]}
     if wrong:

@@ -1,6 +1,7 @@
 """Embedding tables by linear algebra: ridge regression and SVD."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,9 @@ def fit_ridge(
         if len(goals) < len(block):
             raise _unequal(f"{len(vectors)} vectors and more token lists")
         counts = _counts(block, vocabulary_size)
-        _add_products(gram, counts)
+        product = (counts.T @ counts).tocsr()  # no dense copy of the Gram matrix
+        rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+        gram[rows, product.indices] += product.data
         right += counts.T @ goals
         seen += len(block)
     if seen != len(vectors):
@@ -113,13 +116,6 @@ def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
     )
 
 
-def _add_products(gram: np.ndarray, counts: Any) -> None:
-    """Add `counts.T @ counts` to `gram` without a dense copy of it."""
-    product = (counts.T @ counts).tocsr()
-    rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
-    gram[rows, product.indices] += product.data
-
-
 def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     """Solve `gram @ x = right` in place by tiles of a Cholesky factorisation.
 
@@ -129,13 +125,14 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     """
     from scipy import linalg
 
+    triangular = partial(linalg.solve_triangular, lower=True, check_finite=False)
     tiles = [slice(start, start + TILE) for start in range(0, len(gram), TILE)]
     for index, tile in enumerate(tiles):
         factor = linalg.cholesky(gram[tile, tile], lower=True, check_finite=False)
         gram[tile, tile] = factor
-        right[tile] = _triangular(factor, right[tile])
+        right[tile] = triangular(factor, right[tile])
         for later in tiles[index + 1 :]:
-            gram[later, tile] = _triangular(factor, gram[later, tile].T).T
+            gram[later, tile] = triangular(factor, gram[later, tile].T).T
             right[later] -= gram[later, tile] @ right[tile]
             for other in tiles[index + 1 :]:
                 if other.start <= later.start:
@@ -143,15 +140,7 @@ def _solve(gram: np.ndarray, right: np.ndarray) -> None:
     for index, tile in reversed([*enumerate(tiles)]):
         for later in tiles[index + 1 :]:
             right[tile] -= gram[later, tile].T @ right[later]
-        right[tile] = _triangular(gram[tile, tile], right[tile], trans=1)
-
-
-def _triangular(factor: np.ndarray, right: np.ndarray, trans: int = 0) -> np.ndarray:
-    from scipy import linalg
-
-    return linalg.solve_triangular(
-        factor, right, lower=True, trans=trans, check_finite=False
-    )
+        right[tile] = triangular(gram[tile, tile], right[tile], trans=1)
 
 
 def bottleneck(

@@ -86,7 +86,8 @@ class UniversalEncoder:
         weights = self._weights
         counts = np.array([len(row) for row in ids])
         starts = GAP + np.cumsum(counts + GAP) - counts - GAP
-        tokens = np.repeat(starts, counts) + _ranges(counts)
+        firsts = np.cumsum(counts) - counts
+        tokens = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
         words = self._word_vectors(np.concatenate([np.array(row) for row in ids]))
         features = [words]
         projected = words @ weights["all_proj"] + weights["all_proj_b"]
@@ -102,7 +103,7 @@ class UniversalEncoder:
                 x = x + np.maximum(windows @ kernel + bias, 0)
             features.append(x)
         hidden = self._layer_norm(np.concatenate(features, axis=1), "ln_g", "ln_b")
-        sums = np.add.reduceat(hidden, np.cumsum(counts) - counts)
+        sums = np.add.reduceat(hidden, firsts)
         # The projection is linear, so it may follow the sum; its bias counts per token.
         root = np.sqrt(counts, dtype=np.float32)[:, None]
         sentence = sums @ weights["cnn_W"] / root + root * weights["cnn_b"]
@@ -115,12 +116,9 @@ class UniversalEncoder:
 
     def _layer_norm(self, x: np.ndarray, gamma: str, beta: str) -> np.ndarray:
         x = x - x.mean(axis=1, keepdims=True)
-        deviation = np.sqrt((x * x).mean(axis=1, keepdims=True) + self._epsilon)
+        variance = (x * x).mean(axis=1, keepdims=True)
+        deviation = np.sqrt(variance + np.float32(self._weights["eps"]))
         return x / deviation * self._weights[gamma] + self._weights[beta]
-
-    @property
-    def _epsilon(self) -> np.float32:
-        return np.float32(self._weights["eps"])
 
     def _feed_forward(self, x: np.ndarray) -> np.ndarray:
         weights = self._weights
@@ -128,8 +126,3 @@ class UniversalEncoder:
         second = np.maximum(first @ weights["d1"] + x @ weights["p1"], 0)
         third = np.maximum(second @ weights["d2"], 0)
         return unit_rows(np.tanh(third @ weights["d3"] + second @ weights["p3"]))
-
-
-def _ranges(counts: np.ndarray) -> np.ndarray:
-    """Return 0 ... count - 1 for each count, in one row."""
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
-from keras_msd.files import read_bytes
+from keras_msd.files import read_bytes, read_toml
 from keras_msd.limits import GRAPH
 from keras_msd.teachers.teacher import MODEL
 from keras_msd.teachers.vectors import checked
@@ -158,20 +158,8 @@ def _vectors_of(outputs: Any) -> Any:
     return next(iter(outputs.values())) if len(outputs) == 1 else None
 
 
-# Operations of TensorFlow 2.21 that read or write files, use a network, call Python,
-# or hold a graph of their own.
-OUTSIDE = re.compile(
-    r".*PyFunc.*"
-    r"|(Read|Write)File|MatchingFiles|FileSystem.*|ImmutableConst|RecordInput"
-    r"|FixedUnigramCandidateSampler|GenerateVocabRemapping|Skipgram"
-    r"|CalibrationStatisticsSaver|DumpTensor"
-    r"|InitializeTableFromTextFile(V\d)?|LoadAndRemapMatrix|.*Reader(V\d)?|Reader.*|.*Dataset.*|.*Snapshot.*"
-    r"|(Save|Restore|DTensorRestore).*|MergeV2Checkpoints|DistributedSave"
-    r"|(Create|Write|Close|Flush)\w*Summary.*|SummaryWriter|ImportEvent"
-    r"|StatsAggregator.*|Debug.*|PrintV2"
-    r"|Rpc.*|Remote.*|.*(Send|Recv).*|.*Collective.*|.*Nccl.*|.*TPU.*"
-    r"|WorkerHeartbeat|.*XlaHostCompute.*|XlaCustomCall.*"
-)
+_OPERATIONS = read_toml(Path(__file__).with_name("operations.toml"))
+OUTSIDE = re.compile("|".join(_OPERATIONS["outside"]))
 DAMAGED = (
     "`{}` must be a whole SavedModel of TensorFlow 2. Received: {}. Take a whole copy, "
     "or export it again."

@@ -12,6 +12,7 @@ import numpy as np
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError, a_list, sentences
 from keras_msd.files import digest, file_digest
+from keras_msd.teachers.muse import UniversalEncoder
 from keras_msd.teachers.vectors import (
     HASHED_WORDS,
     HashedWords,
@@ -239,7 +240,11 @@ def _open(
         if has_weights:
             return open_encoder(place, pooling)
         if model is not None:
-            return _saved_model(model, allow_operations or ())
+            from keras_msd.teachers.saved_model import load_saved_model
+
+            encode = load_saved_model(model, allow_operations or ())
+            fingerprint = saved_model_fingerprint(model)
+            return SimpleNamespace(encode=encode, fingerprint=fingerprint)
         named = TEACHERS.get(str(place))
         return VectorFile(place) if named is None else named(dim)
     if isinstance(source, list | tuple):
@@ -276,16 +281,10 @@ def default_folder() -> str:
     return str(get_model_path())
 
 
-def _muse(dim: int | None) -> Any:
-    from keras_msd.teachers.muse import UniversalEncoder
-
-    return UniversalEncoder()
-
-
 # Makes the teacher of a name; it gets the `dim` of `load_teacher`.
 TEACHERS: dict[str, Callable[[int | None], Any]] = {
     HASHED_WORDS: HashedWords,
-    "muse": _muse,
+    "muse": lambda dim: UniversalEncoder(),
 }
 
 
@@ -298,14 +297,6 @@ def _sentence_transformer(source: Any) -> Any:
             parts += [key, tensor.float().cpu().numpy().tobytes()]
         opened.fingerprint = digest(*parts)
     return opened
-
-
-def _saved_model(folder: Path, allow_operations: Collection[str]) -> SimpleNamespace:
-    from keras_msd.teachers.saved_model import load_saved_model
-
-    encode = load_saved_model(folder, allow_operations)
-    fingerprint = saved_model_fingerprint(folder)
-    return SimpleNamespace(encode=encode, fingerprint=fingerprint)
 
 
 def _wrapped(guide: Any, source: Any, name: str | None) -> Teacher:

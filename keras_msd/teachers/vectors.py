@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_msd import limits
 from keras_msd.arrays import unit_rows
-from keras_msd.checks import InputError, existing_file
+from keras_msd.checks import InputError, existing_file, explained
 from keras_msd.files import digest, file_digest
 
 HASHED_WORDS = "hashed-words"
@@ -106,21 +106,18 @@ class VectorFile:
 def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Return the sentences of a `VectorFile` and float32 `(n, dim)`."""
     existing_file(path, "file of vectors")
-    try:
-        # NumPy leaves a damaged file open when it opens it itself.
-        with open(path, "rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            size = sum(member.file_size for member in archive.zip.infolist())
-            times = size // max(path.stat().st_size, SMALL)
-            limits.TIMES.check(times, f"`{path}`", RECIPE)
-            arrays = {key: archive[key] for key in archive.files}
-    except InputError:
-        raise
-    # NumPy and zipfile raise nearly anything for a damaged file.
-    except Exception as error:
-        raise InputError(
-            f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
-        ) from error
+
+    def damaged(error: Exception) -> str:
+        return f"`{path}` is not a whole .npz file of plain arrays ({error}). {RECIPE}"
+
+    # NumPy leaves a damaged file open when it opens it itself; NumPy and zipfile raise
+    # nearly anything for one.
+    with explained(damaged, Exception), open(path, "rb") as handle:
+        archive = np.load(handle, allow_pickle=False)
+        size = sum(member.file_size for member in archive.zip.infolist())
+        times = size // max(path.stat().st_size, SMALL)
+        limits.TIMES.check(times, f"`{path}`", RECIPE)
+        arrays = {key: archive[key] for key in archive.files}
     sentences, vectors = _sentences(arrays), arrays.get("vectors")
     if not sentences or vectors is None:
         listed = ", ".join(f"{key} {a.dtype} {a.shape}" for key, a in arrays.items())

@@ -69,11 +69,6 @@ class GraphTokenizer(tf.Module):
                 f"Received: {tokenizer.kind}. TensorFlow has no operation that gives "
                 "its ids: tokenize in Python."
             )
-        if feature := tokenizer.unusual_frame():
-            raise InputError(
-                "A tokenizer in a graph must put one token before a text and one after "
-                f"it. Received: {feature}. Tokenize in Python."
-            )
         self.plain = GRAPH_IDS[tokenizer.kind](tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])

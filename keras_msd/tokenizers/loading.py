@@ -35,23 +35,6 @@ from keras_msd.tokenizers.tokenizer_json import (
 logger = logging.getLogger(__name__)
 
 FILE, ADDED = "tokenizer.json", "added_tokens.json"
-# Classes, without "Tokenizer" and "Fast" at their end, whose ids are those of a
-# tokenizer.json. Others split texts in Python: by MeCab, jieba, rules of their own.
-JSON_CLASSES = frozenset(
-    "Albert Bart Barthez Bert BigBird Camembert CodeLlama Deberta DebertaV2 DistilBert "
-    "Electra Ernie Funnel GPT2 GPTNeoX Gemma Layoutlm Llama Longformer Lxmert MBart "
-    "MBart50 MPNet MobileBert Nllb Nystromformer Pegasus Qwen2 RemBert Retribert "
-    "Roberta Splinter SqueezeBert T5 XLMRoberta XLNet".split()
-)
-# Classes of transformers that take a tokenizer.json as it stands. Others put fields of
-# tokenizer_config.json into these places: part, its type, what is set in it.
-PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-PLACES = {
-    "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
-    "strip_accents": ("normalizer", "BertNormalizer", "strip_accents"),
-    "tokenize_chinese_chars": ("normalizer", "BertNormalizer", "handle_chinese_chars"),
-    "add_prefix_space": ("pre_tokenizer", "ByteLevel", "add_prefix_space"),
-}
 # Classes whose vocab.txt is read, and what they must say where there is nothing else.
 BERT_CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert")
 BASIC = {"do_basic_tokenize": True, "never_split": None, "word_tokenizer_type": None}
@@ -61,8 +44,11 @@ CALLABLE = "Give the model's encode function as a callable teacher."
 JOINED = 8  # pieces in a probe
 MOST_PIECES = 2000
 
-# Texts on which tokenizers differ.
-PROBES = read_toml(Path(__file__).with_name("probes.toml"))["texts"]
+_PUBLISHED = read_toml(Path(__file__).with_name("published.toml"))
+PROBES = _PUBLISHED["texts"]
+JSON_CLASSES: list[str] = _PUBLISHED["classes"]["json"]
+PLAIN_CLASSES: list[str] = _PUBLISHED["classes"]["plain"]
+PLACES: dict[str, tuple[str, str, str]] = _PUBLISHED["places"]
 # A class of your own goes under its `kind`.
 TOKENIZERS: dict[str, type[Tokenizer]] = {
     "unigram": SentencePieceTokenizer,

@@ -321,10 +321,22 @@ def train_unigram(
     from sentencepiece import SentencePieceTrainer
 
     at_least(5, vocabulary_size=vocabulary_size)
-    model, reader = io.BytesIO(), _Reader(texts)
+    model, count = io.BytesIO(), 0
+    unreadable: list[Exception] = []  # the trainer would hide an error of theirs
+
+    def read() -> Iterator[str]:
+        nonlocal count
+        try:
+            for text in texts:
+                yield from sentences([text], first=count)
+                count += 1
+        except Exception as error:
+            unreadable.append(error)
+            raise
+
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter(reader),
+            sentence_iterator=read(),
             model_writer=model,
             model_type="unigram",
             vocab_size=vocabulary_size - _EXTRA_ROWS,
@@ -337,30 +349,13 @@ def train_unigram(
             minloglevel=_ERRORS_ONLY,
         )
     except RuntimeError as error:
-        if reader.error is not None:
-            raise reader.error from None
-        raise _no_vocabulary(error, vocabulary_size, reader.count) from error
+        if unreadable:
+            raise unreadable[0] from None
+        raise _no_vocabulary(error, vocabulary_size, count) from error
     tokenizer = SentencePieceTokenizer(model.getvalue())
     if folder is not None:
         tokenizer.save(folder)
     return tokenizer
-
-
-class _Reader:
-    """Hands texts to the trainer, which would hide an error raised in reading them."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.texts, self.count = texts, 0
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for text in self.texts:
-                yield from sentences([text], first=self.count)
-                self.count += 1
-        except Exception as error:
-            self.error = error
-            raise
 
 
 def _no_vocabulary(error: RuntimeError, size: int, count: int) -> InputError:

@@ -219,6 +219,13 @@ class WordPieceTokenizer(BackendTokenizer):
 
     kind = "wordpiece"
 
+    def unusual_feature(self) -> str | None:
+        """Return which special tokens an artefact would not put around a text."""
+        for what, ids in (("before", self.start_ids), ("after", self.end_ids)):
+            if len(ids) != 1:
+                return f"{len(ids)} special tokens {what} a text"
+        return None
+
 
 def of_backend(
     backend: Backend,

@@ -9,7 +9,7 @@ copies it into each package, so it imports nothing of keras-msd.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import numpy as np
 CHUNK = 4096  # sentences whose means are multiplied by the matrix at a time
 BLOCK = 4096  # tokens whose rows are added up at a time; they stay in the cache
 SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter vectors count as zero
+WORD = "embedding/word"  # the table
+MATRICES = ("embedding/projection", "projection/kernel")  # in the order of use
 DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
 
@@ -157,32 +159,44 @@ class LightEncoder:
         return vectors[0] if one else vectors
 
 
+def linear_parts(
+    config: Mapping[str, Any], weights: Mapping[str, np.ndarray]
+) -> tuple[list[np.ndarray], np.ndarray | None] | None:
+    """Return what a bag of words does to the mean of its rows: matrices and a bias.
+
+    Args:
+        config: Of the encoder.
+        weights: All that it has but the word table, float32, by their paths.
+
+    Returns:
+        None if the encoder is more than a bag of words.
+    """
+    known = {"embedding/position", "embedding/type", *MATRICES, "projection/bias"}
+    plain = config["pooling"] == "mean" and config["projection_activation"] == "linear"
+    # Without a body, positions and types add the same to every sentence: nothing here.
+    added = weights["embedding/position"].any() or weights["embedding/type"].any()
+    if added or not plain or weights.keys() - known:
+        return None
+    matrices = [weights[name] for name in MATRICES if name in weights]
+    return matrices, weights.get("projection/bias")
+
+
 def _bag_of_words(path: Path, config: dict[str, Any]) -> Callable[..., np.ndarray]:
     weights = _weights(path)
-    # Without a body, positions and types add the same to every sentence: nothing here.
-    fixed = [weights.pop(f"embedding/{name}") for name in ("position", "type")]
-    activation = config["projection_activation"]
-    known = {"embedding/word", "embedding/projection", "projection/kernel"}
-    known |= {"projection/bias"} | {f"{name}/scales" for name in known}
-    plain = config["pooling"] == "mean" and activation == "linear"
-    if not plain or weights.keys() - known or any(part.any() for part in fixed):
+    table, scales = weights.pop(WORD), weights.pop(f"{WORD}/scales", None)
+    for name in weights.keys() & MATRICES:
+        scale = weights.pop(f"{name}/scales", np.float32(1))
+        weights[name] = weights[name] * scale
+    parts = linear_parts(config, weights)
+    if parts is None:
         raise ValueError(f"`{path}` is more than a bag of words: it needs keras-msd.")
-    table, scales = weights["embedding/word"], weights.get("embedding/word/scales")
-    matrices = [
-        weights[name] * weights.get(f"{name}/scales", np.float32(1))
-        for name in ("embedding/projection", "projection/kernel")
-        if name in weights
-    ]
 
     def rows(ids: np.ndarray) -> np.ndarray:
         found = table[ids]
         return found if scales is None else found * scales[ids][..., np.newaxis]
 
     def vectors(ids: list[list[int]]) -> np.ndarray:
-        bias = weights.get("projection/bias")
-        return sentence_vectors(
-            rows, ids, table.shape[1], matrices, bias, config["normalize"]
-        )
+        return sentence_vectors(rows, ids, table.shape[1], *parts, config["normalize"])
 
     return vectors
 

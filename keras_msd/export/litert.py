@@ -1,20 +1,153 @@
-"""Changes to a converted .tflite file that the converter does not offer.
+"""LiteRT models of token ids, and of a string for MediaPipe, made from an encoder.
 
-Among them kernels in fewer bits.
+The converted .tflite files are changed in ways that the converter does not offer; among
+them kernels in fewer bits.
 """
 
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import flatbuffers
 import numpy as np
+import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
-from keras_msd import checks
+from keras_msd.checks import InputError, one_of, require
+from keras_msd.export.formats import FULL, SCHEMES
+from keras_msd.export.litert_files import (
+    FILE,
+    SIGNATURE,
+    require_litert,
+    with_tokenizer,
+)
+from keras_msd.export.portable import copy_reader, describe
+from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.quantization import BITS, to_integers
+from keras_msd.tokenizers.graph import GraphTokenizer
 
+# One kernel under two names: tensorflow-text's, and the one MediaPipe registers.
+TOKENIZE = "TFText>FastSentencepieceTokenize"
+TOKENIZE_IN_MEDIAPIPE = "TFSentencepieceTokenizeOp"
 ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
 BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32
+
+
+def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as `model.tflite`, its tokenizer's description inside.
+
+    The signature `serving_default` takes `token_ids`, `padding_mask` int32
+    `(n, length)`, padding only at the right, and gives `embedding` float32 `(n, dim)`.
+    A runtime resizes it to any batch and any length up to `encoder.max_length` in a
+    fraction of a sentence's time and packs the weights once; a signature for each of a
+    few lengths would pack them again. Sentences one by one, unpadded, are fastest. All
+    operators are built in, and all with much to compute run in XNNPACK.
+
+    Args:
+        encoder: The encoder to write.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, a key of `SCHEMES`.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: LiteRT is not installed, or the tokenizer cannot travel in a file.
+    """
+    require_litert()
+    description = describe(encoder.tokenizer, encoder.max_length)
+    network = _network(encoder, quantize)
+
+    @tf.function(input_signature=IDS, autograph=False)
+    def embed(token_ids: Any, padding_mask: Any) -> dict[str, Any]:
+        return {"embedding": network(token_ids, padding_mask)}
+
+    model = convert(network, embed)
+    facts = _write(model, quantize, path, description)
+    copy_reader(path)
+    return facts
+
+
+def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
+    """Write an encoder as `model.tflite`, which MediaPipe's TextEmbedder loads.
+
+    The input is one string, the output float32 `(1, dim)`. Tokenizer, network, pooling
+    and normalisation are one graph of built-in operators and the tokenizer that
+    MediaPipe brings. A sentence is computed at its own length; one of more than
+    `encoder.max_length` tokens is cut as `encoder.encode` cuts it.
+
+    Args:
+        encoder: The encoder to write; its vocabulary is SentencePiece unigram.
+        path: A folder that does not exist yet.
+        quantize: How weights are stored, a key of `SCHEMES`.
+
+    Returns:
+        Facts for the card.
+
+    Raises:
+        InputError: A package is missing, or MediaPipe's tokenizer would give other ids
+            than the encoder's.
+    """
+    require("mediapipe", "mediapipe", "A litert_text model")
+    module = tf.Module()
+    module.network = _network(encoder, quantize)
+    module.tokenizer = tokenizer = GraphTokenizer(encoder.tokenizer, encoder.max_length)
+
+    @tf.function(input_signature=[tf.TensorSpec([1], tf.string, name="text")])
+    def embed(text: Any) -> dict[str, Any]:
+        ids = tokenizer.plain(text).values[: encoder.max_length - 2]
+        ids = tf.concat([[tokenizer.start_id], ids, [tokenizer.end_id]], axis=0)
+        token_ids = ids[tf.newaxis]
+        return {"embedding": module.network(token_ids, tf.ones_like(token_ids))}
+
+    converted = convert(module, embed)
+    converted.rename_custom(TOKENIZE, TOKENIZE_IN_MEDIAPIPE)
+    return _write(converted, quantize, path)
+
+
+def _network(encoder: Any, quantize: str | None) -> TensorFlowNetwork:
+    # `quantize_kernels` changes the kernels once they are converted.
+    return TensorFlowNetwork(encoder, FULL._replace(table=SCHEMES[quantize].table))
+
+
+def convert(module: tf.Module, embed: Any) -> "TFLiteModel":
+    """Convert a function with float32 kernels to the signature `SIGNATURE`.
+
+    Operators that LiteRT does not have become custom operators of the same name:
+    compare `operators()` of the result with what the runtime registers.
+
+    Args:
+        module: Tracks the variables and tables that the function uses; others would
+            not reach the file.
+        embed: A `tf.function` with an input signature, returning a dictionary.
+    """
+    # A SavedModel keeps the signature's names.
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures={SIGNATURE: embed})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        converter.allow_custom_ops = True
+        model = TFLiteModel(converter.convert())
+    model.gather_halves()
+    return model
+
+
+def _write(
+    model: "TFLiteModel",
+    quantize: str | None,
+    path: Path,
+    description: bytes | None = None,
+) -> dict[str, Any]:
+    """Write a converted model with its kernels in fewer bits; return facts."""
+    kernels = quantize_kernels(model, SCHEMES[quantize].blocks)
+    model.name_tensors()
+    content = model.pack()
+    path.mkdir(parents=True)
+    (path / FILE).write_bytes(
+        content if description is None else with_tokenizer(content, description)
+    )
+    return {"kernels": kernels, "operators": model.operators()}
 
 
 class TFLiteModel:
@@ -124,7 +257,7 @@ def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
         InputError: `kind` is "int4" and every kernel would have 8 bits.
     """
     store = {"float16": _halve, "int8": _to_eight_bits, "int4": _to_four_bits}
-    checks.one_of(("float32", *store), kind=kind)
+    one_of(("float32", *store), kind=kind)
     stored: Counter[str] = Counter()
     for index in _kernels(model):
         tensor = model.graph.tensors[index]
@@ -135,7 +268,7 @@ def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
         if fitting in store:
             store[fitting](model, index, kernel)
     if kind == "int4" and stored["int8"] and not stored["int4"]:
-        raise checks.InputError(
+        raise InputError(
             "A LiteRT kernel in 4 bits needs a multiple of 32 inputs. Received: none "
             f"of {stored['int8']} kernels with one. Use quantize='int4_table', which "
             "is the same with such kernels."

@@ -1,6 +1,7 @@
 """An encoder as an ONNX graph, built node by node; every tensor is stored once."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_msd.export.formats import Scheme
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
-from keras_msd.export.onnx.exporter import OPSET
+from keras_msd.export.onnx import OPSET
 from keras_msd.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
@@ -182,7 +183,6 @@ class _Operations:
         self.stored = Weights(graph, scheme)
         self.ids = token_ids
         self.mask = graph.node("Cast", padding_mask, to=FLOAT)
-        self._bias = ""
 
     def word_rows(self) -> str:
         return self.stored.rows(self.weights[WORD], self.ids)
@@ -193,24 +193,22 @@ class _Operations:
         length = graph.node("Shape", self.ids, start=1, end=2)
         return graph.node("Slice", table, (0,), length, (0,))
 
+    @cached_property
     def bias(self) -> str:
-        """Return `(batch, 1, length, length)`: 0 on real tokens, else -`MASKED`."""
+        """`(batch, 1, length, length)`: 0 on real tokens, else -`MASKED`."""
         graph = self.graph
-        if self._bias:
-            return self._bias
         bias = graph.node("Mul", graph.node("Sub", 1.0, self.mask), -MASKED)
         bias = graph.node("Unsqueeze", bias, (1, 2))
         # onnxruntime wants a row for every query, although all are the same.
         length = graph.node("Shape", self.mask, start=1, end=2)
         shape = graph.node("Concat", (1, 1), length, (1,), axis=0)
-        self._bias = graph.node("Expand", bias, shape)
-        return self._bias
+        return graph.node("Expand", bias, shape)
 
     def attend(self, hidden: str, path: str) -> str:
         count = self.config.num_heads
         parts = [self.dense(hidden, f"{path}/{n}") for n in ("query", "key", "value")]
         mixed = self.graph.node(
-            "Attention", *parts, self.bias(), q_num_heads=count, kv_num_heads=count
+            "Attention", *parts, self.bias, q_num_heads=count, kv_num_heads=count
         )
         return self.dense(mixed, f"{path}/attention_output")
 

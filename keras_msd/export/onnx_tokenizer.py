@@ -3,36 +3,21 @@
 And whether they give the ids of the tokenizer that the graph was made from.
 """
 
-import functools
-import unicodedata
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.export.onnx.exporter import new_session
-from keras_msd.export.onnx.network import INT32, INT64, LAST, STRING, Graph
-from keras_msd.export.proof import proof_sentences
-from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.export.onnx import new_session
+from keras_msd.export.onnx_network import INT32, INT64, LAST, STRING, Graph
+from keras_msd.export.proof import check_texts
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
 
-UNICODE = 0x110000
-LEFT_OUT = ("Cn", "Co", "Cs")  # not assigned, private, surrogates
-TOGETHER = 16  # characters, or pieces, in a text
 LONGEST = 4096
 BATCH = 512
 # Two sums of the same scores in another order differ by less, relatively.
 SAME = 1e-5
-TRICKY = (
-    "</s> <s> <pad> <unk> <mask> [SEP] [CLS] [PAD] [MASK] [UNK]",
-    "\U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd \u2764\ufe0f",
-    "e\u0301 \u0301a n\u0303 \u1100\u1161\u11a8 \ufb01\u0301",
-    "line\nbreak\r\ntab\tnext\x85line\u2028par\u00a0thin\u2009",
-    "a" * 100 + " " + "a" * 101,
-    "word" * 300,
-)
 
 
 def token_ids(
@@ -54,8 +39,9 @@ def token_ids(
     Returns:
         `token_ids` and `padding_mask` (1 on real tokens), int32 `(n, length)`.
     """
+    node = graph.node
     # The operator fails on no row: there is one more until its ids are known.
-    text = graph.node("Concat", text, graph.constant(["a"]), axis=0)
+    text = node("Concat", text, graph.constant(["a"]), axis=0)
     flag = graph.constant([False])
     # The operator has a switch for XLM-RoBERTa's ids. It shifts the ids of a batch's
     # first row once for every row, so the shift is made here.
@@ -71,26 +57,12 @@ def token_ids(
     )
     graph.declare(ids, INT32)
     graph.declare(splits, INT64)
-    ids = graph.node("Cast", ids, to=INT64)
-    unknown = graph.node("Equal", ids, 0)
-    shifted = graph.node("Add", ids, 1)
-    flat = graph.node("Where", unknown, tokenizer.unknown_id, shifted)
-    return _padded(graph, tokenizer, max_length, flat, graph.part(splits, 0, -1))
-
-
-def _padded(
-    graph: Graph,
-    tokenizer: SentencePieceTokenizer,
-    max_length: int,
-    flat: str,
-    splits: str,
-) -> tuple[str, str]:
-    """Return a rectangle of ids with start and end, and its mask.
-
-    `flat` int64 holds the ids of all rows; those of row i are `flat[splits[i] :
-    splits[i + 1]]`.
-    """
-    node = graph.node
+    ids = node("Cast", ids, to=INT64)
+    unknown = node("Equal", ids, 0)
+    shifted = node("Add", ids, 1)
+    flat = node("Where", unknown, tokenizer.unknown_id, shifted)
+    # From here on `flat` holds the ids of all rows: `flat[splits[i] : splits[i + 1]]`.
+    splits = graph.part(splits, 0, -1)
     starts = graph.part(splits, 0, -1)
     lengths = node("Sub", graph.part(splits, 1, LAST), starts)
     kept = node("Min", lengths, max_length - 2)
@@ -152,25 +124,6 @@ def _session(tokenizer: SentencePieceTokenizer) -> Any:
         {"token_ids": (ids, *shape), "padding_mask": (mask, *shape)},
     )
     return new_session(model.SerializeToString(), extensions=True)
-
-
-def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
-    """Yield the proof's sentences, tricky ones, every piece and every character."""
-    yield from proof_sentences()
-    yield from TRICKY
-    # Between letters and after a blank: combining marks see only what is beside them.
-    for parts, form in ((tokenizer.pieces(), "{}"), (_characters(), "x{}y")):
-        for start in range(0, len(parts), TOGETHER):
-            yield " ".join(map(form.format, parts[start : start + TOGETHER]))
-
-
-@functools.cache
-def _characters() -> str:
-    return "".join(
-        character
-        for character in map(chr, range(1, UNICODE))  # NUL ends a text in the operator
-        if unicodedata.category(character) not in LEFT_OUT
-    )
 
 
 def _equally_likely(

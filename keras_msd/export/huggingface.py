@@ -14,13 +14,13 @@ from safetensors.numpy import save_file
 
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
-from keras_msd.checkpoints.loading import load_checkpoint
-from keras_msd.checkpoints.modules import ACTIVATIONS
+from keras_msd.checkpoints.loading import HUB_NAME, load_checkpoint
 from keras_msd.checks import InputError, a_list, explained, one_of, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
 from keras_msd.export.formats import SCHEMES, Run
 from keras_msd.export.network import plain_weights
-from keras_msd.export.onnx.exporter import (
+from keras_msd.export.onnx import (
+    FILE,
     facts_of,
     open_session,
     require_onnx,
@@ -35,6 +35,7 @@ from keras_msd.export.proof import (
     proof_sentences,
 )
 from keras_msd.files import read_table, write_json
+from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD
 from keras_msd.tokenizers.base import CONFIG
@@ -102,7 +103,7 @@ def write(
     if tokens:
         check_bert(encoder.config)
     require_onnx()
-    from keras_msd.export.huggingface.tokenizer import check_ids, write_tokenizer
+    from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
 
     path.mkdir(parents=True, exist_ok=True)
     write_settings(encoder.config, path, tokens)
@@ -124,28 +125,25 @@ def write(
         facts["how_to_load"] = ONNX_ONLY
     if "int8" not in leave_out:
         save(_model(encoder, "int8", tokens), path / FOLDER, QUANTIZED)
-        run = _runner(path, name=QUANTIZED)
+        run = load(path, name=QUANTIZED)
         facts["int8_parity"] = _proven(encoder, run, "int8", f"{FOLDER}/{QUANTIZED}")
     return facts
 
 
-def load(path: str | Path, threads: int | None = None) -> Run:
+def load(path: str | Path, threads: int | None = None, name: str = FILE) -> Run:
     """Load `onnx/model.onnx` as a function from sentences to float32 `(n, dim)`.
 
     Args:
         path: The folder that `write` wrote.
         threads: How many threads onnxruntime may use; by default its own choice.
+        name: Name of the file in `onnx/`.
 
     Raises:
         InputError: A file is missing, damaged or another one, or onnxruntime is not
             installed.
     """
-    return _runner(path, threads=threads)
-
-
-def _runner(path: str | Path, **session_options: Any) -> Run:
     folder = Path(path)
-    session = open_session(folder / FOLDER, INPUTS, outputs=OUTPUTS, **session_options)
+    session = open_session(folder / FOLDER, INPUTS, threads, outputs=OUTPUTS, name=name)
     tokenizer = read_checkpoint_tokenizer(folder)
     longest = read_table(folder / CONFIG).get("model_max_length")
 
@@ -160,7 +158,7 @@ def _runner(path: str | Path, **session_options: Any) -> Run:
 
 
 def _model(encoder: Any, quantize: str | None, tokens: bool) -> "onnx.ModelProto":
-    from keras_msd.export.onnx.network import FLOAT, INT64, Graph, append_network
+    from keras_msd.export.onnx_network import FLOAT, INT64, Graph, append_network
 
     config, graph = encoder.config, Graph()
     hidden, vector = append_network(graph, encoder, SCHEMES[quantize], *INPUTS[:2])
@@ -200,7 +198,9 @@ def _proven(encoder: Any, run: Run, quantize: str | None, file: str) -> dict[str
 BERT = checkpoint.FAMILIES["bert"]
 # Of several names for one function, the one that most checkpoints have stands first.
 HIDDEN_ACT = {ours: name for name, ours in reversed(checkpoint.ACTIVATIONS.items())}
-DENSE_ACTIVATION = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+DENSE_ACTIVATION = {
+    ours: theirs for theirs, ours in checkpoint.DENSE_ACTIVATIONS.items()
+}
 MODULES = "sentence_transformers.models"
 
 
@@ -225,7 +225,7 @@ def check_bert(config: EncoderConfig) -> None:
 
 
 def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:
-    """Write config.json, modules.json and the settings of the modules.
+    """Write config.json, modules.json and the settings of Pooling and Dense.
 
     Args:
         config: The encoder's.
@@ -234,56 +234,44 @@ def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:
             the sentence's vector in the place of each: pooling by the mean gives it
             back, and no Dense is needed.
     """
-    positions = config.max_positions or config.max_length
-    write_json(
-        folder / "config.json",
-        {
-            "model_type": "bert",
-            "architectures": ["BertModel"],
-            "attention_probs_dropout_prob": config.dropout,
-            "hidden_act": HIDDEN_ACT[config.activation],
-            "hidden_dropout_prob": config.dropout,
-            "hidden_size": config.hidden_dim if tokens else config.dim,
-            "intermediate_size": config.intermediate_dim,
-            "layer_norm_eps": config.layer_norm_epsilon,
-            "max_position_embeddings": positions,
-            "num_attention_heads": config.num_heads,
-            "num_hidden_layers": config.depth,
-            "pad_token_id": config.pad_id,
-            "position_embedding_type": "absolute",
-            "type_vocab_size": config.num_types,
-            "vocab_size": config.vocabulary_size,
-        },
-    )
+    width = config.hidden_dim if tokens else config.dim
+    settings = {key: getattr(config, name) for name, key in BERT.settings.items()}
+    settings |= {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "attention_probs_dropout_prob": config.dropout,
+        "hidden_act": HIDDEN_ACT[config.activation],
+        "hidden_size": width,
+        "max_position_embeddings": config.max_positions or config.max_length,
+        "num_hidden_layers": config.depth,
+        "pad_token_id": config.pad_id,
+        "position_embedding_type": "absolute",
+    }
+    write_json(folder / "config.json", settings)
     limits = {"max_seq_length": config.max_length, "do_lower_case": False}
     write_json(folder / "sentence_bert_config.json", limits)
-    library = {"similarity_fn_name": "cosine", "prompts": {}}
+    library: dict[str, Any] = {"similarity_fn_name": "cosine", "prompts": {}}
     write_json(folder / "config_sentence_transformers.json", library)
-    write_modules(config, folder, tokens)
-
-
-def write_modules(config: EncoderConfig, folder: Path, tokens: bool) -> None:
-    """Write modules.json and the settings of Pooling and Dense."""
     dense = tokens and config.projection_dim is not None
     kinds = ["Transformer", "Pooling", *["Dense"] * dense]
     kinds += ["Normalize"] * config.normalize
     places = [f"{place}_{kind}" if place else "" for place, kind in enumerate(kinds)]
     write_module_list(folder, dict(zip(places, kinds, strict=True)))
     pooling = config.pooling if tokens else "mean"
-    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
-    flags = {f"pooling_mode_{mode}": name == pooling for name, mode in modes.items()}
-    width = config.hidden_dim if tokens else config.dim
-    _write(folder / "1_Pooling", {"word_embedding_dimension": width} | flags)
+    modes = checkpoint.POOLING_FLAGS.items()
+    flags = {key: mode == pooling for key, mode in modes if mode in POOLINGS}
+    modules: dict[str, dict[str, Any]] = {}
+    modules["1_Pooling"] = {"word_embedding_dimension": width} | flags
     if dense:
-        _write(
-            folder / "2_Dense",
-            {
-                "in_features": config.hidden_dim,
-                "out_features": config.projection_dim,
-                "bias": config.projection_bias,
-                "activation_function": DENSE_ACTIVATION[config.projection_activation],
-            },
-        )
+        modules["2_Dense"] = {
+            "in_features": config.hidden_dim,
+            "out_features": config.projection_dim,
+            "bias": config.projection_bias,
+            "activation_function": DENSE_ACTIVATION[config.projection_activation],
+        }
+    for name, values in modules.items():
+        (folder / name).mkdir()
+        write_json(folder / name / "config.json", values)
 
 
 def write_module_list(folder: Path, kinds: Mapping[str, str]) -> None:
@@ -293,11 +281,6 @@ def write_module_list(folder: Path, kinds: Mapping[str, str]) -> None:
         for n, (place, kind) in enumerate(kinds.items())
     ]
     write_json(folder / "modules.json", entries)
-
-
-def _write(folder: Path, settings: dict[str, Any]) -> None:
-    folder.mkdir()
-    write_json(folder / "config.json", settings)
 
 
 def write_tensors(encoder: Any, folder: Path) -> None:
@@ -332,9 +315,6 @@ def _save(tensors: dict[str, np.ndarray], folder: Path) -> None:
     whole = {key: np.ascontiguousarray(array) for key, array in tensors.items()}
     # transformers asks which framework's layout it is.
     save_file(whole, folder / checkpoint.SINGLE, metadata={"format": "pt"})
-
-
-NAME = r"\w[\w.-]*/\w[\w.-]*"
 
 
 def header(card: Mapping[str, Any]) -> Iterator[str]:
@@ -411,7 +391,7 @@ def push_to_hub(
         ...     print(str(error).split(".")[0])
         `repo` must read organisation/model
     """
-    if not re.fullmatch(NAME, repo):
+    if not HUB_NAME.fullmatch(repo):
         raise InputError(
             f"`repo` must read organisation/model. Received: {repo!r}. Give the name "
             "of the repository without its address."

@@ -29,7 +29,7 @@ from keras_msd.export.portable import TokenRun, copy_reader, describe, load_port
 if TYPE_CHECKING:
     import onnx
 
-    from keras_msd.export.onnx.network import Graph
+    from keras_msd.export.onnx_network import Graph
 
 FILE = "model.onnx"
 EXTRA = "onnx"
@@ -71,7 +71,7 @@ def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str
             GiB, or a package is not installed.
     """
     require_onnx()
-    from keras_msd.export.onnx.network import INT32, Graph
+    from keras_msd.export.onnx_network import INT32, Graph
 
     description = describe(encoder.tokenizer, encoder.max_length).decode()
     inputs = dict.fromkeys(IDS, (INT32, ["batch", "length"]))
@@ -104,8 +104,8 @@ def write_text(encoder: Any, path: Path, quantize: str | None = None) -> dict[st
     """
     require_onnx()
     load_extensions()
-    from keras_msd.export.onnx.network import STRING, Graph
-    from keras_msd.export.onnx.tokenizer import check_ids, token_ids
+    from keras_msd.export.onnx_network import STRING, Graph
+    from keras_msd.export.onnx_tokenizer import check_ids, token_ids
 
     compared = check_ids(encoder.tokenizer)
     graph = Graph()
@@ -164,7 +164,7 @@ def _model(
     ids: tuple[str, str],
 ) -> "onnx.ModelProto":
     """Append the network to a graph that has made `token_ids` and `padding_mask`."""
-    from keras_msd.export.onnx.network import FLOAT, append_network
+    from keras_msd.export.onnx_network import FLOAT, append_network
 
     _, vector = append_network(graph, encoder, SCHEMES[quantize], *ids)
     return graph.model(inputs, {OUTPUT: (vector, FLOAT, ["batch", encoder.dim])})

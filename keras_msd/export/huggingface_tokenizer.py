@@ -15,9 +15,8 @@ from tokenizers import (
 from tokenizers import Tokenizer as Backend
 
 from keras_msd.checks import InputError
-from keras_msd.export.onnx.tokenizer import check_texts
 from keras_msd.export.portable import refused
-from keras_msd.export.proof import proof_sentences
+from keras_msd.export.proof import check_texts, proof_sentences
 from keras_msd.files import write_json
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
@@ -44,10 +43,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None
     Raises:
         InputError: The library could not give the ids of such a tokenizer.
     """
-    if feature := tokenizer.unusual_frame():
-        raise refused(feature)
-    pieces = tokenizer.pieces()
-    backend = backend_of(tokenizer)
+    backend, pieces = backend_of(tokenizer), tokenizer.pieces()
     start, end = pieces[tokenizer.start_id], pieces[tokenizer.end_id]
     names = {
         "cls_token": start,
@@ -125,16 +121,14 @@ def check_ids(tokenizer: Tokenizer, folder: Path) -> dict[str, int]:
 
 def backend_of(tokenizer: Tokenizer) -> Backend:
     """Return a tokenizer in the `tokenizers` library, without special tokens."""
+    if feature := tokenizer.unusual_feature():
+        raise refused(feature)
     if isinstance(tokenizer, WordPieceTokenizer):
         backend = read_backend(tokenizer.definition, "the tokenizer")
         backend.decoder = decoders.WordPiece(
             prefix=tokenizer.backend.model.continuing_subword_prefix
         )
         return backend
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        raise refused(f"kind {tokenizer.kind}")
-    if feature := tokenizer.unusual_feature():
-        raise refused(feature)
     proto = parse(tokenizer.definition)
     spec = proto.normalizer_spec
     scores = [0.0] * 4 + [piece.score for piece in proto.pieces[3:]]

@@ -1,1 +1,0 @@
-"""Folders in the layout of the Hugging Face hub."""

@@ -1,1 +1,0 @@
-"""LiteRT artefacts."""

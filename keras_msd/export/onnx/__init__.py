@@ -1,1 +1,0 @@
-"""The formats `onnx` and `onnx_text`."""

@@ -1,4 +1,8 @@
-"""Students: an assistant's first layers run repeatedly, or many narrow layers."""
+"""Two kinds of students.
+
+Some of an assistant's layers, run repeatedly (Ding et al. 2022), and deep, narrow
+encoders (LEALLA, Mao and Nakagawa 2023).
+"""
 
 import re
 from pathlib import Path
@@ -14,7 +18,7 @@ from keras_msd.tokenizers.base import Tokenizer
 
 
 class Shape(NamedTuple):
-    """Shape of one encoder in the paper's table 7."""
+    """Shape of one encoder in table 7 of Mao and Nakagawa 2023."""
 
     num_layers: int
     hidden_dim: int
@@ -43,15 +47,16 @@ def build_student(
 ) -> Encoder:
     """Make a student from an assistant.
 
-    The student's unit is a copy of `unit_layers` of the assistant's layers. Its
-    embedding block is new and random with a bottleneck, and the assistant's own
-    without one. Copied weights live in new layers: the assistant never changes.
+    The student's unit is a copy of `unit_layers` of the assistant's layers. With
+    `bottleneck_dim`, the student gets a new, random embedding block; without, a copy of
+    the assistant's. The assistant itself is not changed.
 
     Args:
         assistant: An encoder with `repeats=1`.
         unit_layers: Layers that own weights (M).
         bottleneck_dim: Width of the word table (B), or None for the assistant's table.
-        repeats: Passes over the unit (R); None for the assistant's depth.
+        repeats: Passes over the unit (R). Default: the assistant's layers divided by
+            `unit_layers`, so that both are equally deep.
         tables: How a new embedding block begins: "random", truncated normal of standard
             deviation 0.02; "standard_normal", as in the authors' code, with a
             projection uniform within `1 / sqrt(bottleneck_dim)` of zero and a padding
@@ -131,7 +136,7 @@ def build_student(
 
 
 def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:
-    """Return a weight of the embedding block as the authors' code begins with it."""
+    """Return a weight of the embedding block, initialised as in the authors' code."""
     if "layer_norm" in path:
         return values
     draw: Any = keras.initializers.RandomNormal(stddev=1.0)
@@ -146,19 +151,18 @@ def _redrawn(path: str, values: np.ndarray, pad_id: int | None) -> np.ndarray:
 def thin_deep(
     tokenizer: Tokenizer, row: int | str | None = "LEALLA-small", **fields: Any
 ) -> Encoder:
-    """Make an encoder of LEALLA's kind with random weights.
+    """Make an untrained encoder with the architecture of LEALLA.
 
-    A BERT body; its pooler, a dense layer with tanh on the start token, gives the
-    sentence vector, which is scaled to length one. 512 positions, two token types.
+    It has BERT's layers, 512 positions and two token types. A dense layer with tanh
+    maps the start token to the sentence vector, which is scaled to length one.
 
     Args:
         tokenizer: Gives the vocabulary size and the pad id; in the paper it is LaBSE's
             cased WordPiece tokenizer of 501,153 pieces.
         row: Key of `ROWS`: a row of the paper's table 7 by its number, or "LaBSE",
-            "LEALLA-small", "LEALLA-base", "LEALLA-large". With None the shape comes
-            from `fields` alone: `hidden_dim` is needed, and by the paper's rule there
-            are 24 layers, feed-forward layers 4 x `hidden_dim` wide, and 12 heads if
-            they divide `hidden_dim`, else 8.
+            "LEALLA-small", "LEALLA-base", "LEALLA-large". With None, give `hidden_dim`
+            in `fields`. The rest then follows the paper: 24 layers, feed-forward layers
+            4 x `hidden_dim` wide, and 12 heads if they divide `hidden_dim`, else 8.
         **fields: Fields of `EncoderConfig` in place of those of the row. The pooler is
             as wide as `hidden_dim` unless `projection_dim` says otherwise.
 
@@ -193,9 +197,9 @@ def _by_rule(hidden_dim: Any) -> dict[str, int]:
 def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
     """Return an encoder with `matrix` multiplied into its projection.
 
-    `(h P + b) M = h (P M) + b M`. Where the encoder scales its vectors to length one,
-    the new one does so after the matrix, and no longer before it: the directions are
-    the same.
+    `(h P + b) M = h (P M) + b M`. If the encoder scales its vectors to length one, the
+    new encoder applies the matrix first and scales afterwards. Its vectors have the
+    direction of `encoder.encode(texts) @ matrix`.
 
     Args:
         encoder: Has a linear `projection` and no word branch; it is not changed.
@@ -224,8 +228,8 @@ def check_mergeable(encoder: Any, width: int) -> None:
     """Raise `InputError` unless a matrix of `width` rows can be merged into `encoder`.
 
     Raises:
-        InputError: It is no encoder, or its projection is missing, not linear, of
-            another width or beside a word branch.
+        InputError: It is not an encoder; its projection is missing, not linear or of
+            another dimension; or it has a word branch.
     """
     fields = {
         "projection_dim": width,

@@ -106,7 +106,11 @@ class AlignEmbedding(Stage):
         )
 
     def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
-        """Return the shape of a row; per token, of whole and of enough tokens."""
+        """Return the shape that each row of a target must have.
+
+        With `per_token`, a row holds whole token vectors, at least as many as the
+        batch is long.
+        """
         if not self.per_token:
             return super().target_shape(target, embedding)
         _, length, width = embedding.shape
@@ -139,8 +143,8 @@ class ContrastiveLearning(Stage):
     """The student imitates the teacher's vectors and similarities in a batch.
 
     The loss is `kd_weight * (mse(source, teacher) + mse(target, teacher)) +
-    contrastive_weight * contrastive`, where `target` is the translation. The
-    contrastive term needs batches with a fixed number of pairs, not a token budget.
+    contrastive_weight * contrastive`, where `target` is the translation. If you write
+    your own batches, give each the same number of pairs.
 
     Targets: `teacher` `(n, dim)`, vectors of the source side.
     Terms: `source_mse`, `target_mse` and, unless left out, `contrastive`.
@@ -155,12 +159,13 @@ class ContrastiveLearning(Stage):
         contrastive: Your own loss instead of `MultilingualContrastive`, called with
             `((teacher, group), (source, target))`. None removes the term (the paper's
             "w/o CL").
-        kd_weight: Weight of both mean squared errors. For vectors of length 1, `dim /
-            2` turns each error into the batch mean of `1 - cos`, which is about as
-            large as the contrastive term.
+        kd_weight: Weight of both mean squared errors; default 1. For vectors of length
+            1, the errors are then small beside the contrastive term. With `dim / 2`,
+            each weighted error is the batch mean of `1 - cos`, and the terms are of
+            similar size.
         contrastive_weight: Weight of the contrastive term; default 1, and 0.01 for
             "ce_hard".
-        losses: `LossTerm`s in addition to these.
+        losses: Further `LossTerm`s.
         matryoshka_dims: Numbers of leading dimensions. The contrastive term and
             `losses` are also computed on embeddings shortened to each number, see
             `Matryoshka`. The squared errors always compare whole embeddings.

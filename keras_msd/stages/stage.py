@@ -31,16 +31,17 @@ def _step() -> Any:
 class LossTerm(NamedTuple):
     """One term of a stage's loss, over both sides of a batch.
 
-    The loss is called as `loss(goals, (source, target))`. `goals` are the target
-    vectors from `y`. `source` holds the embeddings of the source sentences, `target`
-    those of the translations.
+    The loss is called as `loss(vectors, (source, target))`, with `grouped` as
+    `loss((vectors, group), (source, target))`. `vectors` are the entries of `y` that
+    `goals` names. `source` holds the embeddings of the source sentences, `target` those
+    of the translations.
 
     Attributes:
         name: Name of the term in the logs and in the stage's weights.
         loss: A `keras.losses.Loss`, or a name in `LOSSES`.
         goals: Key, or keys, of `y` whose vectors are passed to the loss.
-        grouped: Whether to pass `(goals, group)` instead of `goals`. `group[i]` is the
-            index of the first row in the batch with the same source sentence as row i.
+        grouped: Whether to pass `group`, too. `group[i]` is the index of the first row
+            in the batch with the same source sentence as row i.
         weight: Weight of this term in the total loss.
 
     Example:
@@ -60,10 +61,10 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     Use `compile`, `fit` and `evaluate` as for any Keras model.
 
-    The word "target" has two meanings here. The side `target` of a pair is the
-    translation of the side `source`. The `targets` of a stage are the vectors in `y`
-    that the encoder learns to reproduce. They are computed in advance: every batch
-    contains them, and the stage does not hold the teacher.
+    `target` alone is a side of a pair: the translation of `source`. `targets` are the
+    names of the vectors in `y` that the encoder learns to reproduce. They are computed
+    in advance (`guides=` of `PairBatches`): every batch contains them, and the stage
+    does not hold the teacher.
 
     The loss is a weighted sum of two kinds of terms:
 
@@ -73,13 +74,13 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
 
     The logs contain every term by name, unweighted, and `loss`, the weighted sum.
 
-    A subclass sets `goals`. If it needs other losses, it also lists their `targets` and
-    `terms`, and overrides `loss_terms`.
+    A subclass sets `goals`. If it has terms that `goals` and `losses` cannot express,
+    it adds their names to `targets` and `terms`, and overrides `loss_terms`.
 
     Batches: `(x, y)`. x contains `source_token_ids`, `source_padding_mask`,
     `target_token_ids` and `target_padding_mask`, int32 `(n, length)`, and `group`,
-    int32 `(n,)`. y contains float32 `(n, dim)` for every name in `targets`. Sample
-    weights raise an `InputError`.
+    int32 `(n,)`, see `LossTerm`. y contains float32 `(n, dim)` for every name in
+    `targets`. Sample weights raise an `InputError`.
 
     Args:
         encoder: A keras_msd encoder, or a functional Keras model with the inputs
@@ -89,14 +90,15 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         name: Name of the stage.
         chunk_size: Number of rows to run through the network at once. Set it if a batch
             does not fit in memory; see `training.chunks`. None runs the whole batch.
-            With it, the network must not use activity regularisers, `add_loss` or batch
-            statistics (such as BatchNormalization).
+            With chunks, the network must not use activity regularisers, `add_loss` or
+            batch statistics (such as BatchNormalization).
         losses: `LossTerm`s in addition to the stage's own.
         goals: For each side, the key of `y` to compare it with, for example `{"source":
             "teacher"}`. Default: the class attribute.
-        quantize: "int8", "int4_table" or "int4" trains with weights rounded as such an
-            export stores them, see `Rounding`. After `fit`, call `finish`;
-            `msd.training.fit` does.
+        quantize: "int8", "int4_table" or "int4": round the weights in every forward
+            pass as an export with this `quantize` does, see `Rounding`. After `fit`,
+            call `finish`, or the encoder keeps weights that are not rounded.
+            `msd.training.fit` calls it for you.
         **weights: Weight of a term in the total loss, by the term's name; default 1.
 
     Raises:
@@ -294,10 +296,11 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         )
 
     def save(self, *arguments: Any, **options: Any) -> None:
-        """Raise `InputError`: what is saved is the encoder."""
+        """Raise `InputError`: save the encoder instead."""
         raise InputError(
-            "A stage is not saved as a Keras model. Save the encoder, or the weights: "
-            "`save_weights`, and `save_weights_only=True` for `ModelCheckpoint`."
+            "A stage cannot be saved as a Keras model. Call `trained_encoder().save("
+            "folder)`, or `save_weights` (in `ModelCheckpoint`: "
+            "`save_weights_only=True`)."
         )
 
     def compute_loss(
@@ -335,7 +338,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         return ops.shape(x["source_token_ids"])[0]
 
     def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
-        """Return the shape of a row that a target must have: that of an embedding.
+        """Return the shape of each row of a target; by default that of an embedding.
 
         Args:
             target: Tensor from `y`.

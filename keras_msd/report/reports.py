@@ -8,11 +8,10 @@ from pathlib import Path
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.files import read_json
-from keras_msd.report import page, score_rows
+from keras_msd.report import page, runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.differences import differences
-from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.score_rows import ScoreRow, number, plain, published_rows, verdict
+from keras_msd.report.runs import RunFiles, ScoreRow, number, plain
 
 OWN = "A recipe of our own, no row of a paper"
 TITLE = "All runs"
@@ -48,7 +47,7 @@ def write_report(run_folder: str | Path) -> Path:
         True
     """
     folder = Path(run_folder)
-    run = read_run(folder)
+    run = runs.read_run(folder)
     text = (folder / "recipe.toml").read_text(encoding="utf-8")
     about, rows = run.recipe.get("recipe", {}), run.scores["rows"]
     title = about.get("title") or run.scores["recipe"]
@@ -61,7 +60,7 @@ def write_report(run_folder: str | Path) -> Path:
         title,
         [
             page.heading(title, 1),
-            page.items(verdict(rows)),
+            page.items(runs.verdict(rows)),
             page.paragraph(lead),
             page.heading("Scores"),
             *_scores(rows),
@@ -79,8 +78,8 @@ def write_report(run_folder: str | Path) -> Path:
 
 def _scores(rows: list[ScoreRow]) -> Iterator[str]:
     # Scores first.
-    keys = sorted(score_rows.columns(rows), key=score_rows.SIZES.__contains__)
-    top = {key: score_rows.best(rows, key) for key in keys}
+    keys = sorted(runs.columns(rows), key=runs.SIZES.__contains__)
+    top = {key: runs.best(rows, key) for key in keys}
     heads = ["model", *(plain(key).replace("bytes", "MB") for key in keys)]
     yield page.table(
         heads,
@@ -102,18 +101,18 @@ def _cell(row: ScoreRow, key: str, top: float | None) -> str:
         return f"{value:,}"
     if key.endswith("bytes"):
         return f"{value / 1e6:,.2f}"
-    bold = value == top and row.get("kind") not in score_rows.BIG
+    bold = value == top and row.get("kind") not in runs.BIG
     return page.Html(f"<b>{value:.2f}</b>") if bold else f"{value:.2f}"
 
 
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
-    colours, students, pictures = colours_of(rows), score_rows.by_student(rows), []
-    first = score_rows.primary_score(rows) or "retrieval"
+    colours, students, pictures = colours_of(rows), runs.by_student(rows), []
+    first = runs.primary_score(rows) or "retrieval"
     for key in dict.fromkeys((first, "retrieval")):
-        if finished := score_rows.having(score_rows.final_rows(rows), key, "bytes"):
+        if finished := runs.having(runs.final_rows(rows), key, "bytes"):
             svg = sizes(finished, key, colours)
             pictures.append(page.picture(f"{plain(key)} against size", svg))
-        if any(len(score_rows.having(steps, key)) > 1 for steps in students.values()):
+        if any(len(runs.having(steps, key)) > 1 for steps in students.values()):
             svg = stage_scores(rows, key, colours)
             pictures.append(page.picture(f"{plain(key)} after each stage", svg))
     if pictures:
@@ -140,7 +139,7 @@ def _losses(run: RunFiles) -> Iterator[str]:
 
 def _published(run: RunFiles) -> Iterator[str]:
     """Yield published numbers beside measured ones, where the recipe has some."""
-    found = [cells for row in published_rows(run) for cells in row.cells()]
+    found = [cells for row in runs.published_rows(run) for cells in row.cells()]
     if not found:
         return
     yield page.heading("Published and measured")
@@ -246,13 +245,13 @@ def write_report_of_all(out_dir: str | Path) -> Path:
 
 
 def _parts_of_all(folder: Path) -> Iterator[str]:
-    finished = sorted(path.parent for path in folder.glob("*/scores.json"))
-    runs = {run_folder.name: read_run(run_folder) for run_folder in finished}
-    scales = sorted({run.scores["scale"] for run in runs.values()})
+    folders = sorted(path.parent for path in folder.glob("*/scores.json"))
+    finished = {of.name: runs.read_run(of) for of in folders}
+    scales = sorted({run.scores["scale"] for run in finished.values()})
     yield page.heading(TITLE, 1)
     yield page.paragraph(
-        f"{len(runs)} finished runs, scale {', '.join(scales) or 'none'}. Scores are "
-        "x100. Another scale and other test sentences give other numbers."
+        f"{len(finished)} finished runs, scale {', '.join(scales) or 'none'}. Scores "
+        "are x100. Another scale and other test sentences give other numbers."
     )
     results = folder / "results.json"
     listed = read_json(results) if results.is_file() else []
@@ -260,13 +259,14 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
     if failed:
         yield page.heading("Recipes that failed")
         yield page.table(["recipe", "error (results.json)"], failed, words=True)
-    if runs:
+    if finished:
         verdicts = [
-            [_linked(name), verdict(it.scores["rows"])[0]] for name, it in runs.items()
+            [_linked(name), runs.verdict(run.scores["rows"])[0]]
+            for name, run in finished.items()
         ]
         yield page.heading("What each came to")
         yield page.table(["run", "verdict (scores.json)"], verdicts, words=True)
-    rows = [row for run in runs.values() for row in published_rows(run)]
+    rows = [row for run in finished.values() for row in runs.published_rows(run)]
     rows.sort(key=lambda row: (row.paper, row.table))
     for paper, of_paper in groupby(rows, key=lambda row: row.paper):
         yield page.heading(paper or "Without a paper")

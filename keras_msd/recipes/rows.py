@@ -20,8 +20,7 @@ from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.recipes.resources import Run, check_corpora, corpus_of
-from keras_msd.recipes.settings import LAST_TENTH
-from keras_msd.recipes.stages import STAGES
+from keras_msd.recipes.stages import LAST_TENTH, STAGES
 
 TRAIN, DEV = "train", "dev"  # splits of labelled pairs
 

@@ -15,12 +15,8 @@ from keras_msd.data.examples import write_examples
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.settings import (
-    PairStageSettings,
-    ReductionSettings,
-    StudentSettings,
-)
-from keras_msd.recipes.stages import fits_table, reduces_teacher, stages_in_use
+from keras_msd.recipes.settings import StudentSettings
+from keras_msd.recipes.stages import PairStageSettings, ReductionSettings
 from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
@@ -82,9 +78,9 @@ def take_vectors(run: Run, folder: Path, guide: str | None) -> dict[str, Any]:
 
 def _learnt(run: Run) -> list[Any]:
     """Return the pairs that are learnt from: all for a word table, else the stages'."""
-    stages = [it for _, it in stages_in_use(run.recipe)]
+    recipe, stages = run.recipe, [it for _, it in run.recipe.stages_in_use()]
     of_pairs = [it for it in stages if isinstance(it, PairStageSettings)]
-    if fits_table(run.recipe) or reduces_teacher(run.recipe) or not of_pairs:
+    if recipe.fits_table or recipe.reduces_teacher or not of_pairs:
         return [run.texts]
     tables = {table.folder: table for table in map(run.texts_of, of_pairs)}
     return [*tables.values()]

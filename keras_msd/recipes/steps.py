@@ -9,7 +9,7 @@ from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.rows import stage_data
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import STAGES, fits_table, stages_of
+from keras_msd.recipes.stages import STAGES
 from keras_msd.recipes.train import fit
 
 SCORE = "score_"  # begins the names of steps
@@ -131,7 +131,7 @@ class Steps:
         """Add the ridge regression and the closed forms that are scored."""
         # `check` refuses starts with more pieces.
         run, recipe = self.run, self.recipe
-        if not fits_table(recipe) or run.pieces > starts.MOST_PIECES:
+        if not recipe.fits_table or run.pieces > starts.MOST_PIECES:
             return
         grows = recipe.assistant.start == "grow"
         given = {"ridge": recipe.starts.ridge, "grows": grows, "reads": GUIDED}
@@ -154,7 +154,7 @@ class Steps:
             depends=depends | self.existing,
         )
         order = list(STAGES)
-        for name, settings in stages_of(recipe).items():
+        for name, settings in recipe.stages_of().items():
             label = f"assistant before {STAGES[name].label or name}"
             full = STAGES[name].rows != "pairs"
             self.add_score(last, {"name": label, **kind}, full)
@@ -203,7 +203,7 @@ class Steps:
             settings: The student's.
             left: Steps that left the assistant, as `add_assistant` returns them.
         """
-        stages, begun = stages_of(self.recipe, settings), settings.start
+        stages, begun = self.recipe.stages_of(settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
         if settings.kind == "thin_deep":

@@ -11,8 +11,7 @@ from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.rows import stage_data
-from keras_msd.recipes.settings import ThinDeepSettings, TrainingSettings
-from keras_msd.recipes.stages import STAGES
+from keras_msd.recipes.stages import STAGES, ThinDeepSettings, TrainingSettings
 from keras_msd.stages.stage import LossTerm
 from keras_msd.training import resume
 from keras_msd.training.callbacks import CollapseMonitor

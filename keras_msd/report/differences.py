@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 from keras_msd.files import dotted
 from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import Recipe, describe, load_recipe
-from keras_msd.recipes.stages import STAGES, reduces_teacher, stages_in_use
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.settings import Recipe
+from keras_msd.recipes.stages import STAGES
 
 Line = tuple[str, str, str]
 ABOUT = ("recipe", "scale")  # sections that change no result
@@ -83,8 +84,8 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 def _is_read(recipe: Recipe, key: str) -> bool:
     """Tell whether something that a recipe does depends on a setting."""
     section, *parts = key.split(".")
-    ran = {name for name, _ in stages_in_use(recipe)}
-    ran |= {"reduce_teacher"} if reduces_teacher(recipe) else set()
+    ran = {name for name, _ in recipe.stages_in_use()}
+    ran |= {"reduce_teacher"} if recipe.reduces_teacher else set()
     pairs = any(STAGES[name].rows == "pairs" for name in ran)
     if section == "stages" and parts[-1] == "skip":
         return pairs and recipe.stages[parts[0]].skip

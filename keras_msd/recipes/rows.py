@@ -104,13 +104,13 @@ class PairRows:
         weights = {f: factors[name] for f, name in corpora.items() if name in factors}
         return {"temperature": data.temperature, "weights": weights or None}
 
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps."""
+    def options(self, guides: Any) -> dict[str, Any]:
+        """Return the arguments that only these batches take."""
         stores = {to: (self.run.store(of), side) for to, (of, side) in guides.items()}
-        return self.made(encoder, steps, guides=stores, **self.order)
+        return {"guides": stores, **self.order}
 
-    def made(self, encoder: Any, steps: int, **options: Any) -> Any:
-        """Return the batches under this backend."""
+    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
+        """Return the batches of so many training steps, under this backend."""
         size = self.settings.batch_size
         return self.made_by(
             self.rows,
@@ -121,7 +121,7 @@ class PairRows:
             steps=steps,
             seed=self.run.seed(self.name),
             buckets=self.settings.buckets,
-            **options,
+            **self.options(guides),
         )
 
     def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
@@ -132,7 +132,7 @@ class PairRows:
             steps: Training steps of the stage.
             history: Gets the scores.
         """
-        scored = self.settings.scored
+        scored = getattr(self.settings, "scored", None)
         return ScoreCurve(self.run, encoder, scored, steps, history) if scored else None
 
 
@@ -242,17 +242,12 @@ class InferenceRows(PairRows):
 
     def steps(self) -> int:
         """Return the stage's training steps."""
-        files = ", ".join(f"`{path}`" for path in self.sets())
-        what = f"rows in {files}"
+        what = f"rows in {', '.join(f'`{path}`' for path in self.sets())}"
         return training_steps(self.name, self.settings, len(self.rows), what)
 
-    def batches(self, encoder: Any, guides: Any, steps: int) -> Any:
-        """Return the batches of so many training steps."""
-        return self.made(encoder, steps)
-
-    def watch(self, encoder: Any, steps: int, history: dict[str, Any]) -> Any:
-        """Return None: nothing is scored during the stage."""
-        return None
+    def options(self, guides: Any) -> dict[str, Any]:
+        """Return nothing: these stages have no guides, and rows are drawn evenly."""
+        return {}
 
     def _languages(self, named: tuple[str, ...]) -> list[str]:
         of_pairs = languages_of_pairs(self.run.recipe.data.languages)

@@ -440,11 +440,6 @@ class Recipe(Settings):
         return self.model_dump(mode="json", exclude_none=True)
 
     @property
-    def stages_used(self) -> dict[str, Any]:
-        """The settings of the stages that are not skipped, by name."""
-        return {name: it for name, it in self.stages.items() if not it.skip}
-
-    @property
     def tokenizer_source(self) -> Literal["train", "assistant", "teacher"]:
         """Whose tokenizer the run has: a new one, or the assistant's or teacher's."""
         if self.tokenizer.vocabulary_size is not None:
@@ -517,7 +512,8 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _stages_fit_the_student(self) -> "Recipe":
-        kind, source, used = self.student.kind, self.assistant.source, self.stages_used
+        kind, source = self.student.kind, self.assistant.source
+        used = {name: it for name, it in self.stages.items() if not it.skip}
         alone = kind == "none" and bool(self.stages["reduce_teacher"].widths)
         if (kind == "thin_deep" or alone) != (source == "none"):
             raise ValueError(

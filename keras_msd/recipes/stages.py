@@ -17,7 +17,6 @@ Positive = Annotated[float, Field(gt=0)]
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
 Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
-Feature = Literal["fd", "distillation_first", "synchronized"]
 LAST_TENTH = "last_tenth"
 Layers = Annotated[
     tuple[Literal["embedding", "body", "pooling", "projection"], ...],
@@ -175,7 +174,7 @@ class ThinDeepSettings(PairStageSettings):
     ams_weight: NotNegative | None = None
     feature_weight: NotNegative | None = None
     logit_weight: NotNegative | None = None
-    feature: Feature = "fd"
+    feature: Literal["fd", "distillation_first", "synchronized"] = "fd"
     margin: NotNegative | None = None
     scale: Positive | None = None
     temperature: Positive | None = None

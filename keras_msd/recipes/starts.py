@@ -314,16 +314,13 @@ def thin_deep_student(
     """
     fields = {"max_length": run.recipe.data.max_length, **shape}
     if ridge:
-        hidden = shape["hidden_dim"]
         fields = {"pooling": "mean", **forms.IDENTITY, **fields}
-        fields["projection_dim"] = output_dim or hidden
-    elif output_dim is not None:
-        fields["projection_dim"] = output_dim
-    if "projection_dim" in fields:
+    if ridge or output_dim is not None:
+        fields["projection_dim"] = output_dim or shape["hidden_dim"]
         fields["projection_activation"] = "linear"
     encoder = thin_deep(run.tokenizer, row=None, **fields)
     if ridge:
-        table = run.array("ridge", "table")
+        table, hidden = run.array("ridge", "table"), shape["hidden_dim"]
         word, projection = bottleneck(table, hidden, run.frequencies)
         kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
         values = {"embedding/word": word, "projection/kernel": kernel}

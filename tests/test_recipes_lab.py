@@ -10,8 +10,8 @@ from keras_msd.recipes import checks
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.rows import stage_data
 from keras_msd.recipes.steps import steps_of
+from keras_msd.recipes.train import stage_data
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SQUARED = ("teach_assistant", "align_embedding", "teach_student")

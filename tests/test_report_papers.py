@@ -11,7 +11,7 @@ from keras_msd.files import to_toml
 from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report import write_report, write_report_of_all
-from keras_msd.report.differences import differences
+from keras_msd.report.reports import differences
 from keras_msd.report.runs import measured, published_rows, read_run, score_of
 
 SCORED = {

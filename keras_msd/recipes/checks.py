@@ -7,8 +7,8 @@ from keras_msd.checks import InputError, divides
 from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
-from keras_msd.recipes.rows import check_batch, stage_data
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
+from keras_msd.recipes.train import check_batch, stage_data
 from keras_msd.starts.closed_form import table_of
 
 

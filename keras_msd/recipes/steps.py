@@ -7,10 +7,9 @@ from typing import Any
 from keras_msd.recipes import outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
-from keras_msd.recipes.rows import stage_data
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.stages import STAGES
-from keras_msd.recipes.train import fit
+from keras_msd.recipes.train import fit, stage_data
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")

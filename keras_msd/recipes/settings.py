@@ -239,6 +239,13 @@ class AssistantSettings(Settings):
         return self
 
 
+# Of each kind of students, the starts that it can have.
+STARTS = {
+    "recurrent": ("random", "standard_normal", "svd", "ordered"),
+    "thin_deep": ("random", "ridge"),
+}
+
+
 class StudentSettings(Settings):
     """`[student]`: what is made of the assistant, or instead of one.
 
@@ -301,9 +308,7 @@ class StudentSettings(Settings):
                 "`hidden_dim` is the assistant's, whose layers are copied; a student "
                 "gets smaller by `bottleneck_dim` and `unit_layers`"
             )
-        thin_deep = self.start in ("random", "ridge")
-        recurrent = self.start != "ridge"
-        if not {"thin_deep": thin_deep, "recurrent": recurrent}.get(self.kind, True):
+        if self.kind != "none" and self.start not in STARTS[self.kind]:
             raise ValueError(
                 f'`start = "{self.start}"` is not for students of kind "{self.kind}"'
             )

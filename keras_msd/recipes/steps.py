@@ -205,22 +205,7 @@ class Steps:
         stages, begun = self.recipe.stages_of(settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
-        if settings.kind == "thin_deep":
-            first = stages["teach_thin_deep"].feature == "distillation_first"
-            last = self.add_start(
-                "untrained",
-                starts.thin_deep_student,
-                reads=(*TEXTS, "ridge") if begun == "ridge" else TEXTS,
-                shape=starts.thin_deep_shape(settings),
-                output_dim=self.run.teacher.dim if first else None,
-                ridge=begun == "ridge",
-            )
-        else:
-            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            fields |= {"unit_from", "max_length"}
-            shape = settings.model_dump(include=fields)
-            make = starts.untrained_student
-            last = self.add_start("untrained", make, assistant=origin, **shape)
+        last = self.add_untrained(settings, stages, origin)
         self.add_score(last, row, full=False)
         if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
             last = self.add_start(
@@ -243,6 +228,32 @@ class Steps:
             later = [STAGES[it].rows for it in list(stages)[place:]]
             self.add_score(last, row, full="pairs" not in later)
         self.add_finished(last, name)
+
+    def add_untrained(
+        self, settings: StudentSettings, stages: Mapping[str, Any], origin: Made | None
+    ) -> Made:
+        """Add the model that a student's stages train: cut from an assistant, or new.
+
+        Args:
+            settings: The student's.
+            stages: Those of its stages.
+            origin: The step that left the assistant, None for a thin, deep student.
+        """
+        if settings.kind == "recurrent":
+            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            shape = settings.model_dump(include=fields | {"unit_from", "max_length"})
+            make = starts.untrained_student
+            return self.add_start("untrained", make, assistant=origin, **shape)
+        ridge = settings.start == "ridge"
+        first = stages["teach_thin_deep"].feature == "distillation_first"
+        return self.add_start(
+            "untrained",
+            starts.thin_deep_student,
+            reads=(*TEXTS, "ridge") if ridge else TEXTS,
+            shape=starts.thin_deep_shape(settings),
+            output_dim=self.run.teacher.dim if first else None,
+            ridge=ridge,
+        )
 
     def add_stage(
         self, name: str, settings: Any, start: Made, assistant: Made | None = None

@@ -27,7 +27,7 @@ from typing import Any
 from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
-from keras_msd.report.files import RunFiles, read_run
+from keras_msd.report.runs import RunFiles, read_run
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has

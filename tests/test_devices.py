@@ -7,9 +7,9 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.data.pair import Pair
 from keras_msd.devices import default_settings, device_settings
-from keras_msd.recipes.rows import PairRows
 from keras_msd.recipes.runner import make_deterministic
-from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.stages import PairStageSettings
+from keras_msd.recipes.train import PairRows
 from keras_msd.stages.msd import TeachAssistant
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.history import History
@@ -103,11 +103,11 @@ def test_a_recipes_stage_never_exceeds_its_buckets(buckets, tokenizer, monkeypat
     run = SimpleNamespace(recipe=SimpleNamespace(data=data), seed=lambda name: 0)
     settings = PairStageSettings(steps=9, batch_size=4, buckets=buckets)
     stage = PairRows(run, "teach_student", settings)
-    stage.rows = pairs
+    stage.rows, stage.options = pairs, lambda guides: {"guides": guides}
     encoder = tiny_encoder(tokenizer, max_length=64)
     shapes = {
         tuple(x[f"{side}_token_ids"].shape for side in ("source", "target"))
-        for x, _ in stage.made(encoder, 180, guides={})
+        for x, _ in stage.batches(encoder, {}, 180)
     }
     most = buckets or 6
     assert len(shapes) == most

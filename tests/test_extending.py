@@ -9,7 +9,7 @@ import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
 from keras_msd.recipes import STAGES, StageSpec, load_recipe, run
-from keras_msd.recipes.settings import PairStageSettings
+from keras_msd.recipes.stages import PairStageSettings
 
 
 @keras.saving.register_keras_serializable(package="test_extending")

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.cli.mine import write_pairs
+from keras_msd.cli.search import write_pairs
 from keras_msd.data import Pair, TextTable, read_pairs
 from keras_msd.data.readers.tables import pairs_of_rows
 

@@ -8,7 +8,7 @@ from keras_msd.evaluate import score_set
 from keras_msd.losses import MultilingualContrastive, SimilarityDistribution
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe, run
-from keras_msd.report.score_rows import model_row
+from keras_msd.report.runs import model_row
 
 CHANGES = {
     "assistant.word_branch": True,

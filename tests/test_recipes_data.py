@@ -9,7 +9,7 @@ from small_recipe import german, sentences, write_place, write_rows
 from keras_msd.checks import InputError
 from keras_msd.data.pair import Pairs
 from keras_msd.data.write import LICENCES
-from keras_msd.recipes import rows, run
+from keras_msd.recipes import run, train
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.resources import (
@@ -274,7 +274,7 @@ def test_weights_of_corpora_are_those_of_their_files(place):
         recipe = small(place, **{"data.weights": weights} if weights else {})
         run = SimpleNamespace(recipe=recipe, table=lambda settings: Table(range(99)))
         settings = recipe.stages["teach_student"]
-        given.append(rows.PairRows(run, "teach_student", settings).order)
+        given.append(train.PairRows(run, "teach_student", settings).order)
     half = {f"some.en-{code}.tsv.gz": 0.5 for code in ("de", "fr")}
     assert [one["weights"] for one in given] == [None, half]
 

@@ -13,7 +13,7 @@ from keras_msd.evaluate import read_tatoeba, score_set, sts
 from keras_msd.evaluate.splits import halves
 from keras_msd.files import read_json
 from keras_msd.recipes import load_recipe
-from keras_msd.recipes.rows import ScoredRows
+from keras_msd.recipes.train import ScoredRows
 
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 

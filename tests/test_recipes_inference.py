@@ -12,7 +12,7 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.loading import checked as as_recipe
-from keras_msd.recipes.rows import InferenceRows
+from keras_msd.recipes.train import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
 QUICK = {

@@ -10,9 +10,8 @@ from keras_msd.recipes import checks
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.rows import stage_data
-from keras_msd.recipes.stages import stages_in_use, stages_of
 from keras_msd.recipes.steps import steps_of
+from keras_msd.recipes.train import stage_data
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 SQUARED = ("teach_assistant", "align_embedding", "teach_student")
@@ -27,7 +26,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         start = "svd" if "cut" in name else "standard_normal"
         assert (student.start, student.layers) == (start, "trained")
         depths[name] = student.unit_layers
-        stages = stages_of(recipe, student)
+        stages = recipe.stages_of(student)
         assert list(stages) == [*SQUARED[1:], "contrastive_learning"]
         last = stages["contrastive_learning"]
         assert (last.target, last.kd_weight, last.contrastive_weight) == ("soft", 1, 1)
@@ -37,7 +36,7 @@ def test_the_faithful_recipe_is_as_the_paper_prints_it():
         "student_cut58": 1, "student_cut80": 1,
     }  # fmt: skip
     assert not recipe.stages["teach_assistant"].skip
-    assert all(it.dims == "sum" for _, it in stages_in_use(recipe))
+    assert all(it.dims == "sum" for _, it in recipe.stages_in_use())
     widths = [student.bottleneck_dim for student in students.values()]
     assert widths == [43, 43, 43, 135, 50]  # H / 6, and what two sizes ask for
 
@@ -156,7 +155,7 @@ def test_amounts_of_pairs_are_the_papers_at_equal_updates():
     shared = recipe.stages["contrastive_learning"]
     found = {}
     for name, student in recipe.student.each().items():
-        (stage,) = stages_of(recipe, student).values()
+        (stage,) = recipe.stages_of(student).values()
         found[name] = stage.pairs_per_language or recipe.data.pairs_per_language
         assert stage.model_copy(update={"pairs_per_language": None}) == shared
         assert (student.layers, student.unit_layers) == ("untrained", 12)
@@ -183,7 +182,7 @@ def test_what_is_scored_trains_nothing_but_the_regression(name, scale, tmp_path)
         (data / file).touch()
     run = Run(recipe, SimpleNamespace(step=lambda name: tmp_path), (data,), tmp_path)
     files = run.training_files()
-    for stage, settings in stages_in_use(recipe):
+    for stage, settings in recipe.stages_in_use():
         if stage != "regress_similarity":
             files += stage_data(run, stage, settings).files()
     assert {file.relative_to(data).parts[0] for file in files} <= {"parallel", "nli"}

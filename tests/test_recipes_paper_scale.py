@@ -12,7 +12,7 @@ from keras_msd.data import write_corpus
 from keras_msd.evaluate.similarity import read_sts
 from keras_msd.recipes import run
 from keras_msd.recipes.loading import load_recipe
-from keras_msd.report.score_rows import score_of
+from keras_msd.report.runs import score_of
 from keras_msd.testing import tiny_encoder
 
 LANGUAGES = ["ar", "de", "es", "fr", "it", "nl", "tr"]

@@ -1,3 +1,4 @@
+import inspect
 from types import SimpleNamespace
 
 import numpy as np
@@ -5,9 +6,14 @@ import pytest
 
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resources import Run
+from keras_msd.recipes.settings import StartsSettings
+from keras_msd.recipes.stages import STAGES, ReductionSettings, TrainingSettings
 from keras_msd.recipes.steps import steps_of
-from keras_msd.starts.tables import BothSides
+from keras_msd.starts import dimension_reduction, grow
+from keras_msd.starts.tables import BothSides, fit_ridge
 from keras_msd.teachers.vectors import HashedWords
+from keras_msd.testing import tiny_encoder
+from keras_msd.training.optimizer import make_optimizer
 
 
 def test_every_student_has_its_steps(tmp_path):
@@ -54,3 +60,37 @@ def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
     assert of("teach_assistant", "start") == "pretrain_assistant"
     assert of("teach_student") == of("untrained") == "teach_assistant"
     assert of("teach_student_prekd") == of("untrained_prekd") == "pretrain_assistant"
+
+
+def defaults(*functions):
+    """Return the defaults of arguments by name; those of the first function count."""
+    found = {}
+    for function in reversed(functions):
+        arguments = inspect.signature(function).parameters.values()
+        found |= {it.name: it.default for it in arguments if it.default is not it.empty}
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in STAGES if STAGES[name].make])
+def test_a_setting_of_a_stage_has_the_default_of_its_class(name):
+    spec = STAGES[name]
+    classes = type(spec.make(tiny_encoder())).__mro__
+    settings = spec.settings(skip=True).arguments()
+    known = defaults(*(it.__init__ for it in classes if "__init__" in vars(it)))
+    assert {key: known[key] for key in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "functions"),
+    [
+        (TrainingSettings(skip=True), [make_optimizer]),
+        (ReductionSettings(), [dimension_reduction.reduce_dimensions]),
+        (StartsSettings(), [fit_ridge, grow.grow_assistant, grow.start_student]),
+    ],
+)
+def test_a_setting_has_the_default_of_the_argument(settings, functions):
+    known = defaults(*functions)
+    own = settings.model_dump(exclude_none=True)
+    shared = known.keys() & own.keys()
+    assert len(shared) > 0
+    assert {key: known[key] for key in shared} == {key: own[key] for key in shared}

@@ -8,7 +8,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.report import charts, write_report
-from keras_msd.report.score_rows import verdict
+from keras_msd.report.runs import verdict
 
 RECIPE = (Path(__file__).parent / "golden" / "report_recipe.toml").read_text()
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
-from keras_msd.report.differences import differences
+from keras_msd.report.reports import differences
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]
 FOUR = ["ted2020", "wikimatrix", "europarl", "news-commentary"]

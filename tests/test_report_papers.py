@@ -11,9 +11,8 @@ from keras_msd.files import to_toml
 from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report import write_report, write_report_of_all
-from keras_msd.report.differences import differences
-from keras_msd.report.files import read_run
-from keras_msd.report.score_rows import measured, published_rows, score_of
+from keras_msd.report.reports import differences
+from keras_msd.report.runs import measured, published_rows, read_run, score_of
 
 SCORED = {
     "cross_lingual": 41.5, "retrieval": 70.25, "retrieval_others": 33.5, "un": 61.5,

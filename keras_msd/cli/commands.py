@@ -1,15 +1,18 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
 import json as json_
+import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import Annotated, Any, get_args
 
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import distil, export, mine, output, run, search, trim, use
-from keras_msd.cli.command import as_command
+from keras_msd.cli import distil, export, output, run, search, use
 from keras_msd.version import __version__
 
 app = typer.Typer(
@@ -18,6 +21,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+)
+Human = Callable[[Any], Iterable[Any]]
+DESCRIBED = re.compile(r"^    (\w+): (.*(?:\n      .*)*)", re.MULTILINE)
+JSON = Parameter(
+    "json",
+    Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print JSON.")],
 )
 # What typer raises for wrong options and arguments, by a name that it gives away.
 UsageError: Any = typer.BadParameter.__base__
@@ -88,6 +99,52 @@ def _fail(message: str, as_json: bool) -> None:
     sys.exit(2)
 
 
+def as_command(function: Callable[..., Any], human: Human | None) -> Callable[..., Any]:
+    """Return a function as typer registers it.
+
+    Parameters before `*` become arguments and those after it options; a bool becomes a
+    flag. `Args:` of the docstring has their help. `Annotated` may add what typer needs
+    to know besides, such as a short name.
+
+    Args:
+        function: Returns a result that JSON can hold.
+        human: Yields what is printed of the result without `--json`. None is for a
+            command that returns nothing.
+    """
+    text, _, described = cleandoc(function.__doc__ or "").partition("\nArgs:\n")
+    helps = {name: " ".join(of.split()) for name, of in DESCRIBED.findall(described)}
+    declared = signature(function)
+    found = [_declare(it, helps.get(it.name)) for it in declared.parameters.values()]
+
+    @wraps(function)
+    def command(json: bool = False, **given: Any) -> None:
+        result = function(**given)
+        if human:
+            output.show(result, json, human)
+        if isinstance(result, list) and any("error" in part for part in result):
+            raise typer.Exit(1)
+
+    command.__doc__ = text
+    found += [JSON] if human else []
+    command.__dict__["__signature__"] = Signature(found)
+    return command
+
+
+def _declare(parameter: Parameter, text: str | None) -> Parameter:
+    """Return a parameter with its help, and the name of its option."""
+    hint: Any = parameter.annotation
+    extra: Any = None
+    if hasattr(hint, "__metadata__"):
+        hint, extra = get_args(hint)
+    if extra is None:
+        name = "--" + parameter.name.strip("_").replace("_", "-")
+        option = parameter.kind is Parameter.KEYWORD_ONLY
+        extra = typer.Option(name) if option else typer.Argument()
+    extra = copy(extra)
+    extra.help = extra.help or text
+    return parameter.replace(annotation=Annotated[hint, extra])
+
+
 # Of each command: its function, and what prints its result for people.
 COMMANDS: dict[str, tuple[Any, Any]] = {
     "list": (run.list_recipes, output.recipes_text),
@@ -99,11 +156,11 @@ COMMANDS: dict[str, tuple[Any, Any]] = {
     "evaluate": (use.evaluate, output.evaluation_text),
     "export": (export.export, output.lines_text),
     "push": (export.push, output.lines_text),
-    "mine": (mine.mine, mine.mined_text),
+    "mine": (search.mine, search.mined_text),
     "index": (search.index, output.lines_text),
     "search": (search.search, output.matches_text),
     "serve": (use.serve, None),
-    "trim": (trim.trim, output.lines_text),
+    "trim": (use.trim, output.lines_text),
 }
 for command, (function, human) in COMMANDS.items():
     app.command(command)(as_command(function, human))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.files import atomic_path
-from keras_msd.report.score_rows import SIZES, digits_of, number, our_name, plain
+from keras_msd.report.runs import SIZES, digits_of, number, our_name, plain
 
 # Imported where they are used: `--help` needs neither, and a start shall be quick.
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""The commands `keras-msd index` and `keras-msd search`."""
+"""The commands `index`, `search` and `mine`: the nearest texts, and translations."""
 
+import gzip
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from keras_msd.checks import InputError, explained
-from keras_msd.cli.output import calibrated, open_source
+from keras_msd.cli.output import calibrated, lines_text, open_source
+from keras_msd.files import atomic_path
 
 CARD = "card"
 Words = Annotated[list[str] | None, typer.Argument(metavar="[ENCODER] QUERY [FILE]")]
@@ -164,3 +167,111 @@ def _lowest(threshold: str | None, model: Any, of_index: Any = None) -> float:
         raise InputError(
             f"`--threshold` must be a number or {CARD}. Received: {threshold!r:.60}."
         ) from error
+
+
+def mine(
+    sources: Path,
+    targets: Path | None = None,
+    *,
+    encoder: Annotated[str, typer.Option("--encoder", "-e")],
+    out: Path | None = None,
+    margin: str = "ratio",
+    threshold: float | None = None,
+    k: int = 4,
+) -> dict[str, Any]:
+    """Find translations in two files, best first.
+
+    With one file, find sentences in it that mean the same, by their cosine.
+
+    Empty lines are skipped, and repeated lines count once.
+
+    Example: keras-msd mine german.txt english.txt --encoder runs/lab/student --out
+    pairs.tsv --threshold 1.06
+
+    Args:
+        sources: UTF-8 file (also .gz), one sentence per line.
+        targets: The same in another language; without it, paraphrases.
+        encoder: An encoder's folder, tiny12, small12, an artefact,
+            hf://organisation/model, or a teacher: "default", a published SavedModel, an
+            .npz file.
+        out: Write score, source, target to this .tsv or .tsv.gz.
+        margin: Score of translations: ratio, distance or absolute.
+        threshold: Lowest score to keep; without it, all pairs.
+        k: Neighbours per sentence for the margin.
+    """
+    from keras_msd import checks
+    from keras_msd.evaluate.bitext import MARGINS, mine_paraphrases
+    from keras_msd.evaluate.bitext import mine as find
+
+    checks.one_of(MARGINS, margin=margin)
+    checks.at_least(1, k=k)
+    if out is not None and out.is_dir():
+        raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
+    left = read_sentences(sources)
+    right = left if targets is None else read_sentences(targets)
+    texts, model = (list(left), list(right)), open_source(encoder)
+    if targets is None:
+        margin = "absolute"
+        pairs = mine_paraphrases(model, texts[0], k, threshold)
+    else:
+        pairs = find(model, *texts, margin, k, threshold)
+    rows = [
+        {
+            "score": pair.score,
+            "source": texts[0][pair.source_row],
+            "target": texts[1][pair.target_row],
+            "source_line": left[texts[0][pair.source_row]],
+            "target_line": right[texts[1][pair.target_row]],
+        }
+        for pair in pairs
+    ]
+    if out is not None:
+        write_pairs(out, rows)
+    result = {
+        "sources": len(left),
+        "targets": len(right),
+        "mined": len(rows),
+        "margin": margin,
+        "k": k,
+        "threshold": threshold,
+    }
+    return result | ({"pairs": rows} if out is None else {"file": str(out)})
+
+
+def mined_text(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the pairs, or where they are, and how many."""
+    for row in result.pop("pairs", []):
+        yield f"{row['score']:.4f}  {row['source']}  |  {row['target']}"
+    yield from lines_text(result)
+
+
+def write_pairs(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write score TAB source TAB target, through gzip if the name ends so."""
+    lines = (f"{row['score']:.6f}\t{row['source']}\t{row['target']}\n" for row in rows)
+    text = "".join(lines).encode()
+    with atomic_path(path) as temporary:
+        # Without a time in it, the same pairs are the same bytes.
+        packed = gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
+        temporary.write_bytes(packed)
+
+
+def read_sentences(path: Path) -> dict[str, int]:
+    """Return the distinct sentences of a file, each with the number of its first line.
+
+    Raises:
+        InputError: The file cannot be read, has a tab in a line, or no sentence.
+    """
+    from keras_msd.data.readers.lines import read_lines
+
+    sentences: dict[str, int] = {}
+    for number, line in read_lines(path):
+        if "\t" in line:
+            raise InputError(
+                f"{path}, line {number}: a line must be one sentence, without a tab. "
+                "Take the column with the sentences, for example with: cut -f1"
+            )
+        if text := line.strip():
+            sentences.setdefault(text, number)
+    if not sentences:
+        raise InputError(f"`{path}` must hold a sentence. Received: empty lines only.")
+    return sentences

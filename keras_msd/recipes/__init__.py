@@ -1,8 +1,8 @@
 """Recipes: experiments as TOML files, and what runs them.
 
-Read the modules in this order: `settings` (what a recipe can set) and `stages` (which
-stages it can have); `files` and `loading` (from TOML files to a `Recipe`); `steps` (the
-list of a run's steps); `starts`, `rows`, `train` and `outputs` (the functions of the
+Read the modules in this order: `settings` (what a recipe can set) and `stages` (the
+settings of its stages); `files` and `loading` (from TOML files to a `Recipe`); `steps`
+(the list of a run's steps); `starts`, `train` and `outputs` (the functions of the
 steps); `cache` (which steps are done); `runner` (performs the list).
 """
 

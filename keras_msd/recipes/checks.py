@@ -7,14 +7,8 @@ from keras_msd.checks import InputError, divides
 from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
-from keras_msd.recipes.rows import check_batch, stage_data
-from keras_msd.recipes.stages import (
-    begins_at_table,
-    fits_table,
-    reduces_teacher,
-    stages_in_use,
-)
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
+from keras_msd.recipes.train import check_batch, stage_data
 from keras_msd.starts.closed_form import table_of
 
 
@@ -44,7 +38,7 @@ def _check_data(run: Run) -> None:
     check_evaluation_files(run.recipe.settings(), run.data_dir)
     check_corpora("data.weights", [*(run.recipe.data.weights or {})], files)
     guides = {("source", run.teacher), (run.target_side, run.teacher)}
-    for name, settings in stages_in_use(run.recipe):
+    for name, settings in run.recipe.stages_in_use():
         stage_data(run, name, settings).check_files()
         for guide, side in run.guides_of(settings).values():
             guides |= {(side, part) for part in run.guide_parts[guide]}
@@ -61,9 +55,9 @@ def check_stages(run: Run) -> None:
             for a batch or for its warm-up.
     """
     recipe = run.recipe
-    for name, settings in stages_in_use(recipe):
+    for name, settings in recipe.stages_in_use():
         stage_data(run, name, settings).steps()
-    if reduces_teacher(recipe):
+    if recipe.reduces_teacher:
         size = recipe.stages["reduce_teacher"].batch_size
         pairs = run.texts_of(recipe.stages["teach_thin_deep"])
         check_batch("reduce_teacher", size, len(pairs))
@@ -78,13 +72,13 @@ def _check_vocabulary(run: Run) -> None:
             f'or hf://. Received: teacher.source="{source}". Take such a teacher, or '
             "set `tokenizer.vocabulary_size`."
         )
-    if run.pieces <= MOST_PIECES or not fits_table(recipe):
+    if run.pieces <= MOST_PIECES or not recipe.fits_table:
         return
     rule = (
         f"ridge regression takes at most {MOST_PIECES:,} pieces, as memory grows with "
         f"their square. Received: {run.pieces:,}."
     )
-    if begins_at_table(recipe):
+    if recipe.begins_at_table:
         raise InputError(
             f"A start by {rule} Give `assistant.trim.pieces`, a smaller "
             "`tokenizer.vocabulary_size`, or another `start`."

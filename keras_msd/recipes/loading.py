@@ -7,13 +7,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, reduce
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, model_validator
 
 from keras_msd import limits
 from keras_msd.checks import InputError, nearest, one_of
-from keras_msd.evaluate.sets import evaluation_set
 from keras_msd.files import read_toml
 from keras_msd.recipes.files import (
     Layer,
@@ -28,129 +27,14 @@ from keras_msd.recipes.files import (
 )
 from keras_msd.recipes.settings import (
     About,
-    AssistantSettings,
-    Counts,
-    DataSettings,
-    DistributeSettings,
-    EvaluateSettings,
-    GuideSettings,
-    Name,
-    Positive,
     PublishedRow,
+    Recipe,
     Scale,
-    Settings,
-    StartsSettings,
     StudentSettings,
-    TeacherSettings,
-    TokenizerSettings,
-    TrimSettings,
-    Words,
 )
-from keras_msd.recipes.stages import STAGES
+from keras_msd.recipes.stages import STAGES, Settings, Words
 
 SCALES = get_args(Scale)
-
-
-class Recipe(Settings):
-    """One experiment at one scale, as `load_recipe` returns it.
-
-    `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
-    measures which is faster when the run begins; by default float32 on a CPU and
-    "auto" on a GPU or TPU. Weights, losses and the optimizer's state are always
-    float32. `deterministic` asks for kernels that always add in the same order; by
-    default they are used on a CPU. `inverse_frequency` is the smoothing by which the
-    rows of a trained word table are weighted, see `starts.weigh_rows`;
-    `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
-    `starts.order_dimensions`.
-    `stages` has the settings of each stage in `STAGES`, by its name; one that is absent
-    is skipped.
-    """
-
-    recipe: About
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    deterministic: bool | None = None
-    distribute: DistributeSettings = DistributeSettings()
-    teacher: TeacherSettings
-    guides: dict[Name, GuideSettings] = Field(default_factory=dict)
-    data: DataSettings
-    tokenizer: TokenizerSettings = TokenizerSettings()
-    assistant: AssistantSettings = AssistantSettings(source="none")
-    student: StudentSettings
-    stages: dict[str, Any]
-    starts: StartsSettings = StartsSettings()
-    evaluate: EvaluateSettings = EvaluateSettings()
-    inverse_frequency: Positive | None = None
-    matryoshka_dims: Counts = ()
-    trim: dict[Name, TrimSettings] = Field(default_factory=dict)
-    scale: Scale
-
-    def settings(self) -> dict[str, Any]:
-        """Return everything that was set or has a default, as plain data."""
-        return self.model_dump(mode="json", exclude_none=True)
-
-    @property
-    def stages_used(self) -> dict[str, Any]:
-        """The settings of the stages that are not skipped, by name."""
-        return {name: it for name, it in self.stages.items() if not it.skip}
-
-    @property
-    def tokenizer_source(self) -> Literal["train", "assistant", "teacher"]:
-        """Whose tokenizer the run has: a new one, or the assistant's or teacher's."""
-        if self.tokenizer.vocabulary_size is not None:
-            return "train"
-        return "assistant" if self.assistant.named else "teacher"
-
-    @model_validator(mode="after")
-    def _tokenizer_has_an_owner(self) -> "Recipe":
-        source, trained = self.assistant.source, self.tokenizer_source == "train"
-        if source != "none" and trained == self.assistant.named:
-            rule = "has no" if trained else "needs"
-            raise ValueError(
-                f'a recipe with `assistant.source = "{source}"` {rule} '
-                "`tokenizer.vocabulary_size`, the size of a vocabulary that is trained"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _guides_are_targets_of_their_own(self) -> "Recipe":
-        own = "teacher", "assistant", "embedding"  # what targets of stages begin with
-        for name in self.guides:
-            if name.startswith(own):
-                raise ValueError(
-                    f"`guides.{name}` must have a name that is no target of a stage: "
-                    f"none that begins with {', '.join(own)}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _stages_fit_the_student(self) -> "Recipe":
-        kind, source, used = self.student.kind, self.assistant.source, self.stages_used
-        alone = kind == "none" and bool(self.stages["reduce_teacher"].widths)
-        if (kind == "thin_deep" or alone) != (source == "none"):
-            raise ValueError(
-                'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
-                f'which has none; received kind "{kind}", assistant "{source}"'
-            )
-        of_assistant = [name for name in used if STAGES[name].needs_assistant]
-        if source == "none" and of_assistant:
-            raise ValueError(
-                "without an assistant there are no stages that need one; received "
-                f"{', '.join(of_assistant)}"
-            )
-        for name, spec in STAGES.items():
-            if spec.only_for and (kind == spec.only_for) != (name in used):
-                raise ValueError(
-                    f"`stages.{name}` is the stage of students of kind "
-                    f'"{spec.only_for}", and of no others; received kind "{kind}"'
-                )
-        across = any(evaluation_set(it).similarity for it in self.evaluate.sets)
-        for name, settings in used.items():
-            if getattr(settings, "scored", None) and not across:
-                raise ValueError(
-                    f"`stages.{name}.scored` is a curve of cross-lingual scores; "
-                    f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
-                )
-        return self
 
 
 def load_recipe(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
@@ -39,7 +38,7 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
     """Score the teacher after the dense layer that a step left."""
     from types import SimpleNamespace
 
-    matrix = np.load(run.folder.step(step) / "reduction.npy")
+    matrix = run.array(step, "reduction")
     reduced = SimpleNamespace(encode=lambda texts: run.teacher.encode(texts) @ matrix)
     row = {"dim": matrix.shape[1]}
     return row | score_row(run.recipe.settings(), run.data_dir, reduced)
@@ -47,9 +46,8 @@ def score_reduction(run: Run, folder: Path, step: str) -> dict[str, Any]:
 
 def score_teacher(run: Run, folder: Path) -> dict[str, Any]:
     """Score the teacher on English."""
-    settings = run.recipe.settings()
     teacher = run.teacher, run.teacher_encoder
-    return score_teacher_row(settings, run.data_dir, *teacher)
+    return score_teacher_row(run.recipe.settings(), run.data_dir, *teacher)
 
 
 def trim(

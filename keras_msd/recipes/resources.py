@@ -24,8 +24,8 @@ from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.recipes.cache import RunFolder
-from keras_msd.recipes.loading import Recipe
-from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, PairStageSettings
+from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
+from keras_msd.recipes.stages import PairStageSettings
 from keras_msd.teachers.guides import JointTeacher
 from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 from keras_msd.tokenizers.loading import load_tokenizer

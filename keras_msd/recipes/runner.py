@@ -15,7 +15,8 @@ from keras_msd.evaluate.splits import named
 from keras_msd.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import Recipe, describe, load_recipe
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.settings import Recipe
 
 if TYPE_CHECKING:
     from keras_msd.recipes.cache import Step

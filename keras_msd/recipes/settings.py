@@ -1,11 +1,10 @@
 """What a recipe can set: one frozen model for each section of the TOML file."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -21,38 +20,24 @@ from keras_msd.evaluate.sets import (
     evaluation_set,
 )
 from keras_msd.evaluate.splits import WHOLE
+from keras_msd.recipes.stages import (
+    STAGES,
+    Count,
+    Counts,
+    Fraction,
+    Positive,
+    Settings,
+    Size,
+    Words,
+)
 
-Count = Annotated[int, Field(ge=1)]
-Size = Annotated[int, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-Words = Annotated[tuple[str, ...], Field(strict=False)]
-Counts = Annotated[tuple[Count, ...], Field(strict=False)]
-Layers = Annotated[
-    tuple[Literal["embedding", "body", "pooling", "projection"], ...],
-    Field(strict=False),
-]
 Pooling = Literal["mean", "cls", "max"]
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
-Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
-Feature = Literal["fd", "distillation_first", "synchronized"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 Codes = Annotated[Words, BeforeValidator(lambda it: (ALL,) if it == ALL else it)]
 # What can be changed in an assistant that exists.
 OF_EXISTING = ("num_layers", "pooling", "normalize", "dropout")
-LAST_TENTH = "last_tenth"
-
-
-class Settings(BaseModel):
-    """A section: it never changes after reading, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    def with_values(self, changes: dict[str, Any]) -> Any:
-        """Return these settings with other values."""
-        return type(self).model_validate(self.model_dump() | changes)
 
 
 class PublishedRow(Settings):
@@ -254,6 +239,13 @@ class AssistantSettings(Settings):
         return self
 
 
+# Of each kind of students, the starts that it can have.
+STARTS = {
+    "recurrent": ("random", "standard_normal", "svd", "ordered"),
+    "thin_deep": ("random", "ridge"),
+}
+
+
 class StudentSettings(Settings):
     """`[student]`: what is made of the assistant, or instead of one.
 
@@ -316,228 +308,11 @@ class StudentSettings(Settings):
                 "`hidden_dim` is the assistant's, whose layers are copied; a student "
                 "gets smaller by `bottleneck_dim` and `unit_layers`"
             )
-        thin_deep = self.start in ("random", "ridge")
-        recurrent = self.start != "ridge"
-        if not {"thin_deep": thin_deep, "recurrent": recurrent}.get(self.kind, True):
+        if self.kind != "none" and self.start not in STARTS[self.kind]:
             raise ValueError(
                 f'`start = "{self.start}"` is not for students of kind "{self.kind}"'
             )
         return self
-
-
-class LossSettings(Settings):
-    """`[stages.<name>.losses.<term>]`: a loss term in addition to the stage's own.
-
-    `loss` is a name in `LOSSES`, made with `arguments`. `goals` names the targets that
-    it gets; with `grouped` it gets `group` too. See `LossTerm`.
-    """
-
-    loss: str
-    goals: str | Words
-    grouped: bool = False
-    weight: NotNegative = 1.0
-    arguments: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The names in `goals`."""
-        return (self.goals,) if isinstance(self.goals, str) else self.goals
-
-    def options(self) -> dict[str, Any]:
-        """Return what `LossTerm` takes besides its name and loss."""
-        return self.model_dump(include={"goals", "grouped", "weight"})
-
-    @field_validator("loss")
-    @classmethod
-    def _is_known(cls, loss: str) -> str:
-        from keras_msd.losses.table import LOSSES  # it loads Keras
-
-        one_of(LOSSES, loss=loss)
-        return loss
-
-
-class TrainingSettings(Settings):
-    """`[stages.<name>]`: length, optimizer and terms of one stage.
-
-    The stage ends after `epochs` or `steps`, whichever comes first. `warmup` is a share
-    of the training steps; `warmup_steps` is their number and takes precedence. `frozen`
-    names layers that keep their weights. `weights` are factors of the stage's terms,
-    `losses` are further terms. `buckets` is the largest number of batch shapes, see
-    `PairBatches`.
-    """
-
-    skip: bool = False
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    learning_rate: Positive = 2e-5
-    warmup: Fraction = 0.1
-    warmup_steps: Count | None = None
-    weight_decay: NotNegative = 0.01
-    clip_norm: Positive = 1.0
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    frozen: Layers = ()
-    buckets: Count | None = None
-    weights: dict[str, NotNegative] = Field(default_factory=dict)
-    losses: dict[str, LossSettings] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _has_a_length(self) -> "TrainingSettings":
-        if not self.skip and self.epochs is None and self.steps is None:
-            raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
-        return self
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the stage's class that only this stage has."""
-        return {}
-
-
-class PairStageSettings(TrainingSettings):
-    """A stage that learns from parallel text.
-
-    `corpora` and `pairs_per_language` limit its pairs. `dims` says whether squared
-    errors are a "mean" or a "sum" over dimensions. `scored` is the number of times that
-    the encoder is scored during the stage; "last_tenth" scores it after nine tenths of
-    the steps and at the end. `quantize` trains with weights rounded to 8 or 4 bits, see
-    `Stage`.
-    """
-
-    dims: Literal["mean", "sum"] = "mean"
-    corpora: Words = ()
-    pairs_per_language: Count | None = None
-    scored: Count | Literal["last_tenth"] | None = None
-    quantize: Literal["int8", "int4_table", "int4"] | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return `dims`, `quantize` and the fields of a subclass that are set."""
-        own = type(self).model_fields.keys() - PairStageSettings.model_fields.keys()
-        return self.model_dump(include={"dims", "quantize", *own}, exclude_none=True)
-
-
-class AlignSettings(PairStageSettings):
-    """`[stages.align_embedding]`: `per_token` is the variant of `AlignEmbedding`."""
-
-    per_token: bool = False
-
-
-class SimilaritySettings(PairStageSettings):
-    """`[stages.pretrain_assistant]`: arguments of `ContrastiveLearning`.
-
-    `target` "none" leaves the contrastive term out (the paper's "w/o CL"). What is not
-    set has the default of `ContrastiveLearning`.
-    """
-
-    kd_weight: NotNegative | None = None
-    contrastive_weight: NotNegative | None = None
-    target: Target = "soft"
-    temperature: Positive | None = None
-    goal_temperature: Positive | None = None
-    matryoshka_dims: Counts | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return its fields; without the contrastive term those of the others."""
-        given = super().arguments()
-        given.pop("branch_alone", None)
-        if self.target != "none":
-            return given
-        kept = "dims", "quantize", "kd_weight", "matryoshka_dims"
-        return {key: given[key] for key in kept if key in given} | {"contrastive": None}
-
-
-class ContrastiveSettings(SimilaritySettings):
-    """`[stages.contrastive_learning]`: as `pretrain_assistant`, and `branch_alone`.
-
-    `branch_alone` trains a student's word branch alone, taken out and put back: its
-    training steps are cheap, so that batches can be large.
-    """
-
-    branch_alone: bool = False
-
-
-class ThinDeepSettings(PairStageSettings):
-    """`[stages.teach_thin_deep]`: arguments of `TeachThinDeep`.
-
-    A term of weight 0 is left out. `chunk_size` is the number of pairs whose
-    activations are in memory at a time; the gradients are those of the whole batch.
-    What is not set has the default of `TeachThinDeep`.
-    """
-
-    ams_weight: NotNegative | None = None
-    feature_weight: NotNegative | None = None
-    logit_weight: NotNegative | None = None
-    feature: Feature = "fd"
-    margin: NotNegative | None = None
-    scale: Positive | None = None
-    temperature: Positive | None = None
-    chunk_size: Count | None = None
-
-
-class ReductionSettings(Settings):
-    """`[stages.reduce_teacher]`: a dense layer after the frozen teacher.
-
-    One layer is trained, and scored, for each of `widths`; one more for a student whose
-    `feature` is "synchronized", of that student's dimension. The pairs are those of
-    `teach_thin_deep`. The other settings are arguments of `starts.reduce_dimensions`.
-    """
-
-    skip: bool = False
-    widths: Counts = ()
-    steps: Count | None = None
-    batch_size: Annotated[int, Field(ge=2)] = 512
-    learning_rate: Positive | None = None
-    margin: NotNegative | None = None
-    scale: Positive | None = None
-
-
-class RowSettings(TrainingSettings):
-    """Settings that the stages on sets of sentence pairs share.
-
-    `sets` names the sets; `languages` are by default
-    English and those of the pairs. A set need not have all of them.
-    """
-
-    needed: ClassVar[str]  # an example of `sets`
-
-    batch_size: Count = 16
-    sets: Any = ()
-    languages: Words = ()
-
-    @model_validator(mode="after")
-    def _has_a_set(self) -> "RowSettings":
-        if not self.skip and not self.sets:
-            raise ValueError(f"`sets` needs {self.needed}")
-        return self
-
-
-class InferenceSettings(RowSettings):
-    """`[stages.classify_inference]`: fine-tuning on NLI labels.
-
-    `sets` names files `nli/<set>.train.<xx>.tsv.gz` (or .jsonl.gz, .tsv, .jsonl), which
-    `data.read_inference` reads.
-    """
-
-    needed = 'a set, as in sets = ["snli"]'
-
-    sets: Words = ()
-
-
-class RegressSettings(RowSettings):
-    """`[stages.regress_similarity]`: fine-tuning on STS scores, the last stage.
-
-    `sets` maps `sts/<set>.train.<xx>.tsv.gz` to the scale of its scores, see
-    `data.scale_gold`. The best weights are kept by Spearman on `dev_set`, the mean of
-    `dev_languages` (by default `languages`), before training, every `evaluate_every`
-    training steps (by default each epoch) and at the end. The stage ends after
-    `patience` scores without a new best.
-    """
-
-    needed = 'a set and its scale, as in stsb = "over_5"'
-
-    sets: dict[str, Literal["over_5", "from_1"]] = Field(default_factory=dict)
-    dev_set: str = "stsb"
-    dev_languages: Words = ()
-    evaluate_every: Count | None = None
-    patience: Count | None = None
 
 
 class StartsSettings(Settings):
@@ -630,3 +405,143 @@ class DistributeSettings(Settings):
     """
 
     strategy: Literal["none", "data_parallel"] = "none"
+
+
+class Recipe(Settings):
+    """One experiment at one scale, as `load_recipe` returns it.
+
+    `precision` is what the stages compute in: "float32", "bfloat16", or "auto", which
+    measures which is faster when the run begins; by default float32 on a CPU and
+    "auto" on a GPU or TPU. Weights, losses and the optimizer's state are always
+    float32. `deterministic` asks for kernels that always add in the same order; by
+    default they are used on a CPU. `inverse_frequency` is the smoothing by which the
+    rows of a trained word table are weighted, see `starts.weigh_rows`;
+    `matryoshka_dims` are the prefixes that a rotation of its embeddings makes good, see
+    `starts.order_dimensions`.
+    `stages` has the settings of each stage in `STAGES`, by its name; one that is absent
+    is skipped.
+    """
+
+    recipe: About
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    deterministic: bool | None = None
+    distribute: DistributeSettings = DistributeSettings()
+    teacher: TeacherSettings
+    guides: dict[Name, GuideSettings] = Field(default_factory=dict)
+    data: DataSettings
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    assistant: AssistantSettings = AssistantSettings(source="none")
+    student: StudentSettings
+    stages: dict[str, Any]
+    starts: StartsSettings = StartsSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    inverse_frequency: Positive | None = None
+    matryoshka_dims: Counts = ()
+    trim: dict[Name, TrimSettings] = Field(default_factory=dict)
+    scale: Scale
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that was set or has a default, as plain data."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def tokenizer_source(self) -> Literal["train", "assistant", "teacher"]:
+        """Whose tokenizer the run has: a new one, or the assistant's or teacher's."""
+        if self.tokenizer.vocabulary_size is not None:
+            return "train"
+        return "assistant" if self.assistant.named else "teacher"
+
+    def stages_of(self, student: StudentSettings | None = None) -> dict[str, Any]:
+        """Return the settings of a student's stages, or the assistant's, in order."""
+        trained = ["student" if student else "assistant"]
+        if student or self.student.kind == "none":
+            trained.append("last")
+        found = {
+            name: student.stage(name, settings) if student else settings
+            for name, settings in self.stages.items()
+            if STAGES[name].trains in trained
+        }
+        return {name: settings for name, settings in found.items() if not settings.skip}
+
+    def stages_in_use(self) -> Iterator[tuple[str, Any]]:
+        """Yield name and settings of the stages, once for each student that has one.
+
+        Those of the assistant come first. `reduce_teacher` is no stage of an encoder.
+        """
+        for student in (None, *self.student.each().values()):
+            yield from self.stages_of(student).items()
+
+    @property
+    def reduces_teacher(self) -> bool:
+        """Whether a run trains a dense layer after the teacher."""
+        reduction = self.stages["reduce_teacher"]
+        features = [getattr(it, "feature", "") for _, it in self.stages_in_use()]
+        wanted = bool(reduction.widths and not reduction.skip)
+        return wanted or "synchronized" in features
+
+    @property
+    def fits_table(self) -> bool:
+        """Whether the recipe asks for the step `ridge`, a closed-form word table."""
+        return self.starts.closed_form or self.begins_at_table
+
+    @property
+    def begins_at_table(self) -> bool:
+        """Whether the assistant or a student begins with a closed-form word table."""
+        begun = {str(student.start) for student in self.student.each().values()}
+        if self.assistant.source == "new":
+            of_branch = self.assistant.word_branch
+            begun.add("ridge" if of_branch else str(self.assistant.start))
+        return not begun.isdisjoint(("ridge", "grow"))
+
+    @model_validator(mode="after")
+    def _tokenizer_has_an_owner(self) -> "Recipe":
+        source, trained = self.assistant.source, self.tokenizer_source == "train"
+        if source != "none" and trained == self.assistant.named:
+            rule = "has no" if trained else "needs"
+            raise ValueError(
+                f'a recipe with `assistant.source = "{source}"` {rule} '
+                "`tokenizer.vocabulary_size`, the size of a vocabulary that is trained"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _guides_are_targets_of_their_own(self) -> "Recipe":
+        own = "teacher", "assistant", "embedding"  # what targets of stages begin with
+        for name in self.guides:
+            if name.startswith(own):
+                raise ValueError(
+                    f"`guides.{name}` must have a name that is no target of a stage: "
+                    f"none that begins with {', '.join(own)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fit_the_student(self) -> "Recipe":
+        kind, source = self.student.kind, self.assistant.source
+        used = {name: it for name, it in self.stages.items() if not it.skip}
+        alone = kind == "none" and bool(self.stages["reduce_teacher"].widths)
+        if (kind == "thin_deep" or alone) != (source == "none"):
+            raise ValueError(
+                'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
+                f'which has none; received kind "{kind}", assistant "{source}"'
+            )
+        of_assistant = [name for name in used if STAGES[name].needs_assistant]
+        if source == "none" and of_assistant:
+            raise ValueError(
+                "without an assistant there are no stages that need one; received "
+                f"{', '.join(of_assistant)}"
+            )
+        for name, spec in STAGES.items():
+            if spec.only_for and (kind == spec.only_for) != (name in used):
+                raise ValueError(
+                    f"`stages.{name}` is the stage of students of kind "
+                    f'"{spec.only_for}", and of no others; received kind "{kind}"'
+                )
+        across = any(evaluation_set(it).similarity for it in self.evaluate.sets)
+        for name, settings in used.items():
+            if getattr(settings, "scored", None) and not across:
+                raise ValueError(
+                    f"`stages.{name}.scored` is a curve of cross-lingual scores; "
+                    f"`evaluate.sets` has none: {', '.join(self.evaluate.sets)}"
+                )
+        return self

@@ -1,25 +1,253 @@
-"""The stages that a recipe can have: what each one trains, and on what."""
+"""The stages that a recipe can have: their settings, what they train, and on what."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from keras_msd import stages
-from keras_msd.recipes.settings import (
-    AlignSettings,
-    ContrastiveSettings,
-    InferenceSettings,
-    PairStageSettings,
-    ReductionSettings,
-    RegressSettings,
-    Settings,
-    SimilaritySettings,
-    ThinDeepSettings,
-)
+from keras_msd.checks import one_of
 
-if TYPE_CHECKING:
-    from keras_msd.recipes.loading import Recipe
-    from keras_msd.recipes.settings import StudentSettings
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Words = Annotated[tuple[str, ...], Field(strict=False)]
+Counts = Annotated[tuple[Count, ...], Field(strict=False)]
+Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
+LAST_TENTH = "last_tenth"
+Layers = Annotated[
+    tuple[Literal["embedding", "body", "pooling", "projection"], ...],
+    Field(strict=False),
+]
+
+
+class Settings(BaseModel):
+    """A section: it never changes after reading, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def with_values(self, changes: dict[str, Any]) -> Any:
+        """Return these settings with other values."""
+        return type(self).model_validate(self.model_dump() | changes)
+
+
+class LossSettings(Settings):
+    """`[stages.<name>.losses.<term>]`: a loss term in addition to the stage's own.
+
+    `loss` is a name in `LOSSES`, made with `arguments`. `goals` names the targets that
+    it gets; with `grouped` it gets `group` too. See `LossTerm`.
+    """
+
+    loss: str
+    goals: str | Words
+    grouped: bool = False
+    weight: NotNegative = 1.0
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names in `goals`."""
+        return (self.goals,) if isinstance(self.goals, str) else self.goals
+
+    def options(self) -> dict[str, Any]:
+        """Return what `LossTerm` takes besides its name and loss."""
+        return self.model_dump(include={"goals", "grouped", "weight"})
+
+    @field_validator("loss")
+    @classmethod
+    def _is_known(cls, loss: str) -> str:
+        from keras_msd.losses.table import LOSSES  # it loads Keras
+
+        one_of(LOSSES, loss=loss)
+        return loss
+
+
+class TrainingSettings(Settings):
+    """`[stages.<name>]`: length, optimizer and terms of one stage.
+
+    The stage ends after `epochs` or `steps`, whichever comes first. `warmup` is a share
+    of the training steps; `warmup_steps` is their number and takes precedence. `frozen`
+    names layers that keep their weights. `weights` are factors of the stage's terms,
+    `losses` are further terms. `buckets` is the largest number of batch shapes, see
+    `PairBatches`.
+    """
+
+    skip: bool = False
+    epochs: Count | None = None
+    steps: Count | None = None
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    learning_rate: Positive = 2e-5
+    warmup: Fraction = 0.1
+    warmup_steps: Count | None = None
+    weight_decay: NotNegative = 0.01
+    clip_norm: Positive = 1.0
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    frozen: Layers = ()
+    buckets: Count | None = None
+    weights: dict[str, NotNegative] = Field(default_factory=dict)
+    losses: dict[str, LossSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> "TrainingSettings":
+        if not self.skip and self.epochs is None and self.steps is None:
+            raise ValueError("a stage needs `epochs` or `steps`, unless it is skipped")
+        return self
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the stage's class that only this stage has."""
+        return {}
+
+
+class PairStageSettings(TrainingSettings):
+    """A stage that learns from parallel text.
+
+    `corpora` and `pairs_per_language` limit its pairs. `dims` says whether squared
+    errors are a "mean" or a "sum" over dimensions. `scored` is the number of times that
+    the encoder is scored during the stage; "last_tenth" scores it after nine tenths of
+    the steps and at the end. `quantize` trains with weights rounded to 8 or 4 bits, see
+    `Stage`.
+    """
+
+    dims: Literal["mean", "sum"] = "mean"
+    corpora: Words = ()
+    pairs_per_language: Count | None = None
+    scored: Count | Literal["last_tenth"] | None = None
+    quantize: Literal["int8", "int4_table", "int4"] | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return `dims`, `quantize` and the fields of a subclass that are set."""
+        own = type(self).model_fields.keys() - PairStageSettings.model_fields.keys()
+        return self.model_dump(include={"dims", "quantize", *own}, exclude_none=True)
+
+
+class AlignSettings(PairStageSettings):
+    """`[stages.align_embedding]`: `per_token` is the variant of `AlignEmbedding`."""
+
+    per_token: bool = False
+
+
+class SimilaritySettings(PairStageSettings):
+    """`[stages.pretrain_assistant]`: arguments of `ContrastiveLearning`.
+
+    `target` "none" leaves the contrastive term out (the paper's "w/o CL"). What is not
+    set has the default of `ContrastiveLearning`.
+    """
+
+    kd_weight: NotNegative | None = None
+    contrastive_weight: NotNegative | None = None
+    target: Target = "soft"
+    temperature: Positive | None = None
+    goal_temperature: Positive | None = None
+    matryoshka_dims: Counts | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return its fields; without the contrastive term those of the others."""
+        given = super().arguments()
+        given.pop("branch_alone", None)
+        if self.target != "none":
+            return given
+        kept = "dims", "quantize", "kd_weight", "matryoshka_dims"
+        return {key: given[key] for key in kept if key in given} | {"contrastive": None}
+
+
+class ContrastiveSettings(SimilaritySettings):
+    """`[stages.contrastive_learning]`: as `pretrain_assistant`, and `branch_alone`.
+
+    `branch_alone` trains a student's word branch alone, taken out and put back: its
+    training steps are cheap, so that batches can be large.
+    """
+
+    branch_alone: bool = False
+
+
+class ThinDeepSettings(PairStageSettings):
+    """`[stages.teach_thin_deep]`: arguments of `TeachThinDeep`.
+
+    A term of weight 0 is left out. `chunk_size` is the number of pairs whose
+    activations are in memory at a time; the gradients are those of the whole batch.
+    What is not set has the default of `TeachThinDeep`.
+    """
+
+    ams_weight: NotNegative | None = None
+    feature_weight: NotNegative | None = None
+    logit_weight: NotNegative | None = None
+    feature: Literal["fd", "distillation_first", "synchronized"] = "fd"
+    margin: NotNegative | None = None
+    scale: Positive | None = None
+    temperature: Positive | None = None
+    chunk_size: Count | None = None
+
+
+class ReductionSettings(Settings):
+    """`[stages.reduce_teacher]`: a dense layer after the frozen teacher.
+
+    One layer is trained, and scored, for each of `widths`; one more for a student whose
+    `feature` is "synchronized", of that student's dimension. The pairs are those of
+    `teach_thin_deep`. The other settings are arguments of `starts.reduce_dimensions`.
+    """
+
+    skip: bool = False
+    widths: Counts = ()
+    steps: Count | None = None
+    batch_size: Annotated[int, Field(ge=2)] = 512
+    learning_rate: Positive | None = None
+    margin: NotNegative | None = None
+    scale: Positive | None = None
+
+
+class RowSettings(TrainingSettings):
+    """Settings that the stages on sets of sentence pairs share.
+
+    `sets` names the sets; `languages` are by default
+    English and those of the pairs. A set need not have all of them.
+    """
+
+    needed: ClassVar[str]  # an example of `sets`
+
+    batch_size: Count = 16
+    sets: Any = ()
+    languages: Words = ()
+
+    @model_validator(mode="after")
+    def _has_a_set(self) -> "RowSettings":
+        if not self.skip and not self.sets:
+            raise ValueError(f"`sets` needs {self.needed}")
+        return self
+
+
+class InferenceSettings(RowSettings):
+    """`[stages.classify_inference]`: fine-tuning on NLI labels.
+
+    `sets` names files `nli/<set>.train.<xx>.tsv.gz` (or .jsonl.gz, .tsv, .jsonl), which
+    `data.read_inference` reads.
+    """
+
+    needed = 'a set, as in sets = ["snli"]'
+
+    sets: Words = ()
+
+
+class RegressSettings(RowSettings):
+    """`[stages.regress_similarity]`: fine-tuning on STS scores, the last stage.
+
+    `sets` maps `sts/<set>.train.<xx>.tsv.gz` to the scale of its scores, see
+    `data.scale_gold`. The best weights are kept by Spearman on `dev_set`, the mean of
+    `dev_languages` (by default `languages`), before training, every `evaluate_every`
+    training steps (by default each epoch) and at the end. The stage ends after
+    `patience` scores without a new best.
+    """
+
+    needed = 'a set and its scale, as in stsb = "over_5"'
+
+    sets: dict[str, Literal["over_5", "from_1"]] = Field(default_factory=dict)
+    dev_set: str = "stsb"
+    dev_languages: Words = ()
+    evaluate_every: Count | None = None
+    patience: Count | None = None
+
 
 Guides = Mapping[str, tuple[str, str]]
 TEACHER: Guides = {"teacher": ("teacher", "source")}
@@ -123,48 +351,3 @@ STAGES: dict[str, StageSpec] = {
         label="STS",
     ),
 }
-
-
-def stages_of(
-    recipe: "Recipe", student: "StudentSettings | None" = None
-) -> dict[str, Any]:
-    """Return the settings of a student's stages, or of the assistant's, in order."""
-    trained = ["student" if student else "assistant"]
-    if student or recipe.student.kind == "none":
-        trained.append("last")
-    found = {
-        name: student.stage(name, settings) if student else settings
-        for name, settings in recipe.stages.items()
-        if STAGES[name].trains in trained
-    }
-    return {name: settings for name, settings in found.items() if not settings.skip}
-
-
-def stages_in_use(recipe: "Recipe") -> Iterator[tuple[str, Any]]:
-    """Yield name and settings of the stages, once for each student that has one.
-
-    Those of the assistant come first. `reduce_teacher` is no stage of an encoder.
-    """
-    for student in (None, *recipe.student.each().values()):
-        yield from stages_of(recipe, student).items()
-
-
-def reduces_teacher(recipe: "Recipe") -> bool:
-    """Tell whether a run trains a dense layer after the teacher."""
-    reduction = recipe.stages["reduce_teacher"]
-    features = [getattr(stage, "feature", "") for _, stage in stages_in_use(recipe)]
-    return bool(reduction.widths and not reduction.skip) or "synchronized" in features
-
-
-def fits_table(recipe: "Recipe") -> bool:
-    """Tell whether a recipe asks for the step `ridge`, a closed-form word table."""
-    return recipe.starts.closed_form or begins_at_table(recipe)
-
-
-def begins_at_table(recipe: "Recipe") -> bool:
-    """Tell whether the assistant or a student begins with a closed-form word table."""
-    assistant = recipe.assistant
-    begun = {str(student.start) for student in recipe.student.each().values()}
-    if assistant.source == "new":
-        begun.add("ridge" if assistant.word_branch else str(assistant.start))
-    return not begun.isdisjoint(("ridge", "grow"))

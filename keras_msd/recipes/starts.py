@@ -15,12 +15,8 @@ from keras_msd.data.examples import write_examples
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.resources import Run
-from keras_msd.recipes.settings import (
-    PairStageSettings,
-    ReductionSettings,
-    StudentSettings,
-)
-from keras_msd.recipes.stages import fits_table, reduces_teacher, stages_in_use
+from keras_msd.recipes.settings import StudentSettings
+from keras_msd.recipes.stages import PairStageSettings, ReductionSettings
 from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
@@ -82,9 +78,9 @@ def take_vectors(run: Run, folder: Path, guide: str | None) -> dict[str, Any]:
 
 def _learnt(run: Run) -> list[Any]:
     """Return the pairs that are learnt from: all for a word table, else the stages'."""
-    stages = [it for _, it in stages_in_use(run.recipe)]
+    recipe, stages = run.recipe, [it for _, it in run.recipe.stages_in_use()]
     of_pairs = [it for it in stages if isinstance(it, PairStageSettings)]
-    if fits_table(run.recipe) or reduces_teacher(run.recipe) or not of_pairs:
+    if recipe.fits_table or recipe.reduces_teacher or not of_pairs:
         return [run.texts]
     tables = {table.folder: table for table in map(run.texts_of, of_pairs)}
     return [*tables.values()]
@@ -318,16 +314,13 @@ def thin_deep_student(
     """
     fields = {"max_length": run.recipe.data.max_length, **shape}
     if ridge:
-        hidden = shape["hidden_dim"]
         fields = {"pooling": "mean", **forms.IDENTITY, **fields}
-        fields["projection_dim"] = output_dim or hidden
-    elif output_dim is not None:
-        fields["projection_dim"] = output_dim
-    if "projection_dim" in fields:
+    if ridge or output_dim is not None:
+        fields["projection_dim"] = output_dim or shape["hidden_dim"]
         fields["projection_activation"] = "linear"
     encoder = thin_deep(run.tokenizer, row=None, **fields)
     if ridge:
-        table = run.array("ridge", "table")
+        table, hidden = run.array("ridge", "table"), shape["hidden_dim"]
         word, projection = bottleneck(table, hidden, run.frequencies)
         kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
         values = {"embedding/word": word, "projection/kernel": kernel}

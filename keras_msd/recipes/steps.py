@@ -7,10 +7,9 @@ from typing import Any
 from keras_msd.recipes import outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
-from keras_msd.recipes.rows import stage_data
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import STAGES, fits_table, stages_of
-from keras_msd.recipes.train import fit
+from keras_msd.recipes.stages import STAGES
+from keras_msd.recipes.train import fit, stage_data
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
@@ -131,7 +130,7 @@ class Steps:
         """Add the ridge regression and the closed forms that are scored."""
         # `check` refuses starts with more pieces.
         run, recipe = self.run, self.recipe
-        if not fits_table(recipe) or run.pieces > starts.MOST_PIECES:
+        if not recipe.fits_table or run.pieces > starts.MOST_PIECES:
             return
         grows = recipe.assistant.start == "grow"
         given = {"ridge": recipe.starts.ridge, "grows": grows, "reads": GUIDED}
@@ -154,7 +153,7 @@ class Steps:
             depends=depends | self.existing,
         )
         order = list(STAGES)
-        for name, settings in stages_of(recipe).items():
+        for name, settings in recipe.stages_of().items():
             label = f"assistant before {STAGES[name].label or name}"
             full = STAGES[name].rows != "pairs"
             self.add_score(last, {"name": label, **kind}, full)
@@ -203,25 +202,10 @@ class Steps:
             settings: The student's.
             left: Steps that left the assistant, as `add_assistant` returns them.
         """
-        stages, begun = stages_of(self.recipe, settings), settings.start
+        stages, begun = self.recipe.stages_of(settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
-        if settings.kind == "thin_deep":
-            first = stages["teach_thin_deep"].feature == "distillation_first"
-            last = self.add_start(
-                "untrained",
-                starts.thin_deep_student,
-                reads=(*TEXTS, "ridge") if begun == "ridge" else TEXTS,
-                shape=starts.thin_deep_shape(settings),
-                output_dim=self.run.teacher.dim if first else None,
-                ridge=begun == "ridge",
-            )
-        else:
-            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            fields |= {"unit_from", "max_length"}
-            shape = settings.model_dump(include=fields)
-            make = starts.untrained_student
-            last = self.add_start("untrained", make, assistant=origin, **shape)
+        last = self.add_untrained(settings, stages, origin)
         self.add_score(last, row, full=False)
         if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
             last = self.add_start(
@@ -244,6 +228,32 @@ class Steps:
             later = [STAGES[it].rows for it in list(stages)[place:]]
             self.add_score(last, row, full="pairs" not in later)
         self.add_finished(last, name)
+
+    def add_untrained(
+        self, settings: StudentSettings, stages: Mapping[str, Any], origin: Made | None
+    ) -> Made:
+        """Add the model that a student's stages train: cut from an assistant, or new.
+
+        Args:
+            settings: The student's.
+            stages: Those of its stages.
+            origin: The step that left the assistant, None for a thin, deep student.
+        """
+        if settings.kind == "recurrent":
+            fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
+            shape = settings.model_dump(include=fields | {"unit_from", "max_length"})
+            make = starts.untrained_student
+            return self.add_start("untrained", make, assistant=origin, **shape)
+        ridge = settings.start == "ridge"
+        first = stages["teach_thin_deep"].feature == "distillation_first"
+        return self.add_start(
+            "untrained",
+            starts.thin_deep_student,
+            reads=(*TEXTS, "ridge") if ridge else TEXTS,
+            shape=starts.thin_deep_shape(settings),
+            output_dim=self.run.teacher.dim if first else None,
+            ridge=ridge,
+        )
 
     def add_stage(
         self, name: str, settings: Any, start: Made, assistant: Made | None = None

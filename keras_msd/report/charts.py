@@ -17,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from keras_msd.report.score_rows import ScoreRow, by_student, having, plain, step_of
+from keras_msd.report.runs import ScoreRow, by_student, having, plain, step_of
 
 Colours = Mapping[str, str]
 

@@ -4,18 +4,23 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
-from keras_msd.files import read_json
-from keras_msd.report import page, score_rows
+from keras_msd.files import dotted, read_json
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.settings import Recipe
+from keras_msd.recipes.stages import STAGES
+from keras_msd.report import page, runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
-from keras_msd.report.differences import differences
-from keras_msd.report.files import RunFiles, read_run
-from keras_msd.report.score_rows import ScoreRow, number, plain, published_rows, verdict
+from keras_msd.report.runs import RunFiles, ScoreRow, number, plain
 
 OWN = "A recipe of our own, no row of a paper"
 TITLE = "All runs"
+ABOUT = ("recipe", "scale")  # sections that change no result
+Line = tuple[str, str, str]
 PUBLISHED = ["row", "score", "published", "measured"]
 
 
@@ -48,7 +53,7 @@ def write_report(run_folder: str | Path) -> Path:
         True
     """
     folder = Path(run_folder)
-    run = read_run(folder)
+    run = runs.read_run(folder)
     text = (folder / "recipe.toml").read_text(encoding="utf-8")
     about, rows = run.recipe.get("recipe", {}), run.scores["rows"]
     title = about.get("title") or run.scores["recipe"]
@@ -61,7 +66,7 @@ def write_report(run_folder: str | Path) -> Path:
         title,
         [
             page.heading(title, 1),
-            page.items(verdict(rows)),
+            page.items(runs.verdict(rows)),
             page.paragraph(lead),
             page.heading("Scores"),
             *_scores(rows),
@@ -79,8 +84,8 @@ def write_report(run_folder: str | Path) -> Path:
 
 def _scores(rows: list[ScoreRow]) -> Iterator[str]:
     # Scores first.
-    keys = sorted(score_rows.columns(rows), key=score_rows.SIZES.__contains__)
-    top = {key: score_rows.best(rows, key) for key in keys}
+    keys = sorted(runs.columns(rows), key=runs.SIZES.__contains__)
+    top = {key: runs.best(rows, key) for key in keys}
     heads = ["model", *(plain(key).replace("bytes", "MB") for key in keys)]
     yield page.table(
         heads,
@@ -102,18 +107,18 @@ def _cell(row: ScoreRow, key: str, top: float | None) -> str:
         return f"{value:,}"
     if key.endswith("bytes"):
         return f"{value / 1e6:,.2f}"
-    bold = value == top and row.get("kind") not in score_rows.BIG
+    bold = value == top and row.get("kind") not in runs.BIG
     return page.Html(f"<b>{value:.2f}</b>") if bold else f"{value:.2f}"
 
 
 def _charts(rows: list[ScoreRow]) -> Iterator[str]:
-    colours, students, pictures = colours_of(rows), score_rows.by_student(rows), []
-    first = score_rows.primary_score(rows) or "retrieval"
+    colours, students, pictures = colours_of(rows), runs.by_student(rows), []
+    first = runs.primary_score(rows) or "retrieval"
     for key in dict.fromkeys((first, "retrieval")):
-        if finished := score_rows.having(score_rows.final_rows(rows), key, "bytes"):
+        if finished := runs.having(runs.final_rows(rows), key, "bytes"):
             svg = sizes(finished, key, colours)
             pictures.append(page.picture(f"{plain(key)} against size", svg))
-        if any(len(score_rows.having(steps, key)) > 1 for steps in students.values()):
+        if any(len(runs.having(steps, key)) > 1 for steps in students.values()):
             svg = stage_scores(rows, key, colours)
             pictures.append(page.picture(f"{plain(key)} after each stage", svg))
     if pictures:
@@ -140,7 +145,7 @@ def _losses(run: RunFiles) -> Iterator[str]:
 
 def _published(run: RunFiles) -> Iterator[str]:
     """Yield published numbers beside measured ones, where the recipe has some."""
-    found = [cells for row in published_rows(run) for cells in row.cells()]
+    found = [cells for row in runs.published_rows(run) for cells in row.cells()]
     if not found:
         return
     yield page.heading("Published and measured")
@@ -216,6 +221,92 @@ def _differences(run: RunFiles) -> Iterator[str]:
         yield page.table(heads, found.ours, words=True)
 
 
+class Differences(NamedTuple):
+    """What is not as in the paper.
+
+    Attributes:
+        changed: Dotted key, value in this recipe, value in the recipe of that name at
+            the `paper` scale, for each setting that differs.
+        ours: Dotted key, value, reason: settings that differ from the paper at that
+            scale too, or that the paper does not print. Settings that no stage reads
+            are left out.
+    """
+
+    changed: list[Line]
+    ours: list[Line]
+
+
+def differences(recipe: dict[str, Any]) -> Differences | None:
+    """Return how a recipe differs from its paper.
+
+    Args:
+        recipe: The content of a run's recipe.toml.
+
+    Returns:
+        None where the packaged recipe of that name has no paper scale, or there is
+        none.
+
+    Example:
+        >>> from keras_msd.report.reports import differences
+        >>> recipe = msd.recipes.load_recipe("msd_xlmr_mean", "paper").settings()
+        >>> differences(recipe).ours[0][:2]
+        ('evaluate.sets', 'sts2017-extended, tatoeba')
+    """
+    name = recipe.get("recipe", {}).get("name", "")
+    if name not in recipe_names() or "paper" not in describe(name).scales:
+        return None
+    paper = load_recipe(name, "paper")
+    here, there = _flat(recipe), _flat(paper.settings())
+    changed = [
+        (key, here.get(key, "-"), there.get(key, "-"))
+        for key in dict.fromkeys([*here, *there])
+        if here.get(key) != there.get(key)
+    ]
+    ours = []
+    for key, why in paper.recipe.ours.items():
+        value: Any = paper.settings()
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None and _is_read(paper, key):
+            shown = in_words(value)
+            ours.append((key, shown, why.replace("{value}", shown)))
+    return Differences(changed, ours)
+
+
+def in_words(value: Any) -> str:
+    """Return a value of a recipe without the signs of TOML."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {in_words(part)}" for key, part in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, str]:
+    """Return the values of settings in words by dotted key."""
+    read = {key: it for key, it in settings.items() if key not in ABOUT}
+    return {key: in_words(value) for key, value in dotted(read).items()}
+
+
+def _is_read(recipe: Recipe, key: str) -> bool:
+    """Tell whether something that a recipe does depends on a setting."""
+    section, *parts = key.split(".")
+    ran = {name for name, _ in recipe.stages_in_use()}
+    ran |= {"reduce_teacher"} if recipe.reduces_teacher else set()
+    pairs = any(STAGES[name].rows == "pairs" for name in ran)
+    if section == "stages" and parts[-1] == "skip":
+        return pairs and recipe.stages[parts[0]].skip
+    if section == "stages":
+        return parts[0] in ran
+    if section == "data" and parts != ["max_length"]:
+        return pairs
+    if section == "student":
+        return bool(ran and recipe.student.each())
+    return bool(ran) or section == "evaluate"
+
+
 def _minutes(seconds: float) -> str:
     return number(seconds / 60)
 
@@ -246,13 +337,13 @@ def write_report_of_all(out_dir: str | Path) -> Path:
 
 
 def _parts_of_all(folder: Path) -> Iterator[str]:
-    finished = sorted(path.parent for path in folder.glob("*/scores.json"))
-    runs = {run_folder.name: read_run(run_folder) for run_folder in finished}
-    scales = sorted({run.scores["scale"] for run in runs.values()})
+    folders = sorted(path.parent for path in folder.glob("*/scores.json"))
+    finished = {of.name: runs.read_run(of) for of in folders}
+    scales = sorted({run.scores["scale"] for run in finished.values()})
     yield page.heading(TITLE, 1)
     yield page.paragraph(
-        f"{len(runs)} finished runs, scale {', '.join(scales) or 'none'}. Scores are "
-        "x100. Another scale and other test sentences give other numbers."
+        f"{len(finished)} finished runs, scale {', '.join(scales) or 'none'}. Scores "
+        "are x100. Another scale and other test sentences give other numbers."
     )
     results = folder / "results.json"
     listed = read_json(results) if results.is_file() else []
@@ -260,13 +351,14 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
     if failed:
         yield page.heading("Recipes that failed")
         yield page.table(["recipe", "error (results.json)"], failed, words=True)
-    if runs:
+    if finished:
         verdicts = [
-            [_linked(name), verdict(it.scores["rows"])[0]] for name, it in runs.items()
+            [_linked(name), runs.verdict(run.scores["rows"])[0]]
+            for name, run in finished.items()
         ]
         yield page.heading("What each came to")
         yield page.table(["run", "verdict (scores.json)"], verdicts, words=True)
-    rows = [row for run in runs.values() for row in published_rows(run)]
+    rows = [row for run in finished.values() for row in runs.published_rows(run)]
     rows.sort(key=lambda row: (row.paper, row.table))
     for paper, of_paper in groupby(rows, key=lambda row: row.paper):
         yield page.heading(paper or "Without a paper")

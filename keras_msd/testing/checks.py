@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_msd.checks import InputError
@@ -24,8 +25,6 @@ def run_layer_test(layer: Any, *inputs: np.ndarray, weights: int) -> None:
         >>> layer = msd.layers.Pooling("max")
         >>> msd.testing.run_layer_test(layer, hidden, mask, weights=0)
     """
-    import keras
-
     config = layer.get_config()
     twin = type(layer).from_config(config)
     _check(twin.get_config() == config, "get_config does not survive a round trip")
@@ -65,8 +64,6 @@ def run_loss_test(
         >>> loss = msd.losses.EmbeddingMSE()
         >>> msd.testing.run_loss_test(loss, guide, student, squares)
     """
-    import keras
-
     rows = np.asarray(rows, "float32")
 
     def check(result: Any, expected: Any, what: str) -> None:
@@ -136,8 +133,6 @@ def run_stage_test(
         >>> y = {"teacher": np.eye(3, 16, dtype="float32")}
         >>> msd.testing.run_stage_test(make, x, y)
     """
-    import keras
-
     count = len(x["group"])
     stage = make()
     _check(len(stage.terms) > 0 and len(stage.targets) > 0, "no terms or no targets")

@@ -1,20 +1,89 @@
-"""What the score rows of a run are: which model, after which stage."""
+"""What a run left: its files, and which model and stage each score row is of."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.evaluate.sets import score_labels
-from keras_msd.report.files import RunFiles
+from keras_msd.files import read_json, read_toml
 
 ScoreRow = dict[str, Any]
 
-
+HISTORY: dict[str, type] = {"steps": list, "terms": dict}
 # What papers call the column of a score, and its name in our rows.
 OUR_NAMES = {"tatoeba": "retrieval", "un_avg": "un", "bucc_avg": "bucc"}
 SIZES = ("parameters", "bytes", "table_bytes")
 BIG = ("teacher", "assistant")
 # Columns in which papers print millions of parameters, and the layer that has them.
 MILLIONS = {"embedding_millions": "embedding", "encoder_millions": "body"}
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The contents of a run's folder.
+
+    Attributes:
+        recipe: `recipe.toml`.
+        scores: `scores.json`: `recipe`, `scale`, `rows`, `published`, and `measured`
+            where a published number has no column in `rows`.
+        timings: `timings.json`: `parts`, seconds by name; `speed`, sentences a second
+            by row name, where it was measured.
+        histories: `stages/<name>/history.json` by name, in the recipe's order.
+        neighbours: `neighbours.json`, or an empty list if the run has none.
+        counts: What became of the rows of each training file, from the `done.json` of
+            the step `pairs`; see `TextTable.counts`.
+    """
+
+    recipe: dict[str, Any]
+    scores: dict[str, Any]
+    timings: dict[str, Any]
+    histories: dict[str, dict[str, Any]]
+    neighbours: list[dict[str, Any]]
+    counts: list[dict[str, Any]]
+
+
+def read_run(folder: str | Path) -> RunFiles:
+    """Read the files of a finished run.
+
+    Raises:
+        InputError: The folder or one of its files is missing or broken.
+    """
+    folder = existing_folder(folder, "run folder")
+    existing_file(folder / "recipe.toml", "recipe of the run")
+    recipe = read_toml(folder / "recipe.toml", "Run the recipe again.")
+    stages = list(recipe.get("stages", {}))
+
+    def place(path: Path) -> tuple[int, str]:
+        # A further student's stage has that student's name behind the stage's.
+        name = path.parent.name
+        known = (number for number, it in enumerate(stages) if name.startswith(it))
+        return next(known, len(stages)), name
+
+    histories = sorted(folder.glob("stages/*/history.json"), key=place)
+    pairs, neighbours = folder / "stages/pairs/done.json", folder / "neighbours.json"
+    taken = _read(pairs, {"result": dict})["result"] if pairs.is_file() else {}
+    return RunFiles(
+        recipe,
+        _read(folder / "scores.json", {"recipe": str, "scale": str, "rows": list}),
+        _read(folder / "timings.json", {"parts": dict}),
+        {path.parent.name: _read(path, HISTORY) for path in histories},
+        read_json(neighbours) if neighbours.is_file() else [],
+        taken.get("counts", []),
+    )
+
+
+def _read(path: Path, keys: dict[str, type]) -> dict[str, Any]:
+    value = read_json(path)
+    for key, kind in keys.items():
+        content = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(content, kind):
+            raise InputError(
+                f"`{path}` must have the key `{key}`, a {kind.__name__}. "
+                f"Received: {content!r:.60}. Run the recipe again."
+            )
+    return value
 
 
 def columns(rows: Sequence[ScoreRow]) -> list[str]:
@@ -186,7 +255,7 @@ def verdict(rows: Sequence[ScoreRow]) -> list[str]:
     the first score that the run has, usually the cross-lingual one.
 
     Example:
-        >>> from keras_msd.report.score_rows import verdict
+        >>> from keras_msd.report.runs import verdict
         >>> rows = [
         ...     {"name": "closed form", "kind": "closed_form", "cross_lingual": 50.0,
         ...      "bytes": 3_000_000},

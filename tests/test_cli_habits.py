@@ -62,12 +62,12 @@ def test_a_misused_command_names_its_help(capsys):
 
 def test_a_word_with_nul_is_refused(capsys):
     code, _, error = run(capsys, "report", "a\0b")
-    assert code == 2 and "No word may hold NUL" in error and "Take it out" in error
+    assert code == 2 and "An argument contains NUL" in error and "Remove it" in error
 
 
 def test_a_path_that_cannot_be_is_an_error_with_a_repair(capsys):
     code, _, error = run(capsys, "report", "a" * 300)
-    assert code == 2 and "File name too long" in error and "Look at the path" in error
+    assert code == 2 and "File name too long" in error and "Check the path" in error
 
 
 def test_an_exit_code_outlives_json(capsys, monkeypatch):

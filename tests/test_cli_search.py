@@ -76,7 +76,7 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
     meta["threshold"]["cosine"] = None
     write_json(index / "index.json", sealed(meta, WHAT))
     none = fails(capsys, *search, "--threshold", "card")
-    assert "At no cosine are 95 % of the answers right on held.en-de.tsv" in none
+    assert "No cosine makes 95 % of the answers right on held.en-de.tsv" in none
     meta["threshold"]["cosine"] = third - 1e-6
     write_json(index / "index.json", sealed(meta, WHAT))
     assert result(capsys, *search, "--threshold", "card") == kept
@@ -85,7 +85,7 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
 def test_search_in_vectors_and_with_an_artefact(capsys, model, place, plain_format):
     vectors, lines = place / "v.npz", place / "lines.txt"
     result(capsys, "embed", model, "--input", lines, "--out", vectors)
-    assert "names no model" in fails(capsys, "search", "--index", vectors, "x")
+    assert "does not record its encoder" in fails(capsys, "search", "--index", vectors, "x")
     found = result(capsys, "search", "--index", vectors, "It rains.", "-m", model)
     old = result(capsys, "search", model, "It rains.", lines)
     assert [(one["cosine"], one["text"]) for one in found] == [
@@ -140,7 +140,7 @@ def test_what_cannot_be_searched(capsys, model, place):
     assert "built with another model" in fails(capsys, *wrong)
     copy.rename(place / "moved")
     error = fails(capsys, "search", "--index", index, "x")
-    assert "does not exist" in error and "another place with `--model`" in error
+    assert "does not exist" in error and "new path with `--model`" in error
     found = result(capsys, "search", "--index", index, "x", "-m", place / "moved")
     assert len(found) == 5
     (index / "vectors.i8").write_bytes(np.zeros(3, np.int8).tobytes())

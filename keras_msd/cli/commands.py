@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 Human = Callable[[Any], Iterable[Any]]
 DESCRIBED = re.compile(r"^    (\w+): (.*(?:\n      .*)*)", re.MULTILINE)
+EXAMPLE = re.compile(r"^Example: .*(?:\n\S.*)*", re.MULTILINE)
 JSON = Parameter(
     "json",
     Parameter.KEYWORD_ONLY,
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     as_json = "--json" in words
     if broken := [word for word in words if "\0" in word]:  # no path may hold it
-        message = f"No word may hold NUL. Received: {broken[0]!r:.60}. Take it out."
+        message = f"An argument contains NUL: {broken[0]!r:.60}. Remove it."
         _fail(message, as_json)
     try:
         sys.exit(app(args=words, prog_name="keras-msd", standalone_mode=False) or 0)
@@ -80,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error), as_json)
     except OSError as error:  # a full disk, a folder without rights, a long name
         _fail(
-            f"{error}. Look at the path, its rights and the room on its disk.", as_json
+            f"{error}. Check the path, its permissions and the free disk space.",
+            as_json,
         )
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "keras-msd"
@@ -124,7 +126,8 @@ def as_command(function: Callable[..., Any], human: Human | None) -> Callable[..
         if isinstance(result, list) and any("error" in part for part in result):
             raise typer.Exit(1)
 
-    command.__doc__ = text
+    # After \b, click leaves lines as they are: the example can be copied.
+    command.__doc__ = EXAMPLE.sub(lambda it: "\b\n" + " ".join(it[0].split()), text)
     found += [JSON] if human else []
     command.__dict__["__signature__"] = Signature(found)
     return command

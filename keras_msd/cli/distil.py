@@ -34,10 +34,9 @@ def distil(
     """Train an encoder on your sentence pairs, in any languages.
 
     One source sentence in eight is held out: half of these pairs select the checkpoint,
-    the other half is for the report. Training starts from tiny12 if it is installed,
-    and runs until the score stops rising or --minutes is up. A checkpoint is rejected
-    if its scores on general text fall (--guard). If no checkpoint is better than the
-    start, the start is kept.
+    the other half is for the report. With the default teacher, training starts from
+    tiny12 if it is installed. It runs until the score stops rising or --minutes is up.
+    If no checkpoint is better than the start, the start is kept.
 
     Example: keras-msd distil pairs.csv --out model --minutes 5
 
@@ -52,10 +51,13 @@ def distil(
         teacher: default, a folder, hf://org/name, ...
         multilingual: The teacher reads other languages too.
         start: Where training starts: pairs (ridge baseline), tiny12, or the folder of
-            an encoder without transformer layers. Default: tiny12, if installed.
-        guard: Maximum drop, in points, of a score on general text.
-        no_guard: Train only on your pairs.
-        minutes: Maximum training time.
+            an encoder without transformer layers. Default: tiny12, if it is installed
+            and the teacher is the default one; else pairs.
+        guard: Reject a checkpoint if a score on general text is lower by more than this
+            many points.
+        no_guard: No such check and no general sentences in training; the result may be
+            the ridge baseline.
+        minutes: Maximum time of the training step; the others add about a minute.
         updates: Maximum training steps.
         batch_size: Pairs in a batch.
         learning_rate: Constant rate of AdamW.

@@ -45,17 +45,20 @@ def export(
     Args:
         encoder: An encoder's folder, tiny12, small12 or hf://organisation/model.
         path: Folder of the artefact.
-        format: saved_model, litert, litert_text, onnx, onnx_text, huggingface or
-            model2vec.
+        format: saved_model (default), litert, litert_text, onnx, onnx_text, huggingface
+            or model2vec.
         quantize: fp16, int8, int4_table or int4.
-        languages: Codes, with commas; else the run's.
+        languages: Codes for the card, with commas. Default: those of the run that
+            trained the encoder.
         data: Folder with sts/, to score before and after.
         sts: STS set.
         split: Split of the STS set.
         pairs: Files of held-out translations: calibrate the threshold on them.
-        min_cosine: Smallest cosine to the encoder.
-        max_sts_loss: Maximum loss in points of Spearman.
-        min_neighbours: Minimum share of nearest neighbours kept.
+        min_cosine: Fail if the cosine between a vector and the encoder's is lower. The
+            defaults of all limits depend on --quantize: see export/README.md.
+        max_sts_loss: Fail if more points of Spearman x 100 are lost.
+        min_neighbours: Fail if a smaller share of nearest neighbours is kept, such as
+            0.9.
         license: Licence of the artefact.
         teacher_license: Licence of the teacher.
         data_license: Licence of the training sentences.

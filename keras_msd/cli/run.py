@@ -61,14 +61,15 @@ def run(
 
     Args:
         recipe: A recipe's name or a .toml file.
-        scale: smoke, demo, lab, backbone or paper; default: the recipe's.
+        scale: Size of the experiment: smoke (seconds), demo, lab, backbone or paper.
+            Default: the recipe's.
         data: Data folder; repeat it to add training pairs from more folders.
         out: The run's folder.
         store: Folder to cache embeddings; runs can share it.
         set_: Change a value of the recipe.
         precision: Number format of the stages: float32, bfloat16 or auto.
         distribute: none, or data_parallel: all devices of all processes.
-        share: Share steps with other runs.
+        share: Keep finished steps in --store, and reuse those of other runs.
         checkpoint_minutes: Minutes between two checkpoints of a stage.
         profile: Report where the time of stages goes.
         tensorboard: Also write events for TensorBoard.

@@ -76,16 +76,16 @@ def search(
 ) -> list[dict[str, Any]]:
     """Find the nearest texts to a query, in an index or in the lines of a file.
 
-    Example: keras-msd search --index notes.index 'Wo ist der Hund?', or keras-msd
-    search runs/demo/student 'Wo ist der Hund?' lines.txt
+    Example: keras-msd search tiny12 'Wo ist der Hund?' lines.txt
 
     Args:
-        words: Without --index: an encoder, the query, a UTF-8 file to search.
+        words: ENCODER QUERY FILE, where FILE is UTF-8 text; or QUERY with --index.
         index: Index folder, or .npz of `embed --out`.
         queries: UTF-8 file, one query per line, instead of QUERY.
         model: Encoder, instead of the one stored in the index.
         top: Matches to show.
-        threshold: Lowest cosine: a number, or card (calibrated).
+        threshold: Hide matches with a lower cosine: a number, or card for the threshold
+            that the index or artefact stores (made with --pairs).
     """
     from keras_msd import Index
     from keras_msd import search as find
@@ -138,8 +138,10 @@ def _model_of(index: Any, model: str | None) -> Any:
         return open_source(model)
     named = index.meta.get("model")
     if named is None:
-        raise InputError(f"`{index.path}` names no model. Give it with `--model`.")
-    place = f"`{index.path}` names this model; give another place with `--model`."
+        raise InputError(
+            f"`{index.path}` does not record its encoder. Name one with `--model`."
+        )
+    place = f"`{index.path}` records this encoder; give its new path with `--model`."
     with explained(lambda error: f"{error} {place}", InputError):
         return open_source(named)
 
@@ -157,7 +159,7 @@ def _lowest(threshold: str | None, model: Any, of_index: Any = None) -> float:
             )
         if found["cosine"] is None:
             raise InputError(
-                f"At no cosine are {found['asked']:.0f} % of the answers right on "
+                f"No cosine makes {found['asked']:.0f} % of the answers right on "
                 f"{found['set'] or 'the held-out pairs'}. Give a number."
             )
         return float(found["cosine"])
@@ -195,7 +197,8 @@ def mine(
             hf://organisation/model, or a teacher: "default", a published SavedModel, an
             .npz file.
         out: Write score, source, target to this .tsv or .tsv.gz.
-        margin: Score of translations: ratio, distance or absolute.
+        margin: How to score a pair: ratio or distance (compared with other neighbours),
+            or absolute (the cosine).
         threshold: Lowest score to keep; without it, all pairs.
         k: Neighbours per sentence for the margin.
     """

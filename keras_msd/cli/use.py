@@ -42,17 +42,16 @@ def evaluate(
         encoder: An encoder's folder, tiny12, small12, an artefact,
             hf://organisation/model, or a teacher: "default", a published SavedModel, an
             .npz file.
-        data: Data folder, or a set as downloaded.
+        data: Folder with sts/, tatoeba/ and so on, or a set in its published layout.
         languages: Codes, with commas; for parallel sets such as tatoeba also pairs
             (de-fr). Default: all.
         set_: Name of the set.
-        split: Such as test; default: the set's first split.
+        split: Such as test. Default: the first that the set has; dev for stsb.
         part: all, choose (tuning half) or report (reporting half), for sets that have
             halves.
-        queries: un: number of queries; default all.
-        margin: bucc2018: ratio, distance or absolute.
-        mteb: Instead: the name of a task of mteb, such as STS17, which mteb fetches and
-            scores.
+        queries: Only for un: number of queries. Default: all.
+        margin: Only for bucc2018: ratio, distance or absolute.
+        mteb: Run this task of MTEB, such as STS17, instead of --set.
     """
     if mteb:
         from keras_msd.evaluate.mteb_adapter import mteb_scores
@@ -148,7 +147,9 @@ def trim(
     keep: str | None = None,
     min_count: int = 1,
 ) -> dict[str, Any]:
-    """Keep only the tokens that some texts use; their vectors stay the same.
+    """Remove the tokens that the given texts do not use.
+
+    The vectors of these texts stay the same.
 
     Example: keras-msd trim runs/lab/student small --languages de,en --data DATA
 
@@ -201,5 +202,5 @@ def _amount(text: str | None) -> int | float | None:
     except ValueError as error:
         raise InputError(
             "`--keep` must be a number of pieces, such as 20000, or a share of the "
-            f"tokens with a point, such as 0.99. Received: {text!r}."
+            f"tokens, such as 0.99. Received: {text!r}."
         ) from error

@@ -50,6 +50,7 @@ NOT_RUN = {
     r"hf://datasets": "needs the hub",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"^docker ": "needs Docker",
+    r"gpu/|gpu\.sh|^mkdir gpu|^python3 -m keras_msd": "needs a machine with a GPU",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }
 SMALLER = {

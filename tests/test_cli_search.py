@@ -85,7 +85,8 @@ def test_threshold_of_a_number_and_of_pairs(capsys, model, place):
 def test_search_in_vectors_and_with_an_artefact(capsys, model, place, plain_format):
     vectors, lines = place / "v.npz", place / "lines.txt"
     result(capsys, "embed", model, "--input", lines, "--out", vectors)
-    assert "does not record its encoder" in fails(capsys, "search", "--index", vectors, "x")
+    error = fails(capsys, "search", "--index", vectors, "x")
+    assert "does not record its encoder" in error
     found = result(capsys, "search", "--index", vectors, "It rains.", "-m", model)
     old = result(capsys, "search", model, "It rains.", lines)
     assert [(one["cosine"], one["text"]) for one in found] == [

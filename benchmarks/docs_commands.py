@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ NOT_RUN = {
     r"hf://datasets": "needs the hub",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"^docker ": "needs Docker",
+    r"^keras-msd serve": "runs until it is stopped: see benchmarks/serve.py",
     r"gpu/|gpu\.sh|^mkdir gpu|^python3 -m keras_msd": "needs a machine with a GPU",
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }
@@ -107,12 +108,13 @@ def main() -> int:
         rows = read_json(RESULT)["rows"] if options.only and RESULT.exists() else []
         for page in options.only or names:
             rows = [row for row in rows if row["page"] != page]
-            earlier = YOURS
+            ran = shown = YOURS
             for text, is_python in things(ROOT / page):
-                before = earlier if is_python else ""
+                before = (YOURS, ran, shown) if is_python else ()
                 rows.append({"page": page} | tried(text, before, folder))
-                if is_python and not rows[-1].get("exit", 1):
-                    earlier += text
+                if is_python:
+                    shown += text
+                    ran += text if rows[-1].get("exit") == 0 else ""
                 state = rows[-1].get("not_run") or "{seconds} s, exit {exit}"
                 print(f"{page}: {rows[-1]['command']}")
                 print(f"    {state.format(**rows[-1])}", flush=True)
@@ -142,12 +144,13 @@ def things(page: Path) -> Iterator[tuple[str, bool]]:
             yield text, True
 
 
-def tried(text: str, before: str, folder: Path) -> dict[str, Any]:
+def tried(text: str, before: Sequence[str], folder: Path) -> dict[str, Any]:
     """Return what a command or a block gave, or why it was not run.
 
     Args:
         text: It.
-        before: What a block of Python follows; nothing before a command.
+        before: Beginnings of a block of Python, each tried if it lacks a name after the
+            one before: what readers have, the blocks that ran, all. None: a command.
         folder: Where it runs.
     """
     is_python = bool(before)
@@ -166,7 +169,7 @@ def tried(text: str, before: str, folder: Path) -> dict[str, Any]:
     began = time.perf_counter()
     alone = re.search(r"--(backend|devices)", small)  # chosen before Keras is there
     if is_python or small.startswith("keras-msd") and not alone:
-        for first in (YOURS, before) if is_python else ("",):
+        for first in before or ("",):
             given = first + small, is_python, folder, log
             child = FORKS.Process(target=within, args=given)
             child.start()

@@ -201,8 +201,8 @@ class ReductionSettings(Settings):
 class RowSettings(TrainingSettings):
     """Settings that the stages on sets of sentence pairs share.
 
-    `sets` names the sets; `languages` are by default
-    English and those of the pairs. A set need not have all of them.
+    `sets` names the sets; `languages` are by default English and those of the pairs. A
+    set need not have all of them.
     """
 
     needed: ClassVar[str]  # an example of `sets`

@@ -7,9 +7,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, saved_model
+from keras_msd.export.saved_model_files import message_bytes
 from keras_msd.layers import Pooling
 from keras_msd.models import Encoder
 from keras_msd.testing import tiny_encoder
@@ -117,6 +119,27 @@ def test_other_networks(tokenizer, tmp_path, fields):
     np.testing.assert_allclose(
         saved_model.load(tmp_path / "art")(TEXTS), encoder.encode(TEXTS), atol=1e-6
     )
+
+
+def test_written_again_it_has_the_same_bytes(encoder, facts, tmp_path):
+    # By now this process has made other functions.
+    saved_model.write(encoder, tmp_path / "again")
+    first, again = facts["path"], tmp_path / "again"
+    files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
+    assert len(files) >= 3
+    for file in files:
+        assert (again / file).read_bytes() == (first / file).read_bytes(), file
+
+
+def test_maps_are_written_by_their_keys():
+    keys = ["T", "Tidx", "Tindices", "Tshape", "shape", "shapes"]
+    node = NodeDef(name="n", input=["a:0", "^b"])
+    for key in keys[::-1]:
+        node.attr[key].list.i.extend([len(key), 0])
+    written = message_bytes(node)
+    assert NodeDef.FromString(written) == node
+    places = [written.index(b"\n%c%b\x12" % (len(key), key.encode())) for key in keys]
+    assert places == sorted(places)
 
 
 def test_each_weight_is_stored_once(encoder, facts):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_msd.checks import InputError, existing_folder, explained
 from keras_msd.export.formats import SCHEMES, Run
+from keras_msd.export.saved_model_files import make_repeatable
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.teachers.saved_model import load_saved_model
 from keras_msd.tokenizers.graph import GraphTokenizer
@@ -63,6 +64,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
 
     signatures = {"serving_default": from_text, "token_ids": from_ids}
     tf.saved_model.save(module, str(path / VERSION), signatures=signatures)
+    make_repeatable(path / VERSION)
     return {}
 
 

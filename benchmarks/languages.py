@@ -69,7 +69,8 @@ def table(found: dict[str, dict[str, float]]) -> str:
             elif kind == "float32":
                 cells.append(f"{before[track]:.1f}")
             else:
-                cells.append(f"{found[kind][track] - before[track]:+.1f}")
+                change = round(found[kind][track] - before[track], 1)
+                cells.append(f"{change + 0.0:+.1f}")  # no -0.0
         lines.append([language, *cells])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

@@ -21,6 +21,7 @@ from keras_msd.export.portable import describe
 from keras_msd.tokenizers.graph import GraphTokenizer
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
+from keras_msd.tokenizers.tokenizer_json import read_backend
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FRAME = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -282,6 +283,16 @@ def test_digits_that_become_zero(tmp_path):
     [row] = read_checkpoint_tokenizer(tmp_path).encode(["hello 12"])
     zero = own.token_to_id("0")
     assert row == [0, 5, 4, zero, zero, 2]
+
+
+def test_a_table_longer_than_its_file_is_refused():
+    """Else the library allocates the length that the table gives, here 1.8 GB."""
+    content = json.loads(unigram(normalizer=charsmap("nmt_nfkc")).to_str())
+    content["normalizer"]["precompiled_charsmap"] = "aaaa" * 90
+    nested = {"type": "Sequence", "normalizers": [content["normalizer"]]}
+    for normalizer in (content["normalizer"], nested):
+        with pytest.raises(InputError, match="must be below 360"):
+            read_backend(content | {"normalizer": normalizer}, "tokenizer.json")
 
 
 @pytest.mark.parametrize("place", ["tokenizer_config", "tokenizer.json"])

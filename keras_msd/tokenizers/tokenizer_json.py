@@ -1,8 +1,9 @@
 """Tokenizers that run on a tokenizer.json, through the `tokenizers` library."""
 
+import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -304,6 +305,35 @@ def check_ids(vocabulary: dict[str, Any], more: int, origin: str) -> None:
             )
 
 
+def check_character_tables(normalizer: Any, origin: str) -> None:
+    """Refuse a SentencePiece table that says it is longer than it is.
+
+    The library allocates as many bytes as the first four say. Where there are not so
+    many, that ends the process.
+
+    Args:
+        normalizer: As in the file.
+        origin: Where it comes from, for messages.
+    """
+    if not isinstance(normalizer, dict):
+        return
+    steps = normalizer.get("normalizers")
+    for step in steps if isinstance(steps, list) else ():
+        check_character_tables(step, origin)
+    table = normalizer.get("precompiled_charsmap")
+    if not isinstance(table, str):
+        return
+    size = 0
+    with suppress(ValueError):  # the library refuses what is not base64
+        size = int.from_bytes(base64.b64decode(table[:8])[:4], "little")
+    if size > len(table):
+        raise InputError(
+            f"The `precompiled_charsmap` of {origin} is damaged: its first four bytes, "
+            f"the length of its table, must be below {len(table)}. Received: {size}. "
+            "Copy the file anew."
+        )
+
+
 def read_backend(content: bytes | dict[str, Any], origin: str) -> Backend:
     """Return a tokenizer.json as a tokenizer that neither cuts, pads nor obeys texts.
 
@@ -321,6 +351,8 @@ def read_backend(content: bytes | dict[str, Any], origin: str) -> Backend:
     if isinstance(vocabulary, dict):
         added = about.get("added_tokens")
         check_ids(vocabulary, len(added) if isinstance(added, list) else 0, origin)
+    if isinstance(about, dict):
+        check_character_tables(about.get("normalizer"), origin)
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     damaged = f"{origin} is not a tokenizer.json that `tokenizers` can read"
     with rust_errors(f"{damaged}: {{}}. Copy it anew."):

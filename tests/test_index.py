@@ -235,6 +235,22 @@ def test_another_model_is_refused(encoder, files, folder):
         build_index(Quantised(), files, folder)
 
 
+def test_a_model_is_checked_once(encoder, folder, monkeypatch):
+    """A fingerprint reads every weight, which takes longer than a search."""
+    index, asked = Index.open(folder), []
+    check = index.check_model
+    monkeypatch.setattr(index, "check_model", lambda it: asked.append(it) or check(it))
+    for _ in range(3):
+        index.search(encoder, "A query")
+    assert asked == [encoder]
+    other = Hashed()
+    other.fingerprint = "e" * 32
+    for _ in range(2):
+        with pytest.raises(InputError, match="built with another model"):
+            index.search(other, "A query")
+    assert asked == [encoder, other, other]
+
+
 def test_threshold_of_the_card_is_kept(files, tmp_path):
     index = build_index(Quantised(), files, tmp_path / "i")
     assert index.threshold == KNOWN

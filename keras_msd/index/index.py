@@ -159,6 +159,7 @@ class Index:
     ) -> None:
         self.path, self.rows, self.meta, self.sources = path, rows, meta, sources
         self._last = np.cumsum([source.chunks for source in sources])
+        self._checked: Any = None
 
     def __len__(self) -> int:
         return len(self.rows.vectors)
@@ -238,7 +239,8 @@ class Index:
         """Return the chunks nearest to a query, or to each of several, best first.
 
         Args:
-            encoder: The model of the index, or an artefact of it.
+            encoder: The model of the index, or an artefact of it. It is checked in the
+                first search with it; training it afterwards is not noticed.
             query: A text in any language that the encoder supports, or a list of texts.
             top: Maximum number of chunks per query, at least 1.
             threshold: Return only chunks with this cosine or a higher one; all if None.
@@ -250,7 +252,9 @@ class Index:
             InputError: The index belongs to another model, its vectors have another
                 dimension, or `top` is below 1.
         """
-        self.check_model(encoder)
+        if encoder is not self._checked:  # a fingerprint reads every weight
+            self.check_model(encoder)
+            self._checked = encoder
         queries = sentences([query] if isinstance(query, str) else query, "query")
         found = []
         for vector in encoded(encoder, queries) if queries else ():

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -125,12 +125,16 @@ class BackendTokenizer(Tokenizer):
         if not self.model2vec:
             return super().encode(texts, max_length)
         if max_length is not None:
-            most = max_length * median_length(self._pieces)
+            most = max_length * self._median_length
             texts = [text[:most] for text in sentences(texts)]
         rows = super().encode(texts, max_length)
         if not self._drops:
             return rows
         return [[i for i in row if i != self.unknown_id] for row in rows]
+
+    @cached_property
+    def _median_length(self) -> int:
+        return median_length(self._pieces)
 
     def _without_control(self, ids: list[int]) -> list[int]:
         if self.control_ids.isdisjoint(ids):

@@ -29,6 +29,7 @@ from keras_msd.files import read_json
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent / "recipes" / "published"
+LAB = "ablations.json"
 LEAST, CLEAR, SEEDS = 0.1, 2.0, 3  # points, points that fewer seeds may decide, seeds
 VERDICTS = HOLDS, NOT, UNKNOWN = "holds", "does not hold", "cannot be told"
 UNMEASURED, UNRECORDED, BELOW = (
@@ -117,7 +118,7 @@ def results(file: str) -> dict[str, Any]:
 
 def row_of(part: Mapping[str, Any], model: str, score: str) -> Row:
     """Return what a part's result has of a model."""
-    table = results(part.get("file", "ablations.json")).get(part.get("table", ""), {})
+    table = results(part.get("file", LAB)).get(part.get("table", ""), {})
     seeds = [seed["rows"] for seed in table.get("seeds", {}).values()]
     scores = [rows[model][score] for rows in seeds if score in rows.get(model, {})]
     start = table.get("starts", {}).get(model, {}).get(score)
@@ -260,9 +261,13 @@ def exhibit_lines(paper: Mapping[str, Any], exhibit: Mapping[str, Any]) -> list[
         heads = ["the paper's ordering", "verdict", "paper", "ours", "why"]
         lines += table(heads, claims, "llrrl") if claims else []
     notes = [f"- {note}" for note in exhibit.get("notes", ())]
-    named = dict.fromkeys(part["table"] for part, _ in found if part.get("table"))
-    if tables := [name for name in named if name in results("ablations.json")]:
-        notes.append(f"- Tables of `results/ablations.json`: {', '.join(tables)}.")
+    named: dict[str, dict[str, None]] = {}
+    for part, _ in found:
+        file, name = part.get("file", LAB), part.get("table", "")
+        if name in results(file):
+            named.setdefault(file, {})[name] = None
+    for file, tables in named.items():
+        notes.append(f"- Tables of `results/{file}`: {', '.join(tables)}.")
     if recipes := exhibit.get("recipes"):
         notes.append(f"- Recipes: {', '.join(f'`{name}`' for name in recipes)}.")
     if notes:

@@ -310,32 +310,36 @@ def check_ids(vocabulary: dict[str, Any], more: int, origin: str) -> None:
 
 
 def check_character_tables(normalizer: Any, origin: str) -> None:
-    """Refuse a SentencePiece table that says it is longer than it is.
+    """Check that no SentencePiece table states a length beyond its end.
 
-    The library allocates as many bytes as the first four say. Where there are not so
-    many, that ends the process.
+    The library allocates the length that the first four bytes state. Without that much
+    memory the process aborts.
 
     Args:
         normalizer: As in the file.
         origin: Where it comes from, for messages.
+
+    Raises:
+        InputError: A table does.
     """
-    if not isinstance(normalizer, dict):
-        return
-    steps = normalizer.get("normalizers")
-    for step in steps if isinstance(steps, list) else ():
-        check_character_tables(step, origin)
-    table = normalizer.get("precompiled_charsmap")
-    if not isinstance(table, str):
-        return
-    size = 0
-    with suppress(ValueError):  # the library refuses what is not base64
-        size = int.from_bytes(base64.b64decode(table[:8])[:4], "little")
-    if size > len(table):
-        raise InputError(
-            f"The `precompiled_charsmap` of {origin} is damaged: its first four bytes, "
-            f"the length of its table, must be below {len(table)}. Received: {size}. "
-            "Copy the file anew."
-        )
+    steps = [normalizer]
+    while steps:
+        step = steps.pop()
+        if not isinstance(step, dict):
+            continue
+        inner, table = step.get("normalizers"), step.get("precompiled_charsmap")
+        steps += inner if isinstance(inner, list) else []
+        if not isinstance(table, str):
+            continue
+        size = 0
+        with suppress(ValueError):  # the library refuses what is not base64
+            size = int.from_bytes(base64.b64decode(table[:8])[:4], "little")
+        if size > len(table):
+            raise InputError(
+                f"The first four bytes of the `precompiled_charsmap` of {origin} state "
+                f"a length, which must be below {len(table)}. Received: {size}. Copy "
+                "the file anew."
+            )
 
 
 def read_backend(content: bytes | dict[str, Any], origin: str) -> Backend:

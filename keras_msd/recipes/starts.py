@@ -257,11 +257,13 @@ def start_student(
     assistant: str,
     start: str,
     branch_scale: float,
+    branch_begins: bool,
 ) -> None:
     """Give a student an embedding block of its width that is made of its assistant's.
 
     Of "svd" the nearest; of "ordered" the directions of the assistant's table in which
-    means of word rows best tell which sentences are translations.
+    means of word rows best tell which sentences are translations. With `branch_begins`
+    the student's word branch begins as the closed form.
     """
     encoder, larger = run.encoder(student), run.encoder(assistant)
     directions = None
@@ -275,7 +277,10 @@ def start_student(
 
         matrix, _ = _ordering(run.texts, vectors, [width], draw)
         directions = matrix[:, :width]
-    grow.start_student(encoder, larger, run.frequencies, branch_scale, directions)
+    branch = run.array("ridge", "table") if branch_begins else None
+    grow.start_student(
+        encoder, larger, run.frequencies, branch_scale, directions, branch
+    )
     encoder.save(folder / "encoder")
 
 

@@ -156,7 +156,6 @@ def test_the_tokenizer_follows_from_the_source(place):
         ("assistant.word_branch", True, "received `word_branch`"),
         ("assistant.trim.keep", 5, "Unknown key `assistant.trim.keep`.*pieces"),
         ("tokenizer.vocabulary_size", 90, "has no `tokenizer.vocabulary_size`"),
-        ("student.word_branch", True, '`word_branch` needs `start = "svd"`.*"random"'),
     ],
 )
 def test_what_cannot_be_done_is_refused(place, key, value, message):

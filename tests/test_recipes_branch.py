@@ -77,29 +77,6 @@ def test_branches_are_tuned_and_put_back(tmp_path):
     assert model == rows["student, contrastive_learning"]
 
 
-def test_a_students_branch_begins_as_the_closed_form(tmp_path):
-    changes = {
-        "student.start": "svd",
-        "student.bottleneck_dim": 64,  # both tables of width 32 fit into it
-        "student.word_branch": True,
-        "starts.closed_form": False,
-        "evaluate.artefacts": False,
-        "evaluate.intermediate": "none",
-    }
-    changes |= {
-        f"stages.{name}.steps": 1
-        for name in ("teach_assistant", "align_embedding", "teach_student")
-    }
-    folder = tmp_path / "run"
-    run("msd_backbone", folder, "smoke", None, tmp_path / "store", changes)
-    table = np.load(folder / "stages/ridge/table.npy")
-    found = weights(folder, "student_start")
-    rows = found["embedding/word"] @ found["word_branch/projection"]
-    scale = np.linalg.norm(rows) / np.linalg.norm(table)
-    np.testing.assert_allclose(rows, scale * table, atol=1e-4)
-    assert load_saved(folder / "student").config.word_branch
-
-
 def test_students_of_words_alone_are_trained_like_those_with_a_body():
     lab = load_recipe("msd_lab", "lab").settings()
     words = load_recipe("msd_lab_words", "lab").settings()

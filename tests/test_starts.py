@@ -216,22 +216,6 @@ def test_a_start_keeps_the_directions_that_it_is_given(tokenizer):
         start_student(branched, assistant, np.ones(5), directions=given)
 
 
-def test_a_student_gets_a_branch_that_its_assistant_has_not(tokenizer):
-    assistant = tiny_encoder(tokenizer)
-    rows, dim = tokenizer.vocabulary_size, assistant.dim
-    student = build_student(assistant, 2, 16 + dim, word_branch=True)
-    with pytest.raises(InputError, match="branch_table.*Received: None.*fit_ridge"):
-        start_student(student, assistant, np.ones(rows))
-    table = RNG.normal(size=(rows, dim)).astype("float32")
-    start_student(student, assistant, np.ones(rows), branch_table=table)
-
-    ids = tokenizer.encode([TEXTS[0]])[0]
-    branch, body = table[ids].mean(axis=0), assistant.encode(TEXTS[:1])[0]
-    wanted = branch / np.linalg.norm(branch) + body / np.linalg.norm(body)
-    found = student.encode(TEXTS[:1])[0]
-    np.testing.assert_allclose(found, wanted / np.linalg.norm(wanted), atol=1e-5)
-
-
 def test_a_branch_is_taken_out_and_put_back():
     encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
     before = encoder.weights()

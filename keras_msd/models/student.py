@@ -44,7 +44,6 @@ def build_student(
     tables: str = "random",
     unit_from: str = "first",
     max_length: int | None = None,
-    word_branch: bool = False,
 ) -> Encoder:
     """Make a student from an assistant.
 
@@ -66,8 +65,6 @@ def build_student(
             "spread": layers 0, 4 and 8 of 12 for a unit of three.
         max_length: Longest sentence in tokens, at most the assistant's. The student
             keeps the embeddings of as many positions. Default: the assistant's.
-        word_branch: Add a bag-of-words branch, see `layers.WordBranch`, with random
-            weights. An assistant's own branch is always kept.
 
     Raises:
         InputError: The depth is not divisible by `unit_layers`, the assistant has fewer
@@ -112,7 +109,6 @@ def build_student(
         repeats=repeats,
         bottleneck_dim=bottleneck_dim,
         num_types=config.num_types if same_table else 1,
-        word_branch=word_branch or config.word_branch,
         prefix="",
         **lengths,
     )
@@ -131,8 +127,6 @@ def build_student(
 
     for path in values:
         fresh = path.startswith("embedding/") or path == "word_branch/projection"
-        if path.startswith("word_branch/") and not config.word_branch:
-            continue
         if same_table or not fresh:
             values[path] = given[in_assistant(path)][: len(values[path])]
         elif tables == "standard_normal":

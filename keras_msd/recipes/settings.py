@@ -256,8 +256,7 @@ class StudentSettings(Settings):
     longest sentence in tokens, by default the assistant's. `start` of the embedding
     block: "random", "standard_normal" as in the authors' code, the "svd" of the
     assistant's table, or that table "ordered": in the directions whose means over a
-    sentence best find its translation (`starts.order_dimensions`). `word_branch` adds
-    a bag-of-words branch, which begins as the closed form; it needs the start "svd".
+    sentence best find its translation (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -284,7 +283,6 @@ class StudentSettings(Settings):
     layers: AssistantState = "trained"
     unit_from: Literal["first", "last", "spread"] = "first"
     max_length: Count | None = None
-    word_branch: bool = False
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[Name, dict[str, Any]] = Field(default_factory=dict)
@@ -313,11 +311,6 @@ class StudentSettings(Settings):
         if self.kind != "none" and self.start not in STARTS[self.kind]:
             raise ValueError(
                 f'`start = "{self.start}"` is not for students of kind "{self.kind}"'
-            )
-        if self.word_branch and (self.start != "svd" or self.bottleneck_dim is None):
-            raise ValueError(
-                '`word_branch` needs `start = "svd"` and a `bottleneck_dim`; received '
-                f'start "{self.start}", bottleneck_dim {self.bottleneck_dim}'
             )
         return self
 
@@ -494,8 +487,7 @@ class Recipe(Settings):
     @property
     def begins_at_table(self) -> bool:
         """Whether the assistant or a student begins with a closed-form word table."""
-        students = self.student.each().values()
-        begun = {"ridge" if it.word_branch else str(it.start) for it in students}
+        begun = {str(student.start) for student in self.student.each().values()}
         if self.assistant.source == "new":
             of_branch = self.assistant.word_branch
             begun.add("ridge" if of_branch else str(self.assistant.start))

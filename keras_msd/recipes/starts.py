@@ -257,13 +257,11 @@ def start_student(
     assistant: str,
     start: str,
     branch_scale: float,
-    branch_begins: bool,
 ) -> None:
     """Give a student an embedding block of its width that is made of its assistant's.
 
     Of "svd" the nearest; of "ordered" the directions of the assistant's table in which
-    means of word rows best tell which sentences are translations. With `branch_begins`
-    the student's word branch begins as the closed form.
+    means of word rows best tell which sentences are translations.
     """
     encoder, larger = run.encoder(student), run.encoder(assistant)
     directions = None
@@ -277,10 +275,7 @@ def start_student(
 
         matrix, _ = _ordering(run.texts, vectors, [width], draw)
         directions = matrix[:, :width]
-    branch = run.array("ridge", "table") if branch_begins else None
-    grow.start_student(
-        encoder, larger, run.frequencies, branch_scale, directions, branch
-    )
+    grow.start_student(encoder, larger, run.frequencies, branch_scale, directions)
     encoder.save(folder / "encoder")
 
 

@@ -213,10 +213,8 @@ class Steps:
                 starts.start_student,
                 student=last,
                 assistant=origin,
-                reads=(*TEXTS, "ridge") if settings.word_branch else TEXTS,
                 start=begun,
                 branch_scale=self.recipe.starts.branch_scale,
-                branch_begins=settings.word_branch,
             )
             row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
@@ -243,8 +241,7 @@ class Steps:
         """
         if settings.kind == "recurrent":
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
-            fields |= {"unit_from", "max_length", "word_branch"}
-            shape = settings.model_dump(include=fields)
+            shape = settings.model_dump(include=fields | {"unit_from", "max_length"})
             make = starts.untrained_student
             return self.add_start("untrained", make, assistant=origin, **shape)
         ridge = settings.start == "ridge"

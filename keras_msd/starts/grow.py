@@ -135,7 +135,6 @@ def start_student(
     frequencies: np.ndarray,
     branch_scale: float = 1.0,
     directions: np.ndarray | None = None,
-    branch_table: np.ndarray | None = None,
 ) -> None:
     """Initialize the student's embedding block from the assistant's, in place.
 
@@ -152,14 +151,10 @@ def start_student(
             bottleneck_dim)` with orthonormal columns, such as the first columns of
             `order_dimensions`. None keeps the directions in which frequent tokens lose
             least (SVD).
-        branch_table: Token embeddings of the student's bag-of-words branch,
-            `(vocabulary_size, dim)`, such as those of `fit_ridge`. Default: those of
-            the assistant's branch.
 
     Raises:
-        InputError: The student has no bottleneck; `directions` has the wrong shape or
-            is given for a student with a bag-of-words branch; or that branch has no
-            table.
+        InputError: The student has no bottleneck, or `directions` has the wrong shape
+            or is given for a student with a bag-of-words branch.
 
     Source: ours; the paper starts the block at random.
 
@@ -196,20 +191,8 @@ def start_student(
         word, projection = table @ directions, np.ascontiguousarray(directions.T)
         values |= {"embedding/word": word, "embedding/projection": projection}
     elif student.config.word_branch:
-        if branch_table is None and not assistant.config.word_branch:
-            raise InputError(
-                "`branch_table` is needed for a student with a bag-of-words branch "
-                "whose assistant has none. Received: None. Give the table of "
-                "`fit_ridge`."
-            )
-        if branch_table is None:
-            branch_table = given["embedding/word"] @ given["word_branch/projection"]
-        else:
-            # Only its direction counts. As short as sums of a closed form need it, the
-            # first updates would turn it around.
-            short = max(float(np.linalg.norm(branch_table)), 1e-12)
-            branch_table = branch_table * np.float32(np.linalg.norm(table) / short)
-        values |= join_tables(table, branch_table, width, frequencies, branch_scale)
+        branch = given["embedding/word"] @ given["word_branch/projection"]
+        values |= join_tables(table, branch, width, frequencies, branch_scale)
     else:
         word, projection = bottleneck(table, width, frequencies)
         values |= {"embedding/word": word, "embedding/projection": projection}

@@ -12,8 +12,7 @@ tables; those of `WIDE` have another assistant, those of `MULTILINGUAL` it as te
     python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
         --assistant runs/assistant/assistant
     python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
-        "lealla_dimensions, multilingual teacher" --data DATA \
-        --teacher runs/assistant/assistant
+        "lealla_dimensions, multilingual teacher" --data DATA --teacher muse
 """
 
 import argparse
@@ -28,11 +27,15 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run
+from keras_msd.teachers.teacher import load_teacher
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
+
+# Such a teacher encodes both sides of every pair.
+FEWER_PAIRS: Changes = {"data.pairs_per_language": 6000}
 
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
@@ -47,8 +50,8 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "lealla_search": ("lealla_search", {}),
     "msd_faithful": ("msd_faithful", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
-    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
-    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", {}),
+    "lealla_lab, multilingual teacher": ("lealla_lab", FEWER_PAIRS),
+    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", FEWER_PAIRS),
 }
 WIDE = ("msd_faithful", "msd_tradeoffs")
 MULTILINGUAL = tuple(name for name in TABLES if name.endswith("multilingual teacher"))
@@ -122,11 +125,14 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
 
 
 def named(changes: Changes) -> dict[str, Any]:
-    """Return changes with the fingerprint of an encoder instead of its folder."""
+    """Return changes with the fingerprint of a model instead of its folder."""
     found = dict(changes)
-    for key in ("assistant.source", "teacher.source"):
-        if folder := found.get(key):
-            found[key] = load_encoder(folder).fingerprint
+    for key, load in (
+        ("assistant.source", load_encoder),
+        ("teacher.source", load_teacher),
+    ):
+        if source := found.get(key):
+            found[key] = load(source).fingerprint
     return found
 
 
@@ -279,7 +285,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--table", nargs="+", choices=TABLES, default=USUAL)
     found.add_argument("--data", type=Path)
     found.add_argument("--assistant", type=Path, help="folder, as before stage 1")
-    found.add_argument("--teacher", type=Path, help="folder of a multilingual encoder")
+    found.add_argument("--teacher", type=Path, help="a multilingual teacher")
     found.add_argument("--starts", action="store_true", help="what rows begin from")
     found.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     found.add_argument("--scale", default="lab")

@@ -240,6 +240,16 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     begun = faithful["starts"]["assistant"]["cross_lingual"]
     ended = faithful["seeds"]["0"]["rows"]["assistant"]["cross_lingual"]
     assert f"stage 1 lowered its score from {begun:.1f} to {ended:.1f}" in EXPERIMENTS
+    sizes = read("ablations_backbone.json")["tables"]["msd_sizes"]["seeds"].values()
+    kept = [
+        100 * fmean(it["rows"][name]["cross_lingual"] for it in sizes)
+        / fmean(it["rows"]["assistant"]["cross_lingual"] for it in sizes)
+        for name in ("student_ru12", "student_b128")
+    ]  # fmt: skip
+    assert f"all twelve layers keep {kept[0]:.1f} %" in page
+    assert f"three layers run four times\n{kept[1]:.1f} %" in page
+    assert f"keep {kept[0]:.0f} % of its cross-lingual score" in README
+    assert f"and {kept[1]:.0f} % with three" in README
     bias = read("bias.json")["tables"]["bias"]["seeds"].values()
     raw, taught = ([seed["rows"][it] for seed in bias] for it in ("raw", "x-kd"))
     means = [fmean(it[key] for it in rows) for rows in (raw, taught)

@@ -179,8 +179,8 @@ def run_table(
     """Run a table's recipe with one seed; return sizes, scores and seconds of its rows.
 
     Rows that were scored on their way have `curves`: (update, score) by the score.
-    `last_tenth` has, by the step of a run, how far the cross-lingual score moved in the
-    last tenth of its updates.
+    By the step of a run, `ends` has the cross-lingual score after it, and `last_tenth`
+    how far that moved in the last tenth of its updates.
     """
     done = run(
         TABLES[table][0],
@@ -200,14 +200,18 @@ def run_table(
     for name in rows:
         if name.startswith("student") and (curves := curves_of(files, name)):
             rows[name]["curves"] = curves
+    tenths = {
+        step: scores
+        for step, record in files.histories.items()
+        if len(scores := record.get(LAST_TENTH, {}).get("cross_lingual", ())) > 1
+    }
     return {
         "seconds": timings["seconds"],
         "seconds_reused": round(sum(timings["reused"].values()), 3),
         "rows": rows,
+        "ends": {step: scores[-1] for step, scores in tenths.items()},
         "last_tenth": {
-            step: round(scores[-1] - scores[0], 3)
-            for step, record in files.histories.items()
-            if len(scores := record.get(LAST_TENTH, {}).get("cross_lingual", ())) > 1
+            step: round(scores[-1] - scores[0], 3) for step, scores in tenths.items()
         },
     }
 

@@ -84,6 +84,8 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
         assert [step for step, _ in rows["student"]["curves"]["en-de"]] == [1, 2]
         assert "curves" not in rows["student_prekd"]
         assert list(seed["last_tenth"]) == ["teach_student_prekd"]
+        ended = {"teach_student_prekd": rows["student_prekd"]["cross_lingual"]}
+        assert seed["ends"] == ended
     layer = "body/block_0/feedforward_output_dense/kernel"
     for seed in (0, 1):
         stages = options.out / f"made_{seed}" / "stages"

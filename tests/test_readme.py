@@ -258,6 +258,25 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     assert f"({means[1]:.1f} to {means[3]:.1f})" in page
 
 
+def test_shares_by_the_layers_that_a_student_gets_are_those_of_the_file():
+    tables = read("ablations_backbone.json")["tables"]
+    rows = tables["msd_tradeoffs"]["seeds"]["0"]["rows"]
+    whole = rows["assistant"]["cross_lingual"]
+    text = " ".join(EXPERIMENTS.split())
+    for names, said in (
+        (
+            ("student", "student_last", "student_first"),
+            "keep {} % if they are every second one, {} % if the last and {} % if the first",
+        ),
+        (
+            ("student_last80", "student_cut80", "student_first80"),
+            "the last three keep {} %, every fourth one {} % and the first three {} %",
+        ),
+    ):
+        kept = [f"{100 * rows[it]['cross_lingual'] / whole:.1f}" for it in names]
+        assert said.format(*kept) in text
+
+
 def test_the_demo_prints_what_the_page_says():
     """The rows and the seconds are those of a run whose files are kept."""
     rows, text = rows_of("demo"), section(README, "Run the demo")

@@ -266,7 +266,8 @@ def test_shares_by_the_layers_that_a_student_gets_are_those_of_the_file():
     for names, said in (
         (
             ("student", "student_last", "student_first"),
-            "keep {} % if they are every second one, {} % if the last and {} % if the first",
+            "keep {} % if they are every second one, {} % if the last and {} % "
+            "if the first",
         ),
         (
             ("student_last80", "student_cut80", "student_first80"),

@@ -69,7 +69,7 @@ def test_rows_by_name_and_by_number_agree():
         assert load_recipe(f"lealla_row{row}", "paper").student.row == row
 
 
-def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
+def test_arms_of_the_lab_recipe_differ_in_weights_and_feature_distillation_alone():
     recipe = load_recipe("lealla_lab", "lab")
     shared = recipe.stages["teach_thin_deep"]
     students = recipe.student.each()
@@ -77,35 +77,37 @@ def test_arms_of_the_lab_recipe_differ_in_their_weights_alone():
     assert all(shape == shapes["student"] for shape in shapes.values())
     assert shapes["student"]["num_layers"] == 12
     assert shapes["student"]["hidden_dim"] == 128
-    weights = ("ams_weight", "feature_weight", "logit_weight")
+    keys = ("ams_weight", "feature_weight", "logit_weight", "feature")
     found = {}
     for name, own in students.items():
         stage = own.stage("teach_thin_deep", shared)
-        assert stage.model_copy(update={w: 0.0 for w in weights}) == shared.model_copy(
-            update={w: 0.0 for w in weights}
-        )
-        found[name] = tuple(getattr(stage, weight) for weight in weights)
+        own_values = {key: getattr(stage, key) for key in keys}
+        assert stage == shared.model_copy(update=own_values)
+        found[name] = tuple(own_values.values())
     assert found == {
-        "student": (1.0, 1e3, 1e-2),
-        "student_ams": (1.0, 0.0, 0.0),
-        "student_amsfd": (1.0, 1e3, 0.0),
-        "student_amsld": (1.0, 0.0, 1e-2),
-        "student_fd": (0.0, 1e3, 0.0),
-        "student_ld": (0.0, 0.0, 1e-2),
-        "student_amsldx": (1.0, 0.0, 10.0),
+        "student": (1.0, 1e3, 1e-2, "fd"),
+        "student_ams": (1.0, 0.0, 0.0, "fd"),
+        "student_amsfd": (1.0, 1e3, 0.0, "fd"),
+        "student_amsld": (1.0, 0.0, 1e-2, "fd"),
+        "student_fd": (0.0, 1e3, 0.0, "fd"),
+        "student_ld": (0.0, 0.0, 1e-2, "fd"),
+        "student_amsldx": (1.0, 0.0, 10.0, "fd"),
+        "student_amsdf": (1.0, 1e3, 0.0, "distillation_first"),
+        "student_amssyn": (1.0, 1e3, 0.0, "synchronized"),
     }
     assert not recipe.teacher.multilingual
 
 
 def lab_arms(name):
-    """Return (alpha, beta, gamma) of each student, and all else that is set."""
+    """Return (alpha, beta, gamma) of each student, and all that students share."""
     recipe = load_recipe(name, "lab")
     stage, arms = recipe.stages["teach_thin_deep"], {}
     for student, own in recipe.student.each().items():
         changed = own.stage("teach_thin_deep", stage)
         weights = {f"{term}_weight": 0.0 for term in ("ams", "feature", "logit")}
         arms[student] = tuple(getattr(changed, weight) for weight in weights)
-        assert changed.model_copy(update=weights) == stage.model_copy(update=weights)
+        same = {**weights, "feature": "fd"}
+        assert changed.model_copy(update=same) == stage.model_copy(update=same)
     settings = recipe.settings()
     del settings["recipe"], settings["student"]["variants"]
     settings["student"]["stages"] = None

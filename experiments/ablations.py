@@ -12,7 +12,8 @@ tables; those of `WIDE` have another assistant, those of `MULTILINGUAL` it as te
     python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
         --assistant runs/assistant/assistant
     python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
-        "lealla_dimensions, multilingual teacher" --data DATA --teacher muse
+        "lealla_dimensions, multilingual teacher" --data DATA \
+        --teacher runs/assistant/assistant
 """
 
 import argparse
@@ -34,9 +35,6 @@ SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe ha
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
-# Such a teacher encodes both sides of every pair.
-FEWER_PAIRS: Changes = {"data.pairs_per_language": 6000}
-
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
@@ -50,8 +48,8 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "lealla_search": ("lealla_search", {}),
     "msd_faithful": ("msd_faithful", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
-    "lealla_lab, multilingual teacher": ("lealla_lab", FEWER_PAIRS),
-    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", FEWER_PAIRS),
+    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
+    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", {}),
 }
 WIDE = ("msd_faithful", "msd_tradeoffs")
 MULTILINGUAL = tuple(name for name in TABLES if name.endswith("multilingual teacher"))

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -178,6 +179,17 @@ def test_a_table_may_have_a_multilingual_teacher(modules, assistant, tmp_path):
     table = "lealla_lab, multilingual teacher"
     recipe = load_recipe("lealla_lab", "lab", ablations.changes_of(table, options))
     assert recipe.teacher.source == str(assistant) and recipe.teacher.multilingual
+
+
+def test_a_teacher_needs_not_be_an_encoder(modules, assistant, monkeypatch):
+    ablations = modules("ablations")
+    teacher = SimpleNamespace(fingerprint="that of the teacher")
+    monkeypatch.setattr(ablations, "load_teacher", {"muse": teacher}.__getitem__)
+    given = {"teacher.source": "muse", "assistant.source": str(assistant)}
+    assert ablations.named(given) == {
+        "teacher.source": "that of the teacher",
+        "assistant.source": load_saved(assistant).fingerprint,
+    }
 
 
 def test_widths_of_a_teacher_are_rows_beside_its_own(

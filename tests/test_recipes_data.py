@@ -223,6 +223,32 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     assert sum(sizes.values()) == 20 and sizes["big"] > 3 * sizes["small"]
 
 
+def test_a_teacher_embeds_only_pairs_that_stages_learn_from_it(
+    place, tmp_path, monkeypatch
+):
+    """The targets of stages 2 and 3 are the assistant's, so their pairs do not count."""
+    from keras_msd.recipes.starts import take_pairs, take_vectors
+
+    rows = [(text, german(text)) for text in sentences(40, 1)]
+    write_rows(tmp_path / "parallel/train/some.en-de.tsv.gz", rows)
+    embedded = []
+    store = SimpleNamespace(
+        build=lambda texts, total: embedded.append((len(list(texts)), total))
+    )
+    monkeypatch.setattr(Run, "teacher", SimpleNamespace(fingerprint="", dim=3))
+    monkeypatch.setattr(Run, "store", lambda self, guide: store)
+    changes = {
+        f"stages.{name}.pairs_per_language": 20
+        for name in ("teach_assistant", "contrastive_learning")
+    }
+    recipe = small(place, **{"starts.closed_form": False, **changes})
+    folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
+    ours = Run(recipe, folder, [tmp_path], tmp_path)
+    take_pairs(ours, folder.step("pairs"))
+    take_vectors(ours, tmp_path, None)
+    assert embedded == [(20, 20)]
+
+
 def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
     names = [f"{letter}{'corpus' * 20}" for letter in "abcd"]
     for name in names:

@@ -16,7 +16,7 @@ from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import PairStageSettings, ReductionSettings
+from keras_msd.recipes.stages import STAGES, PairStageSettings, ReductionSettings
 from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import grow
@@ -63,26 +63,36 @@ def take_pairs(run: Run, folder: Path) -> dict[str, Any]:
 def take_vectors(run: Run, folder: Path, guide: str | None) -> dict[str, Any]:
     """Store the vectors of the teacher, or of the one in `[guides.<guide>]`.
 
-    It embeds every source line, and the translations too if it is multilingual.
+    It embeds every source line that is learnt from, and the translations too if it is
+    multilingual.
     """
     recipe = run.recipe
     known: Any = recipe.guides[guide] if guide else recipe.teacher
     teacher = run.guide(guide) if guide else run.teacher
     store = run.store(teacher)
-    for table in _learnt(run):
+    for table in _learnt(run, guide):
         for side in ("source", "target") if known.multilingual else ("source",):
             texts = (text for chunk in table.chunks(side) for text in chunk)
             store.build(texts, total=len(table))
     return {"fingerprint": teacher.fingerprint, "dim": teacher.dim}
 
 
-def _learnt(run: Run) -> list[Any]:
-    """Return the pairs that are learnt from: all for a word table, else the stages'."""
-    recipe, stages = run.recipe, [it for _, it in run.recipe.stages_in_use()]
-    of_pairs = [it for it in stages if isinstance(it, PairStageSettings)]
-    if recipe.fits_table or recipe.reduces_teacher or not of_pairs:
+def _learnt(run: Run, guide: str | None) -> list[Any]:
+    """Return the pairs that a guide's vectors are needed of.
+
+    Those are the pairs of the stages that have it as a target; of the teacher all pairs
+    if it also makes a word table, or is reduced.
+    """
+    recipe = run.recipe
+    if not guide and (recipe.fits_table or recipe.reduces_teacher):
         return [run.texts]
-    tables = {table.folder: table for table in map(run.texts_of, of_pairs)}
+    tables = {}
+    for name, stage in recipe.stages_in_use():
+        if isinstance(stage, PairStageSettings):
+            own = run.guides_of(stage) if guide else STAGES[name].guides
+            if (guide or "teacher") in {of for of, _ in own.values()}:
+                table = run.texts_of(stage)
+                tables[table.folder] = table
     return [*tables.values()]
 
 

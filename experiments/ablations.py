@@ -35,8 +35,8 @@ SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe ha
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
-# The start of the embedding block as the authors' code has it. An update of stage 2 passes
-# no layer and is cheap; standard normal rows have far to go, each token must come by often.
+# The authors' start of the embedding block. Standard normal rows have far to go, and
+# each token must come by often; an update of stage 2 passes no layer and is cheap.
 RANDOM_STARTS = {
     "student.start": "standard_normal",
     "stages.align_embedding.steps": 3000,

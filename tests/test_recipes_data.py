@@ -226,7 +226,7 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
 def test_a_teacher_embeds_only_pairs_that_stages_learn_from_it(
     place, tmp_path, monkeypatch
 ):
-    """The targets of stages 2 and 3 are the assistant's, so their pairs do not count."""
+    """The targets of stages 2 and 3 are the assistant's."""
     from keras_msd.recipes.starts import take_pairs, take_vectors
 
     rows = [(text, german(text)) for text in sentences(40, 1)]

@@ -35,20 +35,9 @@ SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe ha
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
-# The authors' start of the embedding block. Standard normal rows have far to go, and
-# each token must come by often; an update of stage 2 passes no layer and is cheap.
-RANDOM_STARTS = {
-    "student.start": "standard_normal",
-    "stages.align_embedding.steps": 3000,
-    "stages.align_embedding.batch_size": 512,
-    "stages.align_embedding.learning_rate": 1e-1,
-    "stages.align_embedding.pairs_per_language": 25000,
-}
-
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
-    "msd_ablations, random starts": ("msd_ablations", RANDOM_STARTS),
     "msd_stages, SVD starts": ("msd_stages", {"student.start": "svd"}),
     "msd_sizes": ("msd_sizes", {}),
     "msd_layers": ("msd_layers", {}),

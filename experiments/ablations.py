@@ -12,8 +12,8 @@ tables; those of `WIDE` have another assistant, those of `MULTILINGUAL` it as te
     python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
         --assistant runs/assistant/assistant
     python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
-        "lealla_dimensions, multilingual teacher" --data DATA \
-        --teacher runs/assistant/assistant
+        "lealla_shapes, multilingual teacher" \
+        "lealla_dimensions, multilingual teacher" --data DATA --teacher muse
 """
 
 import argparse
@@ -35,6 +35,9 @@ SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe ha
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
+# A multilingual teacher embeds both sides of every pair: enough for an epoch.
+FEWER_PAIRS: Changes = {"data.pairs_per_language": 3000}
+
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
@@ -47,8 +50,9 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "lealla_search": ("lealla_search", {}),
     "msd_faithful": ("msd_faithful", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
-    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
-    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", {}),
+    "lealla_lab, multilingual teacher": ("lealla_lab", FEWER_PAIRS),
+    "lealla_shapes, multilingual teacher": ("lealla_shapes", FEWER_PAIRS),
+    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", FEWER_PAIRS),
 }
 WIDE = ("msd_faithful", "msd_tradeoffs")
 MULTILINGUAL = tuple(name for name in TABLES if name.endswith("multilingual teacher"))
@@ -92,7 +96,7 @@ def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Changes:
-    """Return changes with training that moves no score: one update at a rate of 1e-9.
+    """Return changes with training that moves no score: two updates at a rate of 1e-9.
 
     Args:
         recipe: The recipe.
@@ -102,22 +106,25 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
             assistant after it.
     """
     loaded = load_recipe(recipe, scale, changes)
+    with_assistant = loaded.assistant.source != "none"
     found = {**changes}
     own = [
         "student.stages.",
         *(f"student.variants.{name}.stages." for name in loaded.student.variants),
     ]
     for name, stage in loaded.stages.items():
-        if stage.skip and name != "align_embedding":
+        if stage.skip and not (with_assistant and name == "align_embedding"):
             continue
         if stage_1 and name == "teach_assistant":
             continue
         of_students = name not in ("teach_assistant", "reduce_teacher")
         for place in ["stages.", *(own if of_students else [])]:
-            found[f"{place}{name}.steps"] = 1
+            found[f"{place}{name}.steps"] = 2
             found[f"{place}{name}.learning_rate"] = 1e-9
         if hasattr(stage, "scored"):
             found[f"stages.{name}.scored"] = None
+        if hasattr(stage, "warmup_steps"):
+            found[f"stages.{name}.warmup_steps"] = 1
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -286,7 +293,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--table", nargs="+", choices=TABLES, default=USUAL)
     found.add_argument("--data", type=Path)
     found.add_argument("--assistant", type=Path, help="folder, as before stage 1")
-    found.add_argument("--teacher", type=Path, help="a multilingual teacher")
+    found.add_argument("--teacher", help="a multilingual teacher")
     found.add_argument("--starts", action="store_true", help="what rows begin from")
     found.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     found.add_argument("--scale", default="lab")

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from papers import load, parts_of, printed, results, row_of
+from papers import LAB, load, parts_of, printed, results, row_of
 
 from keras_msd.files import digest
 
@@ -34,7 +34,8 @@ def points(name: str) -> dict[str, Any]:
     """Return what a figure is drawn from."""
     citation, parts = exhibits()[name]
     if name == "msd_figure_3":
-        seeds = results("ablations.json")[parts[0]["table"]]["seeds"].values()
+        found = results(parts[0].get("file", LAB))
+        seeds = found[parts[0]["table"]]["seeds"].values()
         return {
             label: {
                 track: [seed["rows"][model]["curves"][track] for seed in seeds]

@@ -109,6 +109,18 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
         ablations.over_seeds("made", options)
 
 
+@pytest.mark.parametrize("stage_1", [True, False])
+def test_every_table_can_be_run_to_its_starts(modules, stage_1):
+    ablations = modules("ablations")
+    for table, (recipe, changes) in ablations.TABLES.items():
+        scale = "lab" if table != "msd_stages, SVD starts" else "backbone"
+        found = ablations.untrained(recipe, scale, changes, stage_1)
+        stages = load_recipe(recipe, scale, found).stages
+        trained = [stage for stage in stages.values() if not stage.skip]
+        rates = [stage.learning_rate for stage in trained]
+        assert 1e-9 in rates, table
+
+
 @pytest.mark.slow
 def test_starts_are_the_scores_before_a_row_is_trained(small, tmp_path):
     """They are held against the rows that a run scores before its stages."""

@@ -190,7 +190,7 @@ def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, caps
 
 def test_hours_are_said_at_the_scale_that_takes_them():
     whole = cost_of(load_recipe("msd_backbone", "backbone"))
-    assert whole == "Cost of msd_backbone: an estimated 2 hours on two cores."
+    assert whole == "Cost of msd_backbone: 90 minutes on two cores under JAX."
     assert not cost_of(load_recipe("msd_backbone", "smoke"))
 
 

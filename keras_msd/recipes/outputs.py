@@ -7,8 +7,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.data.write import LICENCES
@@ -95,11 +93,6 @@ def neighbours(run: Run, folder: Path, step: str) -> dict[str, Any]:
     nearest = find(run.encoder(step), queries, sentences, NEIGHBOURS)
     write_json(run.folder.path / "neighbours.json", nearest)
     return {ELSEWHERE: ["neighbours.json"]}
-
-
-def can_export() -> bool:
-    """Tell whether this backend writes a SavedModel."""
-    return keras.backend.backend() == "tensorflow"
 
 
 def export(run: Run, folder: Path, step: str) -> dict[str, Any]:

@@ -315,10 +315,8 @@ class Steps:
             self.add_keep(step, f"{name}_trimmed_{trim}")
         if not self.recipe.evaluate.artefacts:
             return
-        uses: dict[str, Any] = {f"speed_{name}": outputs.speed}
+        uses = {f"speed_{name}": outputs.speed, f"export_{name}": outputs.export}
         if not self.suffix:
             uses["neighbours"] = outputs.neighbours
-        if outputs.can_export():
-            uses[f"export_{name}"] = outputs.export
         for use, make in uses.items():
             self.add(use, "evaluation", make, shared=False, step=last)

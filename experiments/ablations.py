@@ -7,13 +7,12 @@ in the result is not run again. Scores are of the reported half of each set.
     python experiments/ablations.py --data DATA --assistant runs/narrow/assistant
 
 The same command with `--starts` measures what the rows began from. `--table` picks
-tables; those of `WIDE` have another assistant, those of `MULTILINGUAL` it as teacher:
+tables; those of `WIDE` have another assistant, that of `MULTILINGUAL` it as teacher:
 
     python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
         --assistant runs/assistant/assistant
     python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
-        "lealla_shapes, multilingual teacher" \
-        "lealla_dimensions, multilingual teacher" --data DATA --teacher muse
+        --data DATA --teacher runs/assistant/assistant
 """
 
 import argparse
@@ -35,9 +34,6 @@ SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe ha
 LAST_TENTH = "last_tenth"  # a stage's `scored`, and what its history calls the scores
 Changes = Mapping[str, Any]
 
-# A multilingual teacher embeds both sides of every pair: enough for an epoch.
-FEWER_PAIRS: Changes = {"data.pairs_per_language": 3000}
-
 # Name of a table: its recipe, and what is changed in it.
 TABLES: dict[str, tuple[str, Changes]] = {
     "msd_ablations": ("msd_ablations", {}),
@@ -50,12 +46,12 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "lealla_search": ("lealla_search", {}),
     "msd_faithful": ("msd_faithful", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
-    "lealla_lab, multilingual teacher": ("lealla_lab", FEWER_PAIRS),
-    "lealla_shapes, multilingual teacher": ("lealla_shapes", FEWER_PAIRS),
-    "lealla_dimensions, multilingual teacher": ("lealla_dimensions", FEWER_PAIRS),
+    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
+    "lealla_features": ("lealla_features", {}),
+    "lealla_dimensions": ("lealla_dimensions", {}),
 }
 WIDE = ("msd_faithful", "msd_tradeoffs")
-MULTILINGUAL = tuple(name for name in TABLES if name.endswith("multilingual teacher"))
+MULTILINGUAL = ("lealla_lab, multilingual teacher",)
 STS_ALONE = (
     "msd_ablations",
     "msd_stages",

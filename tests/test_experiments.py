@@ -207,10 +207,11 @@ def test_a_teacher_needs_not_be_an_encoder(modules, assistant, monkeypatch):
 def test_widths_of_a_teacher_are_rows_beside_its_own(
     modules, assistant, tmp_path, monkeypatch
 ):
-    ablations, table = modules("ablations"), "lealla_dimensions, multilingual teacher"
-    short = {"stages.reduce_teacher.steps": 2, "teacher.dim": 16}
-    monkeypatch.setitem(ablations.TABLES, table, ("lealla_dimensions", short))
-    options = given(ablations, tmp_path, f"--teacher={assistant}", "--seeds", "0")
+    ablations, table = modules("ablations"), "lealla_dimensions"
+    teacher = {"source": str(assistant), "dim": 16, "multilingual": True}
+    short = {"stages.reduce_teacher.steps": 2, "teacher": teacher}
+    monkeypatch.setitem(ablations.TABLES, table, (table, short))
+    options = given(ablations, tmp_path, "--seeds", "0")
     ablations.over_seeds(table, options)
     rows = read_json(options.result)["tables"][table]["seeds"]["0"]["rows"]
     assert rows.keys() == {"teacher", "reduced_16", "reduced_8"}

@@ -190,6 +190,30 @@ def test_scores_of_the_assistants_are_those_of_their_files():
     assert f"to {after[1]:.1f} at 5e-4" in text
 
 
+def test_the_student_of_the_backbone_has_the_scores_of_its_run():
+    rows = rows_of("msd_backbone")
+    about = section(EXPERIMENTS, "An assistant from e5-small")
+    cells = table(about.split("### Its student")[1].split("###")[0])
+    for label, name in {
+        "assistant": "assistant",
+        "student, SVD start": "student, SVD start",
+        "after stage 2, 200 steps": "student, align_embedding",
+        "after stage 3, 2,000 steps": "student, teach_student",
+    }.items():
+        row, found = rows[name], [*cells[label], ""]  # a last empty cell is cut off
+        size, across, within, english, tatoeba = found[:5]
+        assert size == millions(row), label
+        assert across == f"{row['cross_lingual']:.1f}"
+        assert english == f"{row['tracks']['en']:.1f}"
+        for cell, key in ((within, "monolingual"), (tatoeba, "retrieval")):
+            assert cell == (f"{row[key]:.1f}" if key in row else ""), label
+    kept = read("msd_backbone/scores.json")["measured"]["kept_student"]
+    assert f"It keeps {kept:.1f} % of the" in about
+    assert f"keeps {kept:.0f} % of its assistant's" in " ".join(README.split())
+    minutes = read("msd_backbone/timings.json")["seconds"] / 60
+    assert f"takes {minutes:.0f} minutes on two cores" in README
+
+
 def test_scores_of_tiny12s_variants_are_those_of_the_file():
     cells = table(section(EXPERIMENTS, "tiny12").split("<details")[0])
     found = read("tiny12.json")["seeds"]["0"]

@@ -16,7 +16,7 @@ from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.starts import thin_deep_shape
 
 LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]
-OTHERS = ("lealla_lab", "lealla_search", "lealla_shapes", "lealla_dimensions")
+OTHERS = ("lealla_lab", "lealla_search", "lealla_features", "lealla_dimensions")
 TRAINED = [name for name in LEALLA if name not in OTHERS]
 SIZES = ("small", "base", "large")
 LOSSES = ("fd", "ld", "ams_fd", "ams_ld", "ams_df", "ams_syn")
@@ -128,12 +128,6 @@ def test_weights_of_table_5_are_trained_like_the_arms_of_table_8():
     betas, gammas = (1e2, 1e3, 1e4, 1e5), (1e-1, 1e-2, 1e-3)  # table 5
     wanted = [(1.0, beta, gamma) for beta in betas for gamma in gammas]
     assert sorted(searched.values()) == sorted(wanted)
-
-
-def test_students_of_table_7_keep_its_shapes_at_lab_size():
-    students = load_recipe("lealla_shapes", "lab").student.each().values()
-    for student in students:
-        assert thin_deep_shape(student) == {**ROWS[student.row]._asdict(), "dropout": 0}
 
 
 @pytest.mark.parametrize("size", ["base", "large"])

@@ -279,6 +279,19 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     assert f"three layers run four times {kept[1]:.1f} %" in page
     assert f"keep {kept[0]:.0f} % of its cross-lingual score" in README
     assert f"and {kept[1]:.0f} % with three" in README
+    widths = tables["lealla_dimensions"]["seeds"].values()
+    wide, *narrow = (
+        fmean(it["rows"][f"reduced_{width}"]["retrieval"] for it in widths)
+        for width in (128, 64, 32)
+    )
+    lost = [f"{wide - score:.1f}" for score in narrow]
+    assert f"64 cost {lost[0]} points on Tatoeba, 32 cost {lost[1]}" in page
+    layers = backbone["msd_layers"]["seeds"]["0"]["rows"]
+    names = ("student", *(f"student_l{depth}" for depth in (6, 4, 3, 2, 1)))
+    said = [f"{layers[name]['cross_lingual']:.1f}" for name in names]
+    assert (
+        "twelve layers score {}, six {}, four {}, three {}, two {} and one {}"
+    ).format(*said) in " ".join(EXPERIMENTS.split())
     bias = read("bias.json")["tables"]["bias"]["seeds"].values()
     raw, taught = ([seed["rows"][it] for seed in bias] for it in ("raw", "x-kd"))
     means = [fmean(it[key] for it in rows) for rows in (raw, taught)

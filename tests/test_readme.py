@@ -286,11 +286,16 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
     )
     lost = [f"{wide - score:.1f}" for score in narrow]
     assert f"64 cost {lost[0]} points on Tatoeba, 32 cost {lost[1]}" in page
-    layers = backbone["msd_layers"]["seeds"]["0"]["rows"]
-    names = ("student", *(f"student_l{depth}" for depth in (6, 4, 3, 2, 1)))
-    said = [f"{layers[name]['cross_lingual']:.1f}" for name in names]
+    layers = backbone["msd_layers"]
+    ended, begun = layers["seeds"]["0"]["rows"], layers["starts"]
+    said = [
+        f"{found[name]['cross_lingual']:.1f}"
+        for name in ("student", "student_l6", "student_l4", "student_l1")
+        for found in (begun, ended)
+    ]
     assert (
-        "twelve layers score {}, six {}, four {}, three {}, two {} and one {}"
+        "takes twelve layers from {} to {} across languages and the first six from {} "
+        "to {}. The first four fall from {} to {}, a single one from {} to {}."
     ).format(*said) in " ".join(EXPERIMENTS.split())
     bias = read("bias.json")["tables"]["bias"]["seeds"].values()
     raw, taught = ([seed["rows"][it] for seed in bias] for it in ("raw", "x-kd"))

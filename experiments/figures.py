@@ -109,12 +109,13 @@ def _curves(found: dict[str, Any]) -> Figure:
             updates, mean = scores[0, :, 0], scores[:, :, 1].mean(0)
             panel.plot(updates, mean, color=colour)
             lines.append((mean[-1], label, colour))
+        low, high = panel.get_ylim()
+        half = max(3, 0.6 * (high - low))
+        panel.set_ylim((low + high) / 2 - half, (low + high) / 2 + half)
         height = float("-inf")
         for end, label, colour in sorted(lines):
-            height = max(end, height + 0.22)  # names must not cover one another
+            height = max(end, height + 0.09 * half)  # names must not cover one another
             panel.text(updates[-1], height, f" {label}", color=colour, fontsize=7)
-        low, high = panel.get_ylim()
-        panel.set_ylim((low + high) / 2 - 3, (low + high) / 2 + 3)
         panel.set_title(title, fontsize=9)
         panel.margins(x=0.25)
         panel.tick_params(labelsize=7)

@@ -301,7 +301,7 @@ def reasons(claims: Sequence[Claim]) -> str:
         words: sum(why.endswith(it) for why in unknown) for words, it in counts.items()
     }
     found["a row was not measured here"] = len(unknown) - sum(found.values())
-    listed = ", ".join(f"in {count} {words}" for words, count in found.items())
+    listed = ", ".join(f"in {count} {words}" for words, count in found.items() if count)
     return f"{summary(claims)} Of those that cannot be told, {listed}."
 
 

@@ -88,7 +88,7 @@ def test_list(capsys):
 def test_list_says_what_one_recipe_is(capsys, recipe):
     _, out, _ = run(capsys, "list", "lealla_lab")
     assert out.startswith("AMS with and without distillation, real corpora\n")
-    assert "paper: Mao and Nakagawa, LEALLA" in out and "table: 3; 4; 8\n" in out
+    assert "paper: Mao and Nakagawa, LEALLA" in out and "table: 3; 8\n" in out
     assert (
         "student ams: table 3; 8, LEALLA-small, ams, at lab size: tatoeba 80.3" in out
     )

@@ -69,8 +69,36 @@ def test_rows_by_name_and_by_number_agree():
         assert load_recipe(f"lealla_row{row}", "paper").student.row == row
 
 
-def test_arms_of_the_lab_recipe_differ_in_weights_and_feature_distillation_alone():
-    recipe = load_recipe("lealla_lab", "lab")
+@pytest.mark.parametrize(
+    ("name", "arms"),
+    [
+        (
+            "lealla_lab",
+            {
+                "student": (1.0, 1e3, 1e-2, "fd"),
+                "student_ams": (1.0, 0.0, 0.0, "fd"),
+                "student_amsfd": (1.0, 1e3, 0.0, "fd"),
+                "student_amsld": (1.0, 0.0, 1e-2, "fd"),
+                "student_fd": (0.0, 1e3, 0.0, "fd"),
+                "student_ld": (0.0, 0.0, 1e-2, "fd"),
+                "student_amsldx": (1.0, 0.0, 10.0, "fd"),
+            },
+        ),
+        (
+            "lealla_features",
+            {
+                "student": (1.0, 1e3, 0.0, "fd"),
+                "student_df": (1.0, 1e3, 0.0, "distillation_first"),
+                "student_syn": (1.0, 1e3, 0.0, "synchronized"),
+                "student_ams": (1.0, 0.0, 0.0, "fd"),
+            },
+        ),
+    ],
+)
+def test_arms_of_lab_recipes_differ_in_weights_and_feature_distillation_alone(
+    name, arms
+):
+    recipe = load_recipe(name, "lab")
     shared = recipe.stages["teach_thin_deep"]
     students = recipe.student.each()
     shapes = {name: thin_deep_shape(own) for name, own in students.items()}
@@ -79,23 +107,13 @@ def test_arms_of_the_lab_recipe_differ_in_weights_and_feature_distillation_alone
     assert shapes["student"]["hidden_dim"] == 128
     keys = ("ams_weight", "feature_weight", "logit_weight", "feature")
     found = {}
-    for name, own in students.items():
+    for student, own in students.items():
         stage = own.stage("teach_thin_deep", shared)
         own_values = {key: getattr(stage, key) for key in keys}
         assert stage == shared.model_copy(update=own_values)
-        found[name] = tuple(own_values.values())
-    assert found == {
-        "student": (1.0, 1e3, 1e-2, "fd"),
-        "student_ams": (1.0, 0.0, 0.0, "fd"),
-        "student_amsfd": (1.0, 1e3, 0.0, "fd"),
-        "student_amsld": (1.0, 0.0, 1e-2, "fd"),
-        "student_fd": (0.0, 1e3, 0.0, "fd"),
-        "student_ld": (0.0, 0.0, 1e-2, "fd"),
-        "student_amsldx": (1.0, 0.0, 10.0, "fd"),
-        "student_amsdf": (1.0, 1e3, 0.0, "distillation_first"),
-        "student_amssyn": (1.0, 1e3, 0.0, "synchronized"),
-    }
-    assert not recipe.teacher.multilingual
+        found[student] = tuple(own_values.values())
+    assert found == arms
+    assert recipe.teacher.multilingual == (name == "lealla_features")
 
 
 def shared_settings(recipe):

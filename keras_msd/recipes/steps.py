@@ -315,7 +315,10 @@ class Steps:
             self.add_keep(step, f"{name}_trimmed_{trim}")
         if not self.recipe.evaluate.artefacts:
             return
-        uses = {f"speed_{name}": outputs.speed, f"export_{name}": outputs.export}
+        uses: dict[str, Any] = {
+            f"speed_{name}": outputs.speed,
+            f"export_{name}": outputs.export,
+        }
         if not self.suffix:
             uses["neighbours"] = outputs.neighbours
         for use, make in uses.items():

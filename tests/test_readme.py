@@ -285,7 +285,8 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
         for width in (128, 64, 32)
     )
     lost = [f"{wide - score:.1f}" for score in narrow]
-    assert f"64 cost {lost[0]} points on Tatoeba, 32 cost {lost[1]}" in page
+    assert f"64 dimensions score {lost[0]} points lower on Tatoeba than 128" in page
+    assert f"and 32 score {lost[1]} lower" in page
     layers = backbone["msd_layers"]
     ended, begun = layers["seeds"]["0"]["rows"], layers["starts"]
     said = [

@@ -9,8 +9,8 @@ refuse it; the portable description, where there is one, must give ours, and wit
 `--graph` so must the TensorFlow graph. A table counts what was read, by model.
 
 Two differences are documented in `read_checkpoint_tokenizer` and counted apart: special
-tokens written in a text, and, for a vocabulary run by SentencePiece with a table of
-characters, texts that are not in NFKC. Exit code 1: something else differs.
+tokens with a role written in a text, and, for a vocabulary run by SentencePiece with a
+table of characters, texts that are not in NFKC. Exit code 1: something else differs.
 """
 
 import argparse
@@ -296,6 +296,12 @@ def drawn(seed: int) -> Tokenizer:
             flags = ("lstrip", "rstrip", "single_word", "normalized")
             token = AddedToken(name, **{f: draw.random() < 0.5 for f in flags})
             own.add_tokens([token])
+    if draw.random() < 0.25:
+        # Markers for texts, which sentence-transformers adds as special tokens.
+        for name in draw.sample(["[DOC]", "<q>", "query:", "the cat", "sleeps"], 2):
+            flags = ("lstrip", "rstrip", "single_word", "normalized")
+            token = AddedToken(name, **{f: draw.random() < 0.3 for f in flags})
+            own.add_special_tokens([token])
     if draw.random() < 0.1:
         own.enable_truncation(LIMIT)
     if draw.random() < 0.1:
@@ -316,12 +322,14 @@ def checked(seed: int, folder: Path, graph: bool) -> dict[str, Any]:
         read = read_checkpoint_tokenizer(folder)
     except InputError as error:
         return {"model": kind, "outcome": "refused", "why": str(error)}
-    added = own.get_added_tokens_decoder().values()
-    special = [token.content for token in added if token.special]
-    plain = [token.content for token in added if not token.special]
+    decoder = own.get_added_tokens_decoder().values()
+    added = [token.content for token in decoder]
+    special = [name for name in added if any(name in frame for frame in FRAMES)]
+    plain = [name for name in added if name not in special]
     probes = texts(random.Random(seed), special, plain)
     control = {own.token_to_id(name) for name in special} - {read.unknown_id}
     result = {"model": kind, "outcome": "read", "kind": read.kind, "composed": 0}
+    result["markers"] = sum(it.special for it in decoder) > len(special)
     for limit in (None, LIMIT):
         if limit:
             own.enable_truncation(limit)
@@ -389,6 +397,7 @@ def main() -> int:
             "refused": sum(row["outcome"] == "refused" for row in found),
             "different": sum(row["outcome"] == "different" for row in found),
             "kinds": dict(Counter(row["kind"] for row in read)),
+            "with_markers": sum(row["markers"] for row in read),
             "portable": sum(row["portable"] for row in read),
             "graph": sum(row["graph"] for row in read),
             "texts_not_in_nfkc": sum(row["composed"] for row in read),

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 from tokenizer_texts import CORPUS, made_texts
@@ -17,7 +18,9 @@ from tokenizers import (
 )
 
 from keras_msd.checks import InputError
+from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
 from keras_msd.export.portable import describe
+from keras_msd.models.trim import choose_pieces, trim_tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import parse, train_unigram
@@ -90,6 +93,14 @@ def wordpiece(prefix="##", **parts):
 
 def with_tokens(own, *tokens):
     own.add_tokens(list(tokens))
+    return own
+
+
+def with_markers(own):
+    """Add two markers as special tokens, as sentence-transformers recommends."""
+    flags = {"special": True, "normalized": False}
+    markers = [AddedToken("[DOC]", **flags), AddedToken("<q>", lstrip=True, **flags)]
+    own.add_special_tokens(markers)
     return own
 
 
@@ -199,6 +210,14 @@ READ = {
     "a token with a capital": lambda: with_tokens(
         wordpiece(), AddedToken("NewToken", normalized=True)
     ),
+    "special markers of WordPiece": lambda: with_markers(wordpiece()),
+    "special markers of a unigram vocabulary": lambda: with_markers(unigram()),
+    "special markers of byte pairs": lambda: with_markers(
+        byte_pairs([("h", "e")], pre_tokenizer=pre_tokenizers.ByteLevel())
+    ),
+    "a marker in the vocabulary": lambda: with_tokens(
+        wordpiece(), AddedToken("sleeps", special=True, rstrip=True)
+    ),
     "a token as it stands": lambda: with_tokens(
         unigram(), AddedToken("NEW token", normalized=False)
     ),
@@ -219,8 +238,10 @@ def ids(own, texts):
 @pytest.mark.parametrize("name", READ)
 def test_ids_are_those_of_the_library(name, tmp_path):
     own = written(tmp_path, READ[name]())
-    names = [t.content for t in own.get_added_tokens_decoder().values() if t.special]
+    added = [t.content for t in own.get_added_tokens_decoder().values()]
+    names = [name for name in added if name in FRAME + BERT]
     more = ["hello world", "hello\nworld", "12 ``a`` newtoken", "NewToken NEW token"]
+    more += ["[DOC] the cat", "the[DOC] cat <q> sleeps", "<q>", " [doc]a  <q>sleeps x"]
     texts = [t for t in made_texts(200) + more if not any(n in t for n in names)]
     read = read_checkpoint_tokenizer(tmp_path)
     assert read.encode(texts) == ids(own, texts)
@@ -357,6 +378,90 @@ def test_a_vocabulary_of_bert_without_a_tokenizer_json(tmp_path):
             read_checkpoint_tokenizer(tmp_path)
 
 
+MARKER = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+MARKERS = {
+    "5": MARKER | {"content": "[DOC]"},
+    "6": MARKER | {"content": "<q>", "lstrip": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "match"),
+    [
+        ({"tokenizer_config.json": {"added_tokens_decoder": MARKERS}}, None),
+        ({"special_tokens_map.json": {"additional_special_tokens": ["<q>"]}}, None),
+        ({"tokenizer_config.json": {"doc_token": "[DOC]"}}, None),
+        ({"tokenizer_config.json": {"extra_special_tokens": {"x_token": "<q>"}}}, None),
+        # transformers adds these, or takes others in place of the file's.
+        ({"tokenizer_config.json": {"extra_special_tokens": ["[X]"]}}, r"'\[X\]'"),
+        ({"tokenizer_config.json": {"extra_special_tokens": ["the"]}}, "'the'"),
+        ({"tokenizer_config.json": {"doc_token": "[X]"}}, r"'\[X\]'"),
+        (
+            {"special_tokens_map.json": {"additional_special_tokens": ["[X]"]}},
+            r"'\[X\]'",
+        ),
+        (
+            {
+                "tokenizer_config.json": {
+                    "added_tokens_decoder": {"5": MARKER | {"content": "[DOC]"}}
+                }
+            },
+            "'<q>', which tokenizer_config.json does not add",
+        ),
+        (
+            {
+                "tokenizer_config.json": {
+                    "added_tokens_decoder": MARKERS
+                    | {"6": MARKER | {"content": "<q>", "rstrip": True}}
+                }
+            },
+            "'<q>' with another `lstrip`",
+        ),
+    ],
+)
+def test_added_tokens_that_other_files_declare(files, match, tmp_path):
+    """What transformers 5.24 does with them was tried with its `BertTokenizer`."""
+    own = written(tmp_path, with_markers(wordpiece()))
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    if match is None:
+        texts = ["[DOC] the cat <q>"]
+        assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
+    else:
+        with pytest.raises(InputError, match=match):
+            read_checkpoint_tokenizer(tmp_path)
+
+
+def test_special_tokens_that_transformers_splits(tmp_path):
+    own = written(tmp_path, with_markers(wordpiece()), split_special_tokens=True)
+    own.encode_special_tokens = True
+    texts = ["[DOC] the cat <q>"]
+    assert read_checkpoint_tokenizer(tmp_path).encode(texts) == ids(own, texts)
+
+
+@pytest.mark.parametrize("name", ["<mask>", "[MASK]"])
+def test_a_usual_name_is_no_role_where_another_token_has_it(name, tmp_path):
+    own = with_tokens(wordpiece(), AddedToken("<mask>", special=True))
+    written(tmp_path, own, mask_token=name)
+    spelled = read_checkpoint_tokenizer(tmp_path).encode_plain(["<mask>", "[MASK]"])
+    other = {"<mask>": "[MASK]", "[MASK]": "<mask>"}[name]
+    for text, row in zip(["<mask>", "[MASK]"], spelled, strict=True):
+        assert (row == [own.token_to_id(text)]) == (text == other)
+
+
+def test_blanks_are_stripped_at_the_ends_alone(tmp_path):
+    """As before sentence-transformers 5.4: `str.strip` comes before added tokens."""
+    own = written(
+        tmp_path,
+        with_markers(byte_pairs(pre_tokenizer=pre_tokenizers.ByteLevel())),
+    )
+    read = read_checkpoint_tokenizer(tmp_path, strip=True)
+    texts = ["  a [DOC] b\n", "\x1ca  [DOC]"]
+    assert read.encode(texts) == ids(own, [text.strip() for text in texts])
+    read.save(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved").encode(texts) == read.encode(texts)
+
+
 def test_added_tokens_of_a_file_beside_it(tmp_path):
     written(tmp_path, wordpiece())
     (tmp_path / "added_tokens.json").write_text('{"[CLS]": 2}')
@@ -366,12 +471,29 @@ def test_added_tokens_of_a_file_beside_it(tmp_path):
         read_checkpoint_tokenizer(tmp_path)
 
 
-def test_a_tokenizer_with_added_tokens_is_carried_by_no_format(tmp_path):
-    written(tmp_path, with_tokens(wordpiece(), AddedToken("newtoken")))
+def test_added_tokens_are_carried_by_a_folder_for_the_hub_alone(tmp_path):
+    own = with_tokens(with_markers(wordpiece()), AddedToken("newtoken"))
+    written(tmp_path, own)
     read = read_checkpoint_tokenizer(tmp_path)
     for carried in (GraphTokenizer, describe):
-        with pytest.raises(InputError, match="added tokens.*newtoken"):
+        with pytest.raises(InputError, match=r"added tokens.*\[DOC\], <q>, newtoken"):
             carried(read, 8)
+    write_tokenizer(read, tmp_path, 8)
+    assert check_ids(read, tmp_path)["different"] == 0
+    texts = ["[DOC] the cat<q>", "a newtoken"]
+    written_anew = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert ids(written_anew, texts) == ids(own, texts)
+
+
+def test_a_trimmed_vocabulary_keeps_added_tokens(tmp_path):
+    own = written(tmp_path, with_markers(wordpiece()))
+    read = read_checkpoint_tokenizer(tmp_path)
+    counts = np.zeros(read.vocabulary_size, np.int64)
+    counts[own.token_to_id("cat")] = 1
+    trimmed = trim_tokenizer(read, choose_pieces(read, counts))
+    assert trimmed.vocabulary_size < read.vocabulary_size
+    [row] = trimmed.encode_plain(["[DOC] cat <q>"])
+    assert [trimmed.pieces()[number] for number in row] == ["[DOC]", "cat", "<q>"]
 
 
 def test_settings_of_a_class_that_has_none(tmp_path):

@@ -24,7 +24,7 @@ from keras_msd.layers.pooling import POOLINGS
 from keras_msd.limits import VOCABULARY
 from keras_msd.tensors import FLOATS, INT8, WHOLE
 from keras_msd.tokenizers.base import Tokenizer
-from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend
+from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend, spell_added
 
 MODULES, CONFIG = "modules.json", "config.json"
 SETTINGS = "config_sentence_transformers.json"
@@ -304,9 +304,8 @@ def _tokenizer(folder: Path, settings: dict[str, Any] | None) -> tuple[Tokenizer
     path = folder / "tokenizer.json"
     origin = f"`{path}`"
     raw = read_bytes(path, VOCABULARY, WHOLE)
-    tokenizer = of_backend(
-        read_backend(raw, origin), origin, model2vec=settings is not None
-    )
+    backend = spell_added(read_backend(raw, origin), origin, roles={})
+    tokenizer = of_backend(backend, origin, model2vec=settings is not None)
     if settings is None:
         cut = parse_json(raw, origin).get("truncation") or {}
         check_settings(cut, {"direction": "Right"}, path, WHOLE)

@@ -20,7 +20,11 @@ from keras_msd.export.proof import check_texts, proof_sentences
 from keras_msd.files import write_json
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
-from keras_msd.tokenizers.tokenizer_json import WordPieceTokenizer, read_backend
+from keras_msd.tokenizers.tokenizer_json import (
+    WordPieceTokenizer,
+    read_backend,
+    spelled_tokens,
+)
 
 FILE, NAMES = "tokenizer.json", "special_tokens_map.json"
 # Of the table of a vocabulary that folds case transformers.js does NFKC alone. These
@@ -97,10 +101,11 @@ def check_ids(tokenizer: Tokenizer, folder: Path) -> dict[str, int]:
     """
     written = read_backend((folder / FILE).read_bytes(), f"`{folder / FILE}`")
     added = written.get_added_tokens_decoder().values()
-    names = [token.content for token in added]
+    names = [token.content for token in added if token.special]
+    spelled = [f"a {name} b{name}c" for name in spelled_tokens(written)]
     texts = [
         text
-        for text in check_texts(tokenizer)
+        for text in [*check_texts(tokenizer), *spelled]
         if not any(name in text for name in names)
     ]
     rows = written.encode_batch_fast(texts)

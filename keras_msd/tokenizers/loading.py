@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
-from tokenizers import models, normalizers
+from tokenizers import models, pre_tokenizers
 from tokenizers.implementations import BertWordPieceTokenizer
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of, placed
@@ -25,16 +25,23 @@ from keras_msd.tokenizers.sentencepiece import (
     rebuild,
 )
 from keras_msd.tokenizers.tokenizer_json import (
+    USUAL,
     BackendTokenizer,
     WordPieceTokenizer,
     of_backend,
     read_backend,
+    role_tokens,
     rust_errors,
+    spell_added,
+    spelled_tokens,
 )
 
 logger = logging.getLogger(__name__)
 
-FILE, ADDED = "tokenizer.json", "added_tokens.json"
+FILE, ADDED, MAP = "tokenizer.json", "added_tokens.json", "special_tokens_map.json"
+ROLE_KEYS = [key for keys in USUAL for key in keys]
+EXTRA = ("extra_special_tokens", "additional_special_tokens")  # today's name, and older
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 # Classes whose vocab.txt is read, and what they must say where there is nothing else.
 BERT_CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert")
 BASIC = {"do_basic_tokenize": True, "never_split": None, "word_tokenizer_type": None}
@@ -112,10 +119,11 @@ def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokeni
     ids for many short texts and for pieces of the vocabulary. Truncation and padding in
     the file are ignored.
 
-    Two differences stay. Special tokens written in a text are text here. And
-    SentencePiece composes letters of several code points ("e" and a combining accent,
-    half-width katakana) where `tokenizers` may not, and takes U+0085 for no blank.
-    Texts in NFKC have the same ids in both.
+    Added tokens have their ids, special ones too. Two differences stay. Special tokens
+    with a role (padding, unknown, start, end, mask) are text where a text spells them.
+    And SentencePiece composes letters of several code points ("e" and a combining
+    accent, half-width katakana) where `tokenizers` may not, and takes U+0085 for no
+    blank. Texts in NFKC have the same ids in both.
 
     Args:
         folder: Where the tokenizer's files lie.
@@ -136,7 +144,7 @@ def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokeni
     """
     folder = existing_folder(folder, "checkpoint folder")
     path = folder / FILE
-    fields = read_table(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    fields = _optional(folder / CONFIG)
     origin = f"`{path}`"
     if path.is_file():
         content = parse_json(read_bytes(path, VOCABULARY, CALLABLE), origin)
@@ -146,15 +154,23 @@ def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokeni
         _check_fields(folder, fields, content.get("truncation"))
         _put_fields(content, fields)
     backend = read_backend(content, origin)
-    if strip and isinstance(backend.model, models.BPE):  # others do so themselves
-        steps = [normalizers.Strip(), backend.normalizer]
-        backend.normalizer = normalizers.Sequence([it for it in steps if it])
     frame = _frame(backend, origin)
-    _check_tokens(folder, fields, backend, frame)
-    tokenizer = of_backend(backend, origin, *frame)
+    roles, others = _named_tokens(folder, fields)
+    _check_added(folder, fields, backend, role_tokens(roles), others)
+    _check_frame(folder, fields, frame)
+    if not fields.get("split_special_tokens"):
+        backend = spell_added(backend, origin, roles, [*frame[0], *frame[1]])
+    # Blanks are no tokens of BERT, but may be part of an added one.
+    ignored = isinstance(backend.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
+    strip = strip and not (ignored and not spelled_tokens(backend))
+    tokenizer = of_backend(backend, origin, *frame, strip=strip)
     if isinstance(backend.model, models.Unigram):
         return _by_sentencepiece(tokenizer, origin)
     return tokenizer
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return read_table(path) if path.is_file() else {}
 
 
 def _of_vocabulary(folder: Path, fields: dict[str, Any]) -> Any:
@@ -231,34 +247,85 @@ def _frame(backend: Backend, origin: str) -> tuple[list[str], list[str]]:
     return names[0], names[1]
 
 
-def _check_tokens(
+def _named_tokens(
+    folder: Path, fields: dict[str, Any]
+) -> tuple[dict[str, str], set[str]]:
+    """Return the special tokens that files beside tokenizer.json name.
+
+    transformers reads special_tokens_map.json and added_tokens.json only where
+    tokenizer_config.json has no `added_tokens_decoder`.
+
+    Returns:
+        Those with a role by its key, such as `pad_token`, and the others.
+    """
+    decoder = fields.get("added_tokens_decoder")
+    places, others = [fields], {*map(_content, (decoder or {}).values())}
+    if decoder is None:
+        places.append(_optional(folder / MAP))
+        others |= _optional(folder / ADDED).keys()
+    roles: dict[str, str] = {}
+    for key, value in (item for place in places for item in place.items()):
+        if key in ROLE_KEYS and value is not None:
+            roles[key] = _content(value)
+        elif key.endswith("_token") and isinstance(value, str | dict):
+            others.add(_content(value))
+        elif key in EXTRA and isinstance(value, list | dict):
+            several = value.values() if isinstance(value, dict) else value
+            others |= {*map(_content, several)}
+    return roles, others
+
+
+def _check_added(
     folder: Path,
     fields: dict[str, Any],
     backend: Backend,
-    frame: tuple[list[str], list[str]],
+    roles: set[str],
+    others: set[str],
 ) -> None:
-    """Raise `InputError` where transformers would add tokens to a tokenizer.json.
+    """Raise `InputError` where transformers would change the added tokens.
 
-    It adds those that only other files declare, and some of its classes, as Llama's,
-    make the post-processor anew.
+    It adds those that only other files declare, and most of its classes take those of
+    tokenizer_config.json in place of those of tokenizer.json.
     """
-    decoder = fields.get("added_tokens_decoder", {}).values()
-    declared = {str(token.get("content")) for token in decoder}
-    if (folder / ADDED).is_file():
-        declared |= read_table(folder / ADDED).keys()
-    absent = sorted(declared - backend.get_vocab(with_added_tokens=True).keys())
-    reason = f"the added token {absent[0]!r:.80}, which is not in it" if absent else ""
+    added = backend.get_added_tokens_decoder().values()
+    spelled = {it.content: it for it in added if it.content not in roles}
+    if absent := sorted(others - spelled.keys() - roles):
+        raise _changed(folder, f"the added token {absent[0]!r:.80}, which is not in it")
+    decoder = fields.get("added_tokens_decoder")
+    if decoder is None or fields.get("tokenizer_class") in PLAIN_CLASSES:
+        return
+    declared = {_content(token): token for token in decoder.values()}
+    for name, token in sorted(spelled.items()):
+        if name not in declared:
+            raise _changed(folder, f"{name!r:.80}, which {CONFIG} does not add")
+        for flag in FLAGS:
+            if declared[name].get(flag, getattr(token, flag)) != getattr(token, flag):
+                raise _changed(
+                    folder, f"{name!r:.80} with another `{flag}` in {CONFIG}"
+                )
+
+
+def _check_frame(
+    folder: Path, fields: dict[str, Any], frame: tuple[list[str], list[str]]
+) -> None:
+    """Raise `InputError` where transformers would make the post-processor anew."""
     for key, around in zip(("bos", "eos"), frame, strict=True):
         added, token = fields.get(f"add_{key}_token"), fields.get(f"{key}_token")
-        name = token.get("content") if isinstance(token, dict) else token
-        if None not in (added, name) and added != (name in around):
+        if None not in (added, token) and added != (_content(token) in around):
             reason = f"`add_{key}_token` {added} in {CONFIG}, which it does not do"
-    if reason:
-        raise InputError(
-            f"The {FILE} in `{folder}` must give the ids that transformers gives. "
-            f"Received: {reason}. Load the tokenizer with `transformers` and write it "
-            f'again with `tokenizer.save_pretrained("{folder}")`.'
-        )
+            raise _changed(folder, reason)
+
+
+def _content(token: Any) -> str:
+    return str(token.get("content") if isinstance(token, dict) else token)
+
+
+def _changed(folder: Path, received: str) -> InputError:
+    return InputError(
+        f"The {FILE} in `{folder}` must give the ids that transformers gives. "
+        f"Received: {received}. Load the tokenizer with `transformers` and write it "
+        f'again with `tokenizer.save_pretrained("{folder}")`.'
+    )
 
 
 def _by_sentencepiece(tokenizer: BackendTokenizer, origin: str) -> Tokenizer:

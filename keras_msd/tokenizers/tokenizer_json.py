@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
@@ -28,6 +28,14 @@ PANIC = "PanicException"
 ROLES = ("pad_token", "start_token", "end_token", "unknown_token")
 # Published vocabularies have one of these where their files do not say.
 PAD, UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
+# The same by the keys of other files.
+USUAL = {
+    ("pad_token",): PAD,
+    ("unk_token",): UNKNOWN,
+    ("cls_token", "bos_token"): ("[CLS]", "<s>"),
+    ("sep_token", "eos_token"): ("[SEP]", "</s>"),
+    ("mask_token",): ("[MASK]", "<mask>"),
+}
 
 
 class BackendTokenizer(Tokenizer):
@@ -43,6 +51,7 @@ class BackendTokenizer(Tokenizer):
         unknown_token: Names the id of what the vocabulary cannot spell.
         model2vec: Whether long texts are cut and unknown tokens are left out as in
             model2vec: see `encode`.
+        strip: Whether blanks around a text are taken away first.
         origin: Where the content comes from, for messages.
 
     Raises:
@@ -74,6 +83,7 @@ class BackendTokenizer(Tokenizer):
         end_token: str | Sequence[str],
         unknown_token: str,
         model2vec: bool = False,
+        strip: bool = False,
         origin: str = "`content`",
     ) -> None:
         if isinstance(content, str):
@@ -88,7 +98,7 @@ class BackendTokenizer(Tokenizer):
             _ids_of(role, names, table, origin) for role, names in self._roles.items()
         ]
         (self.pad_id,), self.start_ids, self.end_ids, (self.unknown_id,) = ids
-        self.model2vec = bool(model2vec)
+        self.model2vec, self.strip = bool(model2vec), bool(strip)
         # The token 0 stands for the unknown one where the model has none.
         self._drops = model2vec and unknown_of(self.backend) is not None
         self._pieces = sorted(table, key=lambda piece: table[piece])
@@ -110,6 +120,8 @@ class BackendTokenizer(Tokenizer):
         What would give the id of a special token gives that of the unknown token.
         """
         texts = sentences(texts)
+        if self.strip:
+            texts = [text.strip() for text in texts]
         with rust_errors("`tokenizers` cannot split these texts: {}."):
             rows = self.backend.encode_batch_fast(texts, add_special_tokens=False)
         return [self._without_control(row.ids) for row in rows]
@@ -142,10 +154,8 @@ class BackendTokenizer(Tokenizer):
         return [self.unknown_id if it in self.control_ids else it for it in ids]
 
     def added_tokens(self) -> str:
-        """Return the first added tokens that are not special, for messages."""
-        added = self.backend.get_added_tokens_decoder().values()
-        names = [token.content for token in added if not token.special]
-        return ", ".join(names[:5])
+        """Return the first added tokens that a text can spell, for messages."""
+        return ", ".join(spelled_tokens(self.backend)[:5])
 
     def pieces(self) -> list[str]:
         """Return the token of every id as the vocabulary spells it."""
@@ -158,15 +168,16 @@ class BackendTokenizer(Tokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The special tokens, and whether texts are taken as in model2vec."""
-        return self._roles | ({"model2vec": True} if self.model2vec else {})
+        """The special tokens, and how texts are prepared, where it is unusual."""
+        flags = {"model2vec": self.model2vec, "strip": self.strip}
+        return self._roles | {name: True for name, is_set in flags.items() if is_set}
 
     @classmethod
     def from_definition(
         cls, definition: bytes, settings: dict[str, Any], origin: str
     ) -> Self:
         """Make a tokenizer from a tokenizer.json and its settings."""
-        if set(settings) - {"model2vec"} != set(ROLES):
+        if set(settings) - {"model2vec", "strip"} != set(ROLES):
             raise InputError(
                 f"The settings beside {origin} must be {', '.join(ROLES)}. Received: "
                 f"{', '.join(sorted(settings)) or 'none'}. Save the tokenizer anew."
@@ -225,7 +236,9 @@ class WordPieceTokenizer(BackendTokenizer):
     kind = "wordpiece"
 
     def unusual_feature(self) -> str | None:
-        """Return which special tokens an artefact would not put around a text."""
+        """Return what an artefact would not do with a text, if anything."""
+        if self.strip:
+            return "blanks around a text that are taken away"
         for what, ids in (("before", self.start_ids), ("after", self.end_ids)):
             if len(ids) != 1:
                 return f"{len(ids)} special tokens {what} a text"
@@ -238,6 +251,7 @@ def of_backend(
     start: Sequence[str] = (),
     end: Sequence[str] = (),
     model2vec: bool = False,
+    strip: bool = False,
 ) -> BackendTokenizer:
     """Return a published tokenizer.json as a tokenizer of its kind.
 
@@ -247,6 +261,7 @@ def of_backend(
         start: The tokens before every text.
         end: The tokens after every text.
         model2vec: As `BackendTokenizer` takes it.
+        strip: The same.
 
     Raises:
         InputError: As `BackendTokenizer`.
@@ -265,8 +280,57 @@ def of_backend(
         end_token=end[0] if len(end) == 1 else list(end),
         unknown_token=unknown,
         model2vec=model2vec,
+        strip=strip,
         origin=origin,
     )
+
+
+def spelled_tokens(backend: Backend) -> list[str]:
+    """Return the added tokens that a text can spell: those that are not special."""
+    added = backend.get_added_tokens_decoder().values()
+    return [token.content for token in added if not token.special]
+
+
+def role_tokens(roles: Mapping[str, str]) -> set[str]:
+    """Return the tokens that have a role.
+
+    Args:
+        roles: Tokens by the keys of their roles, such as `pad_token`. A role that is
+            not among them has its usual tokens.
+    """
+    usual = [names for keys, names in USUAL.items() if roles.keys().isdisjoint(keys)]
+    return {*roles.values()}.union(*usual)
+
+
+def spell_added(
+    backend: Backend,
+    origin: str,
+    roles: Mapping[str, str],
+    around: Iterable[str] = (),
+) -> Backend:
+    """Let texts spell the added special tokens that have no role.
+
+    A user adds such a token as a marker to write in texts. A token with a role
+    (padding, unknown, start, end, mask) stays special, so that no text can hold it.
+
+    Args:
+        backend: What `read_backend` returned.
+        origin: Where it comes from, for messages.
+        roles: As `role_tokens` takes them.
+        around: The tokens before and after every text.
+
+    Returns:
+        The tokenizer itself where every special token has a role.
+    """
+    kept = {*role_tokens(roles), *around, unknown_of(backend)}
+    added = backend.get_added_tokens_decoder().values()
+    free = {token.content for token in added if token.special} - kept
+    if not free:
+        return backend
+    content = json.loads(backend.to_str())
+    for token in content["added_tokens"]:
+        token["special"] = token["special"] and token["content"] not in free
+    return read_backend(content, origin)
 
 
 def _first_of(names: Iterable[str], known: Iterable[str]) -> str | None:

@@ -55,7 +55,7 @@ NOT_RUN = {
     r"npm install|^node |http\.server": "needs npm: see benchmarks/javascript_check.py",
 }
 SMALLER = {
-    "keras-msd run msd_stages": "keras-msd run msd_lab",  # a dozen students
+    "keras-msd run msd_stages": "keras-msd run msd_tradeoffs",  # a dozen students
     " --scale backbone --data DATA": " --scale smoke",
     r"bottleneck_dim=128 --out": "bottleneck_dim=8 --out",
     r"^make demo$": "keras-msd run demo --scale smoke --out runs/demo",

@@ -162,7 +162,7 @@ def _store(folder: Path) -> object:
 def _lab() -> Any:
     from keras_msd.recipes import load_recipe
 
-    return load_recipe("msd_lab", "smoke")
+    return load_recipe("demo", "smoke")
 
 
 def _run(folder: Path) -> object:
@@ -369,7 +369,7 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
     wordpiece.save(root / "tokenizer" / "1")
     for tokenizer in (encoder.tokenizer, wordpiece):
         put("portable", **{"tokenizer.json": describe(tokenizer, 8)})
-    for name in ("demo", "msd_lab"):
+    for name in ("demo", "msd_sizes"):
         put("recipe", **{"r.toml": (recipe_folder() / f"{name}.toml").read_bytes()})
     options: dict[str, Any] = {"sentences": ["A cat."], "sts": rows}
     options["max_sts_loss"] = 200

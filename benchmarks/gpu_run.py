@@ -26,7 +26,7 @@ PEAK_SIDES = (2048, 4096, 8192)
 UPDATES_AT_ONCE = 32
 LONGEST_S = 2.0  # of a product of matrices that is still tried
 SHAPE = {"hidden_dim": 384, "num_heads": 12, "intermediate_dim": 1536, "pad_id": 0}
-# The students of msd_lab, and one as deep as MiniLM with 64,000 pieces.
+# A small student, and one as deep as MiniLM with 64,000 pieces.
 ENCODERS: dict[str, dict[str, int]] = {
     "lab student": {
         "vocabulary_size": 20_000, "bottleneck_dim": 128, "num_layers": 3,

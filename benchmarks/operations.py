@@ -28,9 +28,8 @@ def step_operations(config: Any, lengths: np.ndarray, whole: bool = True) -> flo
         layer = 2 * (4 * width**2 + 2 * width * config.intermediate_dim) * tokens
         scores = 4 * width * (lengths**2).sum()  # of a token with all others, and back
         count += config.depth * (layer + scores)
-        heads = [width] if config.projection_dim else []
-        heads += [narrow] if config.word_branch else []
-        count += 2 * sum(heads) * config.dim * len(lengths)
+        head = width if config.projection_dim else 0
+        count += 2 * head * config.dim * len(lengths)
     return TRAINING * count
 
 

@@ -4,15 +4,13 @@ All rows of a table have the same pairs in the same order and as many updates. S
 that rows, tables and seeds share are done once; a stopped run resumes; a seed that is
 in the result is not run again. Scores are of the reported half of each set.
 
-    python experiments/ablations.py --data DATA --assistant runs/narrow/assistant
+    python experiments/ablations.py --data DATA
 
 The same command with `--starts` measures what the rows began from. `--table` picks
-tables; those of `WIDE` have another assistant, that of `MULTILINGUAL` it as teacher:
+tables; `--assistant` is an encoder that takes the place of the recipe's assistant:
 
-    python experiments/ablations.py --table msd_faithful msd_tradeoffs --data DATA \
-        --assistant runs/assistant/assistant
-    python experiments/ablations.py --table "lealla_lab, multilingual teacher" \
-        --data DATA --teacher runs/assistant/assistant
+    python experiments/ablations.py --scale backbone --table msd_tradeoffs --data DATA \
+        --assistant small12 --result experiments/results/ablations_backbone.json
 """
 
 import argparse
@@ -27,7 +25,6 @@ from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run
-from keras_msd.teachers.teacher import load_teacher
 
 RESULT = Path(__file__).parent / "results" / "ablations.json"
 SCORES = ("retrieval", "cross_lingual", "monolingual")  # those that a recipe has
@@ -44,14 +41,11 @@ TABLES: dict[str, tuple[str, Changes]] = {
     "xkd_amounts": ("xkd_amounts", {}),
     "lealla_lab": ("lealla_lab", {}),
     "lealla_search": ("lealla_search", {}),
-    "msd_faithful": ("msd_faithful", {}),
     "msd_tradeoffs": ("msd_tradeoffs", {}),
-    "lealla_lab, multilingual teacher": ("lealla_lab", {}),
     "lealla_features": ("lealla_features", {}),
     "lealla_dimensions": ("lealla_dimensions", {}),
 }
-WIDE = ("msd_faithful", "msd_tradeoffs")
-MULTILINGUAL = ("lealla_lab, multilingual teacher",)
+OF_BACKBONE = "msd_tradeoffs"  # has no scale lab
 STS_ALONE = (
     "msd_ablations",
     "msd_stages",
@@ -59,7 +53,7 @@ STS_ALONE = (
     "msd_layers",
     "msd_convergence",
 )
-USUAL = [name for name in TABLES if name not in (*WIDE, *MULTILINGUAL)]
+USUAL = [name for name in TABLES if name != OF_BACKBONE]
 
 
 def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -83,10 +77,7 @@ def changes_of(table: str, given: argparse.Namespace) -> dict[str, Any]:
     for name, stage in loaded.stages.items():
         if not stage.skip and getattr(stage, "scored", LAST_TENTH) is None:
             changes[f"stages.{name}.scored"] = LAST_TENTH
-    if table in MULTILINGUAL:
-        changes["teacher.source"] = str(given.teacher)
-        changes["teacher.multilingual"] = True
-    elif given.assistant and loaded.assistant.source != "none":
+    if given.assistant and loaded.assistant.source != "none":
         changes["assistant.source"] = str(given.assistant)
     return changes
 
@@ -125,14 +116,10 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
 
 
 def named(changes: Changes) -> dict[str, Any]:
-    """Return changes with the fingerprint of a model instead of its folder."""
+    """Return changes with the fingerprint of the assistant instead of its folder."""
     found = dict(changes)
-    for key, load in (
-        ("assistant.source", load_encoder),
-        ("teacher.source", load_teacher),
-    ):
-        if source := found.get(key):
-            found[key] = load(source).fingerprint
+    if source := found.get("assistant.source"):
+        found["assistant.source"] = load_encoder(source).fingerprint
     return found
 
 
@@ -289,7 +276,6 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--table", nargs="+", choices=TABLES, default=USUAL)
     found.add_argument("--data", type=Path)
     found.add_argument("--assistant", type=Path, help="folder, as before stage 1")
-    found.add_argument("--teacher", help="a multilingual teacher")
     found.add_argument("--starts", action="store_true", help="what rows begin from")
     found.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     found.add_argument("--scale", default="lab")
@@ -301,11 +287,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Run what is not in the result yet."""
-    options = parser()
-    given = options.parse_args()
+    given = parser().parse_args()
     for table in given.table:
-        if table in MULTILINGUAL and not given.teacher:
-            options.error(f"{table} needs --teacher.")
         over_seeds(table, given)
 
 

@@ -5,7 +5,7 @@ beside the mean of the single tracks, on the half that is reported. An encoder w
 bias has the same score both ways. A name that is given again is that of another seed;
 one that is given once is the same in all.
 
-    python experiments/bias.py --data DATA --encoder raw=runs/narrow/assistant x-kd=...
+    python experiments/bias.py --data DATA --encoder raw=FOLDER x-kd=FOLDER
 """
 
 import argparse

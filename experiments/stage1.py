@@ -26,7 +26,7 @@ from keras_msd import load_encoder, trim_vocabulary
 from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.files import read_json, write_json
-from keras_msd.starts.tables import mean_rows, word_rows
+from keras_msd.starts.svd import mean_rows, word_rows
 from keras_msd.training.rounding import SCHEMES, Rounding
 
 RESULT = Path(__file__).parent / "results" / "stage1.json"

@@ -73,27 +73,6 @@ ARMS: dict[str, list[str]] = {
         corpora(OF_DATA, OF_MORE, LEXICONS, UNSHIPPED),
     ],
 }
-BODY = [
-    "assistant.num_layers=3",
-    "assistant.hidden_dim=256",
-    "assistant.num_heads=8",
-    "assistant.intermediate_dim=1024",
-    "assistant.projection_dim=384",
-    "starts.closed_form=false",
-    'precision="bfloat16"',
-    f"{STAGE}.steps=200",
-    f"{STAGE}.batch_size=512",
-]
-# By the recipe `msd_assistant`, on the weighted table of the arm "3,000 updates": as
-# many bytes as the recipe `tiny12` has without a body.
-BODIES: dict[str, list[str]] = {
-    "a body of three layers, the table stays": [
-        *BODY,
-        f'{STAGE}.frozen=["embedding"]',
-        f"{STAGE}.learning_rate=3e-4",
-    ],
-    "a body of three layers, all trained": [*BODY, f"{STAGE}.learning_rate=1e-4"],
-}
 SCORES = ("cross_lingual", "monolingual", "retrieval")
 
 
@@ -105,15 +84,12 @@ def folder_of(arm: str) -> str:
 def scores_of(arm: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """Run an arm with a seed, unless it is done; return its scores and minutes."""
     folder = given.folder / (folder_of(arm) + (f"_{seed}" if seed else ""))
-    own = ARMS.get(arm) or BODIES.get(arm, [])
+    own = ARMS[arm]
     if not (folder / "timings.json").is_file():
         seeded = [f"recipe.seed={seed}"] if seed else []
         changes = ['evaluate.part="choose"', *own, *seeded, *given.set]
-        if arm in BODIES:
-            table = given.folder / folder_of("3,000 updates") / "assistant"
-            changes.append(f'assistant.source="{table}"')
         run(
-            "msd_assistant" if arm in BODIES else "tiny12",
+            "tiny12",
             folder,
             given.scale,
             data_dir=given.data,
@@ -155,7 +131,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, action="append")
     parser.add_argument("--scale", default="lab")
     parser.add_argument("--folder", type=Path, default=Path("runs/tiny12"))
-    parser.add_argument("--arms", nargs="+", choices=[*ARMS, *BODIES])
+    parser.add_argument("--arms", nargs="+", choices=ARMS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", default=[])
     parser.add_argument("--out", type=Path, default=RESULT)
@@ -167,7 +143,7 @@ def main() -> None:
             parser.error(f"{given.out} is of scale {result['scale']}; move it.")
     for seed in given.seeds:
         found = result["seeds"].setdefault(str(seed), {})
-        for arm in given.arms or [*ARMS, *BODIES]:
+        for arm in given.arms or ARMS:
             found[arm] = scores_of(arm, seed, given)
             write_json(given.out, result)
     print(json.dumps(result, indent=2))

@@ -33,8 +33,12 @@ from keras_msd.files import atomic_path, read_json, remove, text_hash, write_jso
 from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress
 from keras_msd.stages.msd import ContrastiveLearning
-from keras_msd.starts.closed_form import closed_form_encoder, extend_vocabulary
-from keras_msd.starts.tables import BothSides, fit_ridge
+from keras_msd.starts.ridge import (
+    BothSides,
+    closed_form_encoder,
+    extend_vocabulary,
+    fit_ridge,
+)
 from keras_msd.teachers.teacher import Teacher, load_teacher
 from keras_msd.teachers.vectors import HASHED_WORDS
 from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram

@@ -29,7 +29,7 @@ SLOWEST = [
     f"test_{name}.py"
     for name in (
         *("notebook", "recipes_papers", "shared_steps", "recipes_thin_deep"),
-        *("wheel", "recipes_branch", "backend_parity", "recipes_run", "examples"),
+        *("wheel", "backend_parity", "recipes_run", "examples"),
         *("stages", "regress_similarity", "export_litert_text", "stages_mirrored"),
         *("export_formats", "export_stored_network", "extending", "evaluate_sets"),
         *("benchmark_formats", "jax_path", "export_litert", "checkpoint"),

@@ -43,7 +43,6 @@ KINDS = {
         "projection_bias": False,
     },
     "closed form": {"num_layers": 0, "repeats": 1, "embedding_layer_norm": False},
-    "word branch": {"word_branch": True},
 }
 
 

@@ -16,9 +16,7 @@ def benchmarks(monkeypatch):
 def test_operations_are_those_of_the_kernels(tokenizer):
     from operations import step_operations
 
-    encoder = tiny_encoder(
-        tokenizer, bottleneck_dim=4, repeats=3, projection_dim=12, word_branch=True
-    )
+    encoder = tiny_encoder(tokenizer, bottleneck_dim=4, repeats=3, projection_dim=12)
     lengths = np.array([3, 7, 5])
     tokens, sentences = 15, 3
     count = 0
@@ -27,7 +25,7 @@ def test_operations_are_those_of_the_kernels(tokenizer):
             count += 3 * 2 * weight.size * tokens
         elif path == "embedding/projection":
             block = 2 * weight.size * tokens
-        elif path in ("projection/kernel", "word_branch/projection"):
+        elif path == "projection/kernel":
             count += 2 * weight.size * sentences
     scores = sum(
         2 * 2 * length * length * encoder.config.hidden_dim for length in lengths

@@ -230,7 +230,7 @@ def test_the_pooling_of_a_recipes_teacher(tmp_path):
     folder, _ = variant(tmp_path / "bert", "bert", 1)
     runs, given = [], {"teacher.source": str(folder), "teacher.dim": 12}
     for change in ({}, {"teacher.pooling": "max"}):
-        recipe = load_recipe("msd_lab", "smoke", given | change)
+        recipe = load_recipe("xkd_lab", "smoke", given | change)
         runs.append(Run(recipe, SimpleNamespace(), (), tmp_path))
     assert "pooling" not in runs[0].recipe.settings()["teacher"]
     assert [run.teacher_encoder.config.pooling for run in runs] == ["mean", "max"]
@@ -238,7 +238,7 @@ def test_the_pooling_of_a_recipes_teacher(tmp_path):
     assert prints == [run.teacher_encoder.fingerprint for run in runs]
     assert prints[0] != prints[1]
     with pytest.raises(InputError, match="teacher.pooling"):
-        load_recipe("msd_lab", "smoke", {"teacher.pooling": "lasttoken"})
+        load_recipe("xkd_lab", "smoke", {"teacher.pooling": "lasttoken"})
 
 
 def with_module(kind, path="", package=PACKAGE):

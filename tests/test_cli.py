@@ -78,7 +78,7 @@ def test_list(capsys):
     recipes = {one["name"]: one for one in json.loads(out)}
     assert code == 0
     assert recipes["msd_xlmr_b128_ru3"]["expected"]["cross_lingual"] == 79.4
-    assert "lab" in recipes["msd_lab"]["scales"]
+    assert "lab" in recipes["xkd_lab"]["scales"]
     _, out, _ = run(capsys, "list")
     assert all(name in out for name in recipes)
     (line,) = [line for line in out.splitlines() if line.startswith("msd_xlmr_xkd ")]
@@ -103,7 +103,7 @@ def test_list_says_what_one_recipe_is(capsys, recipe):
     _, out, _ = run(capsys, "list", "demo", "--json")
     about = json.loads(out)
     assert (about["name"], about["command"]) == ("demo", "keras-msd run demo")
-    assert "Did you mean `msd_lab`?" in fails(capsys, "list", "msd_labb")
+    assert "Did you mean `xkd_lab`?" in fails(capsys, "list", "xkd_labb")
     assert "'search', 'serve'? See `keras-msd --help`." in fails(capsys, "serch")
 
 
@@ -277,7 +277,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, capsys, number, co
     before = signal.getsignal(signal.SIGTERM)
     stop = lambda *_, **__: signal.raise_signal(number)  # noqa: E731
     monkeypatch.setattr("keras_msd.recipes.run", stop)
-    ended, out, error = run(capsys, "run", "msd_lab")
+    ended, out, error = run(capsys, "run", "xkd_lab")
     assert (ended, out) == (code, "")
     assert error == (
         "Stopped. Finished work is kept: give the same command again to resume.\n"
@@ -291,7 +291,7 @@ def test_repair_is_asked_for(monkeypatch, capsys, asked):
         raise InputError(f"repair={repair}")
 
     monkeypatch.setattr("keras_msd.recipes.run", stop)
-    ended, _, error = run(capsys, "run", "msd_lab", *["--repair"] * asked)
+    ended, _, error = run(capsys, "run", "xkd_lab", *["--repair"] * asked)
     assert (ended, error) == (2, f"Error: repair={asked}\n")
 
 

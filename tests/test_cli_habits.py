@@ -113,7 +113,7 @@ def test_list_takes_a_part_of_names(capsys):
     _, out, _ = run(capsys, "list", "lealla")
     wanted = {name for name in recipe_names() if "lealla" in name}
     shown = {line.split()[0] for line in out.splitlines() if line.split()}
-    assert wanted <= shown and "msd_lab" not in shown
+    assert wanted <= shown and "xkd_lab" not in shown
     _, out, _ = run(capsys, "list", "lealla", "--json")
     assert {about["name"] for about in json.loads(out)} == wanted
     _, out, _ = run(capsys, "list", "lealla_lab")  # a whole name, and part of another

@@ -23,7 +23,7 @@ MADE_FROM = {"settings": {"rate": 0.5}, "files": {"a.tsv": "12"}}
 
 def made(path, made_from=MADE_FROM, **options):
     """Return a run's folder after two steps, and how often an action was called."""
-    folder = RunFolder(path, load_recipe("msd_lab", "smoke"), **options)
+    folder = RunFolder(path, load_recipe("xkd_lab", "smoke"), **options)
     folder.claim()
     calls = []
 
@@ -122,7 +122,7 @@ def test_what_a_step_was_made_from_is_compared(tmp_path):
 
 
 def test_what_is_unfinished_of_other_settings_is_left(tmp_path):
-    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke"))
+    folder = RunFolder(tmp_path, load_recipe("xkd_lab", "smoke"))
     folder.claim()
 
     def stopped(step):
@@ -156,7 +156,7 @@ def raising(error):
 
 
 def test_an_error_of_others_says_at_which_step_it_came(tmp_path):
-    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
+    folder = RunFolder(tmp_path, load_recipe("xkd_lab", "smoke", {}))
     folder.claim()
     with pytest.raises(KeyError) as caught:
         folder.perform("train", raising(KeyError("a teacher's")))
@@ -172,7 +172,7 @@ def test_an_error_of_others_says_at_which_step_it_came(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EFBIG])
 def test_a_full_disk_names_the_step_where_the_system_names_nothing(tmp_path, number):
-    folder = RunFolder(tmp_path, load_recipe("msd_lab", "smoke", {}))
+    folder = RunFolder(tmp_path, load_recipe("xkd_lab", "smoke", {}))
     folder.claim()
     full = raising(OSError(number, os.strerror(number)))
     where = re.escape(str(tmp_path / "stages/train"))

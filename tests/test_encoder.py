@@ -93,6 +93,11 @@ def _damage(folder, name, how):
         ("weights.safetensors", "delete", "does not exist"),
         ("encoder.json", "truncate", "not valid JSON"),
         ("encoder.json", ('"dropout"', '"drop_out"'), "Did you mean `dropout`"),
+        (
+            "encoder.json",
+            ('"dropout"', '"word_branch": true, "dropout"'),
+            "without a bag-of-words branch",
+        ),
         ("encoder.json", ('"hidden_dim": 16', '"hidden_dim": 24'), "must have the sha"),
         ("encoder.json", ('"num_heads": 2', '"num_heads": 3'), "must divide"),
         ("encoder.json", ('"num_layers": 2', '"num_layers": 1'), "unknown weight"),
@@ -135,7 +140,7 @@ def test_an_encoder_with_another_configuration(encoder):
 
 
 def test_the_network_is_a_keras_model_like_any_other(tokenizer, tmp_path):
-    encoder = tiny_encoder(tokenizer, bottleneck_dim=8, word_branch=True)
+    encoder = tiny_encoder(tokenizer, bottleneck_dim=8)
     encoder.model.save(tmp_path / "network.keras")
     batch = {"token_ids": np.array([[2, 5, 6, 1]]), "padding_mask": np.ones((1, 4))}
     wanted = encoder.model(batch)

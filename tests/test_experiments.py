@@ -4,7 +4,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,7 +112,8 @@ def test_seeds_share_the_assistant_that_is_given(small, assistant):
 def test_every_table_can_be_run_to_its_starts(modules, stage_1):
     ablations = modules("ablations")
     for table, (recipe, changes) in ablations.TABLES.items():
-        scale = "lab" if table != "msd_stages, SVD starts" else "backbone"
+        alone = "msd_stages, SVD starts", ablations.OF_BACKBONE
+        scale = "backbone" if table in alone else "lab"
         found = ablations.untrained(recipe, scale, changes, stage_1)
         stages = load_recipe(recipe, scale, found).stages
         trained = [stage for stage in stages.values() if not stage.skip]
@@ -182,26 +182,6 @@ def test_a_result_is_of_its_settings_and_of_the_assistant(modules, assistant, tm
         assert ablations.settings_digest("msd_sizes", "smoke", said | other) != digest
     titled = said | {"recipe.title": "Another", "recipe.seed": 3}
     assert ablations.settings_digest("msd_sizes", "smoke", titled) == digest
-
-
-def test_a_table_may_have_a_multilingual_teacher(modules, assistant, tmp_path):
-    ablations = modules("ablations")
-    options = given(ablations, tmp_path, f"--teacher={assistant}")
-    assert "teacher.source" not in ablations.changes_of("lealla_lab", options)
-    table = "lealla_lab, multilingual teacher"
-    recipe = load_recipe("lealla_lab", "lab", ablations.changes_of(table, options))
-    assert recipe.teacher.source == str(assistant) and recipe.teacher.multilingual
-
-
-def test_a_teacher_needs_not_be_an_encoder(modules, assistant, monkeypatch):
-    ablations = modules("ablations")
-    teacher = SimpleNamespace(fingerprint="that of the teacher")
-    monkeypatch.setattr(ablations, "load_teacher", {"muse": teacher}.__getitem__)
-    given = {"teacher.source": "muse", "assistant.source": str(assistant)}
-    assert ablations.named(given) == {
-        "teacher.source": "that of the teacher",
-        "assistant.source": load_saved(assistant).fingerprint,
-    }
 
 
 def test_widths_of_a_teacher_are_rows_beside_its_own(

@@ -46,7 +46,6 @@ FOLDED = ["Größe GRÖẞE", "ΟΔΟΣ ὁδός", "İSTANBUL Isparta ılık"]
 OTHERS = {
     "pre-norm": "layers that normalise first",
     "closed form": "no layers",
-    "word branch": "a word branch",
 }
 
 

@@ -42,7 +42,7 @@ def lively(tokenizer, **fields):
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
-    return lively(tokenizer, word_branch=True)
+    return lively(tokenizer)
 
 
 @pytest.fixture(scope="module")

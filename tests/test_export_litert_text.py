@@ -53,7 +53,6 @@ def encoder():
         bottleneck_dim=16,
         num_layers=2,
         repeats=2,
-        word_branch=True,
     )
 
 

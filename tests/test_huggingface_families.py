@@ -8,7 +8,7 @@ from keras_msd.checks import InputError
 from keras_msd.export import export
 from keras_msd.models.student import build_student, thin_deep
 from keras_msd.recipes import list_recipes, load_recipe
-from keras_msd.starts.closed_form import IDENTITY
+from keras_msd.starts.ridge import IDENTITY
 from keras_msd.testing import tiny_encoder
 
 pytest.importorskip("onnxruntime")
@@ -20,8 +20,6 @@ WANTED = {
     "demo": "layers that normalise first .* and embeddings without a layer norm",
     "lealla_lab": "layers that normalise first .* and embeddings without a layer norm",
     "lealla_small": None,
-    "msd_lab": "a word branch",
-    "msd_lab_bert": None,
     "msd_labse": None,
     "msd_minilm_b128_ru3": None,
     "msd_xlmr_xkd": None,
@@ -37,7 +35,7 @@ def student_of(recipe, tokenizer):
         starts = {"random": {}, "ridge": {"pooling": "mean", **IDENTITY}}
         fields = SMALL | {"num_layers": 2} | starts[student.start]
         return thin_deep(tokenizer, row=None, **fields)
-    fields = SMALL | {"num_layers": 2, "word_branch": bool(assistant.word_branch)}
+    fields = SMALL | {"num_layers": 2}
     if assistant.source == "new":
         fields |= assistant.model_dump(
             include={"pooling", "normalize"}, exclude_none=True
@@ -45,7 +43,6 @@ def student_of(recipe, tokenizer):
         fields |= IDENTITY if assistant.start == "ridge" else {}
         fields |= {"projection_dim": 8} if assistant.projection_dim else {}
         fields |= {"num_layers": 0} if assistant.num_layers == 0 else {}
-        fields |= {"bottleneck_dim": 8} if assistant.word_branch else {}
     made = tiny_encoder(tokenizer, **fields)
     if student.kind == "none":
         return made

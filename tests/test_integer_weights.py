@@ -46,8 +46,7 @@ def lively(tokenizer, **fields):
 
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
-    fields = {"bottleneck_dim": 8, "projection_dim": 12, "word_branch": True}
-    return lively(tokenizer, num_layers=1, **fields)
+    return lively(tokenizer, num_layers=1, bottleneck_dim=8, projection_dim=12)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +88,7 @@ def test_the_numbers_are_those_of_the_formula(encoder, folder):
     for path, value in weights.items():
         if f"{path}/scales" not in stored:
             np.testing.assert_array_equal(stored[path], value)
-            assert path.endswith(
-                ("bias", "gamma", "beta", "position", "type", "body_weight")
-            )
+            assert path.endswith(("bias", "gamma", "beta", "position", "type"))
             continue
         scales = stored[f"{path}/scales"]
         assert (stored[path].dtype, scales.dtype) == (np.int8, np.float32)
@@ -110,7 +107,7 @@ def test_the_numbers_are_those_of_the_formula(encoder, folder):
         assert error.max() <= 0.5001 * scales.max()
         assert np.abs(stored[path].astype(int)).max() == 127
         scaled += 1
-    assert scaled == 1 + 1 + 6 + 1 + 1  # table, bottleneck, body, projection, branch
+    assert scaled == 1 + 1 + 6 + 1  # table, bottleneck, body, projection
     assert len(stored) == len(weights) + scaled
 
 

@@ -14,7 +14,6 @@ from keras_msd.layers import (
     L2Normalize,
     Pooling,
     RecurrentEncoder,
-    WordBranch,
     gelu_erf,
     gelu_tanh,
     masked_mean,
@@ -35,7 +34,6 @@ def test_layers_keep_the_rules_of_a_layer():
     run_layer_test(RecurrentEncoder(2, 3, 2, 16), HIDDEN, MASK, weights=32)
     run_layer_test(Pooling("cls"), HIDDEN, MASK, weights=0)
     run_layer_test(L2Normalize(), HIDDEN[:, 0], weights=0)
-    run_layer_test(WordBranch(), HIDDEN, MASK, HIDDEN[:, 0], weights=2)
 
 
 def test_gelu_is_the_formula():
@@ -90,13 +88,6 @@ def test_directions_are_float32_whatever_the_policy(policy):
     made = L2Normalize(dtype=policy)(vectors)
     np.testing.assert_allclose(made, unit, rtol=1e-5)
 
-    branch = WordBranch(dtype=policy)
-    rows, mask = np.zeros((3, 4, 2), "float32"), np.ones((3, 4), "int32")
-    np.testing.assert_allclose(branch(rows, mask, vectors), unit, rtol=1e-5)
-    branch.projection.assign(np.eye(2))
-    rows += vectors[:, None]
-    np.testing.assert_allclose(branch(rows, mask, 0 * vectors), unit, rtol=1e-5)
-
 
 def test_bottleneck_embedding_is_the_formula():
     layer = BottleneckEmbedding(
@@ -111,7 +102,6 @@ def test_bottleneck_embedding_is_the_formula():
     centred = total - total.mean(-1, keepdims=True)
     normal = centred / np.sqrt(total.var(-1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(layer(IDS), normal * gamma + beta, atol=1e-5)
-    np.testing.assert_array_equal(layer(IDS, rows_only=True), rows)
     assert projection.shape == (3, 8)
     assert position.shape == (8, 8)
 

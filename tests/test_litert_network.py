@@ -36,8 +36,7 @@ def batch(encoder, rows, length):
     "fields",
     [
         {"repeats": 3},
-        {"bottleneck_dim": 6, "word_branch": True, "repeats": 2},
-        {"bottleneck_dim": 6, "word_branch": True, "normalize": False},
+        {"bottleneck_dim": 6, "repeats": 2},
         {"normalize_first": True, "activation": "relu", "embedding_layer_norm": False},
         {"activation": "gelu_tanh", "pooling": "cls", "position_offset": 2},
         {"pooling": "max", "num_types": 2, "max_positions": 40, "normalize": False},
@@ -69,7 +68,7 @@ def test_a_zero_vector_stays_zero(tokenizer):
 
 
 def test_variables_are_kept_once(tokenizer, tmp_path):
-    encoder = tiny_encoder(tokenizer, bottleneck_dim=4, word_branch=True)
+    encoder = tiny_encoder(tokenizer, bottleneck_dim=4)
     network = TensorFlowNetwork(encoder, FULL)
     tf.saved_model.save(network, str(tmp_path))
     stored = tf.train.list_variables(str(tmp_path / "variables" / "variables"))

@@ -52,7 +52,7 @@ def test_encode_traces_a_network_once(tokenizer, monkeypatch, guide):
     "fields",
     [
         {},
-        {"bottleneck_dim": 4, "word_branch": True, "projection_dim": 6},
+        {"bottleneck_dim": 4, "projection_dim": 6},
         {"num_layers": 0, "embedding_layer_norm": False},
         {"projection_dim": 5, "projection_bias": False, "num_types": 2},
         {"max_positions": 40, "position_offset": 2, "repeats": 3, "num_layers": 2},

@@ -33,7 +33,7 @@ def test_the_policy_is_put_back_after_an_error():
 
 
 def test_a_run_goes_on_with_the_precision_it_measured(tmp_path, monkeypatch):
-    recipe = load_recipe("msd_lab", "smoke", {"precision": "auto"})
+    recipe = load_recipe("xkd_lab", "smoke", {"precision": "auto"})
     name = "keras_msd.recipes.resources.faster_precision"
     monkeypatch.setattr(name, lambda: "bfloat16")
     folder = RunFolder(tmp_path, recipe)
@@ -44,5 +44,5 @@ def test_a_run_goes_on_with_the_precision_it_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(name, lambda: "float32")
     again = Run(recipe, RunFolder(tmp_path, recipe), (), tmp_path)
     assert again.precision == "bfloat16"
-    given = load_recipe("msd_lab", "smoke")
+    given = load_recipe("xkd_lab", "smoke")
     assert Run(given, folder, (), tmp_path).precision == "float32"

@@ -75,7 +75,7 @@ def test_no_library_writes_a_line(place):
     changes = [("--set", change) for change in SHORT]
     recipe = (place / "small.toml", "--data", data, *chain.from_iterable(changes))
     commands = [
-        ("list", "msd_lab"),
+        ("list", "xkd_lab"),
         ("embed", encoder, "A cat.", "--out", place / "vectors.npz"),
         ("search", encoder, "A cat.", texts[0]),
         ("index", texts[0], "--model", encoder, "--out", place / "index"),

@@ -21,14 +21,14 @@ RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 @pytest.mark.parametrize(
     ("name", "part", "message"),
     [
-        ("msd_lab", "reported", "`evaluate.part`.*'all', 'choose' or 'report'"),
+        ("msd_sizes", "reported", "`evaluate.part`.*'all', 'choose' or 'report'"),
         ("msd_minilm_ru3", "choose", "`sts2017-extended` has no halves"),
     ],
 )
 def test_parts_that_there_are_not(name, part, message):
     with pytest.raises(InputError, match=message):
         load_recipe(
-            name, "paper" if name != "msd_lab" else "lab", {"evaluate.part": part}
+            name, "paper" if name != "msd_sizes" else "lab", {"evaluate.part": part}
         )
 
 

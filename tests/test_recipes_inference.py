@@ -44,7 +44,7 @@ def test_paper_scale_is_as_reimers_and_gurevych(name):
 
 
 def test_a_later_stage_is_said_where_it_is():
-    without = load_recipe("msd_lab", "lab").settings()
+    without = load_recipe("msd_sizes", "lab").settings()
     assert without["stages"]["classify_inference"]["skip"]
     recipe = load_recipe(NAMES[0], "paper")
     said = recipe.settings()
@@ -52,7 +52,7 @@ def test_a_later_stage_is_said_where_it_is():
     assert as_recipe(said) == recipe
     alone = {"student.stages.classify_inference": {"skip": False}}
     shared = {"stages.classify_inference": {"skip": True, "epochs": 1, "sets": ["x"]}}
-    changed = load_recipe("msd_lab", "lab", alone | shared).settings()
+    changed = load_recipe("msd_sizes", "lab", alone | shared).settings()
     assert changed["stages"]["classify_inference"]["sets"] == ["x"]
 
 

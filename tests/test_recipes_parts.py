@@ -9,22 +9,24 @@ from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StartsSettings
 from keras_msd.recipes.stages import STAGES, ReductionSettings, TrainingSettings
 from keras_msd.recipes.steps import steps_of
-from keras_msd.starts import dimension_reduction, grow
-from keras_msd.starts.tables import BothSides, fit_ridge
+from keras_msd.starts import dimension_reduction
+from keras_msd.starts.ridge import BothSides, fit_ridge
 from keras_msd.teachers.vectors import HashedWords
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
 
 
 def test_every_student_has_its_steps(tmp_path):
-    recipe = load_recipe("msd_lab", "smoke")
+    changes = {"starts.widths": [16], "evaluate.intermediate": "full"}
+    recipe = load_recipe("msd_tradeoffs", "smoke", changes)
     folder = SimpleNamespace(step=tmp_path.joinpath)
     names = [step.name for step in steps_of(Run(recipe, folder, (), tmp_path))]
     assert len(set(names)) == len(names)
     for stage in ("untrained", "align_embedding", "contrastive_learning"):
-        assert {stage, f"{stage}_small", f"score_{stage}_small"} <= set(names)
-    assert {"closed_form", "closed_form_b16", "closed_form_b8"} <= set(names)
-    assert {"example_data", "keep_student", "keep_student_small"} <= set(names)
+        assert {stage, f"{stage}_cut80", f"score_{stage}_cut80"} <= set(names)
+    widths = ["", "_b16", "_b12", "_b4"]
+    assert {f"closed_form{width}" for width in widths} <= set(names)
+    assert {"example_data", "keep_student", "keep_student_cut80"} <= set(names)
 
 
 def test_goals_come_twice():
@@ -85,7 +87,7 @@ def test_a_setting_of_a_stage_has_the_default_of_its_class(name):
     [
         (TrainingSettings(skip=True), [make_optimizer]),
         (ReductionSettings(), [dimension_reduction.reduce_dimensions]),
-        (StartsSettings(), [fit_ridge, grow.grow_assistant, grow.start_student]),
+        (StartsSettings(), [fit_ridge]),
     ],
 )
 def test_a_setting_has_the_default_of_the_argument(settings, functions):

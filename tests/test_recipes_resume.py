@@ -38,7 +38,7 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
 
 
 def test_an_assistant_that_scores_nothing():
-    recipe = load_recipe("msd_lab", "smoke")
+    recipe = load_recipe("xkd_lab", "smoke")
     rows = [("assistant", {"kind": "assistant"}), ("small", {"student": "small"})]
     steps = [
         Step(name, "evaluation", dict, row={"kind": "stage"} | row)

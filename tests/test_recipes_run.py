@@ -259,7 +259,7 @@ def test_an_ordered_start_turns_means_of_word_rows(place, finished, monkeypatch)
 
     monkeypatch.setattr(start_steps.reduction, "order_dimensions", turn)
     parents = {"student": "untrained", "assistant": "teach_assistant"}
-    start_steps.start_student(ours, place, **parents, start="ordered", branch_scale=1.0)
+    start_steps.start_student(ours, place, **parents, start="ordered")
     assistant = load_encoder(place / "finished/stages/teach_assistant/encoder")
     table = assistant.weights()["embedding/word"]
     for side in ("source", "target"):
@@ -283,58 +283,3 @@ def test_ridge_start_is_the_closed_form(place, finished):
     ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
     wide = start_steps.make_assistant(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)
-
-
-def test_a_body_begins_as_the_identity_on_a_table(place, finished, tmp_path):
-    table = place / "finished/stages/closed_form/encoder"
-    begin = {
-        "assistant.source": str(table),
-        "assistant.start": "body",
-    }
-    texts = sentences(5, 9)
-    wanted = load_encoder(table).encode(texts)
-    ours = other_run(place, begin)
-    whole = start_steps.make_assistant(ours)
-    assert whole.config.num_layers == 2
-    rows = whole.encode(texts)
-    np.testing.assert_allclose(rows @ rows.T, wanted @ wanted.T, atol=1e-5)
-    shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
-    narrow = start_steps.make_assistant(other_run(place, begin | shape)).encode(texts)
-    closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
-    expected = closed.encode(texts)
-    np.testing.assert_allclose(narrow @ narrow.T, expected @ expected.T, atol=1e-5)
-    # A table in another rotation is turned back into the teacher's space.
-    other = load_encoder(table)
-    random = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0]
-    values = other.weights()
-    word = values["embedding/word"] @ random
-    other.set_weights(values | {"embedding/word": word})
-    other.save(tmp_path / "turned")
-    assert np.abs(other.encode(texts) - wanted).max() > 0.1
-    again = other_run(place, begin | {"assistant.source": str(tmp_path / "turned")})
-    found = start_steps.make_assistant(again).encode(texts)
-    np.testing.assert_allclose(found, rows, atol=1e-4)
-    goals = ours.teacher.encode(texts)
-    apart = [np.square(it - goals).mean() for it in (found, other.encode(texts))]
-    assert apart[0] < apart[1] / 2
-    bent = begin | {"assistant.source": str(place / "finished/assistant")}
-    with pytest.raises(InputError, match="an embedding table without layers"):
-        start(place, tmp_path / "run", overrides=bent)
-    with pytest.raises(InputError, match="take the vocabulary of an encoder"):
-        other_run(place, begin | {"assistant.source": "new"})
-
-
-def test_grown_assistant_has_the_teachers_body(place, finished, tmp_path):
-    tiny_encoder().save(tmp_path / "teacher")
-    source = {"teacher.source": str(tmp_path / "teacher"), "assistant.start": "grow"}
-    ours = other_run(place, source, ridge=tmp_path)
-    start_steps.fit_table(ours, tmp_path, ridge=0.3, grows=True)
-    grown = start_steps._grown(ours).weights()
-    for path, value in load_encoder(tmp_path / "teacher").weights().items():
-        if path.startswith("body/"):
-            np.testing.assert_array_equal(grown[path], value)
-    wrong = source | {"assistant.num_layers": 3}
-    with pytest.raises(InputError, match="assistant.num_layers=3, teacher 2"):
-        start(place, tmp_path / "run", overrides=wrong)
-    with pytest.raises(InputError, match="a teacher whose weights can be read"):
-        start(place, tmp_path / "run", overrides={"assistant.start": "grow"})

@@ -58,7 +58,7 @@ def recipe(tmp_path):
 
 
 def test_every_recipe_is_valid_at_every_scale():
-    assert set(MSD) | {"demo", "msd_lab"} <= set(recipe_names())
+    assert set(MSD) | {"demo", "tiny12"} <= set(recipe_names())
     for name in recipe_names():
         about = load_recipe(name).recipe
         assert about.name == name
@@ -111,7 +111,7 @@ def test_layers_of_values(recipe):
 
 
 def test_resolved_recipe_is_toml_of_equal_values():
-    for name in ("msd_lab", "msd_xlmr_ru3"):
+    for name in ("msd_sizes", "msd_xlmr_ru3"):
         ours = load_recipe(name)
         values = tomllib.loads(to_toml(ours.settings()))
         assert checked(values) == ours
@@ -122,12 +122,13 @@ def test_resolved_recipe_is_toml_of_equal_values():
 
 
 def test_variants_share_what_they_leave_out():
-    students = load_recipe("msd_lab", "lab").student.each()
-    assert list(students) == ["student", "student_small"]
-    assert students["student"].bottleneck_dim == 256
-    assert students["student_small"].bottleneck_dim == 90
-    assert students["student_small"].repeats == students["student"].repeats == 6
-    assert students["student_small"].start == students["student"].start == "svd"
+    students = load_recipe("msd_tradeoffs", "backbone").student.each()
+    assert list(students)[:3] == ["student", "student_cut80", "student_first"]
+    narrow = students["student_cut80"], students["student_first"]
+    assert students["student"].unit_layers == students["student_first"].unit_layers == 6
+    assert [it.bottleneck_dim for it in narrow] == [60, 140]
+    assert [it.unit_from for it in narrow] == ["spread", "first"]
+    assert {it.start for it in students.values()} == {"svd"}
 
 
 @pytest.mark.parametrize(
@@ -278,10 +279,9 @@ def test_an_empty_table_takes_out_what_a_recipe_has():
     assert load_recipe("tiny12", "lab").data.weights["bible"] == 0.2
     changes = dict([parse_override("data.weights={}")])
     assert not load_recipe("tiny12", "lab", changes).data.weights
-    assert "cut58" in load_recipe("msd_faithful", "lab").student.variants
+    assert "b128" in load_recipe("msd_sizes", "lab").student.variants
     taken_out = dict([parse_override("student.variants={}")])
-    for recipe in ("msd_faithful", "msd_lab_bert"):
-        assert load_recipe(recipe, "lab", taken_out).student.variants == {}
+    assert load_recipe("msd_sizes", "lab", taken_out).student.variants == {}
     taken_out = dict([parse_override("stages.pretrain_assistant.losses={}")])
     stages = load_recipe("tiny12", "lab", taken_out).stages
     assert stages["pretrain_assistant"].losses == {}
@@ -289,16 +289,16 @@ def test_an_empty_table_takes_out_what_a_recipe_has():
 
 def test_a_vocabulary_size_is_of_a_trained_tokenizer_alone():
     given = {"assistant.source": "folder"}
-    assert load_recipe("msd_lab", "lab").tokenizer.vocabulary_size == 24000
-    assert load_recipe("msd_lab", "lab", given).tokenizer.vocabulary_size is None
+    assert load_recipe("xkd_lab", "lab").tokenizer.vocabulary_size == 24000
+    assert load_recipe("xkd_lab", "lab", given).tokenizer.vocabulary_size is None
     with pytest.raises(InputError, match="needs `tokenizer.vocabulary_size`"):
-        load_recipe("msd_lab", "lab", {"tokenizer.vocabulary_size": None})
+        load_recipe("xkd_lab", "lab", {"tokenizer.vocabulary_size": None})
 
 
 def test_a_rule_of_several_keys_says_what_to_do_and_long_values_are_cut():
     with pytest.raises(InputError, match=r"needs hidden_dim\. Change what it names\."):
-        load_recipe("msd_lab", "smoke", {"assistant.hidden_dim": None})
+        load_recipe("xkd_lab", "smoke", {"assistant.hidden_dim": None})
     for key in ("recipe.title2", "stages.teach_student.steps"):
         with pytest.raises(InputError) as error:
-            load_recipe("msd_lab", "smoke", {key: "a" * 10_000})
+            load_recipe("xkd_lab", "smoke", {key: "a" * 10_000})
         assert len(str(error.value)) < 2000 and "Received: 'aaa" in str(error.value)

@@ -232,7 +232,7 @@ def test_a_changed_setting_is_listed_with_both_values():
 
 
 def test_recipes_of_our_own_have_no_published_score():
-    for name in ("msd_lab", "demo"):
+    for name in ("tiny12", "demo"):
         about = describe(name)
         assert (about.paper, about.table, about.expected) == ("", "", {})
         assert differences(load_recipe(name).settings()) is None

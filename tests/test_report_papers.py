@@ -113,7 +113,7 @@ def test_what_is_not_as_published_is_listed(tmp_path):
     changes = {"stages.contrastive_learning.temperature": 0.25}
     page = page_of(add(tmp_path / "b", "msd_minilm_ru3", [], **changes))
     assert "|stages.contrastive_learning.temperature|0.25|0.05|" in page
-    page = page_of(add(tmp_path / "c", "msd_lab", [], "lab"))
+    page = page_of(add(tmp_path / "c", "tiny12", [], "lab"))
     assert "scale lab. A recipe of our own, no row of a paper." in page
     assert "The recipe has no paper scale" in page
 

@@ -49,8 +49,8 @@ def test_its_folder_is_that_of_the_scale(tmp_path, one, monkeypatch):
 
 
 def test_what_it_refuses(tmp_path, one):
-    for names in ("msd_lab", Path("msd_lab.toml")):
-        with pytest.raises(InputError, match="Received: .*msd_lab.* Put it in a list"):
+    for names in ("xkd_lab", Path("xkd_lab.toml")):
+        with pytest.raises(InputError, match="Received: .*xkd_lab.* Put it in a list"):
             run_all(names, out_dir=tmp_path)
     with pytest.raises(InputError, match="`names`: text must be Unicode"):
         run_all(iter(["good", "b\udcff"]), out_dir=tmp_path)

@@ -1,25 +1,18 @@
-"""Closed-form and grown starts against linear algebra written out."""
+"""Closed-form and SVD starts against linear algebra written out."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_msd.arrays import pad_batch
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,
-    branch_encoder,
     closed_form_encoder,
     fit_ridge,
-    grow_assistant,
-    input_sums,
-    join_tables,
-    set_branch,
+    ridge,
     start_student,
     table_of,
-    tables,
     token_frequencies,
     weigh_rows,
 )
@@ -33,7 +26,7 @@ TEXTS = ["the cat sleeps", "a dog", "ein Hund läuft im Park"]
 
 @pytest.mark.parametrize("tile", [1, 2, 4, 6, 100])
 def test_ridge_is_the_normal_equation(tile, monkeypatch):
-    monkeypatch.setattr(tables, "TILE", tile)
+    monkeypatch.setattr(ridge, "TILE", tile)
     table = fit_ridge(iter(LISTS), GOALS, vocabulary_size=6, ridge=0.5)
     counts = np.zeros((6, 6))
     for row, tokens in enumerate(LISTS):
@@ -127,63 +120,6 @@ def test_smoothing_must_be_positive(tokenizer):
         weigh_rows(encoder, np.zeros(len(word)), 0.1)
 
 
-def test_grown_assistant_is_the_teacher_when_the_table_is(tokenizer):
-    teacher = tiny_encoder(tokenizer, num_types=2)
-    same = teacher.weights()["embedding/word"]
-    grown = grow_assistant(teacher, tokenizer, same, max_length=32)
-    np.testing.assert_allclose(grown.encode(TEXTS), teacher.encode(TEXTS), atol=1e-6)
-    other = RNG.normal(size=same.shape).astype("float32")
-    grown = grow_assistant(teacher, tokenizer, other, max_length=16)
-    assert grown.weights()["embedding/position"].shape == (16, 16)
-    np.testing.assert_array_equal(
-        grown.weights()["embedding/word"][tokenizer.start_id],
-        same[tokenizer.start_id],
-    )
-    with pytest.raises(InputError, match="teacher 32"):
-        grow_assistant(teacher, tokenizer, same, max_length=33)
-
-
-def test_input_sums_are_sums_of_rows_over_root_length(tokenizer):
-    teacher = tiny_encoder(tokenizer)
-    rows = teacher.weights()["embedding/word"]
-    ids = tokenizer.encode_plain(TEXTS)
-    wanted = [rows[one].sum(axis=0) / np.sqrt(len(one)) for one in ids]
-    np.testing.assert_allclose(input_sums(teacher, TEXTS), wanted, atol=1e-5)
-
-
-def test_word_branch_adds_two_directions(tokenizer):
-    teacher = tiny_encoder(tokenizer)
-    table = teacher.weights()["embedding/word"]
-    branch = RNG.normal(size=table.shape).astype("float32")
-    frequencies = np.ones(len(table))
-    grown = grow_assistant(
-        teacher, tokenizer, table, 32, branch, 32, frequencies, body_weight=0.7
-    )
-    ids = [tokenizer.encode([text], 32)[0] for text in TEXTS]
-    bag = np.array([branch[one].mean(axis=0) for one in ids])
-    bag /= np.linalg.norm(bag, axis=1, keepdims=True)
-    total = bag + 0.7 * teacher.encode(TEXTS)
-    total /= np.linalg.norm(total, axis=1, keepdims=True)
-    np.testing.assert_allclose(grown.encode(TEXTS), total, atol=1e-4)
-
-
-def test_a_width_without_a_branch_to_share_it_with_is_refused(tokenizer):
-    teacher = tiny_encoder(tokenizer)
-    table = teacher.weights()["embedding/word"]
-    with pytest.raises(InputError, match="bottleneck_dim=4 without a table"):
-        grow_assistant(teacher, tokenizer, table, 32, bottleneck_dim=4)
-
-
-def test_joined_tables_give_both_back():
-    table, branch = RNG.normal(size=(2, 30, 4)).astype("float32")
-    values = join_tables(table, branch, 8, np.ones(30))
-    word = values["embedding/word"]
-    np.testing.assert_allclose(word @ values["embedding/projection"], table, atol=1e-5)
-    np.testing.assert_allclose(
-        word @ values["word_branch/projection"], branch, atol=1e-5
-    )
-
-
 def test_svd_start_of_full_width_is_the_assistant(tokenizer):
     assistant = tiny_encoder(tokenizer)
     student = build_student(assistant, unit_layers=2, bottleneck_dim=16)
@@ -211,76 +147,6 @@ def test_a_start_keeps_the_directions_that_it_is_given(tokenizer):
 
     with pytest.raises(InputError, match=r"\(16, 3\).*Received: \(16, 16\)"):
         start_student(student, assistant, np.ones(5), directions=directions)
-    branched = tiny_encoder(bottleneck_dim=3, word_branch=True)
-    with pytest.raises(InputError, match="word_branch=True.*use the SVD"):
-        start_student(branched, assistant, np.ones(5), directions=given)
-
-
-def test_a_branch_is_taken_out_and_put_back():
-    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
-    before = encoder.weights()
-    frequencies = RNG.integers(0, 50, encoder.config.vocabulary_size)
-    branch = branch_encoder(encoder, frequencies)
-    ids = encoder.tokenizer.encode([TEXTS[0]])[0]
-    mean = before["embedding/word"][ids].mean(axis=0)
-    wanted = mean @ before["word_branch/projection"]
-    wanted /= np.linalg.norm(wanted)
-    np.testing.assert_allclose(branch.encode(TEXTS[:1])[0], wanted, atol=1e-5)
-
-    own = branch.weights()["embedding/word"]
-    np.testing.assert_allclose(np.square(own).sum(axis=1).mean(), 0.49, rtol=1e-4)
-    vectors = encoder.encode(TEXTS)
-    set_branch(encoder, branch, frequencies)
-    np.testing.assert_allclose(encoder.encode(TEXTS), vectors, atol=1e-4)
-    same = encoder.weights()
-    rows = before["embedding/word"] @ before["embedding/projection"]
-    again = same["embedding/word"] @ same["embedding/projection"]
-    np.testing.assert_allclose(again, rows, atol=1e-4)
-
-    tuned = branch.weights()
-    moved = tuned["embedding/word"] + RNG.normal(
-        scale=0.01, size=tuned["embedding/word"].shape
-    ).astype("float32")
-    branch.set_weights(tuned | {"embedding/word": moved})
-    set_branch(encoder, branch, frequencies)
-    after = encoder.weights()
-    np.testing.assert_array_equal(after["embedding/word"], moved)
-    # The best weighted fit of the body's old input rows: its residual is orthogonal.
-    weights = np.sqrt(frequencies + 1.0)[:, None]
-    residual = weights * (again - moved @ after["embedding/projection"])
-    assert np.abs(moved.T @ residual).max() < 1e-3 * np.abs(moved.T @ again).max()
-
-
-def test_all_that_training_a_branch_alone_changes_is_put_back(tmp_path):
-    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True, dropout=0.0)
-    ones = np.ones(encoder.config.vocabulary_size)
-    branch_encoder(encoder, ones).save(tmp_path / "branch")
-    branch = load_encoder(tmp_path / "branch")
-    ids = encoder.tokenizer.encode(TEXTS)
-    batch = pad_batch(ids, encoder.tokenizer.pad_id)
-    before = branch.encode(TEXTS)
-    branch.model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=True)
-    goals = RNG.normal(size=before.shape)
-    branch.model.fit(batch, goals, epochs=5, batch_size=len(TEXTS), verbose=0)
-    tuned = branch.encode(TEXTS)
-    assert (before * tuned).sum(axis=1).max() < 0.99
-    set_branch(encoder, branch, ones)
-    after = encoder.weights()
-    rows = after["embedding/word"] @ after["word_branch/projection"]
-    alone = np.array([rows[one].mean(axis=0) for one in ids])
-    alone /= np.linalg.norm(alone, axis=1, keepdims=True)
-    np.testing.assert_allclose(tuned, alone, atol=1e-5)
-
-
-def test_only_a_branch_of_its_own_is_put_back():
-    plain = tiny_encoder(bottleneck_dim=8)
-    with pytest.raises(InputError, match="must have a bag-of-words branch"):
-        branch_encoder(plain, np.ones(plain.config.vocabulary_size))
-    encoder = tiny_encoder(bottleneck_dim=8, word_branch=True)
-    ones = np.ones(encoder.config.vocabulary_size)
-    narrow = tiny_encoder(bottleneck_dim=4, word_branch=True)
-    with pytest.raises(InputError, match="must be made from this encoder"):
-        set_branch(encoder, branch_encoder(narrow, ones), ones)
 
 
 def test_a_block_that_begins_as_the_authors_has_their_numbers():

@@ -155,7 +155,6 @@ def sizes(tokenizer, tmp_path_factory):
                 intermediate_dim=1536,
                 num_heads=4,
                 bottleneck_dim=64,
-                word_branch=True,
             )
             for weight in encoder.model.weights:
                 weight.assign(weight + RANDOM.normal(0, 0.1, weight.shape))

@@ -66,7 +66,7 @@ def make_encoder(tokenizer, **fields):
 
 @pytest.fixture(scope="module", params=TOKENIZERS)
 def encoder(request):
-    return make_encoder(TOKENIZERS[request.param](), bottleneck_dim=4, word_branch=True)
+    return make_encoder(TOKENIZERS[request.param](), bottleneck_dim=4)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_what_occurs_is_spelled_and_never_unknown(encoder):
 
 
 def test_trimmed_encoder_is_saved_loaded_and_exported(tmp_path, unigram):
-    encoder = make_encoder(unigram, bottleneck_dim=4, word_branch=True)
+    encoder = make_encoder(unigram, bottleneck_dim=4)
     trimmed = trim_vocabulary(encoder, USED, keep=0.9)
     trimmed.save(tmp_path / "trimmed")
     record = json.loads((tmp_path / "trimmed" / "encoder.json").read_text())

@@ -79,7 +79,6 @@ def test_bad_arguments():
     [
         {"bottleneck_dim": 8},
         {"bottleneck_dim": None},
-        {"bottleneck_dim": 40, "word_branch": True},
     ],
 )
 @pytest.mark.parametrize("table", ["float16", "int8", "int4"])

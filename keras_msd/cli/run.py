@@ -24,7 +24,7 @@ def overrides(texts: list[str] | None) -> dict[str, Any]:
 def list_recipes(recipe: Part = None) -> Any:
     """List the recipes with the paper's row and scores, or describe one.
 
-    Example: keras-msd list msd_lab
+    Example: keras-msd list xkd_lab
 
     Args:
         recipe: Name or file of a recipe to describe, or part of a name to filter.

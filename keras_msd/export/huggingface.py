@@ -208,7 +208,6 @@ def check_bert(config: EncoderConfig) -> None:
     """Raise `InputError`, saying what is in the way, unless an encoder is a BERT."""
     wrong = {
         "no layers (`num_layers=0`)": not config.num_layers,
-        "a word branch (`word_branch=True`)": config.word_branch,
         "layers that normalise first (`normalize_first=True`)": config.normalize_first,
         "embeddings without a layer norm (`embedding_layer_norm=False`)": (
             not config.embedding_layer_norm

@@ -128,7 +128,6 @@ def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:
         f"a body of {config.num_layers} layers": config.num_layers,
         f"the pooling {config.pooling!r}": config.pooling != "mean",
         "a layer norm of the embedding": config.embedding_layer_norm,
-        "a word branch": config.word_branch,
         f"the activation {config.projection_activation!r}": (
             config.projection_activation != "linear"
         ),

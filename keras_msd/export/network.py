@@ -48,8 +48,8 @@ def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
             `tanh(x)`, `unit(x)` (length one; a zero vector stays zero), and over real
             tokens `mean(x)`, `max(x)` and `first(x)`. With the path of a weight, such
             as `body/block_0/feedforward_output_dense`: `product(x, path)`, `dense(x,
-            path)`, `norm(x, path)`, `scale(x, path)` (a weight of one number) and
-            `attend(x, path)`, multi-head attention after its output projection.
+            path)`, `norm(x, path)` and `attend(x, path)`, multi-head attention after
+            its output projection.
         config: The encoder's.
 
     Returns:
@@ -59,9 +59,9 @@ def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
         InputError: The pooling is none that is written here.
     """
     checks.one_of(POOLINGS, pooling=config.pooling)
-    rows = hidden = ops.word_rows()
+    hidden = ops.word_rows()
     if config.bottleneck_dim is not None:
-        hidden = ops.product(rows, "embedding/projection")
+        hidden = ops.product(hidden, "embedding/projection")
     hidden = ops.add(hidden, ops.positions())
     if config.embedding_layer_norm:
         hidden = ops.norm(hidden, "embedding/layer_norm")
@@ -73,10 +73,6 @@ def states(ops: Any, config: EncoderConfig) -> tuple[Any, Any]:
         vector = ops.dense(vector, "projection")
         if config.projection_activation == "tanh":
             vector = ops.tanh(vector)
-    if config.word_branch:
-        branch = ops.unit(ops.product(ops.mean(rows), "word_branch/projection"))
-        body = ops.scale(ops.unit(vector), "word_branch/body_weight")
-        vector = ops.add(branch, body)
     return hidden, ops.unit(vector) if config.normalize else vector
 
 

@@ -224,10 +224,6 @@ class _Operations:
     def add(self, first: str, second: str) -> str:
         return self.graph.node("Add", first, second)
 
-    def scale(self, vector: str, path: str) -> str:
-        weight = self.stored.small(self.weights[path])
-        return self.graph.node("Mul", vector, weight)
-
     def product(self, inputs: str, path: str) -> str:
         return self.stored.product(inputs, self.weights[path])
 

@@ -189,9 +189,6 @@ class _Operations:
         scaled = centred * self.weights[f"{path}/gamma"] * scale
         return scaled + self.weights[f"{path}/beta"]
 
-    def scale(self, vector: Any, path: str) -> Any:
-        return self.weights[path] * vector
-
     def mean(self, rows: Any) -> Any:
         count = tf.maximum(tf.reduce_sum(self.tokens, axis=1), SMALLEST_COUNT)
         return tf.reduce_sum(rows * self.tokens, axis=1) / count

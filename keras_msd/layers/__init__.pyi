@@ -4,7 +4,6 @@ from keras_msd.layers.bottleneck_embedding import (
 from keras_msd.layers.pooling import POOLINGS as POOLINGS
 from keras_msd.layers.pooling import L2Normalize as L2Normalize
 from keras_msd.layers.pooling import Pooling as Pooling
-from keras_msd.layers.pooling import WordBranch as WordBranch
 from keras_msd.layers.pooling import masked_mean as masked_mean
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder as RecurrentEncoder
 from keras_msd.layers.recurrent_encoder import gelu_erf as gelu_erf

@@ -14,8 +14,7 @@ class BottleneckEmbedding(keras.layers.Layer):
     the projection `P` `(bottleneck_dim, hidden_dim)` without a bias. With
     `bottleneck_dim=None` the table has the full width and there is no projection.
 
-    Shapes: `token_ids` `(batch, length)` int; returns `(batch, length, hidden_dim)`,
-    or with `rows_only` `E[ids]`, `(batch, length, bottleneck_dim)`.
+    Shapes: `token_ids` `(batch, length)` int; returns `(batch, length, hidden_dim)`.
 
     Args:
         vocabulary_size: Rows of the word table.
@@ -96,13 +95,9 @@ class BottleneckEmbedding(keras.layers.Layer):
         normal = keras.initializers.TruncatedNormal(stddev=0.02)
         return self.add_weight(name=name, shape=shape, initializer=normal)
 
-    def call(
-        self, token_ids: Any, training: bool | None = None, rows_only: bool = False
-    ) -> Any:
-        """Return the embedded tokens, or what `word_rows` gives."""
+    def call(self, token_ids: Any, training: bool | None = None) -> Any:
+        """Return the embedded tokens."""
         hidden = self.word_rows(token_ids)
-        if rows_only:
-            return hidden
         if self.bottleneck_dim is not None:
             hidden = ops.matmul(hidden, self.projection)
         length = ops.shape(token_ids)[1]
@@ -121,12 +116,10 @@ class BottleneckEmbedding(keras.layers.Layer):
         real = ops.cast(ops.not_equal(token_ids, self.pad_id), rows.dtype)
         return rows * ops.expand_dims(real, -1)
 
-    def compute_output_spec(
-        self, token_ids: Any, training: bool | None = None, rows_only: bool = False
-    ) -> Any:
+    def compute_output_spec(self, token_ids: Any, training: bool | None = None) -> Any:
         """Return the shape and dtype of the result."""
-        width = self.width if rows_only else self.hidden_dim
-        return keras.KerasTensor((*token_ids.shape, width), self.compute_dtype)
+        shape = (*token_ids.shape, self.hidden_dim)
+        return keras.KerasTensor(shape, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make this layer again."""

@@ -56,7 +56,6 @@ class EncoderConfig(pydantic.BaseModel):
     projection_bias: bool = True
     projection_activation: Literal["linear", "tanh"] = "linear"
     normalize: bool = True
-    word_branch: bool = False
     # Absent where empty, so that fingerprints of encoders without one stay.
     prefix: str = pydantic.Field(default="", exclude_if=lambda prefix: not prefix)
 
@@ -73,11 +72,6 @@ class EncoderConfig(pydantic.BaseModel):
             raise ValueError(
                 "`max_positions` must be at least `max_length`. Received: "
                 f"max_positions={self.max_positions}, max_length={self.max_length}."
-            )
-        if self.word_branch and self.bottleneck_dim is None:
-            raise ValueError(
-                "`word_branch` shares the bottleneck table. Received: "
-                "bottleneck_dim=None. Give `bottleneck_dim`."
             )
         return self
 

@@ -108,6 +108,13 @@ def read_folder(
             f"`{origin}` must have the keys {', '.join(sorted(KEYS))} alone. Received: "
             f"{unknown[0]!r:.60}. Remove it, or save the encoder anew."
         )
+    fields = dict(fields)
+    if fields.pop("word_branch", False):  # a field that older encoders have
+        raise InputError(
+            f"`{origin}` must describe an encoder without a bag-of-words branch, which "
+            "this library no longer has. Received: word_branch=true. Use the library "
+            "that wrote it, or train another encoder."
+        )
     config = EncoderConfig.from_dict(fields | (changes or {}), origin)
     tokenizer = load_tokenizer(folder / TOKENIZER)
     weights = _read_weights(folder, weight_shapes(config), quantize)

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_msd.checks import InputError
 from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
-from keras_msd.layers.pooling import L2Normalize, Pooling, WordBranch
+from keras_msd.layers.pooling import L2Normalize, Pooling
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
 from keras_msd.models.config import EncoderConfig
 
@@ -99,9 +99,6 @@ def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         shapes["projection/kernel"] = (hidden, config.dim)
         if config.projection_bias:
             shapes["projection/bias"] = (config.dim,)
-    if config.word_branch:
-        shapes["word_branch/projection"] = (width, config.dim)
-        shapes["word_branch/body_weight"] = (1,)
     return shapes
 
 
@@ -121,8 +118,8 @@ def build_model(config: EncoderConfig) -> keras.Model:
 
     Inputs `token_ids` and `padding_mask`, int32 `(batch, length)`; output float32
     `(batch, config.dim)`. Layers are found by name: `embedding`, `body`, `pooling`,
-    `projection`, `word_branch`, `normalize`. Without a body the tables of positions and
-    types are not trained.
+    `projection`, `normalize`. Without a body the tables of positions and types are not
+    trained.
 
     Args:
         config: What to build.
@@ -175,9 +172,6 @@ def build_model(config: EncoderConfig) -> keras.Model:
             dtype="float32",
             name="projection",
         )(vector)
-    if config.word_branch:
-        branch = WordBranch(dtype="float32", name="word_branch")
-        vector = branch(embedding(token_ids, rows_only=True), padding_mask, vector)
     if config.normalize:
         vector = L2Normalize(dtype="float32", name="normalize")(vector)
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}

@@ -126,8 +126,7 @@ def build_student(
         return re.sub(place, lambda it: f"body/block_{copied[int(it[1])]}/", path)
 
     for path in values:
-        fresh = path.startswith("embedding/") or path == "word_branch/projection"
-        if same_table or not fresh:
+        if same_table or not path.startswith("embedding/"):
             values[path] = given[in_assistant(path)][: len(values[path])]
         elif tables == "standard_normal":
             values[path] = _redrawn(path, values[path], config.pad_id)
@@ -202,7 +201,7 @@ def merge_projection(encoder: Encoder, matrix: np.ndarray) -> Encoder:
     direction of `encoder.encode(texts) @ matrix`.
 
     Args:
-        encoder: Has a linear `projection` and no word branch; it is not changed.
+        encoder: Has a linear `projection`; it is not changed.
         matrix: `(encoder.dim, d)`.
 
     Raises:
@@ -228,14 +227,10 @@ def check_mergeable(encoder: Any, width: int) -> None:
     """Raise `InputError` unless a matrix of `width` rows can be merged into `encoder`.
 
     Raises:
-        InputError: It is not an encoder; its projection is missing, not linear or of
-            another dimension; or it has a word branch.
+        InputError: It is not an encoder, or its projection is missing, not linear or of
+            another dimension.
     """
-    fields = {
-        "projection_dim": width,
-        "projection_activation": "linear",
-        "word_branch": False,
-    }
+    fields = {"projection_dim": width, "projection_activation": "linear"}
     config = getattr(encoder, "config", None)
     given = {name: getattr(config, name, None) for name in fields}
     if given != fields:

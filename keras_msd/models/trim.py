@@ -34,7 +34,7 @@ def trim_vocabulary(
     which no token has, go.
 
     Args:
-        encoder: Any encoder, a bottleneck and a word branch included; stays as it is.
+        encoder: Any encoder, also with a bottleneck; stays as it is.
         texts: Sentences of the languages to keep, walked through once.
         keep: How many pieces there may be, all told (int); or the share of the texts'
             tokens, in (0, 1.0], that the kept pieces have to make up (float); or None

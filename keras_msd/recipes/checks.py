@@ -9,7 +9,6 @@ from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
 from keras_msd.recipes.train import check_batch, stage_data
-from keras_msd.starts.closed_form import table_of
 
 
 def check(run: Run) -> None:
@@ -101,17 +100,7 @@ def _check_thin_deep(run: Run) -> None:
 def _check_assistant(run: Run) -> None:
     """Check the assistant against the teacher, and the students against it."""
     settings, teacher = run.recipe.assistant, run.teacher
-    grows = settings.start == "grow"
-    existing: Any = _grown_from(run) if grows else run.named_assistant
-    if settings.start == "body":
-        width = table_of(existing).shape[1]
-        if width != teacher.dim:
-            raise InputError(
-                "A body needs a word table of the teacher's dimension. Received: "
-                f"`{settings.source}` {width}, teacher {teacher.dim}. Take one that "
-                "learnt from this teacher."
-            )
-        existing = None
+    existing: Any = run.named_assistant
     shape: Any = existing.config if existing else settings
     own = settings.projection_dim or settings.hidden_dim or teacher.dim
     dim = shape.dim if existing else own
@@ -125,33 +114,12 @@ def _check_assistant(run: Run) -> None:
         )
     depth = shape.num_layers
     for name, student in run.recipe.student.each().items():
-        if depth is not None and student.unit_layers > depth:
+        if student.unit_layers > depth:
             raise InputError(
                 f"`unit_layers` of {name} must be at most the assistant's layers. "
                 f"Received: unit_layers={student.unit_layers}, num_layers={depth}. "
                 "Lower it."
             )
-        if depth is not None and student.repeats is None:
+        if student.repeats is None:
             unit = {f"unit_layers of {name}": student.unit_layers}
             divides(unit, {"num_layers": depth})
-
-
-def _grown_from(run: Run) -> Any:
-    """Return the teacher as the encoder that a "grow" assistant grows from."""
-    settings, body = run.recipe.assistant, run.teacher_encoder
-    if body is None:
-        raise InputError(
-            '`assistant.start = "grow"` needs a teacher whose weights can be read: '
-            '"default", a folder or hf://. Received: '
-            f'teacher.source="{run.recipe.teacher.source}". Take such a teacher, or '
-            "another `start`."
-        )
-    for key in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
-        asked, grown = getattr(settings, key), getattr(body.config, key)
-        if asked not in (None, grown):
-            raise InputError(
-                "An assistant grown from the teacher has the teacher's body. Received: "
-                f"assistant.{key}={asked}, teacher {grown}. Set `assistant.{key} = "
-                f"{grown}`, or leave it out."
-            )
-    return body

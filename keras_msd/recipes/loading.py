@@ -125,8 +125,7 @@ def _without_other_assistant(
         return below
     if _exists(old) == _exists(new):
         return below
-    body = "body" in (new.get("start"), old.get("start"))  # with a shape and a source
-    replaced = ("tokenizer",) if body else ("assistant", "tokenizer")
+    replaced = "assistant", "tokenizer"
     return {key: value for key, value in below.items() if key not in replaced}
 
 
@@ -192,8 +191,8 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
 
     Example:
         >>> from keras_msd.recipes.loading import about_recipe
-        >>> about_recipe("msd_lab")["command"]
-        'keras-msd run msd_lab --data DATA'
+        >>> about_recipe("xkd_lab")["command"]
+        'keras-msd run xkd_lab --data DATA'
     """
     place = find_recipe(name_or_path)
     about, values, _ = _laid_over(place)

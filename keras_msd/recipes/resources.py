@@ -186,11 +186,9 @@ class Run:
             InputError: It is no encoder with weights, or has fewer layers than asked.
         """
         settings = self.recipe.assistant
-        if not settings.named:
+        if not settings.exists:
             return None
         source = settings.source
-        if settings.start == "body":  # the settings are the new body's
-            return load_encoder(source)
         encoder = load_encoder(source, settings.pooling)
         if not isinstance(encoder, Encoder):
             raise InputError(

@@ -340,9 +340,9 @@ def run_all(
         InputError: `names` is no list of texts, or `out_dir` is itself a run.
 
     Example:
-        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> results = msd.recipes.run_all(["xkd_labb"], out_dir="runs")
         >>> print(results[0]["error"])
-        InputError: There is no recipe `msd_labb`. Did you mean `msd_lab`? ...
+        InputError: There is no recipe `xkd_labb`. Did you mean `xkd_lab`? ...
     """
     from keras_msd.report import write_report_of_all
 

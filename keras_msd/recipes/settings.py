@@ -179,13 +179,11 @@ class AssistantSettings(Settings):
 
     A new assistant has the defaults of `EncoderConfig`; with `num_layers = 0` it is a
     word table alone. `start` of a new one: "random"; "ridge": closed-form word rows
-    under a pre-norm body whose residuals begin at zero; "grow": the teacher's body with
-    closed-form rows; "body": such a body on the word table of the encoder that `source`
-    names, which has no body itself.
+    under a pre-norm body whose residuals begin at zero.
     """
 
     source: str = "new"
-    start: Literal["random", "ridge", "grow", "body"] | None = None
+    start: Literal["random", "ridge"] | None = None
     num_layers: Size | None = None
     hidden_dim: Count | None = None
     num_heads: Count | None = None
@@ -195,18 +193,12 @@ class AssistantSettings(Settings):
     dropout: Fraction | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
-    word_branch: bool | None = None
     trim: AssistantTrimSettings | None = None
 
     @property
-    def named(self) -> bool:
+    def exists(self) -> bool:
         """Whether `source` names an encoder that exists."""
         return self.source not in ("new", "none")
-
-    @property
-    def exists(self) -> bool:
-        """Whether the assistant is that encoder, and not a new body on its table."""
-        return self.named and self.start != "body"
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> "AssistantSettings":
@@ -219,17 +211,17 @@ class AssistantSettings(Settings):
                 f"what may be set is {', '.join(f'`{it}`' for it in OF_EXISTING)} and "
                 "`trim`"
             )
-        if not self.named and (self.trim or self.start == "body"):
+        if self.trim and not self.exists:
             raise ValueError(
-                '`trim` and `start = "body"` take the vocabulary of an encoder that '
-                f'exists; received `source = "{self.source}"`. Give the encoder, or '
-                "leave them out"
+                "`trim` makes the vocabulary of an encoder that exists smaller; "
+                f'received `source = "{self.source}"`. Give the encoder, or leave '
+                "`trim` out"
             )
         return self
 
     @model_validator(mode="after")
     def _fits_its_start(self) -> "AssistantSettings":
-        if self.exists or self.source == "none" or self.start == "grow":
+        if self.source != "new":
             return self
         shape = ["num_layers", "num_heads", "intermediate_dim"]
         if self.num_layers != 0:  # without a body it has the teacher's dimension
@@ -319,16 +311,12 @@ class StartsSettings(Settings):
     """`[starts]`: numbers of the closed forms; `closed_form` adds their score rows.
 
     Closed forms are scored at the teacher's dimension, at the dimensions of the
-    students' tables, and at further `widths`. `body_weight` is the weight of a grown
-    assistant's body relative to its word branch; `branch_scale` is the branch's share
-    in the narrower table of a student.
+    students' tables, and at further `widths`.
     """
 
     closed_form: bool = False
     widths: Counts = ()
     ridge: Positive = 0.3
-    body_weight: Positive = 0.5
-    branch_scale: Positive = 1.0
 
 
 class EvaluateSettings(Settings):
@@ -449,7 +437,7 @@ class Recipe(Settings):
         """Whose tokenizer the run has: a new one, or the assistant's or teacher's."""
         if self.tokenizer.vocabulary_size is not None:
             return "train"
-        return "assistant" if self.assistant.named else "teacher"
+        return "assistant" if self.assistant.exists else "teacher"
 
     def stages_of(self, student: StudentSettings | None = None) -> dict[str, Any]:
         """Return the settings of a student's stages, or the assistant's, in order."""
@@ -489,14 +477,13 @@ class Recipe(Settings):
         """Whether the assistant or a student begins with a closed-form word table."""
         begun = {str(student.start) for student in self.student.each().values()}
         if self.assistant.source == "new":
-            of_branch = self.assistant.word_branch
-            begun.add("ridge" if of_branch else str(self.assistant.start))
-        return not begun.isdisjoint(("ridge", "grow"))
+            begun.add(str(self.assistant.start))
+        return "ridge" in begun
 
     @model_validator(mode="after")
     def _tokenizer_has_an_owner(self) -> "Recipe":
         source, trained = self.assistant.source, self.tokenizer_source == "train"
-        if source != "none" and trained == self.assistant.named:
+        if source != "none" and trained == self.assistant.exists:
             rule = "has no" if trained else "needs"
             raise ValueError(
                 f'a recipe with `assistant.source = "{source}"` {rule} '

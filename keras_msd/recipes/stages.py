@@ -130,10 +130,10 @@ class AlignSettings(PairStageSettings):
 
 
 class SimilaritySettings(PairStageSettings):
-    """`[stages.pretrain_assistant]`: arguments of `ContrastiveLearning`.
+    """Settings of `pretrain_assistant` and `contrastive_learning`.
 
-    `target` "none" leaves the contrastive term out (the paper's "w/o CL"). What is not
-    set has the default of `ContrastiveLearning`.
+    They are arguments of `ContrastiveLearning`; what is not set has its default.
+    `target` "none" leaves the contrastive term out (the paper's "w/o CL").
     """
 
     kd_weight: NotNegative | None = None
@@ -146,21 +146,10 @@ class SimilaritySettings(PairStageSettings):
     def arguments(self) -> dict[str, Any]:
         """Return its fields; without the contrastive term those of the others."""
         given = super().arguments()
-        given.pop("branch_alone", None)
         if self.target != "none":
             return given
         kept = "dims", "quantize", "kd_weight", "matryoshka_dims"
         return {key: given[key] for key in kept if key in given} | {"contrastive": None}
-
-
-class ContrastiveSettings(SimilaritySettings):
-    """`[stages.contrastive_learning]`: as `pretrain_assistant`, and `branch_alone`.
-
-    `branch_alone` trains a student's word branch alone, taken out and put back: its
-    training steps are cheap, so that batches can be large.
-    """
-
-    branch_alone: bool = False
 
 
 class ThinDeepSettings(PairStageSettings):
@@ -321,7 +310,7 @@ STAGES: dict[str, StageSpec] = {
     "contrastive_learning": StageSpec(
         lambda encoder, **given: stages.ContrastiveLearning(encoder, **given),
         guides=TEACHER,
-        settings=ContrastiveSettings,
+        settings=SimilaritySettings,
     ),
     # No stage of an encoder: `starts.reduce_teacher` fits it.
     "reduce_teacher": StageSpec(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, one_of
 from keras_msd.data.batches import guide_rows
 from keras_msd.data.examples import write_examples
@@ -17,17 +16,9 @@ from keras_msd.models.student import ROWS, build_student, merge_projection, thin
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.stages import STAGES, PairStageSettings, ReductionSettings
-from keras_msd.starts import closed_form as forms
 from keras_msd.starts import dimension_reduction as reduction
-from keras_msd.starts import grow
-from keras_msd.starts.tables import (
-    BothSides,
-    bottleneck,
-    fit_ridge,
-    mean_rows,
-    token_frequencies,
-    word_rows,
-)
+from keras_msd.starts import ridge as regression
+from keras_msd.starts import svd
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 
@@ -108,7 +99,9 @@ def take_tokenizer(run: Run, folder: Path) -> dict[str, Any]:
         owner: Any = run.teacher_encoder if of_teacher else run.given_assistant
         tokenizer = owner.tokenizer
     tokenizer.save(folder / "tokenizer")
-    counts = token_frequencies(token_lists(run, tokenizer), tokenizer.vocabulary_size)
+    counts = svd.token_frequencies(
+        token_lists(run, tokenizer), tokenizer.vocabulary_size
+    )
     np.save(folder / "frequencies.npy", counts)
     return {"fingerprint": tokenizer.fingerprint, "tokens": int(counts.sum())}
 
@@ -134,39 +127,27 @@ FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, 
 MOST_PIECES = 40_000
 
 
-def fit_table(run: Run, folder: Path, ridge: float, grows: bool) -> None:
-    """Fit the word table whose rows add up to the teacher's vectors.
-
-    For an assistant that grows also the one that adds up to the teacher's input rows:
-    both from a single factorisation.
-    """
+def fit_table(run: Run, folder: Path, ridge: float) -> None:
+    """Fit the word table whose rows add up to the teacher's vectors."""
     store, dim = run.store(run.teacher), run.teacher.dim
-    teacher = run.teacher_encoder if grows else None
 
     def rows(start: int, stop: int) -> np.ndarray:
-        sources = run.texts.texts("source", start, stop)
-        vectors = store.targets(sources)
-        if teacher is None:
-            return vectors
-        return np.concatenate([vectors, grow.input_sums(teacher, sources)], axis=1)
+        return store.targets(run.texts.texts("source", start, stop))
 
-    width = dim + (teacher.config.hidden_dim if teacher else 0)
-    table = fit_ridge(
+    table = regression.fit_ridge(
         token_lists(run, run.tokenizer),
-        BothSides(rows, len(run.texts), width),
+        regression.BothSides(rows, len(run.texts), dim),
         run.tokenizer.vocabulary_size,
         ridge,
     )
-    np.save(folder / "table.npy", table[:, :dim])
-    if teacher:
-        np.save(folder / "input_table.npy", table[:, dim:])
+    np.save(folder / "table.npy", table)
 
 
 def closed_form(run: Run, folder: Path, width: int | None) -> None:
     """Keep the closed form, at full width or through a bottleneck."""
     tokenizer, max_length = run.tokenizer, run.recipe.data.max_length
     parts = _narrowed(run, run.array("ridge", "table"), width)
-    encoder = forms.closed_form_encoder(tokenizer, *parts, max_length=max_length)
+    encoder = regression.closed_form_encoder(tokenizer, *parts, max_length=max_length)
     encoder.save(folder / "encoder")
 
 
@@ -179,13 +160,8 @@ def make_assistant(run: Run) -> Any:
     """Return the encoder that the recipe names, or a new one with its start."""
     if run.recipe.assistant.exists:
         return run.given_assistant
-    match run.recipe.assistant.start:
-        case "ridge":
-            return _over_table(run, run.array("ridge", "table"))
-        case "grow":
-            return _grown(run)
-        case "body":
-            return _with_body(run)
+    if run.recipe.assistant.start == "ridge":
+        return _over_table(run, run.array("ridge", "table"))
     return new_encoder(run.tokenizer, **_fields(run))
 
 
@@ -202,9 +178,9 @@ def weigh_rows(run: Run, folder: Path, step: str, smoothing: float) -> None:
         of = counts.setdefault((file.source_language, file.language), np.zeros(rows))
         for side in ("source", "target"):
             lines = texts.texts(side, file.start, file.stop)
-            of += token_frequencies(run.tokenizer.encode(lines), rows)
+            of += svd.token_frequencies(run.tokenizer.encode(lines), rows)
     shares = [of / of.sum() for of in counts.values()]
-    forms.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
+    regression.weigh_rows(encoder, np.mean(shares, axis=0), smoothing)
     encoder.save(folder / "encoder")
 
 
@@ -261,43 +237,27 @@ def untrained_student(
 
 
 def start_student(
-    run: Run,
-    folder: Path,
-    student: str,
-    assistant: str,
-    start: str,
-    branch_scale: float,
+    run: Run, folder: Path, student: str, assistant: str, start: str
 ) -> None:
-    """Give a student an embedding block of its width that is made of its assistant's.
+    """Initialize a student's embedding block from its assistant's.
 
-    Of "svd" the nearest; of "ordered" the directions of the assistant's table in which
-    means of word rows best tell which sentences are translations.
+    "svd" takes the best factorisation of the assistant's table; "ordered" the
+    directions of that table in which means of word rows best tell which sentences are
+    translations.
     """
     encoder, larger = run.encoder(student), run.encoder(assistant)
     directions = None
     if start == "ordered":
         draw = np.random.default_rng(run.seed("student_start"))
-        table = word_rows(larger.weights())
+        table = svd.word_rows(larger.weights())
         width: Any = encoder.config.bottleneck_dim
 
         def vectors(lines: list[str]) -> np.ndarray:
-            return mean_rows(table, run.tokenizer.encode(lines))
+            return svd.mean_rows(table, run.tokenizer.encode(lines))
 
         matrix, _ = _ordering(run.texts, vectors, [width], draw)
         directions = matrix[:, :width]
-    grow.start_student(encoder, larger, run.frequencies, branch_scale, directions)
-    encoder.save(folder / "encoder")
-
-
-def take_branch(run: Run, folder: Path, step: str) -> None:
-    """Keep the word branch of a step's encoder as an encoder of its own."""
-    forms.branch_encoder(run.encoder(step), run.frequencies).save(folder / "encoder")
-
-
-def give_branch(run: Run, folder: Path, step: str, branch: str) -> None:
-    """Put the tuned branch of the step `branch` back into a step's encoder."""
-    encoder = run.encoder(step)
-    forms.set_branch(encoder, run.encoder(branch), run.frequencies)
+    svd.start_student(encoder, larger, run.frequencies, directions)
     encoder.save(folder / "encoder")
 
 
@@ -324,17 +284,17 @@ def thin_deep_student(
     """
     fields = {"max_length": run.recipe.data.max_length, **shape}
     if ridge:
-        fields = {"pooling": "mean", **forms.IDENTITY, **fields}
+        fields = {"pooling": "mean", **regression.IDENTITY, **fields}
     if ridge or output_dim is not None:
         fields["projection_dim"] = output_dim or shape["hidden_dim"]
         fields["projection_activation"] = "linear"
     encoder = thin_deep(run.tokenizer, row=None, **fields)
     if ridge:
         table, hidden = run.array("ridge", "table"), shape["hidden_dim"]
-        word, projection = bottleneck(table, hidden, run.frequencies)
+        word, projection = svd.bottleneck(table, hidden, run.frequencies)
         kernel = np.eye(hidden, dtype=np.float32) if output_dim is None else projection
         values = {"embedding/word": word, "projection/kernel": kernel}
-        forms.set_closed_form(encoder, values)
+        regression.set_closed_form(encoder, values)
     encoder.save(folder / "encoder")
 
 
@@ -393,7 +353,7 @@ class StoredVectors:
 
 def _narrowed(run: Run, table: np.ndarray, width: int | None) -> tuple[Any, ...]:
     """Return a word table; with a width a narrower one, and what projects it back."""
-    return (table,) if width is None else bottleneck(table, width, run.frequencies)
+    return (table,) if width is None else svd.bottleneck(table, width, run.frequencies)
 
 
 def _fields(run: Run) -> dict[str, Any]:
@@ -401,25 +361,6 @@ def _fields(run: Run) -> dict[str, Any]:
         exclude={"source", "start", "trim"}, exclude_none=True
     )
     return fields | {"max_length": run.recipe.data.max_length}
-
-
-def _with_body(run: Run) -> Any:
-    """Return a body that begins as the identity over the given encoder's table.
-
-    The table is rotated to the teacher's embeddings, which the stages imitate: no
-    cosine changes. A table that was trained on similarities alone, or rotated for its
-    prefixes, is elsewhere.
-    """
-    from scipy.linalg import orthogonal_procrustes
-
-    given: Any = run.given_assistant
-    draw = np.random.default_rng(run.seed("rotation"))
-    rows = pairs_of_languages(run.texts, ROTATED, draw)
-    lines = read_rows(run.texts, "source", rows)
-    goals = unit_rows(run.store(run.teacher).targets(lines))
-    matrix, _ = orthogonal_procrustes(given.encode(lines, normalize=True), goals)
-    table = forms.table_of(given) @ np.asarray(matrix, np.float32)
-    return _over_table(run, table)
 
 
 def _over_table(run: Run, table: np.ndarray) -> Any:
@@ -433,32 +374,16 @@ def _over_table(run: Run, table: np.ndarray) -> Any:
     width = fields.pop("bottleneck_dim", None)
     if hidden == dim:
         parts = _narrowed(run, table, width)
-        return forms.closed_form_encoder(run.tokenizer, *parts, **fields)
+        return regression.closed_form_encoder(run.tokenizer, *parts, **fields)
     if width is not None:
         raise InputError(
             "An assistant that starts from a table has a bottleneck or a body narrower "
             f"than the teacher, not both. Received: bottleneck_dim={width}, "
             f"hidden_dim={hidden}, teacher {dim}. Leave the first out."
         )
-    word, projection = bottleneck(table, hidden, run.frequencies)
+    word, projection = svd.bottleneck(table, hidden, run.frequencies)
     fields["projection_bias"] = False
-    encoder = forms.closed_form_encoder(run.tokenizer, word, **fields)
+    encoder = regression.closed_form_encoder(run.tokenizer, word, **fields)
     values = encoder.weights() | {"projection/kernel": projection}
     encoder.set_weights(values, origin="the start")
     return encoder
-
-
-def _grown(run: Run) -> Any:
-    settings = run.recipe.assistant
-    teacher: Any = run.teacher_encoder  # a check before the run asks for one
-    return grow.grow_assistant(
-        teacher,
-        run.tokenizer,
-        run.array("ridge", "input_table"),
-        run.recipe.data.max_length,
-        branch_table=run.array("ridge", "table") if settings.word_branch else None,
-        bottleneck_dim=settings.bottleneck_dim,
-        frequencies=run.frequencies,
-        body_weight=run.recipe.starts.body_weight,
-        **settings.model_dump(include={"dropout"}, exclude_none=True),
-    )

@@ -132,8 +132,7 @@ class Steps:
         run, recipe = self.run, self.recipe
         if not recipe.fits_table or run.pieces > starts.MOST_PIECES:
             return
-        grows = recipe.assistant.start == "grow"
-        given = {"ridge": recipe.starts.ridge, "grows": grows, "reads": GUIDED}
+        given = {"ridge": recipe.starts.ridge, "reads": GUIDED}
         self.add("ridge", "closed_forms", starts.fit_table, **given)
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
@@ -214,16 +213,12 @@ class Steps:
                 student=last,
                 assistant=origin,
                 start=begun,
-                branch_scale=self.recipe.starts.branch_scale,
             )
             row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
             self.add_score(last, row, full=False)
         for place, (stage, of_stage) in enumerate(stages.items(), 1):
-            if getattr(of_stage, "branch_alone", False):
-                last = self.add_branch_alone(stage, last, of_stage)
-            else:
-                last = self.add_stage(stage, of_stage, last, guide)
+            last = self.add_stage(stage, of_stage, last, guide)
             row |= {"name": f"{name}, {stage}", "kind": "stage", "stage": stage}
             later = [STAGES[it].rows for it in list(stages)[place:]]
             self.add_score(last, row, full="pairs" not in later)
@@ -288,15 +283,6 @@ class Steps:
             assistant=assistant if spec.needs_assistant else None,
             reduction=reduction,
         )
-
-    def add_branch_alone(self, name: str, student: Made, settings: Any) -> Made:
-        """Add what takes a student's word branch out, trains it and puts it back."""
-        branch = self.add_start("branch", starts.take_branch, step=student)
-        trained = self.add_stage(name, settings, branch)
-        of, back = f"student{self.suffix}", starts.give_branch
-        row = {"name": f"{of}, branch alone", "kind": "branch", "student": of}
-        self.add_score(trained, row)
-        return self.add_start("branch_back", back, step=student, branch=trained)
 
     def add_keep(self, step: Made, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""

@@ -327,9 +327,9 @@ def write_report_of_all(out_dir: str | Path) -> Path:
         InputError: The folder is missing, or a file of a run is broken.
 
     Example:
-        >>> results = msd.recipes.run_all(["msd_labb"], out_dir="runs")
+        >>> results = msd.recipes.run_all(["xkd_labb"], out_dir="runs")
         >>> page = msd.report.write_report_of_all("runs").read_text()
-        >>> "There is no recipe `msd_labb`. Did you mean" in page
+        >>> "There is no recipe `xkd_labb`. Did you mean" in page
         True
     """
     folder = existing_folder(out_dir, "folder of runs")

@@ -1,18 +1,20 @@
-"""Linear bag-of-words encoders, fitted without gradient steps."""
+"""Ridge regression: token embeddings without gradient steps, and linear encoders."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
 from keras_msd.models.encoder import Encoder, new_encoder
-from keras_msd.starts.tables import bottleneck, row_weights, word_rows
+from keras_msd.starts.svd import word_rows
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
-# Row norm of a ridge baseline. With it, one learning rate suits all branches.
-ROW_NORM = 0.7
-PENALTY = 1e-9  # share of the largest entry; needed for tables of lower rank
+BLOCK = 8_192  # sentences in a block of the Gram matrix
+TILE = 16_384  # rows that LAPACK factorises at once; it crashes above 32,768
 # Transformer layers that start as the identity and keep the norms of the embedding
 # rows. An embedding LayerNorm would make these norms equal.
 IDENTITY: dict[str, Any] = {
@@ -26,8 +28,137 @@ LINEAR: dict[str, Any] = {
     "embedding_layer_norm": False,
     "pooling": "mean",
     "projection_activation": "linear",
-    "word_branch": False,
 }
+
+
+class BothSides:
+    """Target vectors for `fit_ridge`: of all sources, then of all translations.
+
+    Both sentences of a pair have the source's vector as target, so every vector occurs
+    twice. Vectors are read when they are needed.
+
+    Args:
+        rows: Function of `start` and `stop` that returns the vectors of these source
+            sentences, float32 `(stop - start, dim)`.
+        count: Number of pairs.
+        dim: Dimension of a vector.
+    """
+
+    def __init__(self, rows: Any, count: int, dim: int) -> None:
+        self._rows, self._count = rows, count
+        self.shape = (2 * count, dim)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        start, stop, _ = part.indices(len(self))
+        middle = self._count
+        spans = (start, min(stop, middle)), (max(start - middle, 0), stop - middle)
+        return np.concatenate([self._rows(a, b) for a, b in spans if a < b])
+
+
+def fit_ridge(
+    token_lists: Iterable[Sequence[int]],
+    vectors: Any,
+    vocabulary_size: int,
+    ridge: float = 0.3,
+) -> np.ndarray:
+    """Fit token embeddings whose sums approximate the sentences' target vectors.
+
+    Minimises `sum_i || (1 / sqrt(n_i)) sum_{k in tokens_i} W_k - v_i ||^2 + ridge
+    ||W||^2` with the normal equations and a Cholesky factorisation. A token that never
+    occurs gets a row of zeros.
+
+    Args:
+        token_lists: Token ids of each sentence, without special tokens.
+        vectors: One target vector per sentence, float32 `(n, dim)`: an array, a memory
+            map or a store, read in slices.
+        vocabulary_size: Number of rows of the table.
+        ridge: Weight of the penalty.
+
+    Returns:
+        The embedding table W, float32 `(vocabulary_size, dim)`.
+
+    Raises:
+        InputError: `ridge` is not positive, or the numbers of sentences and vectors
+            differ.
+
+    Source: Hoerl & Kennard 1970, with the loss of Reimers & Gurevych 2020, eq. 1.
+
+    Example:
+        >>> vectors = np.float32([[1, 0], [0, 1], [1, 1]])
+        >>> table = msd.starts.fit_ridge([[0], [1], [0, 1]], vectors, 3, ridge=1e-3)
+        >>> table.round(1)
+        array([[1.1, 0.1],
+               [0.1, 1.1],
+               [0. , 0. ]], dtype=float32)
+    """
+    at_least(1e-9, ridge=ridge)
+    gram = np.zeros((vocabulary_size, vocabulary_size), np.float32)
+    right = np.zeros((vocabulary_size, vectors.shape[1]), np.float32)
+    seen = 0
+    for block in in_chunks(token_lists, BLOCK):
+        goals = np.asarray(vectors[seen : seen + len(block)], np.float32)
+        if len(goals) < len(block):
+            raise _unequal(f"{len(vectors)} vectors and more token lists")
+        counts = _counts(block, vocabulary_size)
+        product = (counts.T @ counts).tocsr()  # no dense copy of the Gram matrix
+        rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+        gram[rows, product.indices] += product.data
+        right += counts.T @ goals
+        seen += len(block)
+    if seen != len(vectors):
+        raise _unequal(f"{seen} token lists, {len(vectors)} vectors")
+    gram[np.diag_indices_from(gram)] += ridge
+    _solve(gram, right)
+    return right
+
+
+def _unequal(lengths: str) -> InputError:
+    return InputError(
+        f"`token_lists` and `vectors` must have the same length. Received: {lengths}."
+    )
+
+
+def _counts(block: list[Sequence[int]], vocabulary_size: int) -> Any:
+    """Return a sparse matrix: token counts divided by the square root of the length."""
+    from scipy import sparse
+
+    lengths = np.array([len(tokens) for tokens in block])
+    columns = np.concatenate([np.asarray(tokens, np.int64) for tokens in block])
+    values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return sparse.csr_matrix(
+        (values.astype(np.float32), columns, bounds), (len(block), vocabulary_size)
+    )
+
+
+def _solve(gram: np.ndarray, right: np.ndarray) -> None:
+    """Solve `gram @ x = right` in place by tiles of a Cholesky factorisation.
+
+    Args:
+        gram: `(n, n)`, positive definite; its lower half is overwritten by the factor.
+        right: `(n, dim)`; is overwritten by `x`.
+    """
+    from scipy import linalg
+
+    triangular = partial(linalg.solve_triangular, lower=True, check_finite=False)
+    tiles = [slice(start, start + TILE) for start in range(0, len(gram), TILE)]
+    for index, tile in enumerate(tiles):
+        factor = linalg.cholesky(gram[tile, tile], lower=True, check_finite=False)
+        gram[tile, tile] = factor
+        right[tile] = triangular(factor, right[tile])
+        for later in tiles[index + 1 :]:
+            gram[later, tile] = triangular(factor, gram[later, tile].T).T
+            right[later] -= gram[later, tile] @ right[tile]
+            for other in tiles[index + 1 :]:
+                if other.start <= later.start:
+                    gram[later, other] -= gram[later, tile] @ gram[other, tile].T
+    for index, tile in reversed([*enumerate(tiles)]):
+        for later in tiles[index + 1 :]:
+            right[tile] -= gram[later, tile].T @ right[later]
+        right[tile] = triangular(gram[tile, tile], right[tile], trans=1)
 
 
 def closed_form_encoder(
@@ -102,7 +233,7 @@ def table_of(encoder: Encoder) -> np.ndarray:
         >>> np.array_equal(msd.starts.table_of(encoder), word)
         True
     """
-    _check_fields(encoder, "be an embedding table without layers", **LINEAR)
+    _check_linear(encoder)
     weights = encoder.weights()
     for name in ("embedding/position", "embedding/type", "projection/bias"):
         if np.any(weights.get(name, 0)):
@@ -153,87 +284,6 @@ def weigh_rows(encoder: Encoder, frequencies: np.ndarray, smoothing: float) -> N
     encoder.set_weights(values, origin="the weights by frequency")
 
 
-def branch_encoder(encoder: Encoder, frequencies: np.ndarray) -> Encoder:
-    """Return the bag-of-words branch as an encoder without transformer layers.
-
-    A training step of the branch costs a hundredth of a step of the whole encoder, so
-    you can train it on many large batches. The branch gets its own embedding table. It
-    has the encoder's `bottleneck_dim`, but without the directions that only the
-    transformer layers read.
-
-    Args:
-        encoder: An encoder with a bag-of-words branch; it is not changed.
-        frequencies: Count of each token, `(vocabulary_size,)`.
-
-    Raises:
-        InputError: The encoder has no bag-of-words branch.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder(bottleneck_dim=4, word_branch=True)
-        >>> counts = np.ones(encoder.config.vocabulary_size)
-        >>> branch = msd.starts.branch_encoder(encoder, counts)
-        >>> branch.config.depth, branch.dim == encoder.dim
-        (0, True)
-    """
-    _check_fields(encoder, "have a bag-of-words branch", word_branch=True)
-    weights = encoder.weights()
-    word = weights["embedding/word"]
-    rows = word @ weights["word_branch/projection"]
-    word, projection = bottleneck(rows, word.shape[1], frequencies)
-    word *= ROW_NORM / np.sqrt(np.square(word).sum(axis=1).mean())
-    return closed_form_encoder(
-        encoder.tokenizer,
-        word,
-        projection,
-        max_length=encoder.max_length,
-        dropout=encoder.config.dropout,
-    )
-
-
-def set_branch(encoder: Encoder, branch: Encoder, frequencies: np.ndarray) -> None:
-    """Copy the embedding table and projection of a trained branch into an encoder.
-
-    The encoder is changed in place. The transformer layers share the table, so their
-    projection is fitted again by least squares, with rows weighted as in `bottleneck`.
-    This keeps their input as close as possible to what it was.
-
-    Args:
-        encoder: An encoder with a bag-of-words branch.
-        branch: The encoder that `branch_encoder` made from it, after training.
-        frequencies: Count of each token, `(vocabulary_size,)`.
-
-    Raises:
-        InputError: The encoder has no branch, or the tables differ in shape.
-
-    Example:
-        >>> encoder = msd.testing.tiny_encoder(bottleneck_dim=4, word_branch=True)
-        >>> counts = np.ones(encoder.config.vocabulary_size)
-        >>> branch = msd.starts.branch_encoder(encoder, counts)
-        >>> msd.starts.set_branch(encoder, branch, counts)  # after training `branch`
-        >>> tables = [e.weights()["embedding/word"] for e in (encoder, branch)]
-        >>> np.array_equal(*tables)
-        True
-    """
-    _check_fields(encoder, "have a bag-of-words branch", word_branch=True)
-    values, tuned = encoder.weights(), branch.weights()
-    word, old = tuned["embedding/word"], values["embedding/word"]
-    if word.shape != old.shape:
-        raise InputError(
-            "The branch must be made from this encoder. Received: embedding tables of "
-            f"{old.shape} and {word.shape}. Make it with `branch_encoder(encoder)`."
-        )
-    weights = row_weights(frequencies)[:, None]
-    columns = word.T.astype(np.float64)
-    goals = old @ values["embedding/projection"]
-    gram = columns @ (word * weights)
-    gram[np.diag_indices_from(gram)] += PENALTY * gram.max()
-    projection = np.linalg.solve(gram, columns @ (goals * weights))
-    values["embedding/word"] = word
-    values["embedding/projection"] = projection.astype(np.float32)
-    values["word_branch/projection"] = tuned["embedding/projection"]
-    encoder.set_weights(values, origin="the tuned branch")
-
-
 def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
     """Extend the vocabulary of an encoder without transformer layers.
 
@@ -266,7 +316,7 @@ def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
         True
     """
     known = encoder.tokenizer
-    _check_fields(encoder, "be an embedding table without layers", **LINEAR)
+    _check_linear(encoder)
     pieces, size = tokenizer.pieces(), known.vocabulary_size
     if not isinstance(known, SentencePieceTokenizer) or pieces[:size] != known.pieces():
         raise InputError(
@@ -283,8 +333,11 @@ def extend_vocabulary(encoder: Encoder, tokenizer: Tokenizer) -> Encoder:
     return extended
 
 
-def _check_fields(encoder: Encoder, rule: str, **wanted: Any) -> None:
+def _check_linear(encoder: Encoder) -> None:
     config = encoder.config
-    wrong = {k: getattr(config, k) for k in wanted if getattr(config, k) != wanted[k]}
+    wrong = {k: getattr(config, k) for k in LINEAR if getattr(config, k) != LINEAR[k]}
     if wrong:
-        raise InputError(f"The encoder must {rule}: {wanted}. Received: {wrong}.")
+        raise InputError(
+            "The encoder must be an embedding table without layers: "
+            f"{LINEAR}. Received: {wrong}."
+        )

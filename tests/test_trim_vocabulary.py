@@ -13,7 +13,11 @@ from keras_msd.checks import InputError
 from keras_msd.data.readers.discover import LanguageTexts
 from keras_msd.export import export, load_artefact
 from keras_msd.models import trim as module
-from keras_msd.models.trim import trim_vocabulary, trimming_report
+from keras_msd.models.trim import (
+    restore_vocabulary,
+    trim_vocabulary,
+    trimming_report,
+)
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import (
     SentencePieceTokenizer,
@@ -224,3 +228,29 @@ def test_report_counts_by_hand(unigram):
     removed = 16 * (rows[0] - rows[1] + SPARE_ROWS)  # 4 numbers of 4 bytes a row
     shorter = len(unigram.definition) - len(trimmed.tokenizer.definition)
     assert report["bytes_before"] - report["bytes_after"] == removed + shorter
+
+
+@pytest.mark.parametrize("make", [make_unigram, make_wordpiece])
+def test_restored_tokens_stand_beside_those_that_were_trained_on(make):
+    whole = tiny_encoder(make())
+    trimmed = trim_vocabulary(whole, USED)
+    trained = {path: value + 0.01 for path, value in trimmed.weights().items()}
+    trimmed.set_weights(trained)
+    restored = restore_vocabulary(trimmed, whole)
+
+    assert restored.tokenizer.fingerprint == whole.tokenizer.fingerprint
+    table = restored.weights()["embedding/word"]
+    own = {token: row for row, token in enumerate(trimmed.tokenizer.pieces())}
+    for row, token in enumerate(whole.tokenizer.pieces()):
+        source = trained if token in own else whole.weights()
+        expected = source["embedding/word"][own.get(token, row)]
+        np.testing.assert_array_equal(table[row], expected)
+    np.testing.assert_allclose(restored.encode(USED), trimmed.encode(USED), atol=1e-6)
+
+
+def test_a_vocabulary_is_restored_only_from_one_that_has_all_tokens():
+    whole = tiny_encoder(make_unigram())
+    with pytest.raises(InputError, match="tokens that are not there"):
+        restore_vocabulary(whole, trim_vocabulary(whole, USED))
+    with pytest.raises(InputError, match="widths 16 and 8"):
+        restore_vocabulary(whole, tiny_encoder(make_unigram(), bottleneck_dim=8))

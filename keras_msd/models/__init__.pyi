@@ -15,6 +15,9 @@ from keras_msd.models.student import (
     thin_deep as thin_deep,
 )
 from keras_msd.models.trim import (
+    restore_vocabulary as restore_vocabulary,
+)
+from keras_msd.models.trim import (
     trim_vocabulary as trim_vocabulary,
 )
 from keras_msd.models.trim import (

@@ -78,6 +78,45 @@ def trim_vocabulary(
     return trimmed
 
 
+def restore_vocabulary(encoder: Encoder, whole: Encoder) -> Encoder:
+    """Put back the tokens that `trim_vocabulary` took out, also after more training.
+
+    The result has the tokenizer of `whole`. Tokens that `encoder` has keep its
+    embeddings, all others get those of `whole`, and everything else is `encoder`'s. A
+    text that both tokenizers split in the same way keeps its vector.
+
+    Args:
+        encoder: An encoder with a part of the tokens of `whole`; it is not changed.
+        whole: An encoder whose embedding table is as wide; it is not changed.
+
+    Raises:
+        InputError: The widths differ, or `encoder` has tokens that `whole` lacks.
+
+    Example:
+        >>> whole = msd.testing.tiny_encoder()
+        >>> trimmed = msd.trim_vocabulary(whole, ["The cat sleeps."])
+        >>> restored = msd.models.restore_vocabulary(trimmed, whole)
+        >>> restored.tokenizer.vocabulary_size == whole.tokenizer.vocabulary_size
+        True
+    """
+    known, rows = _table(whole.tokenizer), encoder.tokenizer.pieces()
+    given, weights = whole.weights(), encoder.weights()
+    widths = [it[WORD].shape[1] for it in (weights, given)]
+    foreign = [token for token in rows if token not in known]
+    if widths[0] != widths[1] or foreign:
+        raise InputError(
+            "A vocabulary is restored from an encoder that has all of its tokens, in an "
+            f"embedding table of the same width. Received: widths {widths[0]} and "
+            f"{widths[1]}, {len(foreign)} tokens that are not there. Give the encoder "
+            "whose vocabulary was trimmed."
+        )
+    restored = encoder.with_config(whole.tokenizer, origin="restore_vocabulary")
+    table = given[WORD][: restored.config.vocabulary_size].copy()
+    table[[known[token] for token in rows]] = weights[WORD][: len(rows)]
+    restored.set_weights(weights | {WORD: table}, origin="the encoder")
+    return restored
+
+
 def trimming_report(
     encoder: Encoder, trimmed: Encoder, texts: Iterable[str]
 ) -> dict[str, Any]:

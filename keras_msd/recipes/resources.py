@@ -23,6 +23,7 @@ from keras_msd.distribute.workers import Workers
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.models.encoder import Encoder, load_saved
+from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
 from keras_msd.recipes.stages import PairStageSettings
@@ -195,6 +196,8 @@ class Run:
                 "An assistant must have weights that can be trained and copied. "
                 f"Received: `{source}`, an artefact. Give the encoder's folder."
             )
+        if settings.vocabulary:
+            encoder = restore_vocabulary(encoder, load_encoder(settings.vocabulary))
         changes = settings.model_dump(include={*OF_EXISTING}, exclude_none=True)
         if not changes:
             return encoder

@@ -38,6 +38,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 Codes = Annotated[Words, BeforeValidator(lambda it: (ALL,) if it == ALL else it)]
 # What can be changed in an assistant that exists.
 OF_EXISTING = ("num_layers", "pooling", "normalize", "dropout")
+TOKENS = ("vocabulary", "trim")  # also of an encoder that exists
 
 
 class PublishedRow(Settings):
@@ -174,7 +175,8 @@ class AssistantSettings(Settings):
 
     `source` "new" makes one; "none" is for thin, deep students, which need no
     assistant. Anything else is loaded with `load_encoder`: `num_layers` then keeps its
-    first layers, `pooling`, `normalize` and `dropout` replace its own, and `trim` makes
+    first layers, `pooling`, `normalize` and `dropout` replace its own, `vocabulary`
+    names an encoder whose tokens it gets (see `restore_vocabulary`), and `trim` makes
     its vocabulary smaller.
 
     A new assistant has the defaults of `EncoderConfig`; with `num_layers = 0` it is a
@@ -193,6 +195,7 @@ class AssistantSettings(Settings):
     dropout: Fraction | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
+    vocabulary: str | None = None
     trim: AssistantTrimSettings | None = None
 
     @property
@@ -203,19 +206,19 @@ class AssistantSettings(Settings):
     @model_validator(mode="after")
     def _fits_its_source(self) -> "AssistantSettings":
         given = self.model_dump(exclude_none=True).keys()
-        shape = [key for key in given if key not in ("source", "trim", *OF_EXISTING)]
+        shape = [key for key in given if key not in ("source", *OF_EXISTING, *TOKENS)]
         if self.exists and shape:
             raise ValueError(
                 f"the encoder `{self.source}` has a shape of its own; received "
                 f"{', '.join(f'`{key}`' for key in shape)} beside it. Leave that out; "
-                f"what may be set is {', '.join(f'`{it}`' for it in OF_EXISTING)} and "
-                "`trim`"
+                "what may be set is "
+                f"{', '.join(f'`{it}`' for it in (*OF_EXISTING, *TOKENS))}"
             )
-        if self.trim and not self.exists:
+        if not self.exists and (self.trim or self.vocabulary):
             raise ValueError(
-                "`trim` makes the vocabulary of an encoder that exists smaller; "
-                f'received `source = "{self.source}"`. Give the encoder, or leave '
-                "`trim` out"
+                "`trim` and `vocabulary` change the vocabulary of an encoder that "
+                f'exists; received `source = "{self.source}"`. Give the encoder, or '
+                "leave them out"
             )
         return self
 

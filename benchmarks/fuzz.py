@@ -382,7 +382,7 @@ def spent() -> float:
 
 def load_all() -> None:
     """Import what targets need, once for all processes; nothing is computed here."""
-    import keras_msd.checkpoints.loading
+    import keras_msd.checkpoints.checkpoint
     import keras_msd.cli.commands
     import keras_msd.export.network
     import keras_msd.index.index

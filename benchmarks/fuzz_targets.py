@@ -17,7 +17,7 @@ Read = Callable[[Path], object]
 MODULES = [
     *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
     *("data/ragged.py", "data/store.py", "export/card.py"),
-    *("export/artefact.py", "export/litert_files.py", "export/onnx.py"),
+    *("export/artefact.py", "export/litert_files.py", "export/onnx_files.py"),
     *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
     *("models/config.py", "models/encoder_folder.py"),
     *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),
@@ -110,7 +110,7 @@ def _few_networks() -> None:
 
 
 def _checkpoint(folder: Path) -> object:
-    from keras_msd.checkpoints.loading import load_checkpoint
+    from keras_msd.checkpoints.checkpoint import load_checkpoint
 
     _few_networks()
     return load_checkpoint(folder)

@@ -4,8 +4,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from keras_msd.lazy import AroundImport, lazy_names
+from keras_msd.lazy import METHODS, AroundImport, OnUse, lazy_names
 from keras_msd.stderr import quiet_tensorflow
 from keras_msd.version import __version__ as __version__
 
@@ -28,5 +29,14 @@ def _with_layers() -> Iterator[None]:
 
 # Keras then knows our layers by name: `keras.saving.load_model` takes files with them.
 AroundImport("keras", _with_layers)
+
+
+def _export() -> Any:
+    from keras_msd.export.artefact import export
+
+    return export
+
+
+METHODS["Encoder.export"] = OnUse(_export)
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,9 +2,6 @@ from keras_msd import (
     beam as beam,
 )
 from keras_msd import (
-    checkpoints as checkpoints,
-)
-from keras_msd import (
     data as data,
 )
 from keras_msd import (
@@ -53,7 +50,6 @@ from keras_msd import (
     training as training,
 )
 from keras_msd.arrays import quantize_embeddings as quantize_embeddings
-from keras_msd.checkpoints.loading import load_encoder as load_encoder
 from keras_msd.checks import InputError as InputError
 from keras_msd.distillation import distil as distil
 from keras_msd.evaluate import (
@@ -62,6 +58,8 @@ from keras_msd.evaluate import (
 from keras_msd.evaluate.nearest import search as search
 from keras_msd.index.index import Index as Index
 from keras_msd.index.index import build_index as build_index
+from keras_msd.load import load_encoder as load_encoder
+from keras_msd.load import load_teacher as load_teacher
 from keras_msd.models.encoder import Encoder as Encoder
 from keras_msd.models.encoder import new_encoder as new_encoder
 from keras_msd.models.student import (
@@ -76,5 +74,4 @@ from keras_msd.models.trim import (
 from keras_msd.models.trim import (
     trimming_report as trimming_report,
 )
-from keras_msd.teachers.teacher import load_teacher as load_teacher
 from keras_msd.version import __version__ as __version__

@@ -12,7 +12,6 @@ import keras
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checkpoints.packaged import is_installed
 from keras_msd.checks import InputError
 from keras_msd.data.batches import PairBatches, check_reads
@@ -30,6 +29,7 @@ from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
 from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
+from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress
 from keras_msd.stages.msd import ContrastiveLearning
@@ -39,7 +39,7 @@ from keras_msd.starts.ridge import (
     extend_vocabulary,
     fit_ridge,
 )
-from keras_msd.teachers.teacher import Teacher, load_teacher
+from keras_msd.teachers.teacher import Teacher
 from keras_msd.teachers.vectors import HASHED_WORDS
 from keras_msd.tokenizers.sentencepiece import extend_unigram, train_unigram
 from keras_msd.training.optimizer import make_optimizer

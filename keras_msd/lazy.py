@@ -94,3 +94,8 @@ class OnUse:
     def __call__(self, *given: Any, **options: Any) -> Any:
         """Call it."""
         return self.find()(*given, **options)
+
+
+# By the name of a method: the function of a higher layer that it calls. A package sets
+# it before any of its modules is imported.
+METHODS: dict[str, OnUse] = {}

@@ -11,15 +11,15 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.loading import load_checkpoint, load_encoder
+from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.recipes.resources import Run
-from keras_msd.teachers.teacher import load_teacher
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXTS = json.loads((GOLDEN / "texts.json").read_text(encoding="utf-8"))

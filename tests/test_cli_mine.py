@@ -4,9 +4,9 @@ import json
 import pytest
 from command_line import run
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.cli.search import read_sentences
 from keras_msd.evaluate import mine, mine_paraphrases
+from keras_msd.load import load_encoder
 from keras_msd.testing import SENTENCES, tiny_encoder
 
 

@@ -4,7 +4,7 @@ import json
 import pytest
 from command_line import fails, run
 
-from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.load import load_encoder
 from keras_msd.models.trim import trim_vocabulary
 from keras_msd.testing import SENTENCES, tiny_encoder
 

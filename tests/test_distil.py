@@ -237,7 +237,7 @@ def test_the_teacher_is_looked_for_before_anything_is_read(tmp_path, monkeypatch
     def absent():
         raise InputError("The default teacher needs the package")
 
-    monkeypatch.setattr("keras_msd.teachers.teacher.default_folder", absent)
+    monkeypatch.setattr("keras_msd.load.default_folder", absent)
     with pytest.raises(InputError, match="The default teacher needs the package"):
         msd.distil(tmp_path / "nowhere.csv", tmp_path / "out", progress=False)
 

@@ -8,7 +8,7 @@ import pytest
 from small_recipe import write_place
 
 import keras_msd
-from keras_msd.checkpoints.loading import load_encoder
+from keras_msd.load import load_encoder
 from keras_msd.recipes.loading import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder
 from keras_msd.models.encoder import new_encoder
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.sentencepiece import train_unigram

@@ -12,10 +12,11 @@ from keras_msd.arrays import pad_batch
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
 from keras_msd.export import onnx as exporter
-from keras_msd.export.formats import SCHEMES
-from keras_msd.export.onnx import load_ids, write_ids
+from keras_msd.export.onnx import write_ids
+from keras_msd.export.onnx_files import load_ids
 from keras_msd.export.portable import describe
 from keras_msd.models.encoder import Encoder
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 onnx = pytest.importorskip("onnx")

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_msd.export.formats import SCHEMES
 from keras_msd.quantization import quantize_table
+from keras_msd.quantize.schemes import SCHEMES
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

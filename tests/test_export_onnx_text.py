@@ -7,15 +7,10 @@ from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
 from keras_msd.export import export, load_artefact, loaders_folder, read_card
-from keras_msd.export import onnx as exporter
-from keras_msd.export.formats import SCHEMES
-from keras_msd.export.onnx import (
-    load_extensions,
-    load_ids,
-    load_text,
-    write_ids,
-    write_text,
-)
+from keras_msd.export import onnx_files as exporter
+from keras_msd.export.onnx import write_ids, write_text
+from keras_msd.export.onnx_files import LIBRARY, load_extensions, load_ids, load_text
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 onnx = pytest.importorskip("onnx")
@@ -155,7 +150,7 @@ def test_equally_likely_splits(unigram):
 
 
 def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):
-    names = ["tensorflow", "onnxruntime_extensions", exporter.LIBRARY]
+    names = ["tensorflow", "onnxruntime_extensions", LIBRARY]
     fake = SimpleNamespace(modules=names)
     monkeypatch.setattr(exporter, "sys", fake)
     with pytest.raises(InputError, match="was imported after tensorflow"):

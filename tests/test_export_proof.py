@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 
 from keras_msd.checks import InputError
 from keras_msd.data import example_similarity
-from keras_msd.export import ExportError, export, loaders_folder, read_card
-from keras_msd.export.formats import SCHEMES
+from keras_msd.export import FORMATS, ExportError, export, loaders_folder, read_card
 from keras_msd.export.proof import (
     SENTENCES,
     THRESHOLDS,
@@ -23,6 +22,7 @@ from keras_msd.export.proof import (
     prove,
     row_cosines,
 )
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = [
@@ -188,7 +188,9 @@ def test_neighbours_and_lengths_that_change_fail():
 
     def proven(before, after, quantize, **given):
         limits, rows = limits_of(quantize, **given), [(1.0, "a", "b"), (0.0, "a", "c")]
-        return prove(before, after, "plain", quantize, limits, "a b c d".split(), rows)
+        return prove(
+            before, after, FORMATS["plain"], quantize, limits, "a b c d".split(), rows
+        )
 
     before, after = Table(0, 10, 21, 90), Table(0, 12, 21, 90)  # b: from a to c
     with pytest.raises(ExportError, match=r"nearest neighbour of 90 % .* 75.0 %"):

@@ -7,8 +7,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd.export import saved_model
-from keras_msd.export.formats import SCHEMES
 from keras_msd.export.tensorflow_network import Stored, TensorFlowNetwork
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 TEXTS = ["Die Katze schläft.", "", "A dog runs in the park. " * 30, "ok"]

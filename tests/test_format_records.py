@@ -14,6 +14,7 @@ from keras_msd.export import (
     loaders_folder,
     quantizations,
 )
+from keras_msd.export.formats import check_supported
 from keras_msd.testing import tiny_encoder
 
 ROWS = [(1.0, "a", "b"), (0.0, "a", "c")]
@@ -96,13 +97,13 @@ def test_what_it_does_not_offer(encoder, table, tmp_path):
     with pytest.raises(ExportError, match="as long as"):
         export(encoder, tmp_path / "art", "table", **GIVEN, scale=2.0)
     with pytest.raises(InputError, match="`onnx_text`: `option` must be one of"):
-        FORMATS["onnx_text"].check(None, encoder.tokenizer, ["scale"])
+        check_supported(FORMATS["onnx_text"], None, encoder.tokenizer, ["scale"])
     pairs = type("Pairs", (), {"kind": "bytepair"})()
     with pytest.raises(InputError, match="Received: bytepair. No format supports"):
-        table.check(None, pairs)
+        check_supported(table, None, pairs)
     pieces = type("Pieces", (), {"kind": "wordpiece"})()
     with pytest.raises(InputError, match="supports it: saved_model, litert, onnx, hug"):
-        FORMATS["litert_text"].check(None, pieces)
+        check_supported(FORMATS["litert_text"], None, pieces)
 
 
 @pytest.mark.parametrize("part", ["write", "load", "model_file", "how_to_load"])

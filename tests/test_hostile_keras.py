@@ -20,9 +20,9 @@ from keras_msd.checks import InputError
 from keras_msd.checksums import sealed
 from keras_msd.export import read_card
 from keras_msd.files import write_json
+from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe
-from keras_msd.teachers import load_teacher
 
 MIB = 1 << 20
 BERT = {

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.loading import load_checkpoint
+from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.checksums import sealed
 from keras_msd.export import export, load_artefact
-from keras_msd.export.onnx import check_self_contained, load_ids
+from keras_msd.export.onnx_files import check_self_contained, load_ids
 from keras_msd.files import read_json, write_json
 from keras_msd.limits import VOCABULARY
+from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
-from keras_msd.teachers import load_teacher
 from keras_msd.tensors import TensorFile
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
@@ -417,7 +417,7 @@ def test_an_onnx_model_opens_no_other_file(place, artefacts, tmp_path, monkeypat
     elsewhere(place(model), secret)
     changed = model.SerializeToString()
     (tmp_path / "model.onnx").write_bytes(changed)
-    monkeypatch.setattr("keras_msd.export.onnx.new_session", open_it)
+    monkeypatch.setattr("keras_msd.export.onnx_files.new_session", open_it)
     refused(lambda: load_ids(tmp_path), "model.onnx.*in another file.*one file")
 
 

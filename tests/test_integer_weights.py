@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export import litert
-from keras_msd.export.formats import SCHEMES
 from keras_msd.export.litert import TFLiteModel
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
 from keras_msd.files import write_json
 from keras_msd.light import LightEncoder
+from keras_msd.load import load_encoder
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.testing import tiny_encoder
 
 WEIGHTS, CONFIG = "weights.safetensors", "encoder.json"

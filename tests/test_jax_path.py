@@ -24,10 +24,10 @@ def path_through_everything(folder):
     import keras
 
     from keras_msd import stages, training
-    from keras_msd.checkpoints.loading import load_encoder
     from keras_msd.data.batches import PairBatches
     from keras_msd.data.readers.discover import read_pairs
     from keras_msd.data.store import GuideStore
+    from keras_msd.load import load_encoder
     from keras_msd.models.student import build_student
     from keras_msd.recipes.stages import STAGES
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
@@ -174,7 +174,7 @@ def test_a_checkpoint_of_one_backend_is_refused_by_the_other(folder, tokenizer):
 
 
 def test_tensorflow_gives_the_same_vectors_for_the_saved_student(folder):
-    from keras_msd.checkpoints.loading import load_encoder
+    from keras_msd.load import load_encoder
 
     made = load_encoder(folder / "student").encode(TEXTS)
     np.testing.assert_allclose(

@@ -8,8 +8,9 @@ import pytest
 
 from keras_msd import load_encoder, load_teacher
 from keras_msd.checks import InputError
+from keras_msd.load import teacher_encoder
 from keras_msd.models.trim import trim_vocabulary
-from keras_msd.teachers import TEACHERS, teacher_encoder
+from keras_msd.teachers import TEACHERS
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers import (
     TOKENIZERS,

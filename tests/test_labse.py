@@ -9,10 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tokenizer_files import write_wordpiece
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checkpoints.modules import read_dense
 from keras_msd.checkpoints.weights import read_checkpoint
-from keras_msd.teachers.teacher import load_teacher
+from keras_msd.load import load_encoder, load_teacher
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 GOLDEN = Path(__file__).parent / "golden"

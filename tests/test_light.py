@@ -150,7 +150,7 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
     )
     in_process(code, (*HEAVY, "keras_msd", "tokenizers"), cwd=tmp_path)
     vectors = np.load(tmp_path / "vectors.npy")
-    from keras_msd.checkpoints.loading import load_saved
+    from keras_msd.models.encoder import load_saved
 
     expected = load_saved(folder / "encoder").encode(texts)
     np.testing.assert_allclose(vectors, expected, atol=1e-6)

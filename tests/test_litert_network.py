@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_msd.export.formats import FULL
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
+from keras_msd.quantize.schemes import FULL
 from keras_msd.testing import tiny_encoder
 
 RANDOM = np.random.default_rng(0)

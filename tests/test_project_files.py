@@ -1,6 +1,7 @@
 """The project's own files keep to the rules that CONTRIBUTING.md gives."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
 import pytest
 
 import keras_msd
@@ -83,6 +85,12 @@ def test_tensorflow_stays_behind_its_boundary():
         "keras_msd/training/tensorflow_step.py" in found
     )  # so the search finds something
     assert [path for path in found if not path.startswith(MAY_IMPORT_TENSORFLOW)] == []
+
+
+def test_no_module_imports_itself_through_others():
+    graph = grimp.build_graph("keras_msd")
+    imports = {it: graph.find_modules_directly_imported_by(it) for it in graph.modules}
+    graphlib.TopologicalSorter(imports).prepare()  # else CycleError names the circle
 
 
 def test_no_private_keras_and_nothing_that_unpickles():

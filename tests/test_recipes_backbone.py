@@ -8,10 +8,10 @@ import pytest
 from small_recipe import sentences, write_place
 
 from keras_msd import load_teacher, trim_vocabulary
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
 from keras_msd.data.text_table import TextTable
+from keras_msd.load import load_encoder
 from keras_msd.recipes import checks, load_recipe, run, starts
 from keras_msd.recipes import train as fit
 from keras_msd.recipes.runner import cost_of

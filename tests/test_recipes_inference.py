@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_recipe import write_rows
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.loading import checked as as_recipe
 from keras_msd.recipes.train import InferenceRows

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data import write_corpus
 from keras_msd.evaluate.similarity import read_sts
+from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 from keras_msd.recipes.loading import load_recipe
 from keras_msd.report.runs import score_of

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder
 from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
 from keras_msd.recipes.files import recipe_names

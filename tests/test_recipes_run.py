@@ -10,12 +10,12 @@ import tensorflow as tf
 from small_recipe import german, sentences, write_place, write_rows
 from tensorflow.core.util import event_pb2
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.data import read_pairs
 from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import calibrate_threshold
 from keras_msd.files import read_json
+from keras_msd.load import load_encoder
 from keras_msd.recipes import outputs as end_steps
 from keras_msd.recipes import run, runner
 from keras_msd.recipes import starts as start_steps

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_msd import limits
 from keras_msd.checks import InputError
-from keras_msd.teachers import load_teacher
+from keras_msd.load import load_teacher
 from keras_msd.teachers.saved_model import OUTSIDE, check_operations
 
 

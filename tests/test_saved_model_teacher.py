@@ -11,7 +11,8 @@ from saved_models import TEXT, letters, letters_in_graph, save
 
 from keras_msd.checks import InputError
 from keras_msd.export import export
-from keras_msd.teachers.teacher import load_teacher, saved_model_fingerprint
+from keras_msd.load import load_teacher
+from keras_msd.teachers.teacher import saved_model_fingerprint
 from keras_msd.testing import tiny_encoder
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,8 +7,8 @@ from test_losses_thin_deep import cosine, ranking
 from test_stages import ROWS, batch, network, terms_of, vectors
 
 from keras_msd import stages
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder
 from keras_msd.losses.similarities import AdditiveMarginSoftmax
 from keras_msd.models.student import merge_projection
 from keras_msd.stages.msd import ContrastiveLearning

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.loading import fetch, load_encoder
+from keras_msd.checkpoints.hub import fetch
 from keras_msd.checks import InputError
-from keras_msd.teachers.teacher import Teacher, load_teacher
+from keras_msd.load import load_encoder, load_teacher
+from keras_msd.teachers.teacher import Teacher
 from keras_msd.testing import tiny_encoder
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from without_values import without_values
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError
+from keras_msd.load import load_encoder
 from keras_msd.models.student import ROWS, thin_deep
 
 VOCABULARY = 501_153

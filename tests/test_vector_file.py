@@ -5,7 +5,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.cli.output import write_vectors
-from keras_msd.teachers.teacher import load_teacher
+from keras_msd.load import load_teacher
 
 
 def test_sentences_take_the_room_of_their_text(tmp_path):

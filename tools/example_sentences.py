@@ -18,7 +18,7 @@ import numpy as np
 from keras_msd.data.cleaning import normalize
 from keras_msd.data.examples import FILE, LANGUAGES
 from keras_msd.data.readers.lines import read_lines
-from keras_msd.teachers import load_teacher
+from keras_msd.load import load_teacher
 
 SENTENCES = {"train": 3000, "dev": 400}  # besides those with every language
 GRADED = {"train": 200, "dev": 600}  # rows

@@ -1,5 +1,1 @@
-"""Encoders from what others published, and from folders of our own."""
-
-from keras_msd.lazy import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+"""Encoders that others published, and encoders in packages."""

@@ -36,11 +36,7 @@ def open_source(source: str, light: bool = False) -> Any:
 
         if packaged.is_packaged(source) and packaged.is_bag_of_words(source):
             return packaged.PackagedEncoder(source)
-    from keras_msd.teachers.teacher import (
-        has_vectors_only,
-        load_teacher,
-        open_encoder,
-    )
+    from keras_msd.load import has_vectors_only, load_teacher, open_encoder
 
     return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
 

@@ -12,8 +12,8 @@ from keras_msd.evaluate.nearest import search as search
 from keras_msd.evaluate.set_files import SetFile as SetFile
 from keras_msd.evaluate.sets import SETS as SETS
 from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet
+from keras_msd.evaluate.sets import read_sts_folder as read_sts_folder
 from keras_msd.evaluate.sets import score_set as score_set
-from keras_msd.evaluate.similarity import read_sts_folder as read_sts_folder
 from keras_msd.evaluate.similarity import sts as sts
 from keras_msd.evaluate.similarity import sts_aligned as sts_aligned
 from keras_msd.evaluate.similarity import sts_tracks as sts_tracks

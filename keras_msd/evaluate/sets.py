@@ -12,6 +12,7 @@ from keras_msd.evaluate.splits import PARTS, WHOLE, named
 from keras_msd.lazy import OnUse
 
 if TYPE_CHECKING:
+    from keras_msd.evaluate.similarity import Row
     from keras_msd.evaluate.vectors import SentenceEncoder
 
 ALL = "all"  # instead of language codes: all languages of a set's files
@@ -93,7 +94,16 @@ def _translations() -> Any:
     return translations
 
 
-FIND_ALIGNED = OnUse(lambda: _similarity().find_aligned)
+def _find_aligned(
+    folder: str | Path, languages: Iterable[str] | None, split: str, dataset: str
+) -> dict[str, SetFile]:
+    hint = "" if dataset in SETS else unknown_set(dataset)
+    found: dict[str, SetFile] = _similarity().find_aligned(
+        folder, languages, split, dataset, hint
+    )
+    return found
+
+
 SIMILARITY: dict[str, Any] = {
     "folder": "sts",
     "scores": {key: key for key in ("cross_lingual", "monolingual")},
@@ -106,7 +116,7 @@ def aligned_set(name: str) -> EvaluationSet:
     return EvaluationSet(
         name=name,
         splits=("dev", "test", "train"),
-        find=partial(FIND_ALIGNED, dataset=name),
+        find=partial(_find_aligned, dataset=name),
         score=OnUse(lambda: _similarity().sts_aligned),
         options=("part",),
         **SIMILARITY,
@@ -179,6 +189,35 @@ def unknown_set(name: str) -> str:
     """Return the error message for a name that is not in `SETS`."""
     rule = f"`{name}` is not one of the known sets: {', '.join(SETS)}."
     return f"{rule} {nearest(name, SETS)}".rstrip()
+
+
+def read_sts_folder(
+    folder: str | Path,
+    languages: Iterable[str] | None = None,
+    split: str = "dev",
+    dataset: str = "stsb",
+) -> dict[str, list["Row"]]:
+    r"""Read row-aligned similarity files: rows by language code, English first.
+
+    Args:
+        folder: Folder with `<dataset>.<split>.<xx>.tsv.gz` at any depth, with the
+            columns score, sentence 1, sentence 2.
+        languages: Two-letter codes; None for all languages in the folder. English is
+            always read.
+        split: Such as `dev` or `test`.
+        dataset: Name of the set, such as `stsb` or `sick`.
+
+    Raises:
+        InputError: A file is missing, damaged or incomplete.
+
+    Example:
+        >>> import gzip
+        >>> with gzip.open("sick.test.en.tsv.gz", "wt") as file:
+        ...     _ = file.write("5.0\tA cat.\tA cat!\n")
+        >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
+        {'en': [(5.0, 'A cat.', 'A cat!')]}
+    """
+    return read_parts(_find_aligned(folder, languages, split, dataset))
 
 
 def score_labels() -> dict[str, str]:

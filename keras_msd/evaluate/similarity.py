@@ -18,7 +18,6 @@ from keras_msd.evaluate.set_files import (
     SetFile,
     check_parts,
     find_parts,
-    read_parts,
     read_table,
 )
 from keras_msd.evaluate.splits import WHOLE, halves, rows_of
@@ -304,42 +303,18 @@ def _read_track(path: Path, score: int) -> list[Row]:
     return rows
 
 
-def read_sts_folder(
+def find_aligned(
     folder: str | Path,
-    languages: Iterable[str] | None = None,
-    split: str = "dev",
-    dataset: str = "stsb",
-) -> dict[str, list[Row]]:
-    r"""Read row-aligned similarity files: rows by language code, English first.
-
-    Args:
-        folder: Folder with `<dataset>.<split>.<xx>.tsv.gz` at any depth, with the
-            columns score, sentence 1, sentence 2.
-        languages: Two-letter codes; None for all languages in the folder. English is
-            always read.
-        split: Such as `dev` or `test`.
-        dataset: Name of the set, such as `stsb` or `sick`.
+    languages: Iterable[str] | None,
+    split: str,
+    dataset: str,
+    hint: str = "",
+) -> dict[str, SetFile]:
+    """Return the files of English and other languages; see `read_sts_folder`.
 
     Raises:
-        InputError: A file is missing, damaged or incomplete.
-
-    Example:
-        >>> import gzip
-        >>> with gzip.open("sick.test.en.tsv.gz", "wt") as file:
-        ...     _ = file.write("5.0\tA cat.\tA cat!\n")
-        >>> msd.evaluate.read_sts_folder(".", [], "test", "sick")
-        {'en': [(5.0, 'A cat.', 'A cat!')]}
+        InputError: A file is missing; `hint` ends the message.
     """
-    return read_parts(find_aligned(folder, languages, split, dataset))
-
-
-def find_aligned(
-    folder: str | Path, languages: Iterable[str] | None, split: str, dataset: str
-) -> dict[str, SetFile]:
-    """Return the files of English and other languages; see `read_sts_folder`."""
-    from keras_msd.evaluate.sets import SETS, unknown_set  # which names this module
-
-    hint = "" if dataset in SETS else unknown_set(dataset)
     name = f"{dataset}.{split}.{{}}.tsv.gz"
     pattern = re.escape(name).replace(r"\{\}", r"(\w+)")
     there = find_parts(folder, {pattern: read_sts})

@@ -11,9 +11,12 @@ from keras_msd.arrays import TextEncoder, by_length
 from keras_msd.checks import InputError, placed, without_prefix
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
-from keras_msd.export.formats import FORMATS, Run, check_weights
+from keras_msd.export.format import Run
+from keras_msd.export.formats import FORMATS, check_supported
 from keras_msd.files import atomic_path, digest
 from keras_msd.progress import track
+
+LARGEST_HALF = float(np.finfo(np.float16).max)
 
 if TYPE_CHECKING:  # the proof needs scipy, which loading does not
     from keras_msd.export.proof import Rows
@@ -102,7 +105,7 @@ def export(
     without_prefix(encoder, "`export` takes")
     checks.a_list(languages=languages)
     given = checked(threshold)
-    record.check(quantize, encoder.tokenizer, options)
+    check_supported(record, quantize, encoder.tokenizer, options)
     limits = limits_of(
         quantize,
         min_cosine=min_cosine,
@@ -121,7 +124,7 @@ def export(
         write_card(
             temporary,
             encoder,
-            format,
+            record,
             languages,
             quantize=quantize,
             license=license,
@@ -129,11 +132,34 @@ def export(
             data_license=data_license,
             **({"threshold": given} if given else {}),
             parity=prove(
-                encoder, artefact, format, quantize, limits, sentences, sts, sts_name
+                encoder, artefact, record, quantize, limits, sentences, sts, sts_name
             ),
             **facts,
         )
     return Path(path)
+
+
+def check_weights(encoder: Any, quantize: str | None) -> None:
+    """Check that an encoder's weights can be stored.
+
+    Raises:
+        InputError: A weight is not finite; or it is larger than float16 holds and
+            `quantize` is not None. (A scheme of whole numbers, too, may hold biases and
+            norms in float16.)
+    """
+    for name, value in encoder.weights().items():
+        value = np.asarray(value, np.float32)
+        if not np.isfinite(value).all():
+            raise InputError(
+                f"The weights must be finite. Received: NaN or infinity in `{name}`. "
+                "Take an earlier state of the training."
+            )
+        if quantize is not None and np.abs(value).max(initial=0) > LARGEST_HALF:
+            raise InputError(
+                f"With quantize={quantize!r} some weights are stored in 16 bits, which "
+                f"hold at most {LARGEST_HALF:g}. Received: {np.abs(value).max():g} in "
+                f"`{name}`. Leave `quantize` out."
+            )
 
 
 def check_destination(path: str | Path) -> None:
@@ -273,7 +299,13 @@ def load_artefact(path: str | Path, threads: int | None = None) -> Artefact:
     checks.at_least(1, threads=threads)
     with placed(folder / CARD):
         checks.one_of(FORMATS, format=card["format"])
-    run = FORMATS[card["format"]].load(folder, threads=threads)
+    record = FORMATS[card["format"]]
+    if record.model_file not in card["files"]:
+        raise InputError(
+            f"`{folder / CARD}` must list the model `{record.model_file}`, so that it "
+            "can be checked. Export the encoder again."
+        )
+    run = record.load(folder, threads=threads)
     return Artefact(folder, card, run)
 
 

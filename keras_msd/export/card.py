@@ -11,7 +11,7 @@ import pydantic
 from keras_msd.checks import InputError, explained, findings
 from keras_msd.evaluate.costs import cost
 from keras_msd.evaluate.threshold import Threshold
-from keras_msd.export.formats import FORMATS
+from keras_msd.export.format import Format
 from keras_msd.files import atomic_path, read_table, sha256_of, write_json
 from keras_msd.limits import CARD as CARD_BYTES
 from keras_msd.version import __version__
@@ -51,26 +51,25 @@ class Card(pydantic.BaseModel):
 
 
 def write_card(
-    folder: Path, encoder: Any, format: str, languages: Iterable[str], **facts: Any
+    folder: Path, encoder: Any, record: Format, languages: Iterable[str], **facts: Any
 ) -> dict[str, Any]:
     """Write `card.json` and `README.md` of the artefact in `folder`.
 
     Args:
         folder: Holds the finished files.
         encoder: What they were made from.
-        format: A key of `FORMATS`.
+        record: The artefact's format.
         languages: Codes of the languages it was trained on.
         **facts: What the exporter and the proof found, and the licences.
 
     Returns:
         The card.
     """
-    record = FORMATS[format]
     files = {name: _file_facts(folder / name) for name in _names(folder)}
     card = {
         "card_version": VERSION,
         "made_with": f"keras-msd {__version__}",
-        "format": format,
+        "format": record.name,
         "how_to_load": record.how_to_load,
         "libraries": {
             name: import_module(name.replace("-", "_")).__version__
@@ -118,13 +117,6 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise InputError(
             f"`{folder / CARD}` must have card_version {VERSION}. Received: "
             f"{card['card_version']!r}. Export the encoder again."
-        )
-    # A format from outside may not be registered where only the card is read.
-    record = FORMATS[card["format"]] if card["format"] in FORMATS else None
-    if record and record.model_file not in card["files"]:
-        raise InputError(
-            f"`{folder / CARD}` must list the model `{record.model_file}`, so that it "
-            "can be checked. Export the encoder again."
         )
     root = folder.resolve()
     for name, facts in card["files"].items():

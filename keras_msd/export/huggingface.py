@@ -14,18 +14,14 @@ from safetensors.numpy import save_file
 
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
-from keras_msd.checkpoints.loading import HUB_NAME, load_checkpoint
+from keras_msd.checkpoints.checkpoint import load_checkpoint
+from keras_msd.checkpoints.hub import HUB_NAME
 from keras_msd.checks import InputError, a_list, explained, one_of, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
-from keras_msd.export.formats import SCHEMES, Run
+from keras_msd.export.format import Run
 from keras_msd.export.network import plain_weights
-from keras_msd.export.onnx import (
-    FILE,
-    facts_of,
-    open_session,
-    require_onnx,
-    save,
-)
+from keras_msd.export.onnx import facts_of, save
+from keras_msd.export.onnx_files import FILE, open_session, require_onnx
 from keras_msd.export.proof import (
     EXAMPLE_SET,
     THRESHOLDS,
@@ -38,6 +34,7 @@ from keras_msd.files import read_table, write_json
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.tokenizers.base import CONFIG
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 

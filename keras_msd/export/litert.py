@@ -15,7 +15,6 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from keras_msd.checks import InputError, one_of, require
-from keras_msd.export.formats import FULL, SCHEMES
 from keras_msd.export.litert_files import (
     FILE,
     SIGNATURE,
@@ -25,6 +24,7 @@ from keras_msd.export.litert_files import (
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
 from keras_msd.quantization import BITS, to_integers
+from keras_msd.quantize.schemes import FULL, SCHEMES
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 # One kernel under two names: tensorflow-text's, and the one MediaPipe registers.

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, existing_file, explained, require
-from keras_msd.export.formats import FORMATS, Run
+from keras_msd.export.format import Run
 from keras_msd.export.portable import TokenRun, load_portable
 from keras_msd.stderr import sieved_stderr
 
-FILE = FORMATS["litert"].model_file
+FILE = "model.tflite"
 SIGNATURE = "serving_default"
 INPUTS = ("token_ids", "padding_mask")
 TOKENIZER = "tokenizer.json"

@@ -19,9 +19,9 @@ from safetensors.numpy import save_file
 from tokenizers import Regex, models, normalizers
 from tokenizers import Tokenizer as Backend
 
-from keras_msd.checkpoints.loading import load_checkpoint
+from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checks import InputError
-from keras_msd.export.formats import Run
+from keras_msd.export.format import Run
 from keras_msd.export.huggingface import write_module_list
 from keras_msd.export.huggingface_tokenizer import backend_of, control_pieces
 from keras_msd.export.network import plain_weights

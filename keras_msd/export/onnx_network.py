@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_msd.export.formats import Scheme
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
-from keras_msd.export.onnx import OPSET
+from keras_msd.export.onnx_files import OPSET
 from keras_msd.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
 from keras_msd.quantization import BITS, quantize_table, to_integers
+from keras_msd.quantize.schemes import Scheme
 
 OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
 IR_VERSION = 11  # goes with opset 23

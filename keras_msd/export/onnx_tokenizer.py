@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError
-from keras_msd.export.onnx import new_session
+from keras_msd.export.onnx_files import new_session
 from keras_msd.export.onnx_network import INT32, INT64, LAST, STRING, Graph
 from keras_msd.export.proof import check_texts
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse

@@ -17,7 +17,7 @@ from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
 from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
-from keras_msd.export.formats import FORMATS, quantizations
+from keras_msd.export.format import Format
 from keras_msd.tokenizers.base import Tokenizer
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
@@ -118,7 +118,7 @@ def limits_of(quantize: str | None, **given: float | None) -> Thresholds:
 def prove(
     encoder: SentenceEncoder,
     artefact: SentenceEncoder,
-    format: str,
+    record: Format,
     quantize: str | None,
     limits: Thresholds,
     sentences: Sequence[str] | None = None,
@@ -130,7 +130,7 @@ def prove(
     Args:
         encoder: The encoder.
         artefact: What was made of it.
-        format: The artefact's format.
+        record: The artefact's format.
         quantize: Its quantization.
         limits: What may differ.
         sentences: Sentences whose vectors are compared; default about 200 in many
@@ -149,7 +149,7 @@ def prove(
         InputError: There is no sentence, or `sts` is no set of graded rows.
     """
     texts = list(dict.fromkeys(proof_sentences() if sentences is None else sentences))
-    if choose := FORMATS[format].compared:
+    if choose := record.compared:
         texts = choose(encoder, texts)
     if not texts:
         raise checks.InputError(
@@ -163,14 +163,14 @@ def prove(
     scores = [key for key in SCORES if key in old]
     rows_name = EXAMPLE_SET if sts is None else sts_name or UNNAMED_SET
 
-    name = f"({format})" if quantize is None else f"({format}, {quantize})"
+    name = f"({record.name})" if quantize is None else f"({record.name}, {quantize})"
     longest = limits.max_length_change
 
     def check(kept: bool, rule: str, received: str, repair: str) -> None:
         if not kept:
             raise ExportError(
                 f"The artefact {name} must {rule}. Received: {received}. Nothing was "
-                f"kept. {_advice(format, quantize)}, or {repair}."
+                f"kept. {_advice(record, quantize)}, or {repair}."
             )
 
     check(
@@ -211,9 +211,9 @@ def prove(
     }
 
 
-def _advice(format: str, quantize: str | None) -> str:
+def _advice(record: Format, quantize: str | None) -> str:
     """Return which of the format's quantisations to try next."""
-    offered = quantizations(format)
+    offered = record.quantizations
     if quantize is None or quantize not in offered:
         return "Float32 weights should agree: compare the versions of the libraries"
     milder = offered[offered.index(quantize) - 1]

@@ -8,9 +8,10 @@ import keras
 import tensorflow as tf
 
 from keras_msd.checks import InputError, existing_folder, explained
-from keras_msd.export.formats import SCHEMES, Run
+from keras_msd.export.format import Run
 from keras_msd.export.saved_model_files import make_repeatable
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
+from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.teachers.saved_model import load_saved_model
 from keras_msd.tokenizers.graph import GraphTokenizer
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_msd.export.formats import Scheme
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD
 from keras_msd.quantization import BITS, quantize_table
+from keras_msd.quantize.schemes import Scheme
 
 # Of a network, `(n, length)`.
 IDS = [

@@ -5,7 +5,7 @@ from pathlib import Path
 from langchain_core.embeddings import Embeddings
 
 from keras_msd.arrays import TextEncoder
-from keras_msd.checkpoints import load_encoder
+from keras_msd.load import load_encoder
 
 
 class MSDEmbeddings(Embeddings):

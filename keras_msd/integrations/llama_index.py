@@ -7,7 +7,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
 from keras_msd.arrays import TextEncoder
-from keras_msd.checkpoints import load_encoder
+from keras_msd.load import load_encoder
 
 
 class MSDEmbedding(BaseEmbedding):

@@ -14,6 +14,7 @@ from keras_msd import checks, light
 from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
 from keras_msd.files import digest
+from keras_msd.lazy import METHODS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder_folder import check_paths, read_folder, write_folder
 from keras_msd.models.network import (
@@ -405,9 +406,10 @@ class Encoder(TextEncoder):
                 package is not installed.
             ExportError: The vectors of the artefact differ too much from the encoder's.
         """
-        from keras_msd.export import export
-
-        return export(self, path, format, quantize, **options)
+        exported: Path = METHODS["Encoder.export"](
+            self, path, format, quantize, **options
+        )
+        return exported
 
 
 def new_encoder(tokenizer: Tokenizer, **fields: Any) -> Encoder:

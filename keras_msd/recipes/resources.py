@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checkpoints.loading import load_encoder
 from keras_msd.checks import InputError, existing_folder, nearest
 from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, language_pair
@@ -22,13 +21,13 @@ from keras_msd.distribute.strategy import Distribution
 from keras_msd.distribute.workers import Workers
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
+from keras_msd.load import load_encoder, load_teacher, teacher_encoder
 from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
 from keras_msd.recipes.stages import PairStageSettings
 from keras_msd.teachers.guides import JointTeacher
-from keras_msd.teachers.teacher import load_teacher, teacher_encoder
 from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.precision import faster_precision
 

@@ -10,12 +10,6 @@ from keras_msd.teachers.teacher import (
 from keras_msd.teachers.teacher import (
     Teacher as Teacher,
 )
-from keras_msd.teachers.teacher import (
-    load_teacher as load_teacher,
-)
-from keras_msd.teachers.teacher import (
-    teacher_encoder as teacher_encoder,
-)
 from keras_msd.teachers.vectors import (
     HashedWords as HashedWords,
 )

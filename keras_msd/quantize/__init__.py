@@ -1,0 +1,1 @@
+"""Weights and vectors in fewer bits: schemes, tables, packing, rounding."""

@@ -18,7 +18,7 @@ reported. Rows of the result are not scored again:
 import argparse
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from keras_msd import load_encoder, trim_vocabulary
 from keras_msd.data import TextTable
 from keras_msd.evaluate import score_set
 from keras_msd.files import read_json, write_json
+from keras_msd.quantize.schemes import IntegerScheme
 from keras_msd.starts.svd import mean_rows, word_rows
-from keras_msd.training.rounding import SCHEMES, Rounding
+from keras_msd.training.rounding import Rounding
 
 RESULT = Path(__file__).parent / "results" / "stage1.json"
 STSB = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
@@ -89,7 +90,9 @@ def main() -> None:
     parser.add_argument("--part", default="choose", choices=["choose", "report"])
     parser.add_argument("--shares", nargs="+", type=float, default=[0.0, 0.5, 1.0])
     parser.add_argument("--all-tokens", action="store_true")
-    parser.add_argument("--quantize", nargs="*", default=[], choices=SCHEMES)
+    parser.add_argument(
+        "--quantize", nargs="*", default=[], choices=get_args(IntegerScheme)
+    )
     parser.add_argument("--sts", nargs="+", default=STSB, metavar="LANGUAGE")
     parser.add_argument("--tatoeba", nargs="+", default=TATOEBA, metavar="LANGUAGE")
     given = parser.parse_args()

@@ -49,7 +49,6 @@ from keras_msd import (
 from keras_msd import (
     training as training,
 )
-from keras_msd.arrays import quantize_embeddings as quantize_embeddings
 from keras_msd.checks import InputError as InputError
 from keras_msd.distillation import distil as distil
 from keras_msd.evaluate import (
@@ -74,4 +73,5 @@ from keras_msd.models.trim import (
 from keras_msd.models.trim import (
     trimming_report as trimming_report,
 )
+from keras_msd.quantize.vectors import quantize_embeddings as quantize_embeddings
 from keras_msd.version import __version__ as __version__

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 
-from keras_msd.quantization import quantize_table
+from keras_msd.quantize.kernels import onnx_kernel
 from keras_msd.quantize.schemes import SCHEMES
+from keras_msd.quantize.tables import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-from keras_msd.export.onnx_network import FLOAT, INT32, Graph, Weights, pack  # noqa: E402
+from keras_msd.export.onnx_network import FLOAT, INT32, Graph, Weights  # noqa: E402
 
 
 def run(graph, value, shape, **feeds):
@@ -52,7 +53,7 @@ def unpacked(values, scales, bits, rows):
 @pytest.mark.parametrize("rows", [128, 88, 20, 3])
 def test_products_are_those_of_the_stored_kernel(name, bits, rows):
     kernel, inputs = normal(rows, 24), normal(5, rows)[::-1].copy()
-    values, scales = pack(kernel, bits)
+    values, scales = onnx_kernel(kernel, bits)
     stored = unpacked(values, scales, bits, rows)
     # Half a step of the largest number in a block, or what clipping saves more.
     step = np.abs(kernel).max() / (2 ** (bits - 1) - 1)

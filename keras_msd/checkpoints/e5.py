@@ -22,6 +22,7 @@ from keras_msd.files import read_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import weight_shapes
+from keras_msd.quantize.tables import StoredTable
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
 
 BLOCK = 32  # weights: a float16 scale, then two of them in a byte
@@ -134,9 +135,5 @@ def _from_blocks(content: bytes, blocks: int, offset: int) -> np.ndarray:
     """
     stored = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK // 2)])
     block = np.frombuffer(content, stored, blocks, offset)
-    weights = np.empty((blocks, BLOCK), np.float32)
-    weights[:, : BLOCK // 2] = block["pairs"] & 15
-    weights[:, BLOCK // 2 :] = block["pairs"] >> 4
-    weights -= 8
-    weights *= block["scale"].astype(np.float32)[:, None]
-    return weights
+    scales = block["scale"][:, np.newaxis]
+    return StoredTable(block["pairs"], scales, BLOCK, bits=4).dequantize()

@@ -23,15 +23,14 @@ from keras_msd.export.litert_files import (
 )
 from keras_msd.export.portable import copy_reader, describe
 from keras_msd.export.tensorflow_network import IDS, TensorFlowNetwork
-from keras_msd.quantization import BITS, to_integers
-from keras_msd.quantize.schemes import FULL, SCHEMES
+from keras_msd.quantize.kernels import litert_kernel
+from keras_msd.quantize.schemes import BITS, FULL, INT4_GROUP, SCHEMES, kernel_bits
 from keras_msd.tokenizers.graph import GraphTokenizer
 
 # One kernel under two names: tensorflow-text's, and the one MediaPipe registers.
 TOKENIZE = "TFText>FastSentencepieceTokenize"
 TOKENIZE_IN_MEDIAPIPE = "TFSentencepieceTokenizeOp"
 ALIGNMENT = 16  # bytes; what the schema asks of a tensor's data
-BLOCK = 32  # inputs that share a scale; XNNPACK takes multiples of 32
 
 
 def write_ids(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, Any]:
@@ -263,7 +262,9 @@ def quantize_kernels(model: TFLiteModel, kind: str) -> dict[str, int]:
         tensor = model.graph.tensors[index]
         data = model.content.buffers[tensor.buffer].data.tobytes()
         kernel = np.frombuffer(data, np.float32).reshape(tensor.shape)
-        fitting = "int8" if kind == "int4" and kernel.shape[1] % BLOCK else kind
+        fitting = kind
+        if kind in BITS:
+            fitting = f"int{kernel_bits(kind, kernel.shape[1])}"
         stored[fitting] += 1
         if fitting in store:
             store[fitting](model, index, kernel)
@@ -310,24 +311,23 @@ def _halve(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
 
 
 def _to_eight_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
-    numbers, scales = to_integers(kernel, BITS["int8"], group=kernel.shape[1])
-    _store(model, index, numbers, schema.TensorType.INT8)
+    values, scales = litert_kernel(kernel, 8)
+    _store(model, index, values, schema.TensorType.INT8)
     model.graph.tensors[index].quantization = schema.QuantizationParametersT(
         scale=scales[:, 0], zeroPoint=np.zeros(len(kernel), np.int64)
     )
 
 
 def _to_four_bits(model: TFLiteModel, index: int, kernel: np.ndarray) -> None:
-    numbers, scales = to_integers(kernel, BITS["int4"], BLOCK, np.float16)
-    pairs = numbers.reshape(-1, 2) & 15
-    _store(model, index, pairs[:, 0] | pairs[:, 1] << 4, schema.TensorType.INT4)
+    values, scales = litert_kernel(kernel, 4)
+    _store(model, index, values, schema.TensorType.INT4)
     place = _add_tensor(model, scales.shape, schema.TensorType.FLOAT16)
     model.content.buffers.append(schema.BufferT())
     model.graph.tensors[place].buffer = len(model.content.buffers) - 1
-    _store(model, place, scales.astype(np.float16), schema.TensorType.FLOAT16)
+    _store(model, place, scales, schema.TensorType.FLOAT16)
     model.graph.tensors[index].quantization = schema.QuantizationParametersT(
         detailsType=schema.QuantizationDetails.BlockwiseQuantization,
-        details=schema.BlockwiseQuantizationT(place, -1, BLOCK),
+        details=schema.BlockwiseQuantizationT(place, -1, INT4_GROUP),
     )
 
 

@@ -13,8 +13,9 @@ from keras_msd.export.onnx_files import OPSET
 from keras_msd.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
-from keras_msd.quantization import BITS, quantize_table, to_integers
-from keras_msd.quantize.schemes import Scheme
+from keras_msd.quantize.kernels import onnx_kernel
+from keras_msd.quantize.schemes import BITS, Scheme
+from keras_msd.quantize.tables import quantize_table
 
 OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
 IR_VERSION = 11  # goes with opset 23
@@ -143,7 +144,6 @@ class Graph:
         )
 
 
-BLOCKS = {8: 64, 4: 32}  # numbers of a column that share a scale
 INT8_ARITHMETIC = 4  # MatMulNBits' name for it: it rounds inputs, in blocks as well
 
 
@@ -321,7 +321,7 @@ class Weights:
             stored = graph.weight(kernel, half=kind == "float16")
             return graph.node("MatMul", inputs, stored)
         bits = BITS[kind]
-        values, scales = pack(kernel, bits)
+        values, scales = onnx_kernel(kernel, bits)
         return graph.node(
             "MatMulNBits",
             *(inputs, graph.constant(values), graph.constant(scales)),
@@ -332,26 +332,3 @@ class Weights:
             block_size=values.shape[2] * 8 // bits,
             accuracy_level=INT8_ARITHMETIC,
         )
-
-
-def pack(kernel: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Store a kernel in blocks of a column, as onnxruntime's MatMulNBits reads it.
-
-    Args:
-        kernel: float32 `(in, out)`.
-        bits: 8 or 4.
-
-    Returns:
-        uint8 `(out, blocks, bytes of a block)`: numbers plus 128, or two numbers plus 8
-        a byte, the first in the low half; float32 scales `(out, blocks)`.
-    """
-    rows, columns = kernel.shape
-    block = BLOCKS[bits]
-    padded = np.zeros((columns, -(-rows // block) * block), np.float32)
-    padded[:, :rows] = kernel.T
-    numbers, scales = to_integers(padded, bits, block)
-    shifted = numbers.astype(np.int16) + 2 ** (bits - 1)
-    shifted = shifted.astype(np.uint8).reshape(columns, -1, block)
-    if bits == 4:
-        shifted = shifted[:, :, ::2] | (shifted[:, :, 1::2] << 4)
-    return shifted, scales.astype(np.float32)

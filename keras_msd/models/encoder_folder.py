@@ -13,16 +13,15 @@ from keras_msd.checksums import checksums, damaged, sealed, unsealed
 from keras_msd.files import atomic_path, read_json, write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
-from keras_msd.quantization import INT4_GROUP, StoredTable, int4_group, quantize_table
+from keras_msd.quantize import tables
+from keras_msd.quantize.schemes import BITS, SCHEMES, kernel_bits
 from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
 SCALES = "/scales"  # follows the path of the weight
-# Bits of kernels and of the word table.
-SCHEMES = {"int8": (8, 8), "int4_table": (8, 4), "int4": (4, 4)}
-# By what `quantize` is. A library that does not know a format refuses it.
-FORMATS = {None: 1, "int8": 2, "int4_table": 3, "int4": 3}
+# By what `quantize` is. A library that does not know a number refuses it.
+FORMAT_NUMBERS = {None: 1, "int8": 2, "int4_table": 3, "int4": 3}
 KEYS = {"config", "files", "format", "quantize", "seal"}
 CONFIG, WEIGHTS, TOKENIZER = "encoder.json", "weights.safetensors", "tokenizer"
 OTHER = "Take weights and settings from the same encoder."
@@ -48,7 +47,7 @@ def write_folder(
     Raises:
         InputError: A weight is not finite, or `quantize` is something else.
     """
-    one_of(FORMATS, quantize=quantize)
+    one_of(FORMAT_NUMBERS, quantize=quantize)
     for path, value in weights.items():
         if not np.isfinite(value).all():
             raise InputError(
@@ -60,7 +59,7 @@ def write_folder(
         stored = to_stored(weights, quantize) if quantize else weights
         save_file(stored, temporary / WEIGHTS)
         tokenizer.save(temporary / TOKENIZER)
-        about = {"format": FORMATS[quantize], "config": config.model_dump()}
+        about = {"format": FORMAT_NUMBERS[quantize], "config": config.model_dump()}
         about |= {"quantize": quantize} if quantize else {}
         about["files"] = checksums(temporary)
         write_json(temporary / CONFIG, sealed(about, CONFIG))
@@ -96,9 +95,10 @@ def read_folder(
     record = record if isinstance(record, dict) else {}
     quantize, number = record.get("quantize"), record.get("format")
     fields = record.get("config")
-    if (quantize, number) not in [*FORMATS.items()] or not isinstance(fields, dict):
+    known = [*FORMAT_NUMBERS.items()]  # a list: `quantize` may be unhashable
+    if (quantize, number) not in known or not isinstance(fields, dict):
         raise InputError(
-            f"`{origin}` must have a `config` and one of the formats {FORMATS}. "
+            f"`{origin}` must have a `config` and one of the formats {FORMAT_NUMBERS}. "
             f"Received: format {number!r:.20}, quantize {quantize!r:.20}, config "
             f"{fields!r:.20}. Save the encoder again, or install the library that "
             "wrote it."
@@ -177,15 +177,14 @@ def bits_of(path: str, shape: tuple[int, ...], quantize: str) -> int | None:
     Args:
         path: Of the weight.
         shape: Its shape.
-        quantize: A key of `SCHEMES`.
+        quantize: "int8", "int4_table" or "int4".
     """
-    kernels, table = SCHEMES[quantize]
+    scheme = SCHEMES[quantize]
     if path == WORD:
-        return table
+        return BITS[scheme.table]
     if not path.endswith(KERNELS):
         return None
-    inputs = math.prod(shape) // outputs(path, shape)
-    return 8 if inputs % INT4_GROUP else kernels
+    return kernel_bits(scheme.blocks, math.prod(shape) // outputs(path, shape))
 
 
 def stored_shapes(
@@ -200,7 +199,7 @@ def stored_shapes(
 
     Args:
         shapes: Of an encoder's weights, by their paths.
-        quantize: A key of `SCHEMES`.
+        quantize: "int8", "int4_table" or "int4".
     """
     stored = dict(shapes)
     for path, shape in shapes.items():
@@ -208,8 +207,7 @@ def stored_shapes(
         rows = shape[0] if path == WORD else outputs(path, shape)
         if bits == 4:
             width = math.prod(shape) // rows
-            stored[path] = (rows, -(-width // 2))  # two numbers in a byte
-            stored[path + SCALES] = (rows, width // int4_group(width))
+            stored[path], stored[path + SCALES] = tables.int4_shapes(rows, width)
         elif bits == 8:
             stored[path + SCALES] = (rows,)
     return stored
@@ -222,7 +220,7 @@ def to_stored(
 
     Args:
         weights: float32, finite, by their paths.
-        quantize: A key of `SCHEMES`.
+        quantize: "int8", "int4_table" or "int4".
 
     Returns:
         Contiguous arrays by the names of `stored_shapes`: integers and their scales,
@@ -234,7 +232,7 @@ def to_stored(
         if bits is None:
             continue
         rows = weight if path == WORD else matrix(path, weight).T
-        table = quantize_table(rows, bits)
+        table = tables.quantize_table(rows, bits)
         numbers, scales = table.values, table.scales
         if bits == 8:
             scales = scales[:, 0]
@@ -270,7 +268,8 @@ def from_stored(
             weight = matrix(path, numbers) * by_weight
         else:
             width = math.prod(shape) // len(scales)
-            rows = StoredTable(numbers, scales, width, bits=4).dequantize()
+            values = numbers.astype(np.uint8)  # read as float32
+            rows = tables.StoredTable(values, scales, width, bits=4).dequantize()
             weight = rows if path == WORD else rows.T
     if not (scales > 0).all() or not np.isfinite(weight).all():
         raise InputError(

@@ -1,6 +1,13 @@
 """Quantization schemes: how the weights of an encoder are stored, by name."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+# Of saved encoders and of training; an export also has "fp16".
+IntegerScheme = Literal["int8", "int4_table", "int4"]
+
+BITS = {"int8": 8, "int4": 4}
+LARGEST = {8: 127, 4: 7}  # sizes of the numbers, by their bits
+INT4_GROUP = 32  # numbers of 4 bits that share a scale, at most
 
 
 class Scheme(NamedTuple):
@@ -24,3 +31,14 @@ SCHEMES: dict[str | None, Scheme] = {
     "int4_table": Scheme("int4", "int8"),
     "int4": Scheme("int4", "int4"),
 }
+
+
+def kernel_bits(kind: str, inputs: int) -> int:
+    """Return the bits of a kernel's numbers where a kernel is stored by its outputs.
+
+    Args:
+        kind: "int8" or "int4".
+        inputs: Inputs of the kernel. XNNPACK, which runs LiteRT files, takes 4 bits
+            only for a multiple of 32.
+    """
+    return 8 if inputs % INT4_GROUP else BITS[kind]

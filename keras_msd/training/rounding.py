@@ -2,37 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, get_args
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_msd.checks import one_of
-from keras_msd.models.encoder_folder import SCHEMES, bits_of
+from keras_msd.models.encoder_folder import bits_of
 from keras_msd.models.network import WORD, matrix
-from keras_msd.quantization import INT4_GROUP, LARGEST, int4_group, to_integers
+from keras_msd.quantize.grids import Grid, kernel_grid, table_grid
+from keras_msd.quantize.schemes import IntegerScheme
 from keras_msd.training.chunks import OwnValues, random_states
-
-
-class _Grid(NamedTuple):
-    """The values that a weight is rounded to: multiples of a scale for each group.
-
-    Attributes:
-        scales: float32, broadcastable to the weight in `shape`.
-        shape: Shape of the weight with an axis for the numbers that share a scale.
-        largest: The largest multiple.
-    """
-
-    scales: np.ndarray
-    shape: tuple[int, ...]
-    largest: int
-
-    def rounded(self, value: Any) -> Any:
-        """Return the nearest multiples."""
-        steps = ops.round(ops.reshape(value, self.shape) / self.scales)
-        nearest = ops.clip(steps, -self.largest, self.largest) * self.scales
-        return ops.reshape(nearest, value.shape)
 
 
 class Rounding:
@@ -58,13 +39,18 @@ class Rounding:
     """
 
     def __init__(self, network: keras.Model, quantize: str) -> None:
-        one_of(SCHEMES, quantize=quantize)
+        one_of(get_args(IntegerScheme), quantize=quantize)
         self._network, self._own = network, OwnValues(network)
-        self._grids: dict[int, _Grid] = {}
+        self._grids: dict[int, Grid] = {}
         for weight in network.weights:
             path, value = weight.path, ops.convert_to_numpy(weight.value)
             if bits := bits_of(path, value.shape, quantize):
-                self._grids[id(weight)] = _grid(path, matrix(path, value), bits)
+                grid = (
+                    table_grid(value, bits)
+                    if path == WORD
+                    else kernel_grid(matrix(path, value), bits)
+                )
+                self._grids[id(weight)] = grid
         self._round(network.non_trainable_weights)
 
     @contextmanager
@@ -103,18 +89,3 @@ class Rounding:
         for weight in weights:
             if grid := self._grids.get(id(weight)):
                 weight.assign(grid.rounded(weight.value))
-
-
-def _grid(path: str, weight: np.ndarray, bits: int) -> _Grid:
-    """Return the grid of a matrix; a group is in a row, or in an output's inputs."""
-    if path == WORD:
-        width = weight.shape[1]
-        group = width if bits == 8 else int4_group(width)
-        _, scales = to_integers(weight, bits, group)
-        scales, shape = scales[:, :, np.newaxis], (len(weight), -1, group)
-    else:
-        group = len(weight) if bits == 8 else INT4_GROUP
-        dtype = np.float32 if bits == 8 else np.float16  # as LiteRT stores them
-        _, scales = to_integers(weight.T, bits, group, dtype)
-        scales, shape = scales.T[:, np.newaxis], (-1, group, weight.shape[1])
-    return _Grid(scales.astype(np.float32), shape, LARGEST[bits])

@@ -1,4 +1,4 @@
-"""Quantization: tables of 8-bit or 4-bit integers and their scales."""
+"""Tables of 8-bit or 4-bit integers and their scales."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import divides, one_of
+from keras_msd.quantize.schemes import INT4_GROUP, LARGEST
 
-INT4_GROUP = 32  # columns that share a scale, at most
-LARGEST = {8: 127, 4: 7}
-BITS = {"int8": 8, "int4": 4}
+MIDDLE = 8  # added to a number of 4 bits, which has no sign then
 # With 4 bits these factors of the scale that holds the largest number are tried.
 SCALE_FACTORS = np.array(
     [*np.linspace(1.0, 0.7, 7), *7 / np.arange(6, 2, -1)], np.float32
@@ -18,15 +17,14 @@ SCALE_FACTORS = np.array(
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A quantised table of `V` rows and `width` columns.
+    """A quantized table of `V` rows and `width` columns.
 
     Row `r`, column `c` is `number * scales[r, c // group]` with `group` =
     `width / groups`.
 
     Attributes:
         values: The numbers. With 8 bits, int8 `(V, width)`. With 4 bits, uint8
-            `(V, ceil(width / 2))`: each byte is `(a + 8) + 16 * (b + 8)` with `a` from
-            the first half of the columns and `b` from the second.
+            `(V, ceil(width / 2))`, see `pack_halves`.
         scales: float32 `(V, groups)`; with 4 bits float16 where that holds them all.
         width: Columns.
         bits: 8 or 4.
@@ -39,13 +37,13 @@ class StoredTable:
 
     def dequantize(self) -> np.ndarray:
         """Return the float32 table `(V, width)` that the numbers stand for."""
-        numbers = self.values.astype(np.float32)
+        rows, groups = self.scales.shape
+        numbers = self.values
         if self.bits == 4:
-            high = np.floor(numbers / 16)
-            numbers = np.concatenate([numbers - 16 * high, high], axis=1)
-            numbers = numbers[:, : self.width] - 8
-        group = self.width // self.scales.shape[1]
-        return numbers * np.repeat(self.scales, group, axis=1)
+            numbers = unpack_halves(numbers, self.width)
+        table = numbers.astype(np.float32).reshape(rows, groups, -1)
+        table *= self.scales.astype(np.float32)[:, :, np.newaxis]
+        return table.reshape(rows, self.width)
 
 
 def quantize_table(table: np.ndarray, bits: int) -> StoredTable:
@@ -64,8 +62,13 @@ def quantize_table(table: np.ndarray, bits: int) -> StoredTable:
     width = table.shape[1]
     group = width if bits == 8 else int4_group(width)
     numbers, scales = to_integers(table, bits, group)
-    values = numbers if bits == 8 else _packed(numbers)
+    values = numbers if bits == 8 else pack_halves(numbers)
     return StoredTable(values, scales, width, bits)
+
+
+def int4_shapes(rows: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the shapes of `values` and `scales` of a stored table in 4 bits."""
+    return (rows, -(-width // 2)), (rows, width // int4_group(width))
 
 
 def to_integers(
@@ -138,9 +141,27 @@ def _least_error(groups: np.ndarray, scales: np.ndarray, dtype: Any) -> np.ndarr
     return best
 
 
-def _packed(numbers: np.ndarray) -> np.ndarray:
+def pack_halves(numbers: np.ndarray) -> np.ndarray:
+    """Pack a table of 4-bit numbers as our folder and a SavedModel hold it.
+
+    Args:
+        numbers: Whole numbers from -8 to 7, `(V, width)`.
+
+    Returns:
+        uint8 `(V, ceil(width / 2))`: each byte is `(a + 8) + 16 * (b + 8)` with `a`
+        from the first half of the columns and `b` from the second.
+    """
     rows, width = numbers.shape
     half = -(-width // 2)
-    shifted = np.full((rows, 2 * half), 8, np.uint8)
-    shifted[:, :width] = numbers + 8
-    return shifted[:, :half] + 16 * shifted[:, half:]
+    shifted = np.full((rows, 2 * half), MIDDLE, np.uint8)
+    shifted[:, :width] = numbers + MIDDLE
+    return shifted[:, :half] | shifted[:, half:] << 4
+
+
+def unpack_halves(values: np.ndarray, width: int) -> np.ndarray:
+    """Return the numbers that `pack_halves` packed, int8 `(V, width)`."""
+    rows, half = values.shape
+    numbers = np.empty((rows, 2 * half), np.int8)
+    numbers[:, :half], numbers[:, half:] = values & 15, values >> 4
+    numbers -= MIDDLE
+    return numbers[:, :width]

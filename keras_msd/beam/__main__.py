@@ -9,6 +9,7 @@ from functools import partial
 
 from keras_msd.beam.pipeline import clean_texts, write_store, write_table
 from keras_msd.checks import InputError, require
+from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.readers.discover import read_pairs
 from keras_msd.load import load_teacher
 from keras_msd.tokenizers.loading import load_tokenizer
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--language", help="of the translations, where no name says it")
     add("--tokenizer", help="folder that `save` wrote; with --table")
     add("--table", help="new folder of token ids and texts")
-    add("--max-length", type=int, default=128, help="most token ids of a text")
+    add("--max-length", type=int, default=MAX_LENGTH, help="most token ids of a text")
     add("--guide", help="as of `msd.load_teacher`; with --store")
     add("--dim", type=int, help="the guide's width")
     add("--store", help="new folder of vectors")

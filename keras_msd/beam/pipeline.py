@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.beam import work
 from keras_msd.checks import InputError, at_least, one_of, require
+from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.pair import Pairs
 from keras_msd.data.store import Guide
 from keras_msd.data.text_table import SIDES, TextOptions
@@ -75,7 +76,7 @@ def clean_texts(pipeline: Any, pairs: Pairs, **options: Any) -> Texts:
 
 
 def write_table(
-    texts: Texts, tokenizer: Tokenizer, folder: str, max_length: int = 128
+    texts: Texts, tokenizer: Tokenizer, folder: str, max_length: int = MAX_LENGTH
 ) -> Any:
     """Tokenise texts, and write the same folder as `PairTable.build`.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import read_meta, write_meta
+from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, TokenRows, read_flat
 from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
@@ -83,7 +84,7 @@ class PairTable(TokenRows):
         tokenizer: Tokenizer,
         folder: str | Path,
         *,
-        max_length: int = 128,
+        max_length: int = MAX_LENGTH,
         **options: Any,
     ) -> "PairTable":
         """Clean and tokenise a corpus, and store the result in `folder`.

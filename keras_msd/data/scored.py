@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, one_of
+from keras_msd.choices import GoldScale
 from keras_msd.data.batches import Batch, Batches, longest_of
 from keras_msd.data.order import default_multiple, least_padding, mix, permutation
 from keras_msd.data.ragged import Ragged, TokenRows
@@ -16,11 +17,14 @@ from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.files import digest
 
 # Lowest and highest gold score, which become 0 and 1.
-GOLD_SCALES = {"over_5": (0.0, 5.0), "from_1": (1.0, 5.0)}
+GOLD_SCALES: dict[GoldScale, tuple[float, float]] = {
+    "over_5": (0.0, 5.0),
+    "from_1": (1.0, 5.0),
+}
 
 
 def scale_gold(
-    gold: Sequence[float] | np.ndarray, scale: str, origin: str = "gold scores"
+    gold: Sequence[float] | np.ndarray, scale: GoldScale, origin: str = "gold scores"
 ) -> np.ndarray:
     """Return gold scores as similarities in [0, 1], float32 `(n,)`.
 
@@ -55,7 +59,7 @@ def scale_gold(
 
 
 def scaled_rows(
-    rows: Iterable[Row], scale: str, origin: str = "gold scores"
+    rows: Iterable[Row], scale: GoldScale, origin: str = "gold scores"
 ) -> list[Row]:
     """Return `(gold, sentence 1, sentence 2)` with scaled gold; see `scale_gold`.
 
@@ -71,7 +75,7 @@ def scaled_rows(
     ]
 
 
-def read_scored(path: str | Path, scale: str) -> list[Row]:
+def read_scored(path: str | Path, scale: GoldScale) -> list[Row]:
     r"""Read an STS file, gold scaled.
 
     Args:

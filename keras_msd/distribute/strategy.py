@@ -5,14 +5,15 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import keras
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.choices import Strategy
 
 TASKS = ("chief", "worker")  # of TensorFlow
-STRATEGIES = ("none", "data_parallel")
+STRATEGIES = get_args(Strategy)
 # Environment variables that announce other processes to JAX: those of Keras and JAX
 # name them, those of SLURM and Open MPI count them.
 NAMED = (

@@ -6,14 +6,15 @@ Only the English text decides the half of a pair, so it is the same in every lan
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal, get_args
 
 from keras_msd.checks import InputError, one_of
 
 WHOLE: Final = "all"
 CHOOSE: Final = "choose"
 REPORT: Final = "report"
-PARTS = (WHOLE, CHOOSE, REPORT)
+Part = Literal["all", "choose", "report"]
+PARTS = get_args(Part)
 
 
 def named(part: str) -> dict[str, str]:

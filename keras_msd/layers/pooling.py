@@ -1,13 +1,14 @@
 """Pooling layers: from token vectors to a sentence vector."""
 
-from typing import Any
+from typing import Any, get_args
 
 import keras
 from keras import ops
 
 from keras_msd import checks
+from keras_msd.choices import Pooling as PoolingMode
 
-POOLINGS = ("mean", "cls", "max")
+POOLINGS = get_args(PoolingMode)
 SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter rows count as zero vectors
 
 

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_msd import checks
+from keras_msd.choices import Activation
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -39,7 +40,11 @@ def gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1.0 + ops.tanh(inner))
 
 
-ACTIVATIONS = {"gelu_erf": gelu_erf, "gelu_tanh": gelu_tanh, "relu": "relu"}
+ACTIVATIONS: dict[Activation, Any] = {
+    "gelu_erf": gelu_erf,
+    "gelu_tanh": gelu_tanh,
+    "relu": "relu",
+}
 RESIDUAL_OUTPUTS = ("attention_output", "feedforward_output_dense")
 
 
@@ -82,7 +87,7 @@ class RecurrentEncoder(keras.layers.Layer):
         repeats: int,
         num_heads: int,
         intermediate_dim: int,
-        activation: str = "gelu_erf",
+        activation: Activation = "gelu_erf",
         layer_norm_epsilon: float = 1e-12,
         normalize_first: bool = False,
         zero_residuals: bool = False,

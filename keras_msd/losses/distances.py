@@ -1,12 +1,13 @@
 """The base class of losses; squared distances and classification of vector pairs."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import keras
 from keras import ops
 
 from keras_msd.checks import InputError, one_of
+from keras_msd.choices import Dims
 from keras_msd.layers.pooling import l2_normalize
 
 
@@ -100,7 +101,7 @@ class EmbeddingMSE(Float32Loss):
 
     def __init__(self, dims: str = "mean", **options: Any) -> None:
         super().__init__({"dims": dims}, **options)
-        one_of(("mean", "sum"), dims=dims)
+        one_of(get_args(Dims), dims=dims)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per vector.
@@ -141,7 +142,7 @@ class FeatureDistillation(Float32Loss):
 
     def __init__(self, dims: str = "mean", **options: Any) -> None:
         super().__init__({"dims": dims}, **options)
-        one_of(("mean", "sum"), dims=dims)
+        one_of(get_args(Dims), dims=dims)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one number per row of the batch.

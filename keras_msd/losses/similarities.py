@@ -1,16 +1,16 @@
 """Losses on the n x n similarities between the sentences of a batch."""
 
-from typing import Any
+from typing import Any, get_args
 
 import keras
 from keras import ops
 
 from keras_msd import checks
 from keras_msd.checks import InputError
+from keras_msd.choices import Target
 from keras_msd.losses.distances import Float32Loss, cosine_matrix, pair_of
 
 EXCLUDED = -1e9  # a logit with probability 0 in float32
-TARGETS = ("soft", "bool", "ce_soft", "ce_hard", "softmax")
 
 
 def same_line(rows: Any, group: Any = None) -> Any:
@@ -103,7 +103,7 @@ class MultilingualContrastive(Float32Loss):
             "goal_temperature": goal_temperature,
         }
         super().__init__({"target": target, **temperatures}, **options)
-        checks.one_of(TARGETS, target=target)
+        checks.one_of(get_args(Target), target=target)
         checks.above(0, **temperatures)
         if goal_temperature is not None and target != "softmax":
             raise InputError(

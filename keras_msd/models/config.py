@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pydantic
 
 from keras_msd.checks import InputError, divides, findings
-from keras_msd.layers.pooling import POOLINGS
+from keras_msd.choices import MAX_LENGTH, Activation, Pooling
 from keras_msd.limits import DEPTH
 
 
@@ -40,18 +40,18 @@ class EncoderConfig(pydantic.BaseModel):
     intermediate_dim: int = pydantic.Field(ge=1)
     repeats: int = pydantic.Field(default=1, ge=1)
     bottleneck_dim: int | None = pydantic.Field(default=None, ge=1)
-    max_length: int = pydantic.Field(default=128, ge=2)
+    max_length: int = pydantic.Field(default=MAX_LENGTH, ge=2)
     max_positions: int | None = pydantic.Field(default=None, ge=2)
     num_types: int = pydantic.Field(default=1, ge=1)
     pad_id: int = pydantic.Field(ge=0)
     position_offset: int = pydantic.Field(default=0, ge=0)
     layer_norm_epsilon: float = pydantic.Field(default=1e-12, gt=0)
-    activation: Literal["gelu_erf", "gelu_tanh", "relu"] = "gelu_erf"
+    activation: Activation = "gelu_erf"
     normalize_first: bool = False
     zero_residuals: bool = False
     embedding_layer_norm: bool = True
     dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
-    pooling: Literal[POOLINGS] = "mean"  # type: ignore[valid-type]
+    pooling: Pooling = "mean"
     projection_dim: int | None = pydantic.Field(default=None, ge=1)
     projection_bias: bool = True
     projection_activation: Literal["linear", "tanh"] = "linear"

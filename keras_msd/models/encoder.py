@@ -13,6 +13,7 @@ from safetensors.numpy import load, save
 from keras_msd import checks, light
 from keras_msd.arrays import TextEncoder, pad_batch
 from keras_msd.checks import InputError
+from keras_msd.choices import MAX_LENGTH
 from keras_msd.files import digest
 from keras_msd.lazy import METHODS
 from keras_msd.models.config import EncoderConfig
@@ -126,7 +127,7 @@ class Encoder(TextEncoder):
 
     @staticmethod
     def from_model(
-        model: keras.Model, tokenizer: Tokenizer, max_length: int = 128
+        model: keras.Model, tokenizer: Tokenizer, max_length: int = MAX_LENGTH
     ) -> "Encoder":
         """Make an encoder from your own functional Keras model.
 

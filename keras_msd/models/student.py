@@ -6,12 +6,13 @@ encoders (LEALLA, Mao and Nakagawa 2023).
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import keras
 import numpy as np
 
 from keras_msd.checks import InputError, at_least, divides, one_of
+from keras_msd.choices import TableStart, UnitFrom
 from keras_msd.files import read_toml
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.tokenizers.base import Tokenizer
@@ -31,9 +32,6 @@ ROWS: dict[int | str, Shape] = {
     int(row): Shape(*sizes) for row, sizes in _TABLES["rows"].items()
 }
 ROWS |= {name: ROWS[row] for name, row in _TABLES["names"].items()}
-
-
-UNIT_FROM = ("first", "last", "spread")
 
 
 def build_student(
@@ -79,8 +77,8 @@ def build_student(
         >>> student.config.repeats, student.num_parameters < assistant.num_parameters
         (2, True)
     """
-    one_of(("random", "standard_normal"), tables=tables)
-    one_of(UNIT_FROM, unit_from=unit_from)
+    one_of(get_args(TableStart), tables=tables)
+    one_of(get_args(UnitFrom), unit_from=unit_from)
     config = assistant.config
     if unit_layers > config.num_layers or config.repeats != 1:
         raise InputError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, existing_folder, nearest
+from keras_msd.choices import Precision
 from keras_msd.data.cleaning import Cleaning
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, language_pair
 from keras_msd.data.pair_table import PairTable
@@ -71,14 +72,15 @@ class Run:
     workers: Workers = field(default_factory=lambda: Workers("."))
 
     @cached_property
-    def precision(self) -> str:
+    def precision(self) -> Precision:
         """What stages compute in: as the run began, where that was measured."""
         if self.recipe.precision != "auto":
             return self.recipe.precision
         measured = self.folder.path / PRECISION
         if not measured.is_file():
             write_json(measured, faster_precision())
-        return str(read_json(measured))
+        found: Precision = read_json(measured)
+        return found
 
     @property
     def data_dir(self) -> Path:

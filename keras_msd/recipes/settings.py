@@ -12,6 +12,14 @@ from pydantic import (
 )
 
 from keras_msd.checks import one_of
+from keras_msd.choices import (
+    MAX_LENGTH,
+    Pooling,
+    Precision,
+    Strategy,
+    TableStart,
+    UnitFrom,
+)
 from keras_msd.evaluate.sets import (
     ALL,
     SETS,
@@ -19,7 +27,7 @@ from keras_msd.evaluate.sets import (
     check_split,
     evaluation_set,
 )
-from keras_msd.evaluate.splits import WHOLE
+from keras_msd.evaluate.splits import WHOLE, Part
 from keras_msd.recipes.stages import (
     STAGES,
     Count,
@@ -31,7 +39,6 @@ from keras_msd.recipes.stages import (
     Words,
 )
 
-Pooling = Literal["mean", "cls", "max"]
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
@@ -138,7 +145,7 @@ class DataSettings(Settings):
     pairs_per_language: Count | None = None
     pairs_per_file: Count | None = None
     max_characters: Count = 250
-    max_length: Annotated[int, Field(ge=4)] = 128
+    max_length: Annotated[int, Field(ge=4)] = MAX_LENGTH
     temperature: Positive = float("inf")
     weights: dict[str, Positive] | None = None
     dirty_rows: Count | None = None
@@ -274,9 +281,9 @@ class StudentSettings(Settings):
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
     hidden_dim: Count | None = None
-    start: Literal["random", "standard_normal", "svd", "ordered", "ridge"] = "random"
+    start: Literal[TableStart, "svd", "ordered", "ridge"] = "random"
     layers: AssistantState = "trained"
-    unit_from: Literal["first", "last", "spread"] = "first"
+    unit_from: UnitFrom = "first"
     max_length: Count | None = None
     guide: AssistantState = "trained"
     stages: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -340,7 +347,7 @@ class EvaluateSettings(Settings):
     sets: Words = ("stsb",)
     languages: dict[str, Codes] = Field(default_factory=dict)
     splits: dict[str, str] = Field(default_factory=dict, validate_default=True)
-    part: Literal["all", "choose", "report"] = WHOLE
+    part: Part = WHOLE
     intermediate: Literal["full", "cross_lingual", "none"] = "full"
     artefacts: bool = True
 
@@ -395,7 +402,7 @@ class DistributeSettings(Settings):
     batch on any number of devices.
     """
 
-    strategy: Literal["none", "data_parallel"] = "none"
+    strategy: Strategy = "none"
 
 
 class Recipe(Settings):
@@ -414,7 +421,7 @@ class Recipe(Settings):
     """
 
     recipe: About
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    precision: Literal[Precision, "auto"] = "float32"
     deterministic: bool | None = None
     distribute: DistributeSettings = DistributeSettings()
     teacher: TeacherSettings

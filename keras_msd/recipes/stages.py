@@ -8,6 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from keras_msd import stages
 from keras_msd.checks import one_of
+from keras_msd.choices import (
+    CLIP_NORM,
+    SCHEDULE,
+    WARMUP,
+    WEIGHT_DECAY,
+    Dims,
+    Feature,
+    GoldScale,
+    Schedule,
+    Target,
+)
+from keras_msd.quantize.schemes import IntegerScheme
 
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=0)]
@@ -16,7 +28,6 @@ NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Words = Annotated[tuple[str, ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]
-Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax", "none"]
 LAST_TENTH = "last_tenth"
 Layers = Annotated[
     tuple[Literal["embedding", "body", "pooling", "projection"], ...],
@@ -80,11 +91,11 @@ class TrainingSettings(Settings):
     steps: Count | None = None
     batch_size: Annotated[int, Field(ge=2)] = 64
     learning_rate: Positive = 2e-5
-    warmup: Fraction = 0.1
+    warmup: Fraction = WARMUP
     warmup_steps: Count | None = None
-    weight_decay: NotNegative = 0.01
-    clip_norm: Positive = 1.0
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    weight_decay: NotNegative = WEIGHT_DECAY
+    clip_norm: Positive = CLIP_NORM
+    schedule: Schedule = SCHEDULE
     frozen: Layers = ()
     buckets: Count | None = None
     weights: dict[str, NotNegative] = Field(default_factory=dict)
@@ -111,11 +122,11 @@ class PairStageSettings(TrainingSettings):
     `Stage`.
     """
 
-    dims: Literal["mean", "sum"] = "mean"
+    dims: Dims = "mean"
     corpora: Words = ()
     pairs_per_language: Count | None = None
     scored: Count | Literal["last_tenth"] | None = None
-    quantize: Literal["int8", "int4_table", "int4"] | None = None
+    quantize: IntegerScheme | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return `dims`, `quantize` and the fields of a subclass that are set."""
@@ -138,7 +149,7 @@ class SimilaritySettings(PairStageSettings):
 
     kd_weight: NotNegative | None = None
     contrastive_weight: NotNegative | None = None
-    target: Target = "soft"
+    target: Literal[Target, "none"] = "soft"
     temperature: Positive | None = None
     goal_temperature: Positive | None = None
     matryoshka_dims: Counts | None = None
@@ -163,7 +174,7 @@ class ThinDeepSettings(PairStageSettings):
     ams_weight: NotNegative | None = None
     feature_weight: NotNegative | None = None
     logit_weight: NotNegative | None = None
-    feature: Literal["fd", "distillation_first", "synchronized"] = "fd"
+    feature: Feature = "fd"
     margin: NotNegative | None = None
     scale: Positive | None = None
     temperature: Positive | None = None
@@ -231,7 +242,7 @@ class RegressSettings(RowSettings):
 
     needed = 'a set and its scale, as in stsb = "over_5"'
 
-    sets: dict[str, Literal["over_5", "from_1"]] = Field(default_factory=dict)
+    sets: dict[str, GoldScale] = Field(default_factory=dict)
     dev_set: str = "stsb"
     dev_languages: Words = ()
     evaluate_every: Count | None = None

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from keras_msd.checks import InputError, explained
+from keras_msd.choices import Precision
 from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
@@ -377,7 +378,7 @@ def fit(
     start: str,
     assistant: str | None = None,
     reduction: str | None = None,
-    precision: str = "float32",
+    precision: Precision = "float32",
 ) -> dict[str, Any]:
     """Train one stage; write `encoder/`, `history.json` and `history.csv`.
 

@@ -1,19 +1,18 @@
 """LEALLA: rank translations and imitate a multilingual teacher's vectors."""
 
-from typing import Any
+from typing import Any, get_args
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_msd.checks import InputError, at_least, one_of
+from keras_msd.choices import Feature
 from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
 from keras_msd.models.student import check_mergeable, merge_projection
 from keras_msd.stages.stage import Stage, input_of
-
-FEATURES = ("fd", "distillation_first", "synchronized")
 
 
 class TeachThinDeep(Stage):
@@ -98,7 +97,7 @@ class TeachThinDeep(Stage):
         weights = {"ams": ams_weight, "feature": feature_weight, "logit": logit_weight}
         at_least(0, **{f"{term}_weight": weights[term] for term in weights})
         at_least(1, teacher_dim=teacher_dim)
-        one_of(FEATURES, feature=feature)
+        one_of(get_args(Feature), feature=feature)
         weights = {term: weight for term, weight in weights.items() if weight}
         # "distillation_first" merges a dense layer that `feature` does not train.
         alone = {"feature"} if feature == "distillation_first" else set()

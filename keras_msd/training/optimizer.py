@@ -1,14 +1,14 @@
 """The optimizer of a stage: AdamW with warm-up."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import keras
 from keras import ops
 
 from keras_msd import checks
+from keras_msd.choices import CLIP_NORM, SCHEDULE, WARMUP, WEIGHT_DECAY, Schedule
 
-SCHEDULES = ("linear", "cosine", "constant")
 # Biases and LayerNorm, by variable name: "bias", under TensorFlow "bias:0".
 UNDECAYED = r"(^|/)(bias|gamma|beta)(:\d+)?$"
 
@@ -37,10 +37,10 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(
-        self, peak: float, steps: int, warmup: float = 0.1, schedule: str = "linear"
+        self, peak: float, steps: int, warmup: float = WARMUP, schedule: str = SCHEDULE
     ) -> None:
         checks.at_least(1, steps=steps)
-        checks.one_of(SCHEDULES, schedule=schedule)
+        checks.one_of(get_args(Schedule), schedule=schedule)
         if not 0 <= warmup < 1:
             raise checks.InputError(
                 f"`warmup` is a share of the updates, in [0, 1). Received: {warmup}."
@@ -69,10 +69,10 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
 def make_optimizer(
     learning_rate: float,
     steps: int,
-    warmup: float = 0.1,
-    weight_decay: float = 0.01,
-    clip_norm: float | None = 1.0,
-    schedule: str = "linear",
+    warmup: float = WARMUP,
+    weight_decay: float = WEIGHT_DECAY,
+    clip_norm: float | None = CLIP_NORM,
+    schedule: str = SCHEDULE,
 ) -> keras.optimizers.Optimizer:
     """Create AdamW with the settings of the paper's code.
 

@@ -8,15 +8,16 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError
+from keras_msd.choices import Precision
 
-POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+POLICIES: dict[Precision, str] = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 WORTH = 1.2  # minimum speed-up for which bfloat16 is used
 ROWS, WIDTH, WIDER = 2048, 384, 1536  # tokens of a batch, a feed-forward layer
 SPENT_S = 0.4  # for each precision
 
 
 @contextmanager
-def computing_in(precision: str) -> Iterator[None]:
+def computing_in(precision: Precision) -> Iterator[None]:
     """Build models inside this context that compute in a precision.
 
     Weights, the state of the optimizer, and losses stay float32.
@@ -40,7 +41,7 @@ def computing_in(precision: str) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def faster_precision() -> str:
+def faster_precision() -> Precision:
     """Return "bfloat16" if a dense layer is clearly faster with it, else "float32".
 
     This measures for a second, because the name of a processor does not tell.
@@ -50,7 +51,7 @@ def faster_precision() -> str:
     return "bfloat16" if gains else "float32"
 
 
-def _seconds(precision: str) -> float:
+def _seconds(precision: Precision) -> float:
     """Return the shortest time of a product of three matrices."""
     rows = ops.cast(keras.random.normal((ROWS, WIDTH), seed=0), precision)
     kernel = ops.cast(keras.random.normal((WIDTH, WIDER), seed=1), precision)

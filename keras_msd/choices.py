@@ -1,0 +1,28 @@
+"""Names that arguments and settings choose from, and defaults that several share.
+
+Recipes are read without Keras, so the names do not stand in the modules that act on
+them, most of which import it. Named beside their values: `quantize.schemes`,
+`evaluate.splits`.
+"""
+
+from typing import Literal
+
+Pooling = Literal["mean", "cls", "max"]  # of token vectors
+Activation = Literal["gelu_erf", "gelu_tanh", "relu"]  # in a feed-forward layer
+Target = Literal["soft", "bool", "ce_soft", "ce_hard", "softmax"]  # of similarities
+Dims = Literal["mean", "sum"]  # of squared errors over dimensions
+Feature = Literal["fd", "distillation_first", "synchronized"]  # of `TeachThinDeep`
+TableStart = Literal["random", "standard_normal"]  # of a student's embedding block
+UnitFrom = Literal["first", "last", "spread"]  # layers that a student's unit copies
+GoldScale = Literal["over_5", "from_1"]  # of similarity scores, see `data.scale_gold`
+Schedule = Literal["linear", "cosine", "constant"]  # of the rate after the warm-up
+Precision = Literal["float32", "bfloat16"]  # of a training's arithmetic
+Strategy = Literal["none", "data_parallel"]  # of the devices of a training
+
+MAX_LENGTH = 128  # tokens of a sentence, start and end included
+
+# Of an optimizer: Ding et al. 2022, section 4, and the authors' code.
+WARMUP = 0.1  # share of the training steps
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+SCHEDULE: Schedule = "linear"

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.load import load_encoder
 from keras_msd.models.student import build_student
 from keras_msd.starts import (
     bottleneck,

@@ -105,7 +105,7 @@ def restore_vocabulary(encoder: Encoder, whole: Encoder) -> Encoder:
     foreign = [token for token in rows if token not in known]
     if widths[0] != widths[1] or foreign:
         raise InputError(
-            "A vocabulary is restored from an encoder that has all of its tokens, in an "
+            "A vocabulary is restored from an encoder with all of its tokens, in an "
             f"embedding table of the same width. Received: widths {widths[0]} and "
             f"{widths[1]}, {len(foreign)} tokens that are not there. Give the encoder "
             "whose vocabulary was trimmed."

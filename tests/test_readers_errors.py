@@ -32,6 +32,13 @@ def test_empty_file(tmp_path, data):
     fails(made(tmp_path, "x.en-de.tsv", data), "x.en-de.tsv` is empty")
 
 
+@pytest.mark.parametrize("name", ["x.en-de.tsv", "x.en-de.csv", "x.en-de.tsv.gz"])
+def test_names_of_columns_alone(tmp_path, name):
+    data = b"en\tde\n"
+    data = gzip.compress(data) if name.endswith("gz") else data
+    fails(made(tmp_path, name, data), "must hold a pair.*names of columns alone")
+
+
 def test_folder_without_a_corpus(tmp_path):
     made(tmp_path, "README.md", b"text")
     fails(tmp_path, "holds no parallel corpus.*tsv.*tmx.*jsonl")

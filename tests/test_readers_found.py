@@ -1,9 +1,11 @@
 """Files as other tools write them: read exactly, or refused with what to do."""
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
+import re
 import shutil
 import subprocess
 import zipfile
@@ -13,6 +15,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.cli.search import write_pairs
 from keras_msd.data import Pair, TextTable, read_pairs
+from keras_msd.data.readers.lines import read_texts
 from keras_msd.data.readers.tables import pairs_of_rows
 
 HOUSE = Pair("A house.", "Ein Haus.", "de")
@@ -80,9 +83,10 @@ def test_columns_are_named(tmp_path):
         assert list(read_pairs(path, columns=columns)) == BOTH
     path = made(tmp_path, "y.en-de.tsv", table.replace(",", "\t"))
     for columns in (["text", "german"], [2, 3]):
-        rows = list(read_pairs(path, columns=columns))
-        # Numbers count from the first line on, which may be a pair.
-        assert rows[-2:] == BOTH and len(rows) == 2 + (columns == [2, 3])
+        assert list(read_pairs(path, columns=columns)) == BOTH
+    path.write_text(table.replace(",", "\t").replace("text\tgerman", "A\tB"))
+    rows = list(read_pairs(path, columns=[2, 3]))
+    assert rows == [Pair("A", "B", "de"), *BOTH]  # nothing says that these are names
     lines = '{"t": "A house.", "g": "Ein Haus."}\n{"t": "A cat.", "g": "Eine Katze."}\n'
     path = made(tmp_path, "x.en-de.jsonl", lines)
     assert list(read_pairs(path, columns=["t", "g"])) == BOTH
@@ -259,6 +263,58 @@ def test_what_tatoeba_exports(tmp_path):
     assert list(pairs) == [Pair('"A house.', 'Ein Haus."', "de"), CAT]
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+def test_the_line_of_excel_that_names_the_separator(tmp_path, first):
+    text = f"\ufeff{first}\r\nen;de;note\r\nA, b.;Ein Haus.;a,b,c,d\r\n"
+    pair = Pair("A, b.", "Ein Haus.", "de")
+    assert list(read_pairs(made(tmp_path, "x.csv", text))) == [pair]
+    broken = text + '"a" b;c;d\r\n'
+    with pytest.raises(InputError, match="line 4: the file must be CSV"):
+        list(read_pairs(made(tmp_path, "x.csv", broken)))
+    tabs = made(tmp_path, "x.en-de.tsv", b"sep=\t\n" + PLAIN)
+    assert list(read_pairs(tabs)) == BOTH
+
+
+# Quotes in TSV: pandas quotes a field with a quote or a tab, `quoting=1` all of them.
+
+
+@pytest.mark.parametrize("header", ["", "source\ttarget\n"])
+def test_quotes_of_a_text_stay(tmp_path, header):
+    lines = '"Go!"\t"Los!"\n"A" or b\tc "d"\n""\t"\n'
+    rows = [('"Go!"', '"Los!"'), ('"A" or b', 'c "d"'), ('""', '"')]
+    path = made(tmp_path, "x.en-de.tsv", header + lines)
+    assert [pair[:2] for pair in read_pairs(path)] == rows
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("names", [("source", "target"), None])
+def test_quotes_of_a_csv_writer_go(tmp_path, quoting, names):
+    rows = [("A house.", 'Ein "Haus".'), ('"No", he said.', "Nein."), ("1", "x")]
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", quoting=quoting, lineterminator="\n")
+    writer.writerows([names, *rows] if names else rows)
+    path = made(tmp_path, "x.en-de.tsv", text.getvalue())
+    assert [pair[:2] for pair in read_pairs(path)] == rows
+
+
+def test_a_quoted_text_with_a_tab_or_a_line_end_is_read_as_csv(tmp_path):
+    text = 'source\ttarget\n"A\thouse."\tHaus\n"A\ncat."\tKatze\n'
+    path = made(tmp_path, "x.en-de.tsv", text)
+    with pytest.raises(InputError, match="line 2: .*2 columns.*`--format csv`"):
+        list(read_pairs(path))
+    rows = [("A\thouse.", "Haus"), ("A\ncat.", "Katze")]
+    assert [pair[:2] for pair in read_pairs(path, format="csv")] == rows
+
+
+@pytest.mark.parametrize("mark", [";", ",", "|"])
+def test_another_separator_than_the_suffix_says(tmp_path, mark):
+    path = made(tmp_path, "x.en-de.tsv", f"source{mark}target\nA house.{mark}Haus\n")
+    with pytest.raises(InputError, match=r"line 1: .*separates.*`--format csv`"):
+        list(read_pairs(path))
+    (pair,) = read_pairs(path, format="csv")
+    assert pair[:2] == ("A house.", "Haus")
+
+
 def test_a_file_whose_name_tells_its_packing_wrongly(tmp_path):
     assert list(read_pairs(made(tmp_path, "x.en-de.tsv.gz", PLAIN))) == BOTH
     packed = made(tmp_path, "y.en-de.tsv", gzip.compress(PLAIN))
@@ -376,7 +432,7 @@ def run_hint(text, folder):
 
 @pytest.mark.skipif(shutil.which("iconv") is None, reason="iconv is not there")
 @pytest.mark.parametrize(
-    "charset", ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"]
+    "charset", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252"]
 )
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
 def test_the_hint_for_a_character_set_works(tmp_path, charset, ending):
@@ -393,6 +449,42 @@ def test_the_hint_for_a_character_set_works(tmp_path, charset, ending):
     again = run_hint(str(caught.value), folder)
     wanted = Pair("A street.", f"Eine Stra{sign}e.", "de")
     assert list(read_pairs(again)) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "charsets"),
+    [
+        ("tr", "Kapı açık değil, ışık da sönük.", ["iso-8859-9"]),
+        ("ru", "Собака бежит по улице.", ["windows-1251", "koi8-r"]),
+        ("uk", "Її кіт спить на стільці.", ["windows-1251", "koi8-u"]),
+        ("zh", "我们的猫在那里睡觉。", ["gb18030"]),
+        ("zh_TW", "這個學生會說中國話嗎？", ["big5"]),
+        ("ja", "犬が庭で遊んでいます。", ["shift_jis", "euc-jp"]),
+        ("ko", "고양이가 의자에서 자고 있다.", ["euc-kr"]),
+        ("pl", "Pies śpi, a kot źle się bawi.", ["windows-1250", "iso-8859-2"]),
+        ("cs", "Žlutý kůň úpěl ďábelské ódy.", ["windows-1250", "iso-8859-2"]),
+        ("ar", "القطة نائمة على الكرسي.", ["windows-1256", "iso-8859-6"]),
+        ("el", "Η γάτα κοιμάται στην καρέκλα.", ["windows-1253", "iso-8859-7"]),
+        ("he", "החתול ישן על הכיסא.", ["windows-1255"]),
+        ("th", "แมวนอนบนเก้าอี้", ["tis-620"]),
+        ("de", "Die Tür ist größer.", ["latin-1"]),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_the_encoding_of_a_language_is_guessed(tmp_path, code, text, charsets, known):
+    for charset in charsets:
+        data = f"The cat sleeps.\t{text}\n".encode(charset)
+        path = made(tmp_path, "x.tsv", data)
+        with pytest.raises(InputError, match="iconv -f ") as caught:
+            _ = list(read_pairs(path, language=code)) if known else read_texts(path)
+        advised = re.search("iconv -f (\\S+)", str(caught.value))[1]
+        assert data.decode(advised) == data.decode(charset)
+
+
+def test_a_line_that_is_broken_in_a_file_in_utf8(tmp_path):
+    data = "A.\tÄ.\n".encode() + b"B.\t\xff.\n"
+    with pytest.raises(InputError, match="line 2: .*Other lines are UTF-8: correct"):
+        list(read_pairs(made(tmp_path, "x.en-de.tsv", data)))
 
 
 def test_excel_is_named(tmp_path):

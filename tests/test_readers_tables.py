@@ -45,8 +45,8 @@ def test_a_bad_row_is_named(tmp_path):
     path = written(tmp_path, "en,de\nA,B\nA,B,C\n")
     with pytest.raises(InputError, match="own.csv`, line 3: a row must have 2 fields"):
         list(read_pairs(path))
-    path = written(tmp_path, "english,german\nA,B\n")
-    with pytest.raises(InputError, match="line 2: a row must .*'english', 'german'"):
+    path = written(tmp_path, "english,notes\nA,B\n")
+    with pytest.raises(InputError, match="line 2: a row must .*'english', 'notes'"):
         list(read_pairs(path, language="de"))
 
 

@@ -17,13 +17,7 @@ from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import read_texts
 from keras_msd.data.text_table import first_of_each
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.set_files import (
-    SetFile,
-    check_parts,
-    find_parts,
-    read_parts,
-    read_table,
-)
+from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_parts
 from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
@@ -258,7 +252,7 @@ def _three_letters(languages: Iterable[str]) -> list[str]:
 
 
 def _read_table(path: Path) -> list[tuple[str, str]]:
-    return [(first, second) for _, (first, second) in read_table(path, 2)]
+    return _rows_of(read_pairs(path).files)
 
 
 def _read_laser(english: Path, other: Path) -> list[tuple[str, str]]:

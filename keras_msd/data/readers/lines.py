@@ -8,20 +8,24 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PosixPath
 from shlex import quote
 from typing import Any, BinaryIO
 
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.data.pair import CODE, ENGLISH
+from keras_msd.data.readers.charsets import language_name, likely_charset
 from keras_msd.limits import LINE
 from keras_msd.remote import as_path
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most
+SEPARATOR = re.compile(r'sep=([^"])\s*|"sep=(.)"\s*', re.IGNORECASE)
+SEPARATORS = ",;\t|"  # in many countries, spreadsheets write semicolons
 
 
 class _ZstReader(io.RawIOBase):
@@ -70,6 +74,14 @@ NO_TEXT = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
 }
+MARKS = (  # the longer ones first
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+HIGHEST = 9  # no text has many control characters below
+SAMPLE = 1 << 16  # bytes that are looked at to guess an encoding
 TO_CSV = 'Save the sheet as CSV ("CSV UTF-8" in Excel) and give that file.'
 
 
@@ -193,27 +205,65 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"`{path}` is empty. Give a file with at least one line.")
 
 
-def line_text(path: Path, number: int, data: bytes) -> str:
-    """Return a line as text without its end; raise `InputError` if it is not UTF-8."""
+def line_text(path: Path, number: int, data: bytes, codes: Sequence[str] = ()) -> str:
+    """Return a line as text without its end.
+
+    Args:
+        path: The file, for the message.
+        number: Number of the line.
+        data: The line.
+        codes: Codes of the languages of the file, which help to guess its encoding.
+
+    Raises:
+        InputError: The line is not UTF-8.
+    """
     try:
         return data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        convert = _iconv(path, "WINDOWS-1252")
         raise InputError(
             f"`{path}`, line {number}: text must be UTF-8. Received: byte "
-            f"0x{data[error.start]:02x} at position {error.start + 1}. If it is "
-            f"Latin-1 (or name its charset), convert it: {convert}"
+            f"0x{data[error.start]:02x} at position {error.start + 1}. "
+            f"{_repaired(path, data, codes)}"
         ) from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def _repaired(path: Path, data: bytes, codes: Sequence[str]) -> str:
+    """Return how to repair a file with a line that is not UTF-8."""
+    others, mixed = _start(path)
+    if mixed:  # to convert it would damage the lines that are UTF-8
+        return "Other lines are UTF-8: correct this line, or remove it."
+    charset = likely_charset(others + data, codes)
+    rule = f"If it is Latin-1 ({charset}), or name its charset, convert it"
+    if charset.language:
+        rule = f"It reads as {language_name(charset.language)} in {charset}. Convert it"
+    return f"{rule}: {_iconv(path, charset.name)}"
+
+
+def _start(path: Path) -> tuple[bytes, bool]:
+    """Return the first lines that are not UTF-8, and whether others need UTF-8."""
+    with open_bytes(path) as handle:
+        lines = handle.read(SAMPLE).splitlines(keepends=True)
+    broken, mixed = [], False
+    for line in lines[: -1 if len(lines) > 1 else None]:  # the last may be cut
+        try:
+            mixed |= not line.decode().isascii()
+        except UnicodeDecodeError:
+            broken.append(line)
+    return b"".join(broken), mixed
+
+
+def read_lines(path: Path, codes: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end).
+
+    Args:
+        path: The file.
+        codes: As for `line_text`.
 
     Raises:
         InputError: See `raw_lines`; or a line is not UTF-8.
     """
     for number, data in raw_lines(path):
-        yield number, line_text(path, number, data)
+        yield number, line_text(path, number, data, codes)
 
 
 def without_blank_end(
@@ -242,11 +292,12 @@ def _check_start(data: bytes, path: Path) -> None:
             raise InputError(
                 f"`{path}` must be a text file. Received: {what}. {TO_CSV}"
             )
-    charset = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else None
-    if charset is None and len(data) > 1:
-        # Without a mark, every other byte of Latin letters, tabs and line ends is zero.
-        zeros = {(True, False): "UTF-16LE", (False, True): "UTF-16BE"}
-        charset = zeros.get((data[0] > 0, data[1] > 0))
+    charset = next((name for mark, name in MARKS if data.startswith(mark)), None)
+    if charset is None:
+        # Without a mark: the high bytes of most letters of Europe and the Near East.
+        for name, high in (("UTF-16LE", data[1::2]), ("UTF-16BE", data[::2])):
+            if sum(byte < HIGHEST for byte in high) * 2 > len(high):
+                charset = name
     if charset:
         raise InputError(
             f"`{path}`: text must be UTF-8. Received: {charset}. Convert it: "
@@ -275,24 +326,47 @@ def tabbed(path: str | Path) -> Iterator[tuple[str, list[str]]]:
         yield f"`{path}`, line {number}", line.split("\t")
 
 
-def csv_rows(path: Path, separator: str = ",") -> Iterator[tuple[str, list[str]]]:
+def csv_rows(
+    path: Path, separator: str | None = None, codes: Sequence[str] = ()
+) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, for messages; fields) of each row of a CSV file.
 
-    A quoted field may contain separators, quotes and line feeds.
+    A quoted field may contain separators, quotes and line feeds. A first line `sep=;`,
+    as Excel writes and reads it, names the separator and is no row.
+
+    Args:
+        path: The file.
+        separator: Between two fields; None for the most frequent one of the first line.
+        codes: As for `line_text`.
 
     Raises:
         InputError: The file is not CSV, or cannot be read.
     """
-    lines = (f"{line}\n" for _, line in read_lines(path))
-    reader = csv.reader(lines, strict=True, delimiter=separator)
+    numbered = read_lines(path, codes)
+    first, head = next(numbered)
+    if named := separator_of(head):
+        separator, rest, skipped = named, numbered, 1
+    else:
+        rest, skipped = chain([(first, head)], numbered), 0
+    if separator is None:
+        separator = max(SEPARATORS, key=head.count)
+    reader = csv.reader(
+        (f"{line}\n" for _, line in rest), strict=True, delimiter=separator
+    )
 
     def damage(error: Exception) -> str:
-        place = f"`{path}`, line {reader.line_num}"
+        place = f"`{path}`, line {reader.line_num + skipped}"
         return f"{place}: the file must be CSV ({error}). Get it again."
 
     with explained(damage, csv.Error):
         for fields in reader:
-            yield f"`{path}`, line {reader.line_num}", fields
+            yield f"`{path}`, line {reader.line_num + skipped}", fields
+
+
+def separator_of(line: str) -> str | None:
+    """Return the separator that a first line such as `sep=;` names, else None."""
+    match = SEPARATOR.fullmatch(line)
+    return match and (match[1] or match[2])
 
 
 def is_english(code: str) -> bool:

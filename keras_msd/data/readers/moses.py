@@ -78,24 +78,27 @@ def opened(
     source = ENGLISH if is_english(source) else source
     files = []
     for code in codes:
-        paths = first, partner(first, code)
-        name, rows = f"{stem}.{source}-{code}", partial(read, *paths)
+        paths, name = (first, partner(first, code)), f"{stem}.{source}-{code}"
+        rows = partial(read, *paths, (source, code))
         files.append(PairFile(name, code, rows, paths, source_language=source))
     return files
 
 
-def read(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+def read(
+    source: Path, target: Path, codes: tuple[str, str] = (ENGLISH, ENGLISH)
+) -> Iterator[tuple[str, str]]:
     """Yield source and translation of every line number.
 
     Args:
         source: The file of the sources, such as `x.en` or `x.en.gz`.
         target: The file of the translations.
+        codes: Codes of their languages.
 
     Raises:
         InputError: One file has more lines, other than blank ones at its end, or a file
             cannot be read.
     """
-    sides = read_lines(source), read_lines(target)
+    sides = read_lines(source, codes[:1]), read_lines(target, codes[1:])
     for count, (first, second) in enumerate(zip_longest(*sides)):
         if first is None or second is None:
             rest = (line for side in sides for _, line in side)

@@ -1,24 +1,27 @@
 """Tables of pairs: TSV, CSV, JSON Lines, parquet, and rows in memory."""
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, existing_file, explained, require, utf8
+from keras_msd.data.languages import code_of, same_language
 from keras_msd.data.pair import ENGLISH, Pair, Pairs
 from keras_msd.data.readers import lines
+from keras_msd.data.readers.columns import is_header, kind, text_columns
 
 KEYS = ("source", "target")
-# Names of columns. The second pair is that of the parallel-sentences sets of the
-# Hugging Face hub.
-NAMES = (KEYS, ("english", "non_english"))
 UNKNOWN = "und"  # ISO 639-2: undetermined
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 # A score, or the number of a sentence in Tatoeba's export.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
-SEPARATORS = ",;\t"  # in many countries, spreadsheets write semicolons
+QUOTED = re.compile('"((?:[^"]|"")*)"')  # a field as CSV writes it
+FIRST = 10  # lines of a TSV that tell whether all fields stand in quotes
 FORM = '{"source": ..., "target": ...}'
 
 Languages = tuple[str, str]  # codes of the sources and of the translations
@@ -46,12 +49,15 @@ def parsed(
 
 
 def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
-    """Yield source and translation of every line: columns between tabs, no quoting.
+    """Yield source and translation of every line: columns between tabs.
 
     If there are more than two columns, those with numbers are skipped if two remain.
     Such numbers are scores, as in files of `keras-msd mine` and WikiMatrix, or sentence
     numbers, as in exports of Tatoeba. A first line with names of columns, as in CSV, is
     not a pair. Blank lines at the end are skipped.
+
+    Quotes belong to the text, except where only a CSV writer puts them: around a field
+    with doubled quotes inside, and around every field.
 
     Args:
         path: A `.tsv` file.
@@ -59,40 +65,109 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         columns: The numbers of both columns from 1, or their names in the first line.
 
     Raises:
-        InputError: According to the file name, English is the second column; or the
-            file cannot be read. Yielded instead of raised: it is not clear which two
-            columns are the texts, or a line has more or fewer columns than the first.
+        InputError: According to the file name, English is the second column, and no
+            first line says otherwise; or the file cannot be read. Yielded instead of
+            raised: it is not clear which two columns are the texts, or a line has more
+            or fewer columns than the first.
     """
-    if lines.english_comes_second(path) and columns is None:
-        raise InputError(
-            f"`{path}`: the first column must be English, and the name says that it is "
-            "the second. If English is the first, rename the file to "
-            f"`<corpus>.en-{languages[1]}.tsv`; if not, say which column is which: "
-            '`columns=["2", "1"]`.'
-        )
+    rows = lines.without_blank_end(lines.raw_lines(path))
+    first = list(islice(rows, FIRST))
+    if lines.separator_of(_decoded(first[:1])):
+        first = first[1:]
+    quoted = _all_quoted(_decoded([row]) for row in first)
     names: Sequence[str] = ()
     texts: Sequence[str] = ()
+    empty = True
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
-        nonlocal names, texts
-        line, where = lines.line_text(path, number, data), f"`{path}`, line {number}"
-        fields = line.split("\t")
+        nonlocal names, texts, empty
+        line = lines.line_text(path, number, data, languages)
+        where = f"`{path}`, line {number}"
+        fields = _fields(line, quoted)
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
             if header:
                 return None
+            if columns is None and lines.english_comes_second(path):
+                raise _turned(path, languages)
+        empty = False
         count = len(names) or 2
         if len(fields) != count:
             form = "`{}` TAB `{}`".format(*languages) if count == 2 else "as the first"
             raise InputError(
                 f"{where}: a line must have {count} columns, {form}. Received: "
-                f"{len(fields)} column{'s' * (len(fields) > 1)}, {line!r:.80}. Remove "
-                "the line or the tabs inside its sentences."
+                f"{len(fields)} column{'s' * (len(fields) > 1)}, {line!r:.80}. "
+                f"{_mended(line, fields)}"
             )
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
-    yield from parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
+    yield from parsed(chain(first, rows), parse)
+    if empty:
+        raise _no_pair(path)
+
+
+def _decoded(rows: Iterable[tuple[int, bytes]]) -> str:
+    return "".join(data.decode(errors="replace").rstrip("\r\n") for _, data in rows)
+
+
+def _fields(line: str, quoted: bool) -> list[str]:
+    """Split a line at tabs; undo the quotes of CSV where they are not the text's."""
+    if quoted:
+        with suppress(csv.Error):
+            [fields] = csv.reader([line], strict=True, delimiter="\t")
+            return fields
+    return [
+        match[1].replace('""', '"')
+        if (match := QUOTED.fullmatch(field)) and '""' in match[1]
+        else field
+        for field in line.split("\t")
+    ]
+
+
+def _all_quoted(first: Iterable[str]) -> bool:
+    """Tell whether a CSV writer put quotes around all texts of these lines.
+
+    A pair may stand in quotes itself, so a single line does not tell it, unless it has
+    names of columns.
+    """
+    rows = [line.split("\t") for line in first]
+    texts = [[it for it in row if it and not NUMBER.fullmatch(it)] for row in rows]
+    if not all(row and all(map(QUOTED.fullmatch, row)) for row in texts):
+        return False
+    return len(rows) > 1 or bool(rows and len({*map(kind, rows[0])} - {None}) > 1)
+
+
+def _mended(line: str, fields: Sequence[str]) -> str:
+    if '"' in line:
+        return (
+            "Remove the line or the tabs inside its sentences. If fields stand in "
+            'quotes, as pandas writes them, give `format="csv"` (`--format csv`), and '
+            "a first line with the names of the columns."
+        )
+    other = max(lines.SEPARATORS, key=line.count)
+    if len(fields) == 1 and other in line:
+        return (
+            f"If {other!r} separates the columns, write a first line with their names, "
+            'such as `source` and `target`, and give `format="csv"` (`--format csv`).'
+        )
+    return "Remove the line or the tabs inside its sentences."
+
+
+def _turned(path: Path, languages: Languages) -> InputError:
+    return InputError(
+        f"`{path}`: the first column must be English, and the name says that it is "
+        "the second. If English is the first, rename the file to "
+        f"`<corpus>.en-{languages[1]}.tsv`; if not, say which column is which: "
+        '`columns=["2", "1"]` (`--columns 2,1`).'
+    )
+
+
+def _no_pair(path: Path) -> InputError:
+    return InputError(
+        f"`{path}` must hold a pair. Received: names of columns alone. Give a file "
+        "with pairs."
+    )
 
 
 def _tsv_columns(
@@ -106,13 +181,22 @@ def _tsv_columns(
         columns: The text columns, if the user names them.
         where: The line, for messages.
     """
-    names = [field.strip() for field in fields]
+    names = [field.strip().strip('"') for field in fields]
     numbers = [str(number) for number in range(1, len(fields) + 1)]
-    known = next((it for it in (*NAMES, languages) if {*it} <= {*names}), None)
+    header = is_header(names, languages)
     if columns and all(column.isdecimal() for column in columns):
-        return numbers, columns, known is not None
-    if columns or known:
-        return names, columns or known or (), True
+        return numbers, columns, header
+    if columns:
+        return names, columns, True
+    if header:
+        if found := text_columns(tuple(names), languages):
+            return names, found, True
+        raise InputError(
+            f"{where}: the names of the columns must be `source` and `target`, or "
+            f"those of the languages `{languages[0]}` and `{languages[1]}`. Received: "
+            f"{', '.join(map(repr, names))!s:.80}. Say which columns have the texts, "
+            'as in `columns=["1", "2"]` (`--columns 1,2`), or correct the language.'
+        )
     texts = [
         number
         for number, field in zip(numbers, fields, strict=True)
@@ -131,8 +215,8 @@ def _tsv_columns(
 def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every row after the first, which has the names.
 
-    The names are `source` and `target`, the codes of the languages, or `english` and
-    `non_english`; other columns are skipped.
+    The names are `source` and `target`, the codes or names of the languages, or others
+    that `columns.text_columns` knows; other columns are skipped.
 
     Args:
         path: A `.csv` file.
@@ -144,15 +228,20 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
             than the first, or the file cannot be read. Yielded instead of raised: a
             column is not there, or a row on one line has more or fewer fields.
     """
-    rows = _csv_rows(path)
+    rows = _csv_rows(path, languages)
     _, names = next(rows)
+    empty = True
 
     def parse(where: str, fields: list[str]) -> tuple[str, str]:
+        nonlocal empty
+        empty = False
         _check_width(where, fields, names)
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, columns)
 
     yield from parsed(rows, parse)
+    if empty:
+        raise _no_pair(path)
 
 
 def csv_language(path: Path) -> str | None:
@@ -160,11 +249,11 @@ def csv_language(path: Path) -> str | None:
     return language_of(next(_csv_rows(path))[1])
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+def _csv_rows(
+    path: Path, languages: Sequence[str] = ()
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that are not empty; the first one has the names of columns."""
-    _, head = next(lines.read_lines(path))
-    separator = max(SEPARATORS, key=head.count)
-    rows = ((where, row) for where, row in lines.csv_rows(path, separator) if row)
+    rows = ((it, row) for it, row in lines.csv_rows(path, codes=languages) if row)
     where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(
@@ -172,7 +261,6 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
             "Give a file with pairs."
         )
     names = [name.strip() for name in names]
-    names = [name.lower() if len(name) < 4 else name for name in names]
     yield where, names
     for where, fields in rows:
         # An unclosed quote would swallow the next rows without a message.
@@ -208,7 +296,8 @@ def read_jsonl(path: Path, languages: Languages, columns: Columns = None) -> Tex
     """
 
     def parse(number: int, data: bytes) -> tuple[str, str]:
-        row = json_object(path, number, lines.line_text(path, number, data))
+        text = lines.line_text(path, number, data, languages)
+        row = json_object(path, number, text)
         return pair_of(row, languages, f"`{path}`, line {number}", columns)
 
     return parsed(lines.without_blank_end(lines.raw_lines(path)), parse)
@@ -352,8 +441,7 @@ def pair_of(
 ) -> tuple[str, str]:
     """Return source and translation of a row.
 
-    Their names are the codes of their languages (for English also with a country),
-    `source` and `target`, or `english` and `non_english`. Other names are skipped.
+    Their names are those that `columns.text_columns` finds. Other names are skipped.
 
     Args:
         row: The texts by name.
@@ -364,7 +452,10 @@ def pair_of(
     Raises:
         InputError: The row does not have such texts.
     """
-    keys = _named(columns, list(row), where) if columns else _keys(row, languages)
+    if columns:
+        keys: Sequence[str] = _named(columns, list(row), where)
+    else:
+        keys = text_columns(tuple(map(str, row)), languages) or KEYS
     first, second = (row.get(key) for key in keys)
     if not isinstance(first, str) or not isinstance(second, str):
         names = ", ".join(map(repr, row)) or "none"
@@ -373,22 +464,12 @@ def pair_of(
         raise InputError(
             f"{where}: a row must have texts under `source` and `target`, or under "
             f"`{languages[0]}` and `{languages[1]}`. Received the keys: {names}"
-            f'{values}. Name the columns, as in `columns=["text", "translation"]`, or '
-            "remove what has no text."
+            f'{values}. Name the columns, as in `columns=["text", "translation"]`, '
+            "remove what has no text, or write a first line with the names if it is a "
+            "pair."
         )
     utf8(first + second, where)
     return first, second
-
-
-def _keys(row: Mapping[str, Any], languages: Languages) -> tuple[str, str]:
-    source, target = languages
-    if source == ENGLISH:
-        source = next((name for name in row if lines.is_english(str(name))), source)
-    # In some corpora, `source` is the origin of a line, so languages come first.
-    if source in row and target in row:
-        return source, target
-    known = NAMES if languages[0] == ENGLISH else (KEYS,)
-    return next((keys for keys in known if row.keys() >= {*keys}), KEYS)
 
 
 def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str]:
@@ -403,6 +484,9 @@ def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str
         if 1 <= place <= len(names):
             column = names[place - 1]
         if column not in names:
+            same = (name for name in names if name.casefold() == column.casefold())
+            column = next(same, column)
+        if column not in names:
             raise InputError(
                 f"{where}: `columns` must be among {', '.join(map(repr, names))}, or "
                 f"numbers from 1. Received: {column!r}. Correct `columns`."
@@ -412,14 +496,23 @@ def _named(columns: Sequence[str], names: Sequence[str], where: str) -> list[str
 
 
 def language_of(names: Iterable[Any]) -> str | None:
-    """Return the only name that can be a language code other than English."""
+    """Return the language of the only column that can have another than English.
+
+    Its name is a code, which is returned as it is, or the name of a language.
+    """
     names = [name for name in names if isinstance(name, str)]
-    named = any({*keys} <= {*names} for keys in NAMES)
-    if named or "target" in names or not any(map(lines.is_english, names)):
+    kinds = {name: kind(name) for name in names}
+    if "target" in kinds.values() or ENGLISH not in kinds.values():
         return None
-    codes = [name for name in names if CODE.fullmatch(name) and name != "id"]
-    others = [code for code in codes if not lines.is_english(code)]
-    return others[0] if len(others) == 1 else None
+    known = [name for name in names if code_of(name) or code_of(kinds[name] or "")]
+    codes = known if len(names) == 2 else [it for it in known if it.lower() != "id"]
+    others = [name for name in codes if not same_language(kinds[name] or "", ENGLISH)]
+    if not others:  # languages without a code of two letters
+        others = [name for name in names if CODE.fullmatch(name) and not kinds[name]]
+    if len(others) != 1:
+        return None
+    [name] = others
+    return name if CODE.fullmatch(name) else kinds[name]
 
 
 def unwrapped(row: Mapping[str, Any]) -> Any:

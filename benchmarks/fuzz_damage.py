@@ -30,11 +30,11 @@ KEYS = ["", "x", "type", "content", "config", "path", "\ud800"]
 WORDS = [
     *("", "-", "--", "--json", "--help", "--out", "out", "--set", "recipe.seed=1"),
     *("a.b.c=", "stages.teach_student.steps=-1", "data.languages=[[]]", "--scale"),
-    *("paper", "--data", "--top", "-1", "1e400", "nan", "9" * 5000, "0", "--index"),
-    *("--column", "--threshold", "card", "--format", "onnx", "--quantize", "int3"),
+    *("paper", "--data", "--top", "-1", "1e400", "nan", "9" * 5000, "0"),
+    *("--threshold", "card", "--format", "onnx", "--quantize", "int3"),
     *("--languages", "de,,", ",", "--texts", "--pairs", "--model", "nowhere", "\ud800"),
-    *("--seed", "--split", "--set=x", "é" * 300, "a" * 5000, "\0", "\n", "--tokens"),
-    *("lines.txt", "pairs.en-de.tsv", "rows.csv", "--limit", "--keep", "0.5"),
+    *("--seed", "--split", "--set=x", "é" * 300, "a" * 5000, "\0", "\n"),
+    *("lines.txt", "pairs.en-de.tsv", "--limit", "--keep", "0.5"),
 ]
 MOST = 1 << 19  # bytes that are added at once
 

@@ -18,7 +18,7 @@ MODULES = [
     *("checkpoints/*.py", "cli/*.py", "data/readers/*.py", "data/scored.py"),
     *("data/ragged.py", "data/store.py", "export/card.py"),
     *("export/artefact.py", "export/litert_files.py", "export/onnx_files.py"),
-    *("export/portable.py", "files.py", "index/chunks.py", "index/index.py"),
+    *("export/portable.py", "files.py"),
     *("models/config.py", "models/encoder_folder.py"),
     *("recipes/cache.py", "recipes/schema/*.py", "checksums.py", "tensors.py"),
     *("teachers/saved_model.py", "teachers/vectors.py", "tokenizers/*.py"),
@@ -32,8 +32,8 @@ FORMATS = "onnx", "litert", "saved_model", "onnx_text", "litert_text"
 WITHOUT_PLACE = "portable", "command"
 NAMES = [
     *("tsv", "csv", "tmx", "jsonl", "moses", "inference", "scored"),
-    *("passages", "recipe", "wordpiece", "bytepair", "sentencepiece"),
-    *("tokenizer", "checkpoint", "encoder", "vectors", "index", "store", "run"),
+    *("recipe", "wordpiece", "bytepair", "sentencepiece"),
+    *("tokenizer", "checkpoint", "encoder", "vectors", "store", "run"),
     *("artefact", "portable", "saved_model", "command", "table", "training"),
 ]
 
@@ -50,7 +50,6 @@ def targets() -> dict[str, Read]:
         **dict.fromkeys(corpora, pairs),
         "inference": _only(read_inference),
         "scored": _only(lambda path: read_scored(path, "over_5")),
-        "passages": _passages,
         "recipe": _only(_recipe),
         "wordpiece": _checkpoint_tokenizer,
         "bytepair": _checkpoint_tokenizer,
@@ -59,7 +58,6 @@ def targets() -> dict[str, Read]:
         "checkpoint": _checkpoint,
         "encoder": _encoder,
         "vectors": _only(_vectors),
-        "index": _index,
         "store": _store,
         "run": _run,
         "artefact": _artefact,
@@ -73,14 +71,6 @@ def targets() -> dict[str, Read]:
 
 def _only(read: Callable[[Path], object]) -> Read:
     return lambda folder: read(min(folder.iterdir()))
-
-
-def _passages(folder: Path) -> object:
-    from keras_msd.index import read_passages
-
-    path = min(folder.iterdir())
-    column = None if path.suffix in (".md", ".txt") else "text"
-    return list(read_passages(path, column))
 
 
 def _recipe(path: Path) -> object:
@@ -127,16 +117,6 @@ def _vectors(path: Path) -> object:
     from keras_msd.teachers.vectors import VectorFile
 
     return VectorFile(path)
-
-
-def _index(folder: Path) -> object:
-    import numpy as np
-
-    from keras_msd.index import Index
-
-    index = Index.open(folder)
-    _, rows = index.nearest(np.ones((1, index.dim), np.float32), 3)
-    return [index.found(int(row), 0.5) for row in rows]
 
 
 class _Letters:
@@ -265,8 +245,6 @@ COMMANDS = [
     "embed encoder Hallo --input lines.txt --out v.npz",
     "embed encoder Hallo --json",
     "search encoder Hallo lines.txt --top 2 --threshold 0.5",
-    "search Hallo --index index --top 2 --json",
-    "index lines.txt rows.csv --column text --model encoder --out out --tokens 9",
     "evaluate encoder --set sts2017-extended --data . --languages de,fr --json",
     "export encoder --format onnx --quantize int8 --out nowhere/out",
     "mine encoder lines.txt lines.txt --margin ratio",
@@ -317,11 +295,6 @@ def _write_corpora(put: Callable[..., Path]) -> None:
     line = b'{"label": 1, "premise": "a", "hypothesis": "b"}\n'
     put("inference", **{"x.jsonl": line * 2})
     put("scored", **{"x.tsv": b"1.5\ta\tb\n4\tc\td\n"})
-    put("passages", **{"x.md": b"---\na: b\n---\n# T\n\nA *b* `c`.\n\n- d\n\n|a|b|\n"})
-    put("passages", **{"x.csv": b'text,n\n"a, b",1\nc,2\n'})
-    put("passages", **{"x.tsv": b"text\tn\na\t1\nb\t2\n"})
-    put("passages", **{"x.jsonl": b'{"text": "a"}\n{"text": "b"}\n'})
-    put("passages", **{"x.txt": b"a\n\nb\nc\n"})
 
 
 def _write_vectors(put: Callable[..., Path]) -> None:
@@ -352,7 +325,6 @@ def _write_models(root: Path, put: Callable[..., Path]) -> None:
 
 
 def _write_own(root: Path, put: Callable[..., Path]) -> None:
-    from keras_msd import build_index
     from keras_msd.data import Pairs, PairTable
     from keras_msd.export import export
     from keras_msd.export.portable import describe
@@ -384,12 +356,9 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
     fit(stage, batches, root / "training" / "0", minutes=0, verbose=0)
     lines = root / "lines.txt"
     lines.write_bytes(b"A house.\nTea?\n")
-    build_index(encoder, [lines], root / "index" / "0", model="encoder")
     for words in COMMANDS:
         place = put("command", **{"a.words": json.dumps(words.split()).encode()})
         (place / "lines.txt").write_bytes(lines.read_bytes())
-        (place / "rows.csv").write_bytes(b"text,n\na,1\n")
         (place / "pairs.en-de.tsv").write_bytes(TSV)
         shutil.copytree(root / "encoder" / "0", place / "encoder")
-        shutil.copytree(root / "index" / "0", place / "index")
     lines.unlink()

@@ -1,9 +1,9 @@
-"""Run every snippet of docs/use_it_in.md against the real package.
+"""Run every snippet of docs/use_it_in.md and docs/search.md against the real package.
 
     python benchmarks/neighbours.py --out benchmarks/results/neighbours.json
     python benchmarks/neighbours.py --only FAISS,pandas --python .venv/bin/python
 
-Makes one environment with keras-msd, tiny12 and the versions that the page names, as
+Makes one environment with keras-msd, tiny12 and the versions that the pages name, as
 far as pip finds that they fit together; `--python` takes an environment that has them.
 Each section runs in a process of its own, in an empty folder, and must print what the
 page says; a block that only imports a package runs before the page's first lines. Then
@@ -20,13 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from keras_msd.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/use_it_in.md"
+PAGES = [ROOT / "docs/use_it_in.md", ROOT / "docs/search.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^print\(.*\)  # (.+)$", re.MULTILINE)
 SERVER, TESTED = "Any OpenAI client", "langchain-tests"
@@ -41,18 +42,22 @@ print(json.dumps({name: found[name] for name in sys.argv[1:] if name in found}))
 
 def sections() -> dict[str, tuple[list[str], str]]:
     """Return of each section the packages, and its code with the page's first lines."""
-    first, *parts = PAGE.read_text(encoding="utf-8").split("\n## ")
-    head = BLOCK.findall(first)[0][1]
-    found = {}
+    return {name: one for page in PAGES for name, one in sections_of(page)}
+
+
+def sections_of(page: Path) -> Iterator[tuple[str, tuple[list[str], str]]]:
+    """Yield the sections of a page that install a package, or use the server."""
+    first, *parts = re.split("\n##+ ", page.read_text(encoding="utf-8"))
+    head = "".join(text for _, text in BLOCK.findall(first))
     for part in parts:
         blocks = BLOCK.findall(part)
         code = [text for language, text in blocks if language == "python"]
         shell = "".join(text for language, text in blocks if language == "sh")
-        if code:
-            packages = re.findall(r"[\w.\[\]-]+==[\w.]+", shell)
+        packages = re.findall(r"[\w.\[\]-]+==[\w.]+", shell)
+        name = part.split("\n")[0]
+        if packages or name == SERVER:
             code.insert(bool(re.fullmatch(r"import \w+\n", code[0])), head)
-            found[part.split("\n")[0]] = packages, "\n".join(code)
-    return found
+            yield name, (packages, "\n".join(code))
 
 
 def environment(folder: Path, packages: list[str]) -> str:
@@ -110,7 +115,7 @@ def standard_tests(python: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the page; return the exit code."""
+    """Run the pages; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", help="of an environment that has the packages")
     parser.add_argument("--only", default="", help="sections, with commas")

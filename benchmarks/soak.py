@@ -1,4 +1,4 @@
-"""Long use from many threads: each artefact format, `encode` and `search`.
+"""Long use from many threads: `encode` and each artefact format.
 
 Calls have one to four texts of mixed lengths. Every answer is compared with the one
 that a single thread got for the same texts; private memory is sampled. Each subject has
@@ -40,7 +40,7 @@ from keras_msd.files import read_json, write_json
 
 TOLERANCE = 1e-5
 TEXTS, LONGEST = 400, 12  # the longest text is so many sentences
-OURS = ("encode", "search")
+SUBJECTS = ["encode", *FORMATS]
 GROWN_MIB = 4.0
 JUDGED_S = 60.0  # what is shorter has not settled after a tenth of the time
 TIME_BYTES = 8  # of a call, in an array: a list would grow as a leak does
@@ -169,17 +169,6 @@ def subject(name: str, folder: Path, options: Any) -> Callable[[list[str]], np.n
     encoder = msd.load_encoder(options.encoder)
     if name == "encode":
         return lambda texts: encoder.encode(texts, progress=False)
-    if name == "search":
-        lines = folder / "lines.txt"
-        sentences = (pair.source for pair in example_pairs(["de"], count=2000))
-        lines.write_text("\n".join(sentences), encoding="utf-8")
-        index = msd.build_index(encoder, [lines], folder / "index")
-
-        def search(texts: list[str]) -> np.ndarray:
-            found = [index.search(encoder, text, top=5) for text in texts]
-            return np.array([[one.cosine for one in five] for five in found])
-
-        return search
     given = {"quantize": options.quantize, "format": name}
     if name == "huggingface":
         given = {"format": name, "leave_out": ["weights"]}  # what threads share is ONNX
@@ -196,7 +185,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=100_000, help="at the least, each")
     parser.add_argument("--groups", type=int, default=200, help="different calls")
     parser.add_argument("--quantize", help="fp16, int8, ...; else float32")
-    parser.add_argument("--only", nargs="+", choices=[*FORMATS, *OURS], help="of these")
+    parser.add_argument("--only", nargs="+", choices=SUBJECTS, help="of these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="add what was found to this file")
     parser.add_argument("--json", action="store_true", help="print nothing but it")
@@ -206,7 +195,7 @@ def main() -> int:
         print(json.dumps(alone(options.one, options)))
         return 0
     found: dict[str, Any] = {}
-    for name in options.only or [*FORMATS, *OURS]:
+    for name in options.only or SUBJECTS:
         command = [sys.executable, __file__, *sys.argv[1:], "--one", name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         lines = done.stdout.splitlines() if done.returncode == 0 else []

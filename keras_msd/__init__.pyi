@@ -14,9 +14,6 @@ from keras_msd import (
     export as export,
 )
 from keras_msd import (
-    index as index,
-)
-from keras_msd import (
     layers as layers,
 )
 from keras_msd import (
@@ -55,8 +52,6 @@ from keras_msd.evaluate import (
     callbacks as callbacks,
 )
 from keras_msd.evaluate.nearest import search as search
-from keras_msd.index.index import Index as Index
-from keras_msd.index.index import build_index as build_index
 from keras_msd.load import load_encoder as load_encoder
 from keras_msd.load import load_teacher as load_teacher
 from keras_msd.models.encoder import Encoder as Encoder

@@ -1,4 +1,4 @@
-"""The benchmarks of mining, large retrieval and indexes are made of what they say."""
+"""The benchmarks of mining and large retrieval are made of what they say."""
 
 import gzip
 import json
@@ -84,24 +84,3 @@ def test_planted_neighbours_of_the_large_search(tmp_path, monkeypatch):
     found = names["plain"](queries, table, 7)
     np.testing.assert_array_equal(found, planted[:, :1])
     np.testing.assert_array_equal(top_k(queries, table, 3)[1], planted)
-
-
-def test_index(tmp_path, monkeypatch, capsys):
-    data = write_examples(tmp_path / "data", ["de", "fr"], pairs=300, rows=2)
-    script, out = str(BENCHMARKS / "index.py"), tmp_path / "index.json"
-    command = [script, "--data", str(data), "--out", str(out), "--json"]
-    monkeypatch.setattr("sys.argv", [*command, "--sentences", "200", "--queries", "9"])
-    names = runpy.run_path(script, run_name="__main__")
-    result = json.loads(out.read_text())
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
-    assert result["chunks"] == result["sentences"] == 200 and result["queries"] == 9
-    assert result["bytes_of_float32"] == 200 * 384 * 4
-    assert result["bytes_of_vectors"] == 200 * (384 + 4) < result["bytes"]
-    assert 0.9 < result["recall_at_10"] <= 1 and 0 < result["largest_error"] < 0.05
-    texts, english = names["read"](data, 200, 0)
-    assert len(set(texts)) == 200
-    pairs = set()
-    for path in (data / "parallel" / "train").glob("*.gz"):
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            pairs |= {tuple(line.rstrip("\n").split("\t")) for line in file}
-    assert set(zip(english, texts, strict=True)) <= pairs

@@ -195,10 +195,6 @@ def test_commands_take_the_name(installed, capsys, tmp_path):
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     code, out, _ = run(capsys, "search", "tiny12", TEXTS[1], "lines.txt", "--json")
     assert code == 0 and json.loads(out)[0]["sentence"] == TEXTS[1]
-    index = ("index", "lines.txt", "--model", "tiny12", "--out", "lines.index")
-    assert run(capsys, *index)[0] == 0
-    code, out, _ = run(capsys, "search", "--index", "lines.index", TEXTS[0], "--json")
-    assert code == 0 and json.loads(out)[0]["text"] == TEXTS[0]
 
 
 def test_its_artefact_says_its_languages(installed, capsys):

@@ -78,8 +78,6 @@ def test_no_library_writes_a_line(place):
         ("list", "xkd_lab"),
         ("embed", encoder, "A cat.", "--out", place / "vectors.npz"),
         ("search", encoder, "A cat.", texts[0]),
-        ("index", texts[0], "--model", encoder, "--out", place / "index"),
-        ("search", "A cat.", "--index", place / "index"),
         ("evaluate", encoder, "--data", data, "--set", "examples"),
         ("mine", *texts, "--encoder", encoder),
         ("trim", encoder, place / "trimmed", "--texts", texts[1]),

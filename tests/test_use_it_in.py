@@ -1,4 +1,4 @@
-"""The snippets of docs/use_it_in.md that need no other package than the tests have."""
+"""Snippets of docs/use_it_in.md and docs/search.md whose packages are installed."""
 
 import ast
 import sys

@@ -160,7 +160,6 @@ COMMANDS: dict[str, tuple[Any, Any]] = {
     "export": (export.export, output.lines_text),
     "push": (export.push, output.lines_text),
     "mine": (search.mine, search.mined_text),
-    "index": (search.index, output.lines_text),
     "search": (search.search, output.matches_text),
     "serve": (use.serve, None),
     "trim": (use.trim, output.lines_text),

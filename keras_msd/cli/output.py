@@ -226,14 +226,11 @@ def matches_text(found: Sequence[dict[str, Any]]) -> Iterator[Any]:
             yield from matches_text(answer["matches"])
             yield ""
     if not any("query" in answer for answer in found):
-        rows = ([f"{it['cosine']:.4f}", *_place_and_text(it)] for it in found)
+        rows = (
+            [f"{it['cosine']:.4f}", str(it["place"] + 1), it["sentence"]]
+            for it in found
+        )
         yield table(("cosine", "line", "sentence"), rows, left=3)
-
-
-def _place_and_text(match: dict[str, Any]) -> tuple[str, str]:
-    if "file" in match:  # of an index
-        return f"{match['file']}:{match['line']}", match["text"]
-    return str(match["place"] + 1), match["sentence"]
 
 
 def vectors_text(result: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The commands `index`, `search` and `mine`: the nearest texts, and translations."""
+"""The commands `search` and `mine`: the nearest sentences, and translations."""
 
 import gzip
 from collections.abc import Iterator, Sequence
@@ -7,115 +7,54 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.checks import InputError, explained
-from keras_msd.cli.output import calibrated, lines_text, open_source
+from keras_msd.checks import InputError
+from keras_msd.cli.output import lines_text, open_source
 from keras_msd.files import atomic_path
 
 CARD = "card"
-Words = Annotated[list[str] | None, typer.Argument(metavar="[ENCODER] QUERY [FILE]")]
-
-
-def index(
-    files: list[Path],
-    *,
-    model: Annotated[str, typer.Option("--model", "-m")],
-    out: Path,
-    column: str | None = None,
-    paragraphs: bool = False,
-    tokens: int | None = None,
-    pairs: list[Path] | None = None,
-) -> dict[str, Any]:
-    """Write an index of exactly these files; only changed files are embedded again.
-
-    Example: keras-msd index notes.md faq.csv --column text --model runs/demo/student
-    --out notes.index
-
-    Args:
-        files: Files: text, .md, .csv, .tsv, .jsonl; also .gz.
-        model: An encoder's folder, tiny12, small12, an artefact,
-            hf://organisation/model, or a teacher: "default", a published SavedModel, an
-            .npz file.
-        out: Folder of the index.
-        column: Column or key with the text in .csv, .tsv, .jsonl.
-        paragraphs: Split text files into paragraphs instead of lines.
-        tokens: Maximum tokens per chunk; default: the model's.
-        pairs: Files of held-out translations: calibrate the threshold on them.
-    """
-    from keras_msd import build_index
-
-    encoder = open_source(model)
-    built = build_index(
-        encoder,
-        files,
-        out,
-        column=column,
-        paragraphs=paragraphs,
-        limit=tokens,
-        # What is no place, such as hf://org/name, means the same everywhere.
-        model=str(Path(model).resolve()) if Path(model).exists() else model,
-        threshold=calibrated(encoder, pairs),
-    )
-    return {
-        "index": str(out),
-        "files": len(built.sources),
-        "chunks": len(built),
-        "bytes": sum(file.stat().st_size for file in out.iterdir()),
-        "largest error of a cosine": built.meta.get("error", 0.0),
-        "threshold": built.threshold,
-    }
+Words = Annotated[list[str], typer.Argument(metavar="ENCODER [QUERY] FILE")]
 
 
 def search(
-    words: Words = None,
+    words: Words,
     *,
-    index: Path | None = None,
     queries: Path | None = None,
-    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
     top: int = 5,
     threshold: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Find the nearest texts to a query, in an index or in the lines of a file.
+    """Find the lines of a file that are nearest to a query.
 
     Example: keras-msd search tiny12 'Wo ist der Hund?' lines.txt
 
     Args:
-        words: ENCODER QUERY FILE, where FILE is UTF-8 text; or QUERY with --index.
-        index: Index folder, or .npz of `embed --out`.
+        words: Encoder, query and UTF-8 text file; without a query if --queries is
+            given.
         queries: UTF-8 file, one query per line, instead of QUERY.
-        model: Encoder, instead of the one stored in the index.
         top: Matches to show.
         threshold: Hide matches with a lower cosine: a number, or card for the threshold
-            that the index or artefact stores (made with --pairs).
+            in the artefact's card (made with `keras-msd export --pairs`).
     """
-    from keras_msd import Index
     from keras_msd import search as find
 
-    given = words or []
-    if len(given) != 2 * (index is None) + (queries is None) or (model and not index):
+    if len(words) != (3 if queries is None else 2):
         raise InputError(
-            "Give ENCODER QUERY FILE, or QUERY and --index INDEX; --queries FILE takes "
-            f"the place of QUERY. Received: {len(given)} words"
-            f"{f', --index {index}' if index else ''}"
-            f"{f', --queries {queries}' if queries else ''}."
+            "Give ENCODER QUERY FILE, or ENCODER FILE and --queries FILE. Received: "
+            f"{len(words)} words{f', --queries {queries}' if queries else ''}."
             " Put a query of several words in quotes."
         )
-    asked = [*_lines(queries).values()] if queries else [given[index is None]]
-    found: list[list[Any]]
-    if index is None:
-        encoder = open_source(given[0], light=True)
-        lowest = _lowest(threshold, encoder)
-        lines = _lines(Path(given[-1]))
-        places = list(lines)
-        found = [
-            [it._replace(place=places[it.place]) for it in near if it.cosine >= lowest]
-            for near in find(encoder, asked, lines.values(), top)
+    encoder = open_source(words[0], light=True)
+    lowest = _lowest(threshold, encoder)
+    asked = [*_lines(queries).values()] if queries else [words[1]]
+    lines = _lines(Path(words[-1]))
+    places = list(lines)
+    rows = [
+        [
+            match._replace(place=places[match.place])._asdict()
+            for match in matches
+            if match.cosine >= lowest
         ]
-    else:
-        opened = Index.open(index)
-        encoder = _model_of(opened, model)
-        lowest = _lowest(threshold, encoder, opened.threshold)
-        found = opened.search(encoder, asked, top, lowest)
-    rows = [[one._asdict() for one in matches] for matches in found]
+        for matches in find(encoder, asked, lines.values(), top)
+    ]
     if queries is None:
         return rows[0]
     return [
@@ -132,30 +71,16 @@ def _lines(path: Path) -> dict[int, str]:
     return {place: text for place, text in texts if text.strip()}
 
 
-def _model_of(index: Any, model: str | None) -> Any:
-    """Return the model that was given, else the one that the index names."""
-    if model:
-        return open_source(model)
-    named = index.meta.get("model")
-    if named is None:
-        raise InputError(
-            f"`{index.path}` does not record its encoder. Name one with `--model`."
-        )
-    place = f"`{index.path}` records this encoder; give its new path with `--model`."
-    with explained(lambda error: f"{error} {place}", InputError):
-        return open_source(named)
-
-
-def _lowest(threshold: str | None, model: Any, of_index: Any = None) -> float:
-    """Return the lowest cosine to show; "card" is of the index, else of the model."""
+def _lowest(threshold: str | None, encoder: Any) -> float:
+    """Return the lowest cosine to show."""
     if threshold is None:
         return -1.0
     if threshold == CARD:
-        found = of_index or getattr(model, "card", {}).get("threshold")
+        found = getattr(encoder, "card", {}).get("threshold")
         if found is None:
             raise InputError(
-                "Neither the index nor the model's card has a threshold. Give a "
-                "number, or `--pairs` to `keras-msd index` or `keras-msd export`."
+                "The encoder has no card with a threshold. Give a number, or an "
+                "artefact of `keras-msd export --pairs`."
             )
         if found["cosine"] is None:
             raise InputError(

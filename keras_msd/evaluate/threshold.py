@@ -16,7 +16,7 @@ PRECISION = 0.95
 
 
 class Threshold(pydantic.BaseModel):
-    """Result of `calibrate_threshold`, as stored in cards and indexes."""
+    """Result of `calibrate_threshold`, as stored in cards."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 

@@ -34,7 +34,7 @@ from keras_msd.files import read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "docs_commands.json"
-# What the others use comes first: runs/demo, runs/lab, runs/smoke, own.toml.
+# What the others use comes first: runs/demo, runs/backbone, runs/smoke, own.toml.
 FIRST = ["README.md", "docs/tutorial.md", "docs/own_data.md"]
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = "python benchmarks/docs_commands.py --data DATA"

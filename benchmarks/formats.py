@@ -6,7 +6,7 @@ nothing else should run; each is taken in a process of its own, on one core. Wha
 `--work FOLDER` is not made again: give `--no-times` first, and the same command without
 it when the machine is idle.
 
-    python benchmarks/formats.py runs/lab/student --data DATA --name lab
+    python benchmarks/formats.py runs/backbone/student --data DATA
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Embed sentences in Node and in headless Chromium, and compare with Keras.
 
-    python benchmarks/javascript_check.py --data DATA --encoder runs/lab/student
+    python benchmarks/javascript_check.py --data DATA --encoder runs/backbone/student
 
 200 sentences in 11 languages, from all files of `<data>/parallel/dev`, go through the
 JavaScript of export/ and onnxruntime-web: float32, float16 and int8, or what

@@ -1,6 +1,6 @@
 """Embed sentences in MediaPipe's own TextEmbedder, and compare with Keras.
 
-    python benchmarks/mediapipe_check.py --data DATA --encoder runs/lab/student
+    python benchmarks/mediapipe_check.py --data DATA --encoder runs/backbone/student
 
 500 sentences: as many from `<data>/parallel/dev` in each of 13 languages, and some that
 are empty, blank, too long, or full of emoji and marks. Without `--data` they are made

@@ -5,7 +5,7 @@ half come sentences of the training pairs whose translation is left out. The thr
 with the best F1 on the first half is applied to the second. All three margins, k = 4,
 exact search. Minutes:
 
-    python benchmarks/mining.py runs/lab/student --data DATA
+    python benchmarks/mining.py runs/backbone/student --data DATA
 """
 
 import argparse

@@ -5,8 +5,7 @@ A claim says that one row of a table is above another. The rule for it:
     1. "Above" means: the mean difference over seeds is more than 0.1 points and more
        than the range of the seeds, and with fewer than three seeds at least two points.
     2. Both rows must be above their own start, which is the score of what their
-       training began from. Rows that were not trained here need no start. Where this
-       has to hold for another score than the claim's, the reason names that score.
+       training began from. Rows that were not trained here need no start.
     3. Under 1 and 2 a claim holds if its first row is above the second, and does not
        if the second is above the first. Otherwise, or where a row or its start was not
        measured, it cannot be told.
@@ -83,18 +82,15 @@ def shown(differences: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def verdict(
-    upper: Row, lower: Row, share: float = 1.0, gates: Sequence[Row] = ()
-) -> tuple[str, str]:
+def verdict(upper: Row, lower: Row, share: float = 1.0) -> tuple[str, str]:
     """Return what becomes of a claim, and why where it cannot be told.
 
     Args:
         upper: The row that is said to be above.
         lower: The other one.
         share: The claim is that `upper` is above this share of `lower`.
-        gates: Rows to hold against their starts instead of these two.
     """
-    rows = zip(("first", "second"), gates or (upper, lower), strict=True)
+    rows = ("first", upper), ("second", lower)
     problems = [f"{which} row {row.problem()}" for which, row in rows if row.problem()]
     if problems:
         below = [problem for problem in problems if problem.endswith(BELOW)]
@@ -167,18 +163,14 @@ def claim_in(text: str) -> tuple[str, str, float]:
 def claims_of(citation: str, part: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims of a part of an exhibit with their verdicts."""
     score, names = part["score"], part["rows"]
-    gate = part.get("gate", score)
     for text in part["claims"]:
         upper, lower, share = claim_in(text)
         high, low = (row_of(part, name, score) for name in (upper, lower))
-        gates = [row_of(part, name, gate) for name in (upper, lower)]
         absent = [part.get("absent", {}).get(name) for name in (upper, lower)]
         if why := next(filter(None, absent), part.get("why")):
             word = UNKNOWN
         else:
-            word, why = verdict(high, low, share, gates)
-            if why and gate != score:
-                why = f"{why} (score `{gate}`)"
+            word, why = verdict(high, low, share)
         says = f"{names[upper]} > {names[lower]}"
         if share != 1.0:
             says = f"{names[upper]}: keeps {100 * share:g} % of the {names[lower]}"

@@ -108,7 +108,7 @@ def expected(part, upper, lower, share):
     if part.get("why") or {upper, lower} & {*part.get("absent", {})}:
         return "cannot be told"
     for model in (upper, lower):
-        scores, start = measured(part, model, part.get("gate", part["score"]))
+        scores, start = measured(part, model, part["score"])
         if scores is None:
             return "cannot be told"
         if model in part.get("fixed", ()):

@@ -112,7 +112,7 @@ def mine(
 
     Empty lines are skipped, and repeated lines count once.
 
-    Example: keras-msd mine german.txt english.txt --encoder runs/lab/student --out
+    Example: keras-msd mine german.txt english.txt --encoder runs/backbone/student --out
     pairs.tsv --threshold 1.06
 
     Args:

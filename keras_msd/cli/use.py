@@ -151,7 +151,7 @@ def trim(
 
     The vectors of these texts stay the same.
 
-    Example: keras-msd trim runs/lab/student small --languages de,en --data DATA
+    Example: keras-msd trim runs/backbone/student small --languages de,en --data DATA
 
     Args:
         encoder: Encoder: a folder, tiny12, small12 or hf://.

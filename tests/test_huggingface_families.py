@@ -20,6 +20,7 @@ WANTED = {
     "demo": "layers that normalise first .* and embeddings without a layer norm",
     "lealla_lab": "layers that normalise first .* and embeddings without a layer norm",
     "lealla_small": None,
+    "msd_backbone": None,
     "msd_labse": None,
     "msd_minilm_b128_ru3": None,
     "msd_xlmr_xkd": None,

@@ -224,9 +224,11 @@ def test_what_another_run_writes_meanwhile_stays(modules, tmp_path, monkeypatch)
     assert [*tables["msd_sizes"]["seeds"]] == ["0"]
 
 
-def test_every_recipe_of_a_table_has_the_lab_scale(modules):
-    for recipe, _ in modules("ablations").TABLES.values():
-        assert "lab" in load_recipe(recipe).recipe.scales
+def test_recipes_of_the_usual_tables_have_the_lab_scale(modules):
+    ablations = modules("ablations")
+    for table, (recipe, _) in ablations.TABLES.items():
+        usual = "lab" in load_recipe(recipe).recipe.scales
+        assert usual == (table in ablations.USUAL)
 
 
 def test_bias_is_of_all_tracks_on_the_reported_half(modules, assistant, tmp_path):

@@ -93,7 +93,7 @@ def update_call(
         tokens: Tokens in each sentence.
     """
     from keras_msd.models.network import build_model
-    from keras_msd.stages.msd import TeachAssistant
+    from keras_msd.stages import TeachAssistant
     from keras_msd.training.optimizer import make_optimizer
     from keras_msd.training.precision import computing_in
 

@@ -104,7 +104,7 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
             continue
         if stage_1 and name == "teach_assistant":
             continue
-        of_students = name not in ("teach_assistant", "reduce_teacher")
+        of_students = name != "teach_assistant"
         for place in ["stages.", *(own if of_students else [])]:
             found[f"{place}{name}.steps"] = 2
             found[f"{place}{name}.learning_rate"] = 1e-9

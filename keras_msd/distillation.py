@@ -33,7 +33,7 @@ from keras_msd.files import atomic_path, read_json, remove, text_hash, write_jso
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress
-from keras_msd.stages.msd import ContrastiveLearning
+from keras_msd.stages.contrastive_learning import ContrastiveLearning
 from keras_msd.starts.ridge import (
     BothSides,
     closed_form_encoder,

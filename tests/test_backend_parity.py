@@ -26,14 +26,14 @@ from keras_msd.losses.similarities import (
     MultilingualContrastive,
     SimilarityDistribution,
 )
-from keras_msd.stages.finetune import ClassifyInference
-from keras_msd.stages.msd import (
+from keras_msd.stages import (
     AlignEmbedding,
+    ClassifyInference,
     ContrastiveLearning,
     TeachAssistant,
     TeachStudent,
+    TeachThinDeep,
 )
-from keras_msd.stages.thin_deep import TeachThinDeep
 from keras_msd.training.optimizer import make_optimizer
 
 

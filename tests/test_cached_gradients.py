@@ -6,9 +6,8 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.msd import AlignEmbedding, ContrastiveLearning
+from keras_msd.stages import AlignEmbedding, ContrastiveLearning, TeachThinDeep
 from keras_msd.stages.stage import Stage
-from keras_msd.stages.thin_deep import TeachThinDeep
 
 
 class Kept(keras.optimizers.SGD):

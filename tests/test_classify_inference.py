@@ -7,7 +7,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.data.scored import InferenceBatches
 from keras_msd.losses.distances import SoftmaxClassification
-from keras_msd.stages.finetune import ClassifyInference
+from keras_msd.stages import ClassifyInference
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.resume import fit

@@ -8,8 +8,7 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.finetune import RegressSimilarity
-from keras_msd.stages.msd import AlignEmbedding, TeachAssistant
+from keras_msd.stages import AlignEmbedding, RegressSimilarity, TeachAssistant
 from keras_msd.training.callbacks import CollapseMonitor
 
 

@@ -8,9 +8,9 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import Pair
 from keras_msd.devices import default_settings, device_settings
 from keras_msd.recipes.runner import make_deterministic
-from keras_msd.recipes.stages import PairStageSettings
 from keras_msd.recipes.train import PairRows
-from keras_msd.stages.msd import TeachAssistant
+from keras_msd.stages import TeachAssistant
+from keras_msd.stages.settings import PairStageSettings
 from keras_msd.testing import tiny_encoder
 from keras_msd.training.history import History
 

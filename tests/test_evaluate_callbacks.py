@@ -180,7 +180,7 @@ def test_patience_counts_looks_since_the_best():
 def test_in_a_stage(tokenizer, tmp_path):
     from keras_msd.data.batches import PairBatches
     from keras_msd.data.store import GuideStore
-    from keras_msd.stages.msd import TeachAssistant
+    from keras_msd.stages import TeachAssistant
     from keras_msd.testing import tiny_encoder, tiny_pairs
 
     teacher = tiny_encoder(tokenizer)

@@ -189,7 +189,7 @@ def test_widths_of_a_teacher_are_rows_beside_its_own(
 ):
     ablations, table = modules("ablations"), "lealla_dimensions"
     teacher = {"source": str(assistant), "dim": 16, "multilingual": True}
-    short = {"stages.reduce_teacher.steps": 2, "teacher": teacher}
+    short = {"reduction.steps": 2, "teacher": teacher}
     monkeypatch.setitem(ablations.TABLES, table, (table, short))
     options = given(ablations, tmp_path, "--seeds", "0")
     ablations.over_seeds(table, options)

@@ -8,8 +8,10 @@ from small_recipe import RECIPE, write_place
 import keras_msd as msd
 from keras_msd.checks import InputError
 from keras_msd.files import read_json
-from keras_msd.recipes import STAGES, StageSpec, load_recipe, run
-from keras_msd.recipes.stages import PairStageSettings
+from keras_msd.recipes import load_recipe, run
+from keras_msd.stages import STAGES, StageRecord
+from keras_msd.stages.record import OF_SOURCE, ExtraStep
+from keras_msd.stages.settings import PairStageSettings
 
 
 @keras.saving.register_keras_serializable(package="test_extending")
@@ -39,12 +41,22 @@ class Pull(msd.stages.Stage):
 
     goals = {"source": "teacher", "target": "teacher"}
 
-    def __init__(self, encoder, strength, **options):
+    def __init__(self, encoder, strength, mean, **options):
         super().__init__(encoder, **options)
-        self.strength = strength
+        self.strength, self.mean = strength, mean
 
     def distance(self, goal, embedding, side, x):
-        return self.strength * super().distance(goal, embedding, side, x)
+        return self.strength * super().distance(goal - self.mean, embedding, side, x)
+
+
+def mean_vector(settings):
+    """Return the step that computes the mean of the teacher's vectors."""
+
+    def make(vectors):
+        rows = vectors.source[np.arange(len(vectors.group))]
+        return rows.mean(axis=0)
+
+    return ExtraStep("mean", make)
 
 
 def read_arrows(path, languages):
@@ -139,11 +151,7 @@ def extended():
     msd.evaluate.SETS[SET.name] = SET
     msd.losses.LOSSES["mean_cosine"] = MeanCosine
     msd.export.FORMATS["rows"] = FORMAT
-    STAGES["pull"] = StageSpec(
-        Pull,
-        guides={"teacher": ("teacher", "source")},
-        settings=PullSettings,
-    )
+    STAGES["pull"] = StageRecord(Pull, PullSettings, OF_SOURCE, extra_step=mean_vector)
     yield
     del msd.data.READERS["arrows"], msd.evaluate.SETS[SET.name]
     del STAGES["pull"]
@@ -190,6 +198,7 @@ def test_a_smoke_recipe_runs_with_them(finished):
     assert 0 < terms["together"][0] < 4  # twice 1 - cosine
     pulled = read_json(stages / "pull/history.json")["terms"]
     assert {"source_mse", "target_mse", "loss"} == pulled.keys()
+    assert np.load(stages / "mean/mean.npy").shape == (result["rows"][0]["dim"],)
     last = result["rows"][-1]
     assert last["stage"] == "pull" and last["vector_length"] == pytest.approx(1.0)
     counts = read_json(stages / "pairs/done.json")["result"]["counts"]

@@ -29,7 +29,7 @@ def path_through_everything(folder):
     from keras_msd.data.store import GuideStore
     from keras_msd.load import load_encoder
     from keras_msd.models.student import build_student
-    from keras_msd.recipes.stages import STAGES
+    from keras_msd.stages import STAGES
     from keras_msd.testing import tiny_encoder, tiny_pairs, tiny_tokenizer
     from keras_msd.training.resume import stage_variables
 

@@ -12,7 +12,7 @@ from keras_msd.data.scored import ScoredBatches, read_scored, scale_gold, scaled
 from keras_msd.evaluate import sts
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.losses.distances import CosineSimilarityMSE
-from keras_msd.stages.finetune import RegressSimilarity
+from keras_msd.stages import RegressSimilarity
 from keras_msd.testing import run_loss_test, run_stage_test, tiny_encoder
 
 FIRST = np.array([[3, 0, 4], [1, 1, 0], [0, 2, 0]], "float32")

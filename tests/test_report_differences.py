@@ -82,11 +82,16 @@ MAO = {
     "stages.teach_thin_deep.dims": "sum",  # equation 3
     "stages.teach_thin_deep.chunk_size": None,
     "stages.teach_thin_deep.ams_weight": "all other pairs are negatives",  # eq. 2
-    "stages.reduce_teacher.steps": 5000,  # section 3.2
-    "stages.reduce_teacher.batch_size": "8,192 sentences",  # appendix B
-    "stages.reduce_teacher.learning_rate": "1e-3 above width 384",  # appendix B
-    "stages.reduce_teacher.margin": None,
-    "stages.reduce_teacher.scale": None,
+} | {
+    f"{place}.{key}": value
+    for place in ("reduction", "stages.teach_thin_deep.reduction")
+    for key, value in {
+        "steps": 5000,  # section 3.2
+        "batch_size": "8,192 sentences",  # appendix B
+        "learning_rate": "1e-3 above width 384",  # appendix B
+        "margin": None,
+        "scale": None,
+    }.items()
 }
 # A description of a model, which prints epochs, rate, warm-up and optimizer alone.
 LEGAL = {
@@ -132,13 +137,16 @@ def deviating(name, settings):
     """Return the keys of that list in which a recipe is not as printed."""
     stages = {stage for stage, it in settings["stages"].items() if not it["skip"]}
     syn = value_of(settings, "stages.teach_thin_deep.feature") == "synchronized"
-    if not syn and not value_of(settings, "stages.reduce_teacher.widths"):
-        stages -= {"reduce_teacher"}
+    reduces = bool(value_of(settings, "reduction.widths"))
     trained = settings["student"]["kind"] != "none"
     for key, printed in printed_for(name).items():
         section, first, *_ = [*key.split("."), ""]
         of_stage = section != "stages" or first in stages or key.endswith(".skip")
-        of_training = section == "evaluate" or stages
+        if ".reduction." in key:
+            of_stage = of_stage and syn
+        if section == "reduction":
+            of_stage = reduces
+        of_training = section == "evaluate" or stages or reduces
         value = value_of(settings, key)
         if value in (None, printed) or not of_stage or not of_training:
             continue
@@ -170,8 +178,8 @@ SAID = {
     ("lealla_base", "stages.teach_thin_deep.batch_size"): "8,192 sentences",
     ("lealla_base", "stages.teach_thin_deep.scale"): "cosines of logit distillation",
     ("lealla_small_ams_df", "stages.teach_thin_deep.feature"): "tanh",
-    ("lealla_dimensions", "stages.reduce_teacher.batch_size"): "8,192 sentences",
-    ("lealla_dimensions", "stages.reduce_teacher.learning_rate"): "above width 384",
+    ("lealla_dimensions", "reduction.batch_size"): "8,192 sentences",
+    ("lealla_dimensions", "reduction.learning_rate"): "above width 384",
 }
 
 
@@ -187,13 +195,12 @@ def test_a_reason_says_the_value_that_there_is(name):
     recipe = load_recipe(name, "paper")
     ours = {key: why for key, _, why in differences(recipe.settings()).ours}
     trained = recipe.stages["teach_thin_deep"]
-    reduced = recipe.stages["reduce_teacher"]
-    for stage, key, value, form in (
-        ("teach_thin_deep", "steps", trained.steps, "{:,}"),
-        ("teach_thin_deep", "learning_rate", trained.learning_rate, "{}"),
-        ("reduce_teacher", "learning_rate", reduced.learning_rate, "{}"),
+    for key, value, form in (
+        ("stages.teach_thin_deep.steps", trained.steps, "{:,}"),
+        ("stages.teach_thin_deep.learning_rate", trained.learning_rate, "{}"),
+        ("reduction.learning_rate", recipe.reduction.learning_rate, "{}"),
     ):
-        if why := ours.get(f"stages.{stage}.{key}"):
+        if why := ours.get(key):
             assert f"; {form.format(value)} " in why and why.endswith("here"), why
 
 
@@ -219,7 +226,7 @@ def test_what_a_recipe_does_not_run_is_not_said():
     assert "stages.classify_inference.epochs" in keys
     assert not [key for key in keys if key.startswith("data.") or key.endswith("skip")]
     said = differences(load_recipe("lealla_row8", "paper").settings()).ours
-    assert not [key for key, _, _ in said if "reduce_teacher" in key]
+    assert not [key for key, _, _ in said if "reduction" in key]
     said = differences(load_recipe("msd_stages", "paper").settings()).ours
     assert "stages.teach_assistant.skip" not in {key for key, _, _ in said}
 

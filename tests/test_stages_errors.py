@@ -6,7 +6,7 @@ import pytest
 from test_stages import ROWS, batch, network
 
 from keras_msd.checks import InputError
-from keras_msd.stages.msd import (
+from keras_msd.stages import (
     AlignEmbedding,
     ContrastiveLearning,
     TeachAssistant,

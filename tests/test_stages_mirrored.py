@@ -10,7 +10,7 @@ import numpy as np
 from test_stages import ROWS, batch, network
 
 import keras_msd
-from keras_msd.stages.msd import ContrastiveLearning
+from keras_msd.stages import ContrastiveLearning
 
 
 def one_step(x, y, rows):

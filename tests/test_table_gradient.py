@@ -16,7 +16,7 @@ from test_backend_parity import redrawn_network, values
 from test_stages import ROWS, batch
 
 import keras_msd
-from keras_msd.stages.msd import ContrastiveLearning
+from keras_msd.stages import ContrastiveLearning
 from keras_msd.training.optimizer import make_optimizer
 
 UPDATES, BATCHES, RATE = 20, 4, 1e-2

@@ -11,8 +11,7 @@ from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.losses.similarities import AdditiveMarginSoftmax
 from keras_msd.models.student import merge_projection
-from keras_msd.stages.msd import ContrastiveLearning
-from keras_msd.stages.thin_deep import TeachThinDeep
+from keras_msd.stages import ContrastiveLearning, TeachThinDeep
 from keras_msd.testing import run_stage_test, tiny_encoder
 
 WIDE = 9  # of the teacher

@@ -8,7 +8,7 @@ from keras_msd.data.batches import check_reads
 from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.recipes.resources import Run, check_corpora, development_pairs
 from keras_msd.recipes.starts import MOST_PIECES, thin_deep_shape
-from keras_msd.recipes.train import check_batch, stage_data
+from keras_msd.recipes.train import stage_data
 
 
 def check(run: Run) -> None:
@@ -56,10 +56,12 @@ def check_stages(run: Run) -> None:
     recipe = run.recipe
     for name, settings in recipe.stages_in_use():
         stage_data(run, name, settings).steps()
-    if recipe.reduces_teacher:
-        size = recipe.stages["reduce_teacher"].batch_size
-        pairs = run.texts_of(recipe.stages["teach_thin_deep"])
-        check_batch("reduce_teacher", size, len(pairs))
+    size, pairs = recipe.reduction.batch_size, len(run.texts)
+    if recipe.reduction.widths and pairs < size:
+        raise InputError(
+            "`reduction.batch_size` must be at most the pairs. Received: batch_size="
+            f"{size}, {pairs} pairs. Lower it, or give more."
+        )
 
 
 def _check_vocabulary(run: Run) -> None:

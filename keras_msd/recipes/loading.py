@@ -32,7 +32,8 @@ from keras_msd.recipes.settings import (
     Scale,
     StudentSettings,
 )
-from keras_msd.recipes.stages import STAGES, Settings, Words
+from keras_msd.stages.settings import Settings, Words
+from keras_msd.stages.table import STAGES
 
 SCALES = get_args(Scale)
 

@@ -27,7 +27,7 @@ from keras_msd.models.encoder import Encoder, load_saved
 from keras_msd.models.trim import restore_vocabulary
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.settings import OF_EXISTING, OF_TARGET, Recipe
-from keras_msd.recipes.stages import PairStageSettings
+from keras_msd.stages.settings import PairStageSettings
 from keras_msd.teachers.guides import JointTeacher
 from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.precision import faster_precision
@@ -240,8 +240,10 @@ class Run:
         """All training pairs: a `TextTable`."""
         return TextTable.open(self.folder.step("pairs") / "texts")
 
-    def texts_of(self, stage: PairStageSettings) -> Any:
+    def texts_of(self, stage: PairStageSettings | None = None) -> Any:
         """Return the training pairs of a stage: all, or those it limits itself to."""
+        if stage is None:
+            return self.texts
         corpora, limit = stage.corpora, stage.pairs_per_language
         if not corpora and limit is None:
             return self.texts
@@ -265,8 +267,8 @@ class Run:
             **limits,
         )
 
-    def table(self, stage: PairStageSettings) -> PairTable:
-        """Return the token ids of a stage's pairs."""
+    def table(self, stage: PairStageSettings | None = None) -> PairTable:
+        """Return the token ids of a stage's pairs, or of all."""
         texts = self.texts_of(stage)
         return PairTable.build(
             texts,

@@ -28,8 +28,7 @@ from keras_msd.evaluate.sets import (
     evaluation_set,
 )
 from keras_msd.evaluate.splits import WHOLE, Part
-from keras_msd.recipes.stages import (
-    STAGES,
+from keras_msd.stages.settings import (
     Count,
     Counts,
     Fraction,
@@ -38,6 +37,8 @@ from keras_msd.recipes.stages import (
     Size,
     Words,
 )
+from keras_msd.stages.table import STAGES
+from keras_msd.stages.teach_thin_deep import ReductionSettings
 
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
@@ -394,6 +395,16 @@ class TrimSettings(Settings):
     min_count: Count = 1
 
 
+class ScoredReductionSettings(ReductionSettings):
+    """`[reduction]`: dimensions to which the frozen teacher is reduced and scored.
+
+    One dense layer after the teacher is trained on all pairs for each of `widths`. The
+    other settings are arguments of `starts.reduce_dimensions`.
+    """
+
+    widths: Counts = ()
+
+
 class DistributeSettings(Settings):
     """`[distribute]`: which devices train a stage, see `distribute.distribution`.
 
@@ -432,6 +443,7 @@ class Recipe(Settings):
     student: StudentSettings
     stages: dict[str, Any]
     starts: StartsSettings = StartsSettings()
+    reduction: ScoredReductionSettings = ScoredReductionSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     inverse_frequency: Positive | None = None
     matryoshka_dims: Counts = ()
@@ -464,18 +476,10 @@ class Recipe(Settings):
     def stages_in_use(self) -> Iterator[tuple[str, Any]]:
         """Yield name and settings of the stages, once for each student that has one.
 
-        Those of the assistant come first. `reduce_teacher` is no stage of an encoder.
+        Those of the assistant come first.
         """
         for student in (None, *self.student.each().values()):
             yield from self.stages_of(student).items()
-
-    @property
-    def reduces_teacher(self) -> bool:
-        """Whether a run trains a dense layer after the teacher."""
-        reduction = self.stages["reduce_teacher"]
-        features = [getattr(it, "feature", "") for _, it in self.stages_in_use()]
-        wanted = bool(reduction.widths and not reduction.skip)
-        return wanted or "synchronized" in features
 
     @property
     def fits_table(self) -> bool:
@@ -516,7 +520,7 @@ class Recipe(Settings):
     def _stages_fit_the_student(self) -> "Recipe":
         kind, source = self.student.kind, self.assistant.source
         used = {name: it for name, it in self.stages.items() if not it.skip}
-        alone = kind == "none" and bool(self.stages["reduce_teacher"].widths)
+        alone = kind == "none" and bool(self.reduction.widths)
         if (kind == "thin_deep" or alone) != (source == "none"):
             raise ValueError(
                 'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '

@@ -15,7 +15,10 @@ from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import STAGES, PairStageSettings, ReductionSettings
+from keras_msd.stages.record import TEACHER, TeacherVectors
+from keras_msd.stages.settings import PairStageSettings
+from keras_msd.stages.table import STAGES
+from keras_msd.stages.teach_thin_deep import ReductionSettings
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import ridge as regression
 from keras_msd.starts import svd
@@ -75,13 +78,14 @@ def _learnt(run: Run, guide: str | None) -> list[Any]:
     if it also makes a word table, or is reduced.
     """
     recipe = run.recipe
-    if not guide and (recipe.fits_table or recipe.reduces_teacher):
+    if not guide and (recipe.fits_table or recipe.reduction.widths):
         return [run.texts]
+    wanted = guide or TEACHER
     tables = {}
     for name, stage in recipe.stages_in_use():
         if isinstance(stage, PairStageSettings):
-            own = run.guides_of(stage) if guide else STAGES[name].guides
-            if (guide or "teacher") in {of for of, _ in own.values()}:
+            own: Any = run.guides_of(stage) if guide else STAGES[name].guides
+            if wanted in {of for of, _ in own.values()}:
                 table = run.texts_of(stage)
                 tables[table.folder] = table
     return [*tables.values()]
@@ -309,35 +313,39 @@ def thin_deep_shape(settings: StudentSettings) -> dict[str, Any]:
 
 
 def reduce_teacher(
-    run: Run,
-    folder: Path,
-    settings: ReductionSettings,
-    pairs: PairStageSettings,
-    width: int | None = None,
-    like: str | None = None,
+    run: Run, folder: Path, settings: ReductionSettings, width: int
 ) -> dict[str, Any]:
-    """Fit a dense layer after the teacher; write `reduction.npy`.
+    """Fit a dense layer after the teacher; write `reduction.npy`."""
+    matrix = settings.matrix(_teacher_vectors(run, run.table(), width))
+    np.save(folder / "reduction.npy", matrix)
+    return {"dim": width}
+
+
+def extra_array(run: Run, folder: Path, name: str, settings: Any, step: str) -> None:
+    """Make the array that a stage needs, see `ExtraStep`.
 
     Args:
         run: The run.
-        folder: The step's folder.
+        folder: The step's folder; gets the array under the extra step's name.
+        name: Name of the stage.
         settings: The stage's.
-        pairs: Those of the stage whose pairs it sees.
-        width: Its output dimension.
-        like: Instead of `width`: the step whose encoder has that dimension.
+        step: Step that left the encoder to train.
     """
-    table, store = run.table(pairs), run.store(run.teacher)
-    dim = width or run.encoder(like).dim
-    matrix = reduction.reduce_dimensions(
+    extra: Any = STAGES[name].extra_step(settings)
+    dim = run.encoder(step).dim
+    vectors = _teacher_vectors(run, run.table(settings), dim)
+    np.save(folder / f"{extra.name}.npy", extra.make(vectors))
+
+
+def _teacher_vectors(run: Run, table: Any, dim: int) -> TeacherVectors:
+    store = run.store(run.teacher)
+    return TeacherVectors(
         StoredVectors(table, store, "source"),
         StoredVectors(table, store, run.target_side),
-        dim,
         table.groups(np.arange(len(table))),
-        **settings.model_dump(exclude={"skip", "widths"}, exclude_none=True),
-        seed=run.seed("reduce_teacher"),
+        dim,
+        run.seed("reduce_teacher"),
     )
-    np.save(folder / "reduction.npy", matrix)
-    return {"dim": dim}
 
 
 class StoredVectors:

@@ -8,8 +8,8 @@ from keras_msd.recipes import outputs, starts
 from keras_msd.recipes.cache import Made, Step
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.recipes.stages import STAGES
 from keras_msd.recipes.train import fit, stage_data
+from keras_msd.stages.table import STAGES
 
 SCORE = "score_"  # begins the names of steps
 TEACHER, TEXTS = "teacher_vectors", ("pairs", "tokenizer")
@@ -176,20 +176,15 @@ class Steps:
 
     def add_reductions(self) -> None:
         """Add the dense layers after the teacher that are scored."""
-        settings = self.recipe.stages["reduce_teacher"]
-        for width in () if settings.skip else settings.widths:
-            step = self.add_reduction(f"reduced_{width}", width=width)
+        given = {"reads": GUIDED, "seed": "reduce_teacher"}
+        settings, make = self.recipe.reduction, starts.reduce_teacher
+        settings = settings.with_values({"widths": ()})  # each is a step
+        for width in self.recipe.reduction.widths:
+            name, more = f"reduced_{width}", {"settings": settings, "width": width}
+            step = self.add(name, "stages", make, **more, **given)
             row = {"name": f"teacher, {width} dimensions", "kind": step}
             score = outputs.score_reduction
             self.add_scores(step, score, row, step=step, reads=(TEACHER,))
-
-    def add_reduction(self, step: str, **width: Any) -> Made:
-        """Add a dense layer after the teacher, of a `width` or that of a step."""
-        given = {"reads": GUIDED, "seed": "reduce_teacher", **width}
-        settings = self.recipe.stages["reduce_teacher"]
-        pairs = self.recipe.stages["teach_thin_deep"]
-        make = starts.reduce_teacher
-        return self.add(step, "stages", make, settings=settings, pairs=pairs, **given)
 
     def add_student(
         self, name: str, settings: StudentSettings, left: Mapping[str, Made]
@@ -240,13 +235,13 @@ class Steps:
             make = starts.untrained_student
             return self.add_start("untrained", make, assistant=origin, **shape)
         ridge = settings.start == "ridge"
-        first = stages["teach_thin_deep"].feature == "distillation_first"
+        dims = (it.student_dim(self.run.teacher.dim) for it in stages.values())
         return self.add_start(
             "untrained",
             starts.thin_deep_student,
             reads=(*TEXTS, "ridge") if ridge else TEXTS,
             shape=starts.thin_deep_shape(settings),
-            output_dim=self.run.teacher.dim if first else None,
+            output_dim=next(filter(None, dims), None),
             ridge=ridge,
         )
 
@@ -254,12 +249,21 @@ class Steps:
         self, name: str, settings: Any, start: Made, assistant: Made | None = None
     ) -> Made:
         """Add a stage that trains the encoder that the step `start` left."""
-        spec, reduction = STAGES[name], None
+        record, arrays = STAGES[name], None
         depends: dict[str, Any] = {"distribute": self.recipe.distribute}
-        if getattr(settings, "feature", "") == "synchronized":
-            reduction = self.add_reduction(f"reduced{self.suffix}", like=start)
+        if extra := record.extra_step(settings):
+            arrays = self.add(
+                extra.name + self.suffix,
+                "stages",
+                starts.extra_array,
+                reads=GUIDED,
+                seed=extra.name,
+                name=name,
+                settings=settings,
+                step=start,
+            )
         curve = bool(getattr(settings, "scored", None))
-        if curve or spec.rows != "pairs":  # `[evaluate]` decides what is scored
+        if curve or record.rows != "pairs":  # `[evaluate]` decides what is scored
             depends["evaluate"] = self.recipe.evaluate
         names = {name for name, _ in self.run.guides_of(settings).values()}
         further = [GUIDE_VECTORS + name for name in sorted(names)]
@@ -280,8 +284,8 @@ class Steps:
             settings=settings,
             precision=self.run.precision,
             start=start,
-            assistant=assistant if spec.needs_assistant else None,
-            reduction=reduction,
+            assistant=assistant if record.needs_assistant else None,
+            arrays=arrays,
         )
 
     def add_keep(self, step: Made, name: str) -> None:

@@ -22,56 +22,21 @@ from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.files import write_json
-from keras_msd.losses.table import loss_class
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import Run, check_corpora, corpus_of
-from keras_msd.recipes.stages import (
-    LAST_TENTH,
-    STAGES,
-    ThinDeepSettings,
-    TrainingSettings,
-)
-from keras_msd.stages.stage import LossTerm
+from keras_msd.stages.record import TEACHER, Guide
+from keras_msd.stages.settings import LAST_TENTH
+from keras_msd.stages.stage import Stage
+from keras_msd.stages.table import STAGES
 from keras_msd.training import resume
 from keras_msd.training.callbacks import CollapseMonitor
 from keras_msd.training.history import EventFile, History
-from keras_msd.training.optimizer import make_optimizer
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
 
 EVENTS = "tensorboard"  # folder of what `--tensorboard` asks for
 TRAIN, DEV = "train", "dev"  # splits of labelled pairs
-
-
-def training_steps(name: str, settings: Any, rows: int, what: str) -> int:
-    """Return the training steps of a stage on full batches of so many rows.
-
-    Raises:
-        InputError: There are fewer rows than in a batch, or too few for `warmup_steps`.
-    """
-    size = settings.batch_size
-    check_batch(name, size, rows, what)
-    limits = [] if settings.steps is None else [settings.steps]
-    if settings.epochs is not None:
-        limits.append(settings.epochs * (rows // size))
-    steps = min(limits)
-    if settings.warmup_steps is not None and settings.warmup_steps >= steps:
-        raise InputError(
-            f"`stages.{name}.warmup_steps` must be below the stage's training steps. "
-            f"Received: warmup_steps={settings.warmup_steps}, {steps} steps. Lower it, "
-            "or train longer."
-        )
-    return steps
-
-
-def check_batch(name: str, size: int, rows: int, what: str = "pairs") -> None:
-    """Raise `InputError` if a stage trains on fewer rows than are in a batch."""
-    if rows < size:
-        raise InputError(
-            f"`stages.{name}.batch_size` must be at most what the stage trains on. "
-            f"Received: batch_size={size}, {rows} {what}. Lower it, or give more."
-        )
 
 
 class PairRows:
@@ -112,7 +77,7 @@ class PairRows:
                 `warmup_steps`.
         """
         pairs = len(self.run.texts_of(self.settings))
-        return training_steps(self.name, self.settings, pairs, "pairs")
+        return int(self.settings.training_steps(self.name, pairs))
 
     @property
     def order(self) -> dict[str, Any]:
@@ -262,7 +227,7 @@ class InferenceRows(PairRows):
     def steps(self) -> int:
         """Return the stage's training steps."""
         what = f"rows in {', '.join(f'`{path}`' for path in self.sets())}"
-        return training_steps(self.name, self.settings, len(self.rows), what)
+        return int(self.settings.training_steps(self.name, len(self.rows), what))
 
     def options(self, guides: Any) -> dict[str, Any]:
         """Return nothing: these stages have no guides, and rows are drawn evenly."""
@@ -377,7 +342,7 @@ def fit(
     settings: Any,
     start: str,
     assistant: str | None = None,
-    reduction: str | None = None,
+    arrays: str | None = None,
     precision: Precision = "float32",
 ) -> dict[str, Any]:
     """Train one stage; write `encoder/`, `history.json` and `history.csv`.
@@ -391,7 +356,7 @@ def fit(
         settings: The stage's.
         start: Step that left the encoder to train.
         assistant: Step that left the assistant, for stages that imitate it.
-        reduction: Step that left the dense layer of a "synchronized" student's teacher.
+        arrays: Extra step of the stage, see `ExtraStep`.
         precision: What it computes in, see `computing_in`.
 
     Returns:
@@ -428,12 +393,12 @@ def fit(
     watch = history.watch = data.watch(encoder, steps, history.record)
     alone = watch is None and spread.replicas == 1
     with spread.scope():
-        stage = _stage(run, name, settings, encoder, reduction)
+        stage = _stage(run, name, settings, encoder, arrays)
         stage.compile(
-            optimizer=stage_optimizer(settings, steps),
+            optimizer=settings.optimizer(steps),
             steps_per_execution=history.updates_at_once() if alone else 1,
         )
-    monitor = _monitor(batches, settings)
+    monitor = _monitor(batches) if stage.pools else None
     repair = (
         f"The step `{step}` is not done; its last checkpoint stays. The same command "
         f"tries again from there. With another `stages.{name}.learning_rate`, now "
@@ -470,10 +435,8 @@ def fit(
     }
 
 
-def _monitor(batches: Any, settings: TrainingSettings) -> CollapseMonitor | None:
+def _monitor(batches: Any) -> CollapseMonitor | None:
     """Return what watches the embeddings of the first batch, if it can."""
-    if getattr(settings, "per_token", False):
-        return None
     first, _ = getattr(batches, "batches", batches).batch(0)
     try:
         return CollapseMonitor(first)
@@ -485,51 +448,26 @@ def _guides(
     run: Run, name: str, settings: Any, assistant: str | None
 ) -> dict[str, tuple[Any, str]]:
     """Return the guide and the side of each target of a stage."""
-    own = STAGES[name].guides
-    whose = {of for of, _ in own.values()}
-    known = {"teacher": run.teacher}
-    # A teacher that knows a single side stands for the other one, too.
-    sides = {"teacher": run.target_side}
-    if not whose <= {"teacher"}:
-        known["assistant"] = encoder = run.encoder(assistant)
-        if "embedding" in whose:
-            per_token = settings.per_token
-            known["embedding"] = encoder.embedding_guide(per_token=per_token)
-    found = {
-        target: (known[of], sides.get(of, side) if side == "target" else side)
-        for target, (of, side) in own.items()
-    }
+    made: dict[Guide, Any] = {TEACHER: run.teacher}
+    found: dict[str, tuple[Any, str]] = {}
+    for target, (guide, side) in STAGES[name].guides.items():
+        if guide is not None and guide not in made:
+            made[guide] = guide(run.encoder(assistant), settings)
+        # A teacher that knows a single side stands for the other one, too.
+        of_translations = guide is TEACHER and side == "target"
+        found[target] = made[guide], run.target_side if of_translations else side
     further = run.guides_of(settings).items()
     return found | {to: (run.guide(guide), side) for to, (guide, side) in further}
 
 
 def _stage(
-    run: Run,
-    name: str,
-    settings: TrainingSettings,
-    encoder: Encoder,
-    reduction: str | None,
-) -> Any:
+    run: Run, name: str, settings: Any, encoder: Encoder, arrays: str | None
+) -> Stage:
     """Return the stage that the settings describe."""
-    losses = [
-        LossTerm(name, loss_class(term.loss)(**term.arguments), **term.options())
-        for name, term in settings.losses.items()
-    ]
-    arguments = {"losses": losses, **settings.weights, **settings.arguments()}
-    if isinstance(settings, ThinDeepSettings):
-        arguments["teacher_dim"] = run.teacher.dim
-        if reduction:
-            arguments["reduction"] = run.array(reduction, "reduction")
-    make: Any = STAGES[name].make
-    return make(encoder, **arguments)
-
-
-def stage_optimizer(settings: TrainingSettings, steps: int) -> Any:
-    """Return the optimizer of a stage of so many training steps."""
-    warmup = settings.warmup
-    if settings.warmup_steps is not None:
-        # Half a step more, as the optimizer rounds the product down.
-        warmup = (settings.warmup_steps + 0.5) / steps
-    names = {"learning_rate", "weight_decay", "clip_norm", "schedule"}
-    arguments = settings.model_dump(include=names)
-    return make_optimizer(steps=steps, warmup=warmup, **arguments)
+    record = STAGES[name]
+    given: dict[str, Any] = {}
+    if record.needs_teacher_dim:
+        given["teacher_dim"] = run.teacher.dim
+    if (extra := record.extra_step(settings)) and arrays:
+        given[extra.name] = run.array(arrays, extra.name)
+    return record.build(encoder, settings, **given)

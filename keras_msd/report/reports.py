@@ -12,10 +12,10 @@ from keras_msd.files import dotted, read_json
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.settings import Recipe
-from keras_msd.recipes.stages import STAGES
 from keras_msd.report import page, runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores
 from keras_msd.report.runs import RunFiles, ScoreRow, number, plain
+from keras_msd.stages.table import STAGES
 
 OWN = "A recipe of our own, no row of a paper"
 TITLE = "All runs"
@@ -294,17 +294,20 @@ def _is_read(recipe: Recipe, key: str) -> bool:
     """Tell whether something that a recipe does depends on a setting."""
     section, *parts = key.split(".")
     ran = {name for name, _ in recipe.stages_in_use()}
-    ran |= {"reduce_teacher"} if recipe.reduces_teacher else set()
-    pairs = any(STAGES[name].rows == "pairs" for name in ran)
+    reduces = bool(recipe.reduction.widths)
+    pairs = reduces or any(STAGES[name].rows == "pairs" for name in ran)
     if section == "stages" and parts[-1] == "skip":
         return pairs and recipe.stages[parts[0]].skip
     if section == "stages":
-        return parts[0] in ran
+        unused = recipe.stages[parts[0]].unused()
+        return parts[0] in ran and parts[1] not in unused
     if section == "data" and parts != ["max_length"]:
         return pairs
     if section == "student":
         return bool(ran and recipe.student.each())
-    return bool(ran) or section == "evaluate"
+    if section == "reduction":
+        return reduces
+    return bool(ran) or reduces or section == "evaluate"
 
 
 def _minutes(seconds: float) -> str:

@@ -1,23 +1,17 @@
-from keras_msd.stages.finetune import ClassifyInference as ClassifyInference
-from keras_msd.stages.finetune import RegressSimilarity as RegressSimilarity
-from keras_msd.stages.msd import AlignEmbedding as AlignEmbedding
-from keras_msd.stages.msd import (
+from keras_msd.stages.align_embedding import AlignEmbedding as AlignEmbedding
+from keras_msd.stages.classify_inference import ClassifyInference as ClassifyInference
+from keras_msd.stages.contrastive_learning import (
     ContrastiveLearning as ContrastiveLearning,
 )
-from keras_msd.stages.msd import (
-    TeachAssistant as TeachAssistant,
-)
-from keras_msd.stages.msd import (
-    TeachStudent as TeachStudent,
-)
+from keras_msd.stages.record import StageRecord as StageRecord
+from keras_msd.stages.regress_similarity import RegressSimilarity as RegressSimilarity
 from keras_msd.stages.stage import LossTerm as LossTerm
 from keras_msd.stages.stage import Stage as Stage
-from keras_msd.stages.thin_deep import TeachThinDeep as TeachThinDeep
+from keras_msd.stages.table import STAGES as STAGES
+from keras_msd.stages.teach_assistant import TeachAssistant as TeachAssistant
+from keras_msd.stages.teach_student import TeachStudent as TeachStudent
+from keras_msd.stages.teach_thin_deep import TeachThinDeep as TeachThinDeep
 from keras_msd.training.callbacks import CollapseMonitor as CollapseMonitor
-from keras_msd.training.optimizer import (
-    WarmUp as WarmUp,
-)
-from keras_msd.training.optimizer import (
-    make_optimizer as make_optimizer,
-)
+from keras_msd.training.optimizer import WarmUp as WarmUp
+from keras_msd.training.optimizer import make_optimizer as make_optimizer
 from keras_msd.training.profile import profile_updates as profile_updates

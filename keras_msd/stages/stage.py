@@ -122,6 +122,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
     goals: Mapping[str, str] = {}
     targets: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
+    pools = True  # whether `embed` returns one vector for each sentence
 
     def __init__(
         self,

@@ -1,45 +1,26 @@
-"""Fine-tuning on labelled sentence pairs: graded similarity, inference."""
+"""Fine-tuning on natural language inference."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
 
 from keras_msd.checks import at_least
-from keras_msd.losses.distances import CosineSimilarityMSE, SoftmaxClassification
-from keras_msd.stages.stage import LossTerm, Stage
+from keras_msd.losses.distances import SoftmaxClassification
+from keras_msd.stages.record import StageRecord
+from keras_msd.stages.settings import RowSettings, Words
+from keras_msd.stages.stage import Stage
 
 
-class RegressSimilarity(Stage):
-    """Fit the cosine of two sentences to their gold similarity.
+class InferenceSettings(RowSettings):
+    """`[stages.classify_inference]`: fine-tuning on NLI labels.
 
-    The loss is `mean_i (cos(source_i, target_i) - gold_i)^2`, where `source` is the
-    first sentence of a row and `target` the second. The stage needs no teacher. Make
-    batches with `data.ScoredBatches`.
-
-    Targets: `gold` `(n,)`, similarities in [0, 1].
-    Terms: `similarity_mse`, the mean over the batch.
-    Arguments: as for `Stage`; `dims` has no effect.
-
-    Source: Reimers and Gurevych 2019, section 3 (regression objective).
-
-    Example:
-        >>> stage = msd.stages.RegressSimilarity(msd.testing.tiny_encoder())
-        >>> stage.terms, stage.targets
-        (('similarity_mse',), ('gold',))
+    `sets` names files `nli/<set>.train.<xx>.tsv.gz` (or .jsonl.gz, .tsv, .jsonl), which
+    `data.read_inference` reads.
     """
 
-    targets = ("gold",)
+    needed = 'a set, as in sets = ["snli"]'
 
-    def __init__(
-        self, encoder: Any, losses: Iterable[LossTerm] = (), **options: Any
-    ) -> None:
-        similarity = LossTerm("similarity_mse", CosineSimilarityMSE(), "gold")
-        super().__init__(encoder, losses=(similarity, *losses), **options)
-
-    def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
-        """Return `()`: there is one gold similarity per row."""
-        return ()
+    sets: Words = ()
 
 
 class ClassifyInference(Stage):
@@ -90,3 +71,13 @@ class ClassifyInference(Stage):
     def target_shape(self, target: Any, embedding: Any) -> tuple[int, ...]:
         """Return `()`: there is one label per row."""
         return ()
+
+
+RECORD = StageRecord(
+    ClassifyInference,
+    InferenceSettings,
+    trains="last",
+    rows="inference",
+    needs_assistant=False,
+    label="NLI",
+)

@@ -1,10 +1,11 @@
 """LEALLA: rank translations and imitate a multilingual teacher's vectors."""
 
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import keras
 import numpy as np
 from keras import ops
+from pydantic import Field
 
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.choices import Feature
@@ -12,7 +13,73 @@ from keras_msd.layers.pooling import l2_normalize
 from keras_msd.losses.distances import FeatureDistillation
 from keras_msd.losses.similarities import AdditiveMarginSoftmax, LogitDistillation
 from keras_msd.models.student import check_mergeable, merge_projection
+from keras_msd.stages.record import (
+    TEACHER,
+    ExtraStep,
+    StageRecord,
+    TeacherVectors,
+    both_sides,
+)
+from keras_msd.stages.settings import (
+    Count,
+    NotNegative,
+    PairStageSettings,
+    Positive,
+    Settings,
+)
 from keras_msd.stages.stage import Stage, input_of
+from keras_msd.starts.dimension_reduction import reduce_dimensions
+
+
+class ReductionSettings(Settings):
+    """Arguments of `reduce_dimensions`, the dense layer after the frozen teacher."""
+
+    steps: Count | None = None
+    batch_size: Annotated[int, Field(ge=2)] = 512
+    learning_rate: Positive | None = None
+    margin: NotNegative | None = None
+    scale: Positive | None = None
+
+    def matrix(self, vectors: TeacherVectors) -> np.ndarray:
+        """Return the matrix that reduces the teacher's vectors."""
+        source, target, group, dim, seed = vectors
+        own = {*ReductionSettings.model_fields}
+        options = self.model_dump(include=own, exclude_none=True)
+        return reduce_dimensions(source, target, dim, group, seed=seed, **options)
+
+
+class ThinDeepSettings(PairStageSettings):
+    """`[stages.teach_thin_deep]`: arguments of `TeachThinDeep`.
+
+    A term of weight 0 is left out. `chunk_size` is the number of pairs whose
+    activations are in memory at a time; the gradients are those of the whole batch.
+    `reduction` describes the dense layer after the teacher of "synchronized" students.
+    What is not set has the default of `TeachThinDeep`.
+    """
+
+    ams_weight: NotNegative | None = None
+    feature_weight: NotNegative | None = None
+    logit_weight: NotNegative | None = None
+    feature: Feature = "fd"
+    margin: NotNegative | None = None
+    scale: Positive | None = None
+    temperature: Positive | None = None
+    chunk_size: Count | None = None
+    reduction: ReductionSettings = ReductionSettings()
+
+    def arguments(self) -> dict[str, Any]:
+        """Return its fields, but for `reduction`: a step makes that."""
+        given = super().arguments()
+        del given["reduction"]
+        return given
+
+    def unused(self) -> tuple[str, ...]:
+        """Return `reduction` unless the student is synchronized."""
+        return () if self.feature == "synchronized" else ("reduction",)
+
+    def student_dim(self, teacher_dim: int) -> int | None:
+        """Return the teacher's dimension if the student's output is compared first."""
+        return teacher_dim if self.feature == "distillation_first" else None
 
 
 class TeachThinDeep(Stage):
@@ -171,3 +238,21 @@ class TeachThinDeep(Stage):
         layer = keras.layers.Dense(units, use_bias=bias, dtype="float32", name="dense")
         layer.build((None, width))
         return layer
+
+
+def reduction(settings: ThinDeepSettings) -> ExtraStep | None:
+    """Return the step that fits the dense layer after the teacher, if one is needed."""
+    if settings.feature != "synchronized":
+        return None
+    return ExtraStep("reduction", settings.reduction.matrix)
+
+
+RECORD = StageRecord(
+    TeachThinDeep,
+    ThinDeepSettings,
+    both_sides("teacher", TEACHER),
+    needs_assistant=False,
+    needs_teacher_dim=True,
+    extra_step=reduction,
+    only_for="thin_deep",
+)

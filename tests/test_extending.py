@@ -198,7 +198,8 @@ def test_a_smoke_recipe_runs_with_them(finished):
     assert 0 < terms["together"][0] < 4  # twice 1 - cosine
     pulled = read_json(stages / "pull/history.json")["terms"]
     assert {"source_mse", "target_mse", "loss"} == pulled.keys()
-    assert np.load(stages / "mean/mean.npy").shape == (result["rows"][0]["dim"],)
+    teacher = read_json(stages / "teacher_vectors/done.json")["result"]
+    assert np.load(stages / "mean/mean.npy").shape == (teacher["dim"],)
     last = result["rows"][-1]
     assert last["stage"] == "pull" and last["vector_length"] == pytest.approx(1.0)
     counts = read_json(stages / "pairs/done.json")["result"]["counts"]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import keras
 import numpy as np
@@ -14,13 +15,13 @@ import pytest
 from test_stages import DIM, ROWS, batch, network
 
 import keras_msd
+from keras_msd.choices import Target
 from keras_msd.losses.distances import (
     EmbeddingMSE,
     FeatureDistillation,
     SoftmaxClassification,
 )
 from keras_msd.losses.similarities import (
-    TARGETS,
     AdditiveMarginSoftmax,
     LogitDistillation,
     MultilingualContrastive,
@@ -60,7 +61,7 @@ STAGES = {
 BODILESS = {"per_token": lambda model: AlignEmbedding(model, per_token=True)}
 BODILESS |= {
     target: lambda model, target=target: ContrastiveLearning(model, target)
-    for target in TARGETS[1:]
+    for target in get_args(Target)[1:]
 }
 FULL = {"bottleneck_dim": 4, "normalize": True}
 
@@ -117,7 +118,7 @@ def compute():
     goal = (y["teacher"], x["group"])
     for dims in ("mean", "sum"):
         made[f"loss/mse_{dims}"] = EmbeddingMSE(dims)(*pair)
-    for target in TARGETS:
+    for target in get_args(Target):
         made[f"loss/{target}"] = MultilingualContrastive(target)(goal, pair)
     for across in (False, True):
         made[f"loss/distribution_{across}"] = SimilarityDistribution(across=across)(

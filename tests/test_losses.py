@@ -1,13 +1,15 @@
 """Every loss against its formula in NumPy, on vectors made by hand."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from keras_msd import losses
 from keras_msd.checks import InputError
+from keras_msd.choices import Target
 from keras_msd.losses.distances import EmbeddingMSE, cosine_matrix
 from keras_msd.losses.similarities import (
-    TARGETS,
     MultilingualContrastive,
     SimilarityDistribution,
 )
@@ -164,7 +166,7 @@ def test_a_duplicate_line_is_never_a_negative():
     assert moved[2] == 0 and moved[0] > 0 and moved[1] > 0
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", get_args(Target))
 def test_zero_vectors_have_cosine_zero_and_finite_gradients(target):
     import tensorflow as tf
 

@@ -112,6 +112,8 @@ def untrained(recipe: str, scale: str, changes: Changes, stage_1: bool) -> Chang
             found[f"stages.{name}.scored"] = None
         if hasattr(stage, "warmup_steps"):
             found[f"stages.{name}.warmup_steps"] = 1
+    if loaded.reduction.widths:
+        found |= {"reduction.steps": 2, "reduction.learning_rate": 1e-9}
     return {key: value for key, value in found.items() if value is not None}
 
 

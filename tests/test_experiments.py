@@ -115,9 +115,9 @@ def test_every_table_can_be_run_to_its_starts(modules, stage_1):
         alone = "msd_stages, SVD starts", ablations.OF_BACKBONE
         scale = "backbone" if table in alone else "lab"
         found = ablations.untrained(recipe, scale, changes, stage_1)
-        stages = load_recipe(recipe, scale, found).stages
-        trained = [stage for stage in stages.values() if not stage.skip]
-        rates = [stage.learning_rate for stage in trained]
+        loaded = load_recipe(recipe, scale, found)
+        trained = [stage for stage in loaded.stages.values() if not stage.skip]
+        rates = [it.learning_rate for it in (*trained, loaded.reduction)]
         assert 1e-9 in rates, table
 
 

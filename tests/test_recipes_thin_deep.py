@@ -36,7 +36,7 @@ def test_thin_deep_students(place, loss):
     assert history["terms"].keys() == {"loss"} | terms
     start = load_encoder(place / name / "stages/untrained/encoder")
     assert (start.dim == 32) == (loss == "ams_df")  # the teacher's width while training
-    matrix = place / name / "stages/reduced/reduction.npy"
+    matrix = place / name / "stages/reduction/reduction.npy"
     assert matrix.exists() == (loss == "ams_syn")
 
 

@@ -56,7 +56,7 @@ def check_stages(run: Run) -> None:
     recipe = run.recipe
     for name, settings in recipe.stages_in_use():
         stage_data(run, name, settings).steps()
-    size, pairs = recipe.reduction.batch_size, len(run.texts)
+    size, pairs = recipe.reduction.batch_size or 0, len(run.texts)
     if recipe.reduction.widths and pairs < size:
         raise InputError(
             "`reduction.batch_size` must be at most the pairs. Received: batch_size="

@@ -35,7 +35,7 @@ class ReductionSettings(Settings):
     """Arguments of `reduce_dimensions`, the dense layer after the frozen teacher."""
 
     steps: Count | None = None
-    batch_size: Annotated[int, Field(ge=2)] = 512
+    batch_size: Annotated[int, Field(ge=2)] | None = None
     learning_rate: Positive | None = None
     margin: NotNegative | None = None
     scale: Positive | None = None

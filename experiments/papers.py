@@ -10,7 +10,7 @@ A claim says that one row of a table is above another. The rule for it:
        if the second is above the first. Otherwise, or where a row or its start was not
        measured, it cannot be told.
 
-The page is made from `papers.toml`, the published numbers in `recipes/published` and
+The page is made from `papers.toml`, the papers' numbers in `published/` and
 the committed results:
 
     python experiments/papers.py
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from keras_msd.files import read_json
 
 HERE = Path(__file__).parent
-PUBLISHED = HERE.parent / "recipes" / "published"
+PUBLISHED = HERE / "published"
 LAB = "ablations.json"
 LEAST, CLEAR, SEEDS = 0.1, 2.0, 3  # points, points that fewer seeds may decide, seeds
 VERDICTS = HOLDS, NOT, UNKNOWN = "holds", "does not hold", "cannot be told"

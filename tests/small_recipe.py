@@ -9,7 +9,6 @@ extends = "_shared"
 name = "small"
 title = "Small"
 scales = ["smoke"]
-expected = { cross_lingual = 50.0 }
 [student]
 unit_layers = 1
 bottleneck_dim = 4

@@ -1,5 +1,6 @@
 """The page of the papers: its rule, its claims, and the files that it is made from."""
 
+import csv
 import json
 import sys
 import tomllib
@@ -7,6 +8,9 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+
+from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.loading import describe
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"
@@ -141,6 +145,72 @@ def test_the_page_and_the_figures_are_those_of_the_files(papers):
     for name in figures.exhibits():
         drawn = (EXPERIMENTS / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert figures.said(figures.points(name)) in drawn, "experiments/figures.py"
+
+
+# Recipe and model, and the averages in its row of the paper, by hand.
+with open(ROOT / "tests/golden/ding2022_rows.tsv", encoding="utf-8") as file:
+    DING = list(csv.DictReader(file, delimiter="\t"))
+
+
+def row_of(recipe, model):
+    """Return what row of which tables a model of a recipe is."""
+    about = describe(recipe)
+    return about.rows[model] if model else about
+
+
+@pytest.mark.parametrize("table", ["1 and 2", "3 and 4", "5", "6", "7 and 8"])
+def test_printed_averages(papers, table):
+    rows = [row for row in DING if row["table"] == table]
+    assert len(rows) >= 5
+    for row in rows:
+        own = row_of(row["recipe"], row["model"])
+        assert table in own.table.split("; "), row
+        name = "CE" if own.row.startswith("CE") else own.row
+        part = {"score": row["score"], "rows": {"a": name}}
+        assert papers.printed("ding2022", part, "a") == float(row["printed"]), row
+
+
+def printed_rows(papers, citation):
+    """Yield table, row and scores of a file of published numbers."""
+    about = papers.published(citation)
+    for block in about["tables"]:
+        columns = block.get("columns", about["columns"])
+        for name, scores in block["rows"].items():
+            numbers = dict(zip(columns, scores, strict=True))
+            for table in block["table"].split("; "):
+                yield table, name, numbers
+
+
+@pytest.mark.parametrize("citation", ["ding2022", "mao2023"])
+def test_every_printed_row_is_of_some_recipe(papers, citation):
+    abouts = [describe(name) for name in recipe_names()]
+    named = [
+        (row.table.split("; "), row.row)
+        for about in abouts
+        for row in about.rows.values() or [about]
+    ]
+    found = [(table, row) for table, row, _ in printed_rows(papers, citation)]
+    assert len(found) == len(set(found)) > 40
+    for table, row in found:
+        known = [name for tables, name in named if table in tables]
+        assert row in known or row == "CE" and "CE, equation 9" in known, (table, row)
+
+
+def test_printed_averages_are_those_of_their_columns(papers):
+    """Some of Ding et al. are truncated, and one of theirs is off by 0.3."""
+    for _, name, scores in printed_rows(papers, "ding2022"):
+        across = [scores.get(f"en_{it}") for it in "ar de es fr it nl tr".split()]
+        if "cross_lingual" in scores and None not in across:
+            assert abs(fmean(across) - scores["cross_lingual"]) < 0.1, name
+        within = [scores.get(key) for key in ("ar_ar", "es_es", "en_en")]
+        if None not in within:
+            off = 0.31 if name == "XLM-R <- SBERT-paraphrases" else 0.1
+            assert abs(fmean(within) - scores["monolingual"]) < off, name
+    for _, name, scores in printed_rows(papers, "mao2023"):
+        for key in ("un", "bucc") if scores else ():
+            own = [it for k, it in scores.items() if k.startswith(f"{key}_")]
+            own.remove(average := scores[f"{key}_avg"])
+            assert fmean(own) == pytest.approx(average, abs=0.051), name
 
 
 def orderings():

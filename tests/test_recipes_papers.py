@@ -55,12 +55,6 @@ def test_paper_scale_has_the_papers_values(name):
     kinds = {"df": "distillation_first", "syn": "synchronized"}
     assert stage.feature == kinds.get(losses[-1], "fd")
     assert ours.teacher.multilingual and ours.tokenizer_source == "teacher"
-    found = ours.recipe.expected
-    for key in ("un", "bucc"):
-        own = [v for k, v in found.items() if k.startswith(f"{key}_")]
-        own.remove(average := found[f"{key}_avg"])
-        assert len(own) == 4
-        assert np.mean(own) == pytest.approx(average, abs=0.051)
 
 
 def test_rows_by_name_and_by_number_agree():

@@ -25,17 +25,6 @@ STAGES = (
     *("teach_assistant", "align_embedding", "teach_student"),
     "contrastive_learning",
 )
-# Averages as printed in tables 1, 2, 7 and 8: (monolingual, cross-lingual).
-PRINTED = {
-    "msd_xlmr_b128_ru3": (82.6, 79.4),
-    "msd_xlmr_b128_ru12": (84.3, 82.8),
-    "msd_xlmr_ru3": (85.0, 83.2),
-    "msd_xlmr_b256_ru3": (82.8, 80.6),
-    "msd_minilm_b128_ru3": (78.8, 71.8),
-    "msd_minilm_b128_ru12": (82.9, 79.8),
-    "msd_minilm_ru3": (83.6, 81.3),
-    "msd_minilm_b256_ru3": (79.5, 72.8),
-}
 SMALL = """
 extends = "_shared"
 [recipe]
@@ -70,12 +59,6 @@ def test_every_recipe_is_valid_at_every_scale():
 @pytest.mark.parametrize("name", MSD)
 def test_paper_scale_has_the_papers_values(name):
     ours = load_recipe(name, "paper")
-    assert ours.recipe.expected["monolingual"] == PRINTED[name][0]
-    assert ours.recipe.expected["cross_lingual"] == PRINTED[name][1]
-    columns = [v for k, v in ours.recipe.expected.items() if k.startswith("en_")]
-    columns.remove(ours.recipe.expected["en_en"])
-    # Some printed averages are truncated.
-    assert abs(sum(columns) / 7 - PRINTED[name][1]) < 0.1
     assert ours.data.languages == ("ar", "de", "es", "fr", "it", "nl", "tr")
     stages = dict(ours.stages.items())
     others = [stages.pop(name) for name in set(stages) - set(STAGES)]
@@ -92,7 +75,7 @@ def test_paper_scale_has_the_papers_values(name):
 
 
 def test_list_has_what_the_contract_names():
-    keys = {"name", "paper", "table", "row", "scales", "expected"}
+    keys = {"name", "citation", "table", "row", "scales", "command"}
     assert all(keys <= one.keys() for one in list_recipes())
 
 

@@ -127,7 +127,6 @@ LAST = {"contrastive_learning", "score_contrastive_learning"}
     ("key", "value", "wanted"),
     [
         ("recipe.title", "Another", set()),
-        ("recipe.expected", {"x": 1.0}, set()),
         (
             "precision",
             "bfloat16",

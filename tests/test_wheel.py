@@ -111,7 +111,7 @@ print(json.dumps({"recipes": recipes, "export": loaders}))
     for folder, paths in found.items():
         assert all(Path(p).is_relative_to(environment.parent) for p in paths), paths
         files = files_below(ROOT / folder, ".toml" if folder == "recipes" else ".py")
-        expected = {name for name in files if not name.startswith(("_", "published/"))}
+        expected = {name for name in files if not name.startswith("_")}
         assert expected
         assert expected - {Path(path).name for path in paths} == set()
 

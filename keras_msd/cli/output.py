@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.files import atomic_path
-from keras_msd.report.runs import SIZES, digits_of, number, our_name, plain
+from keras_msd.report.runs import SIZES, number, plain
 
 # Imported where they are used: `--help` needs neither, and a start shall be quick.
 if TYPE_CHECKING:
@@ -133,41 +133,30 @@ def recipes_text(found: Any) -> Iterator[Any]:
     from rich.console import Group
     from rich.text import Text
 
-    heads = "name", "table", "row", "published, x100"
-    for paper, of_paper in groupby(found, key=lambda it: it["table"] and it["paper"]):
+    papers = groupby(found, key=lambda it: it["table"] and it["citation"])
+    for paper, of_paper in papers:
         # In a group its line is broken where the terminal ends.
         yield Group(Text(paper or "No paper's row", overflow="fold"))
         rows = (row for recipe in of_paper for row in _recipe_rows(recipe))
-        yield table(heads, rows, left=4)
+        yield table(("name", "table", "row"), rows, left=3)
         yield ""
     yield "All about one: keras-msd list NAME"
 
 
-def _recipe_rows(recipe: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _recipe_rows(recipe: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     rows = {recipe["name"]: recipe} | {f"  {m}": r for m, r in recipe["rows"].items()}
     for name, row in rows.items():
-        scores = row["expected"]
-        averages = {key: scores[key] for key in scores if our_name(key) in SCORES}
-        shown = scores_text(averages or scores)
-        yield name, row["table"], row["row"] or recipe["title"], shown
+        yield name, row["table"], row["row"] or recipe["title"]
 
 
 def _recipe_text(about: dict[str, Any]) -> Iterator[str]:
     yield about["title"]
-    lines = {key: about[key] for key in ("paper", "table", "row")}
-    lines["published"] = scores_text(about["expected"])
+    lines = {key: about[key] for key in ("citation", "table", "row")}
     for model, row in about["rows"].items():
-        scores = scores_text(row["expected"]) or "no printed scores"
-        lines[model] = f"table {row['table']}, {row['row']}: {scores}"
+        lines[model] = f"table {row['table']}, {row['row']}"
     lines |= {key: about[key] for key in ("cost", "default_scale", "command")}
     lines["scales"] = ", ".join(about["scales"])
     yield from lines_text({key: text for key, text in lines.items() if text})
-
-
-def scores_text(scores: dict[str, float]) -> str:
-    """Return scores by name, in a line."""
-    shown = ((key, number(value, digits_of(key))) for key, value in scores.items())
-    return ", ".join(f"{plain(key)} {value}" for key, value in shown)
 
 
 def run_text(result: dict[str, Any]) -> Iterator[Any]:
@@ -181,8 +170,6 @@ def run_text(result: dict[str, Any]) -> Iterator[Any]:
         for row in result["rows"]
     )
     yield table(("", *map(plain, SIZES), *scores), rows)
-    if result["published"]:
-        yield f"Published (x100): {scores_text(result['published'])}"
     parts = result["timings"]["parts"].items()
     spent = ", ".join(f"{plain(part)} {seconds / 60:.1f}" for part, seconds in parts)
     yield f"Minutes: {spent}"

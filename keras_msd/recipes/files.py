@@ -78,13 +78,12 @@ def find_recipe(name: str | Path) -> Place:
     return places[text]
 
 
-def shared_file(recipe: Path, name: str, key: str) -> Path:
-    """Return a file that `recipe` needs: beside it, else among the recipes.
+def shared_file(recipe: Path, name: str) -> Path:
+    """Return the file that `recipe` extends: beside it, else among the recipes.
 
     Args:
         recipe: The recipe's file.
         name: The file's name without .toml.
-        key: The key that names it.
 
     Raises:
         InputError: There is no such file.
@@ -93,11 +92,10 @@ def shared_file(recipe: Path, name: str, key: str) -> Path:
     for folder in places:
         if (folder / f"{name}.toml").is_file():
             return folder / f"{name}.toml"
-    repair = f'extend "{SHARED}"' if key == "extends" else "write `paper` instead"
     raise InputError(
-        f'`{recipe}` says `{key} = "{name.rpartition("/")[2]}"`, but there is no '
-        f"`{name}.toml` in {' or '.join(f'`{p}`' for p in places)}. Put it there, or "
-        f"{repair}."
+        f'`{recipe}` says `extends = "{name}"`, but there is no `{name}.toml` in '
+        f"{' or '.join(f'`{p}`' for p in places)}. Put it there, or extend "
+        f'"{SHARED}".'
     )
 
 
@@ -151,7 +149,7 @@ def _extended(path: Path, base: Any) -> Place | None:
     name = str(base)
     if (path.parent / f"{name}.toml").is_file():
         return Place(path.parent / f"{name}.toml")
-    return recipe_places().get(name) or Place(shared_file(path, name, "extends"))
+    return recipe_places().get(name) or Place(shared_file(path, name))
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,12 @@ Files, scale and `--set` are laid over each other, then checked.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, reduce
+from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, get_args
-
-from pydantic import Field, model_validator
+from typing import Any, get_args
 
 from keras_msd import limits
-from keras_msd.checks import InputError, nearest, one_of
-from keras_msd.files import read_toml
+from keras_msd.checks import InputError, one_of
 from keras_msd.recipes.files import (
     Layer,
     Place,
@@ -21,18 +18,15 @@ from keras_msd.recipes.files import (
     merge,
     read_layers,
     recipe_names,
-    shared_file,
     unknown_key,
     validated,
 )
 from keras_msd.recipes.settings import (
     About,
-    PublishedRow,
     Recipe,
     Scale,
     StudentSettings,
 )
-from keras_msd.stages.settings import Settings, Words
 from keras_msd.stages.table import STAGES
 
 SCALES = get_args(Scale)
@@ -68,8 +62,7 @@ def load_recipe(
     _, merged, layers = _laid_over(place, scale, overrides)
     recipe = checked(merged, layers)
     _check_students(recipe, layers)
-    about = with_published(recipe.recipe, place.path)
-    return recipe.model_copy(update={"recipe": about})
+    return recipe
 
 
 def checked(values: Mapping[str, Any], layers: Sequence[Layer] = ()) -> Recipe:
@@ -156,8 +149,7 @@ def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
 
 def describe(name_or_path: str | Path) -> About:
     """Return the `[recipe]` section of a recipe file, checked."""
-    place = find_recipe(name_or_path)
-    return with_published(_about(read_layers(place)), place.path)
+    return _about(read_layers(find_recipe(name_or_path)))
 
 
 def list_recipes() -> list[dict[str, Any]]:
@@ -173,8 +165,6 @@ def list_recipes() -> list[dict[str, Any]]:
         >>> recipes = {about["name"]: about for about in msd.recipes.list_recipes()}
         >>> recipes["lealla_small"]["table"], recipes["lealla_small"]["row"]
         ('2; 3; 8', 'LEALLA-small')
-        >>> recipes["lealla_small"]["expected"]["tatoeba"]
-        80.7
     """
     return [about_recipe(name) for name in recipe_names()]
 
@@ -184,8 +174,6 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
 
     Returns:
         The keys of `[recipe]`, and `command`, which runs it at its default scale.
-        `expected` holds published scores x100, `rows` the same by model where a recipe
-        has several rows of a table.
 
     Raises:
         InputError: There is no such recipe, or its file is broken.
@@ -195,11 +183,10 @@ def about_recipe(name_or_path: str | Path) -> dict[str, Any]:
         >>> about_recipe("xkd_lab")["command"]
         'keras-msd run xkd_lab --data DATA'
     """
-    place = find_recipe(name_or_path)
-    about, values, _ = _laid_over(place)
+    about, values, _ = _laid_over(find_recipe(name_or_path))
     data = " --data DATA" if values["data"].get("kind") == "folder" else ""
-    filled = with_published(about, place.path).model_dump(mode="json")
-    return filled | {"command": f"keras-msd run {name_or_path}{data}"}
+    command = f"keras-msd run {name_or_path}{data}"
+    return about.model_dump(mode="json") | {"command": command}
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -239,118 +226,3 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
             table = table[part]
         table[key] = value
     return result
-
-
-class PublishedTables(Settings):
-    """`[[tables]]` of a file of published scores: rows of one or more tables."""
-
-    table: str
-    columns: Words | None = None
-    rows: dict[str, Annotated[tuple[float, ...], Field(strict=False)]]
-
-
-class Paper(Settings):
-    """A file of published scores.
-
-    `paper` is the title. `printed_on` and `ours` are as in `[recipe]`, for all recipes
-    of the paper. `columns` are those of `tables` that name none.
-    """
-
-    paper: str
-    columns: Words = ()
-    printed_on: dict[str, int] = Field(default_factory=dict)
-    ours: dict[str, str] = Field(default_factory=dict)
-    tables: Annotated[tuple[PublishedTables, ...], Field(strict=False)]
-
-    @cached_property
-    def scores(self) -> dict[str, dict[str, dict[str, float]]]:
-        """The scores by table, row and column."""
-        found: dict[str, dict[str, dict[str, float]]] = {}
-        for block in self.tables:
-            columns = self.columns if block.columns is None else block.columns
-            for row, scores in block.rows.items():
-                if len(scores) != len(columns):
-                    raise ValueError(
-                        f"row `{row}` of table `{block.table}` must have a number for "
-                        f"each of its {len(columns)} columns; received {len(scores)}"
-                    )
-                for name in tables_named(block.table):
-                    named = dict(zip(columns, scores, strict=True))
-                    found.setdefault(name, {})[row] = named
-        return found
-
-    @model_validator(mode="after")
-    def _rows_are_full(self) -> "Paper":
-        _ = self.scores
-        return self
-
-
-@cache
-def read_paper(path: Path) -> Paper:
-    """Read a file of published scores.
-
-    Raises:
-        InputError: It is no TOML, or has another form.
-    """
-    values = read_toml(path)
-    return validated(Paper, values, [Layer(str(path), values)])
-
-
-def tables_named(text: str) -> list[str]:
-    """Return the tables and figures that a recipe's `table` names: "1; figure 3"."""
-    names = [name.strip() for name in text.split(";")]
-    return [name for name in names if name not in ("", "none")]
-
-
-def with_published(about: About, recipe: Path) -> About:
-    """Return `[recipe]` with the title of its paper and what that prints for its rows.
-
-    What the recipe gives itself has precedence: a `paper`, `expected`, reasons in
-    `ours`.
-
-    Args:
-        about: The section.
-        recipe: The recipe's file.
-
-    Raises:
-        InputError: The file of published scores is missing or broken, or lacks a table,
-            row or column that the recipe names.
-    """
-    if about.paper or not about.citation:
-        return about.model_copy(update={"citation": ""})
-    path = shared_file(recipe, f"published/{about.citation}", "citation")
-    paper, where = read_paper(path), f"`{path}`, named by `{recipe}`,"
-
-    def filled(row: PublishedRow) -> PublishedRow:
-        expected = row.expected or _scores(paper, row, where)
-        return row.model_copy(update={"expected": expected})
-
-    own = PublishedRow(table=about.table, row=about.row, expected=about.expected)
-    changes = {
-        "paper": paper.paper,
-        "printed_on": paper.printed_on,
-        "ours": paper.ours | about.ours,
-        "rows": {model: filled(row) for model, row in about.rows.items()},
-        "expected": about.expected if about.rows else filled(own).expected,
-    }
-    return about.model_copy(update=changes)
-
-
-def _scores(paper: Paper, row: PublishedRow, where: str) -> dict[str, float]:
-    name = row.printed_as or row.row
-    scores: dict[str, float] = {}
-    for table in tables_named(row.table) if name != "none" else ():
-        printed = paper.scores.get(table, {})
-        if name not in printed:
-            raise InputError(
-                f"{where} has no row `{name}` of table `{table}`. "
-                f"{nearest(name, printed)} Add it there, name the paper's row in "
-                '`printed_as`, or write `printed_as = "none"` for a row of your own.'
-            )
-        scores |= printed[name]
-    if unknown := [column for column in row.columns if column not in scores]:
-        raise InputError(
-            f"{where} prints no {', '.join(f'`{key}`' for key in unknown)} for row "
-            f"`{name}` of table `{row.table}`. Columns there: {', '.join(scores)}."
-        )
-    return {key: scores[key] for key in row.columns or scores}

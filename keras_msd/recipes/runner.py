@@ -79,9 +79,9 @@ def run(
         repair: Whether steps whose files were damaged are done again, with a warning.
 
     Returns:
-        What scores.json holds (`recipe`, `scale`, `rows`, `published`, `measured`, and
-        `part` where a half of each set is scored), and `folder`, `timings` (as in
-        timings.json), the paths of `artefacts` and of the `report`.
+        What scores.json holds (`recipe`, `scale`, `rows`, `measured`, and `part` where
+        a half of each set is scored), and `folder`, `timings` (as in timings.json), the
+        paths of `artefacts` and of the `report`.
 
     Raises:
         InputError: The recipe, the folders or the files in them are not as they must
@@ -94,8 +94,6 @@ def run(
         >>> result = msd.recipes.run("msd_labse", "run", overrides=quick)
         >>> [row["name"] for row in result["rows"]]
         ['teacher', 'assistant']
-        >>> result["published"]["cross_lingual"]  # in the paper, of another encoder
-        73.5
     """
     recipe = load_recipe(name_or_path, scale, overrides)  # before Keras is loaded
     from keras_msd.devices import device_settings
@@ -259,9 +257,9 @@ def run_scores(
         records: What each step left, by its name.
 
     Returns:
-        `recipe`, `scale`, `part` if it is a half, `rows` in order, `published`, and
-        `measured`: how much of the assistant's cross-lingual score, if that is not 0,
-        each student kept, in per cent.
+        `recipe`, `scale`, `part` if it is a half, `rows` in order, and `measured`: how
+        much of the assistant's cross-lingual score, if that is not 0, each student
+        kept, in per cent.
     """
     rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
     assistants = [row for row in rows if row["kind"] == "assistant"]
@@ -273,7 +271,6 @@ def run_scores(
         "scale": recipe.scale,
         **named(recipe.evaluate.part),
         "rows": rows,
-        "published": dict(recipe.recipe.expected),
         "measured": {f"kept_{name}": round(share, 4) for name, share in kept.items()},
     }
 
@@ -326,8 +323,7 @@ def run_all(
         names: Names or paths, in a list; by default every recipe that has the scale.
         scale: As for `run`.
         out_dir: Parent of the runs' folders, by default `runs/all/<scale>`; gets
-            `results.json` and `report.html`: what each run came to, and the papers'
-            scores beside those measured.
+            `results.json` and `report.html`: what each run came to.
         data_dir: As for `run`.
         store_dir: As for `run`.
         overrides: As for `run`, for all recipes.

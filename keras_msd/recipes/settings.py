@@ -49,49 +49,37 @@ OF_EXISTING = ("num_layers", "pooling", "normalize", "dropout")
 TOKENS = ("vocabulary", "trim")  # also of an encoder that exists
 
 
-class PublishedRow(Settings):
+class TableRow(Settings):
     """`[recipe.rows.<model>]`: the row of a paper's table that a model reproduces.
 
-    `table` names one or more tables or figures, separated by semicolons. `printed_as`
-    is the paper's name of the row where `row` adds something to it, and "none" for a
-    row that no paper has. `columns` limits the comparison to some columns. `expected`
-    holds published scores x100; by default they come from the paper's file.
+    `table` names one or more tables or figures, separated by semicolons.
     """
 
     table: str
     row: str
-    printed_as: str | None = None
-    columns: Words = ()
-    expected: dict[str, float] = Field(default_factory=dict)
 
 
 class About(Settings):
     """`[recipe]`: which experiment this is.
 
-    `citation` names the file in `recipes/published/` with the paper's title and scores;
-    `paper` is the title where there is no such file. `expected` holds the published
-    scores x100 of the first student, or of the assistant where there is no student:
-    those of `row` in `table`. `rows` gives the same for several models, by their names.
-    `printed_on` names the evaluation sets of the published scores, each with the number
-    of languages that its average covers. `ours` gives the reason for each setting, by
-    its dotted key, that differs from the paper at the `paper` scale too; `{value}` is
-    replaced by the setting. `seed` decides every random draw except the choice of
-    pairs, which `data.seed` decides.
+    `citation` is the paper that the recipe reproduces, empty for a recipe of your own;
+    `table` and `row` say what of it. `rows` gives the same for several models, by their
+    names. `ours` gives the reason for each setting, by its dotted key, that differs
+    from the paper at the `paper` scale too; `{value}` is replaced by the setting.
+    `seed` decides every random draw except the choice of pairs, which `data.seed`
+    decides.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     title: str
     citation: str = ""
-    paper: str = ""
     table: str = ""
     row: str = ""
     cost: str = ""
     seed: Size = 0
     scales: Annotated[tuple[Scale, ...], Field(strict=False, min_length=1)] = ("smoke",)
     default_scale: Scale = "smoke"
-    expected: dict[str, float] = Field(default_factory=dict)
-    rows: dict[str, PublishedRow] = Field(default_factory=dict)
-    printed_on: dict[str, int] = Field(default_factory=dict)
+    rows: dict[str, TableRow] = Field(default_factory=dict)
     ours: dict[str, str] = Field(default_factory=dict)
 
 

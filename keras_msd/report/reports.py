@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ OWN = "A recipe of our own, no row of a paper"
 TITLE = "All runs"
 ABOUT = ("recipe", "scale")  # sections that change no result
 Line = tuple[str, str, str]
-PUBLISHED = ["row", "score", "published", "measured"]
 
 
 def write_report(run_folder: str | Path) -> Path:
@@ -58,7 +56,9 @@ def write_report(run_folder: str | Path) -> Path:
     about, rows = run.recipe.get("recipe", {}), run.scores["rows"]
     title = about.get("title") or run.scores["recipe"]
     lead = f"Recipe {run.scores['recipe']}, scale {run.scores['scale']}."
-    lead += f" {about.get('paper') or OWN}."
+    lead += f" {_reproduces(about)}."
+    if sets := [asked.title for asked in asked_sets(run.recipe)]:
+        lead += f" Evaluated on {', '.join(sets)}."
     if part := run.scores.get("part"):
         lead += f" Scores are of the half `{part}` of each set."
     return page.write_page(
@@ -70,7 +70,6 @@ def write_report(run_folder: str | Path) -> Path:
             page.paragraph(lead),
             page.heading("Scores"),
             *_scores(rows),
-            *_published(run),
             *_charts(rows),
             page.folded("Nearest neighbours across languages", _neighbours(run)),
             page.folded("Losses", _losses(run)),
@@ -80,6 +79,13 @@ def write_report(run_folder: str | Path) -> Path:
             page.folded("Settings", [page.Html(f"<pre>{escape(text)}</pre>")]),
         ],
     )
+
+
+def _reproduces(about: dict[str, Any]) -> str:
+    """Return which row of which paper a recipe is."""
+    words = {"citation": "", "table": "table ", "row": "row "}
+    named = [f"{word}{about[key]}" for key, word in words.items() if about.get(key)]
+    return ", ".join(named) if about.get("citation") else OWN
 
 
 def _scores(rows: list[ScoreRow]) -> Iterator[str]:
@@ -141,27 +147,6 @@ def _losses(run: RunFiles) -> Iterator[str]:
     if pictures or notes:
         yield page.grid(pictures)
         yield from map(page.paragraph, notes)
-
-
-def _published(run: RunFiles) -> Iterator[str]:
-    """Yield published numbers beside measured ones, where the recipe has some."""
-    found = [cells for row in runs.published_rows(run) for cells in row.cells()]
-    if not found:
-        return
-    yield page.heading("Published and measured")
-    yield page.table(PUBLISHED, found)
-    about = run.recipe.get("recipe", {})
-    words = {"paper": "", "table": "table ", "row": "row "}
-    where = [f"{word}{about[key]}" for key, word in words.items() if about.get(key)]
-    papers = about.get("printed_on", {}).items()
-    printed = "; ".join(f"{name} in {count} languages" for name, count in papers)
-    where = [", ".join(where) or "the recipe", *([f"on {printed}"] if printed else [])]
-    sets = [asked.title for asked in asked_sets(run.recipe)] or ["its own set"]
-    yield page.paragraph(
-        f"Published: {', '.join(where)}. "
-        f"Measured: this run, scale {run.scores['scale']}, on {', '.join(sets)}. Other "
-        "sentences, languages, training data and scales give other numbers."
-    )
 
 
 def _neighbours(run: RunFiles) -> Iterator[str]:
@@ -317,8 +302,8 @@ def _minutes(seconds: float) -> str:
 def write_report_of_all(out_dir: str | Path) -> Path:
     """Write `report.html` over the runs in a folder.
 
-    It has the verdict of each run with a link to its own report, the recipes that
-    failed, and the scores that papers print beside those measured, paper by paper.
+    It has the verdict of each run with a link to its own report, and the recipes that
+    failed.
 
     Args:
         out_dir: Parent of the runs' folders, as `run_all` leaves it.
@@ -346,7 +331,7 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
     yield page.heading(TITLE, 1)
     yield page.paragraph(
         f"{len(finished)} finished runs, scale {', '.join(scales) or 'none'}. Scores "
-        "are x100. Another scale and other test sentences give other numbers."
+        "are x100."
     )
     results = folder / "results.json"
     listed = read_json(results) if results.is_file() else []
@@ -361,14 +346,6 @@ def _parts_of_all(folder: Path) -> Iterator[str]:
         ]
         yield page.heading("What each came to")
         yield page.table(["run", "verdict (scores.json)"], verdicts, words=True)
-    rows = [row for run in finished.values() for row in runs.published_rows(run)]
-    rows.sort(key=lambda row: (row.paper, row.table))
-    for paper, of_paper in groupby(rows, key=lambda row: row.paper):
-        yield page.heading(paper or "Without a paper")
-        for name, found in groupby(of_paper, key=lambda row: row.table):
-            yield page.heading(f"Tables and figures: {name}" if name else "Its own", 3)
-            cells = (cells for row in found for cells in row.cells())
-            yield page.table(PUBLISHED, cells)
 
 
 def _linked(name: str) -> page.Html:

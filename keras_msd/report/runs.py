@@ -1,9 +1,9 @@
 """What a run left: its files, and which model and stage each score row is of."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.evaluate.sets import score_labels
@@ -12,12 +12,8 @@ from keras_msd.files import read_json, read_toml
 ScoreRow = dict[str, Any]
 
 HISTORY: dict[str, type] = {"steps": list, "terms": dict}
-# What papers call the column of a score, and its name in our rows.
-OUR_NAMES = {"tatoeba": "retrieval", "un_avg": "un", "bucc_avg": "bucc"}
 SIZES = ("parameters", "bytes", "table_bytes")
 BIG = ("teacher", "assistant")
-# Columns in which papers print millions of parameters, and the layer that has them.
-MILLIONS = {"embedding_millions": "embedding", "encoder_millions": "body"}
 
 
 @dataclass(frozen=True)
@@ -26,8 +22,7 @@ class RunFiles:
 
     Attributes:
         recipe: `recipe.toml`.
-        scores: `scores.json`: `recipe`, `scale`, `rows`, `published`, and `measured`
-            where a published number has no column in `rows`.
+        scores: `scores.json`: `recipe`, `scale`, `rows` and `measured`.
         timings: `timings.json`: `parts`, seconds by name; `speed`, sentences a second
             by row name, where it was measured.
         histories: `stages/<name>/history.json` by name, in the recipe's order.
@@ -140,112 +135,15 @@ def final_rows(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return [row for row in rows if id(row) not in unfinished]
 
 
-def measured(scores: dict[str, Any], key: str, model: str = "") -> float | None:
-    """Return what the run measured where a paper prints `key`.
-
-    A key is a column of the model's last row by our name or the paper's, or one of its
-    tracks: `en_de` is the track `en-de`, `de_de` `de`.
-
-    Args:
-        scores: The content of scores.json.
-        key: The paper's column.
-        model: As for `model_row`.
-    """
-    kept = scores.get("measured", {})
-    row = model_row(scores["rows"], model) or {}
-    return kept.get(key, score_of(row, key))
-
-
-def score_of(row: ScoreRow, key: str) -> float | None:
-    """Return a row's score, or size, by the name that a paper's column has."""
-    if key in MILLIONS:
-        count = row.get("parameters_by_layer", {}).get(MILLIONS[key])
-        return None if count is None else count / 1e6
-    left, _, right = key.partition("_")
-    track = left if left == right else f"{left}-{right}"
-    return row.get(our_name(key), row.get("tracks", {}).get(track))
-
-
-def our_name(key: str) -> str:
-    """Return the name of a score in our rows: the paper's `tatoeba` is `retrieval`."""
-    return OUR_NAMES.get(key, key)
-
-
-def model_row(rows: Sequence[ScoreRow], model: str = "") -> ScoreRow | None:
-    """Return the last row of a student, or of the rows of a kind.
-
-    Args:
-        rows: The rows of scores.json.
-        model: Name of a student or of a reduced teacher, or a kind such as "assistant";
-            without one the first student, or the assistant where there is none.
-    """
-    students = by_student(rows)
-    name = model or next(iter(students), "assistant")
-    of_model = students.get(name) or [
-        row for row in rows if name in (row.get("kind"), row.get("student"))
-    ]
-    return of_model[-1] if of_model else None
-
-
 def plain(name: str) -> str:
     """Return a name of a file as words: `teach_student` is "teach student"."""
     spoken = name.replace("cross_lingual", "cross-lingual")
-    spoken = spoken.replace("_millions", " (M parameters)").replace("_", " ")
-    return score_labels().get(name) or spoken
+    return score_labels().get(name) or spoken.replace("_", " ")
 
 
-def digits_of(key: str) -> int:
-    """Return how many digits behind the point papers print in a column."""
-    return 2 if key in MILLIONS else 1
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    """Return a score with that many digits behind the point, nothing for None."""
-    return "" if value is None else f"{value:.{digits}f}"
-
-
-class PublishedRow(NamedTuple):
-    """A row of a paper's table that a run has measured.
-
-    Attributes:
-        paper: The paper.
-        table: The tables and figures that the row stands in, with semicolons.
-        name: The row.
-        model: The model of the run, empty for the only one.
-        published: Published scores by the paper's names.
-        run: The run.
-    """
-
-    paper: str
-    table: str
-    name: str
-    model: str
-    published: dict[str, float]
-    run: RunFiles
-
-    def cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield a line of a table for each score: published, and as measured here."""
-        for key, printed in self.published.items():
-            value = measured(self.run.scores, key, self.model)
-            numbers = (number(it, digits_of(key)) for it in (printed, value))
-            yield self.name, plain(key), *numbers
-
-
-def published_rows(run: RunFiles) -> Iterator[PublishedRow]:
-    """Yield the rows that one run has of its paper and that have numbers, each once."""
-    about = {"table": "", "row": ""} | run.recipe.get("recipe", {})
-    rows = about.get("rows") or {"": about}
-    for model, row in rows.items():
-        printed = row.get("expected") or (not model and run.scores.get("published"))
-        if printed:
-            yield PublishedRow(
-                paper=about.get("paper", ""),
-                table=row["table"],
-                name=row["row"] or "this run",
-                model=model,
-                published=dict(printed),
-                run=run,
-            )
+def number(value: float | None) -> str:
+    """Return a score with one digit behind the point, nothing for None."""
+    return "" if value is None else f"{value:.1f}"
 
 
 def verdict(rows: Sequence[ScoreRow]) -> list[str]:

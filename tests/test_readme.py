@@ -101,6 +101,36 @@ def test_the_student_of_the_backbone_has_the_scores_of_its_run():
     assert f"takes {minutes:.0f} minutes on two cores" in README
 
 
+def test_the_summaries_of_stage_1_have_the_scores_of_its_runs():
+    before = rows_of("msd_backbone")["assistant before stage 1"]["cross_lingual"]
+    (after,) = (
+        row["cross_lingual"]
+        for row in read("assistant12.json")["rows"]
+        if row["name"] == "assistant"
+    )
+    (small12,) = (
+        row["cross_lingual"]
+        for row in read("small12.json")["report"]
+        if row["name"] == "small12"
+    )
+    assert (
+        f"from {before:.1f} to {after:.1f} points across languages (recipe "
+        "`assistant12`). small12 is trained in the same way, with fewer tokens and "
+        f"weights rounded to 4 bits, and has {small12:.1f} "
+    ) in " ".join(README.split())
+    halves = read("stage1.json")
+    (of,) = (halves[it] for it in halves if it.startswith("report: de es fr"))
+    begun, ended = of["backbone_64000_without_others"]["0.0"], of["backbone_64000"]
+    across, tatoeba = (
+        f"{ended['1.0'][key] - begun[key]:.1f}" for key in ("across", "tatoeba")
+    )
+    assert (
+        f"with 64,000 tokens: {across} points across languages and {tatoeba} on Tatoeba"
+    ) in EXPERIMENTS
+    cost = ended["all tokens"]["across"] - ended["1.0"]["across"]
+    assert f"64,000 of 94,536 tokens: {cost:.1f} points across" in EXPERIMENTS
+
+
 def test_scores_of_tiny12s_variants_are_those_of_the_file():
     cells = table(section(EXPERIMENTS, "tiny12").split("<details")[0])
     found = read("tiny12.json")["seeds"]["0"]
@@ -140,16 +170,26 @@ def test_figures_of_the_papers_page_that_notes_repeat_are_those_of_the_files():
         for key in ("monolingual", "cross_lingual")
     )
     assert f"(−{within:.1f} points within languages, −{across:.1f} across)" in page
-    sizes = backbone["msd_sizes"]["seeds"].values()
-    kept = [
-        100 * fmean(it["rows"][name]["cross_lingual"] for it in sizes)
-        / fmean(it["rows"]["assistant"]["cross_lingual"] for it in sizes)
+    sizes = [it["rows"] for it in backbone["msd_sizes"]["seeds"].values()]
+    (twelve, less), (three, least) = (
+        (
+            100 * fmean(it[name]["cross_lingual"] for it in sizes)
+            / fmean(it["assistant"]["cross_lingual"] for it in sizes),
+            100 - 100 * sizes[0][name]["parameters"]
+            / sizes[0]["assistant"]["parameters"],
+        )
         for name in ("student_ru12", "student_b128")
-    ]  # fmt: skip
-    assert f"all twelve layers keep {kept[0]:.1f} %" in page
-    assert f"three layers run four times {kept[1]:.1f} %" in page
-    assert f"keep {kept[0]:.0f} % of its cross-lingual score" in README
-    assert f"and {kept[1]:.0f} % with three" in README
+    )  # fmt: skip
+    assert (
+        f"all twelve layers keep {twelve:.1f} % of the cross-lingual score with "
+        f"{less:.0f} % fewer parameters, three layers run four times {three:.1f} % "
+        f"with {least:.0f} % fewer."
+    ) in page
+    assert (
+        f"keep {twelve:.0f} % of its cross-lingual score with all twelve layers "
+        f"({less:.0f} % fewer parameters) and {three:.0f} % with three "
+        f"({least:.0f} % fewer)"
+    ) in " ".join(README.split())
     widths = tables["lealla_dimensions"]["seeds"].values()
     wide, *narrow = (
         fmean(it["rows"][f"reduced_{width}"]["retrieval"] for it in widths)

@@ -32,6 +32,8 @@ def test_layers_keep_the_rules_of_a_layer():
     run_layer_test(BottleneckEmbedding(9, 3, 8, 6, pad_id=1), IDS, weights=6)
     run_layer_test(BottleneckEmbedding(9, None, 8, 6, layer_norm=False), IDS, weights=3)
     run_layer_test(RecurrentEncoder(2, 3, 2, 16), HIDDEN, MASK, weights=32)
+    thin = RecurrentEncoder(2, 3, 3, 16, head_dim=5)
+    run_layer_test(thin, HIDDEN, MASK, weights=32)
     run_layer_test(Pooling("cls"), HIDDEN, MASK, weights=0)
     run_layer_test(L2Normalize(), HIDDEN[:, 0], weights=0)
 

@@ -209,6 +209,9 @@ def check_bert(config: EncoderConfig) -> None:
         "embeddings without a layer norm (`embedding_layer_norm=False`)": (
             not config.embedding_layer_norm
         ),
+        f"attention heads of another dimension (`head_dim={config.head_dim}`)": (
+            config.num_heads * config.key_dim != config.hidden_dim
+        ),
     }
     if found := [what for what, is_so in wrong.items() if is_so]:
         raise InputError(

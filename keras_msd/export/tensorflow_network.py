@@ -102,13 +102,13 @@ class TensorFlowNetwork(tf.Module):
     def __init__(self, encoder: Any, scheme: Scheme) -> None:
         super().__init__()
         self.settings: EncoderConfig = encoder.config
-        head = self.settings.hidden_dim // self.settings.num_heads
         small = "float32" if scheme.blocks == "float32" else "float16"
         stored = {}
         for path, value in plain_weights(encoder).items():
             kernel = path.endswith(KERNELS)
             if "/query/" in path:
-                value = value * np.float32(head**-0.5)  # of attention's scores
+                scale = self.settings.key_dim**-0.5  # of attention's scores
+                value = value * np.float32(scale)
             if path == WORD:
                 stored[path] = Stored(value, scheme.table)
             elif kernel and scheme.blocks in BITS:
@@ -160,16 +160,17 @@ class _Operations:
         return tf.gather(self.weights["embedding/position"], places)
 
     def attend(self, hidden: Any, path: str) -> Any:
-        heads, width = self.config.num_heads, self.config.hidden_dim
+        heads, dim = self.config.num_heads, self.config.key_dim
 
         def split(name: str) -> Any:
             flat = self.dense(hidden, f"{path}/{name}")
-            parts = tf.reshape(flat, [*self.sizes, heads, width // heads])
+            parts = tf.reshape(flat, [*self.sizes, heads, dim])
             return tf.transpose(parts, [0, 2, 1, 3])
 
         scores = tf.matmul(split("query"), split("key"), transpose_b=True) + self.bias
         mixed = tf.matmul(tf.nn.softmax(scores), split("value"))
-        mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [*self.sizes, width])
+        mixed = tf.transpose(mixed, [0, 2, 1, 3])
+        mixed = tf.reshape(mixed, [*self.sizes, heads * dim])
         return self.dense(mixed, f"{path}/attention_output")
 
     def product(self, inputs: Any, path: str) -> Any:

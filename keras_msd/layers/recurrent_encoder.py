@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_msd import checks
 from keras_msd.choices import Activation
+from keras_msd.layers.transformer_block import TransformerBlock, initial_kernel
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -61,7 +62,7 @@ class RecurrentEncoder(keras.layers.Layer):
     Args:
         num_blocks: Blocks that own weights, at least 1.
         repeats: Passes over those blocks, at least 1.
-        num_heads: Attention heads; must divide `hidden_dim`.
+        num_heads: Attention heads; without `head_dim` they must divide `hidden_dim`.
         intermediate_dim: Width of the feed-forward layer.
         activation: "gelu_erf" (exact), "gelu_tanh" or "relu".
         layer_norm_epsilon: Epsilon of every layer normalisation.
@@ -69,6 +70,7 @@ class RecurrentEncoder(keras.layers.Layer):
         zero_residuals: Start with the output kernels of every sublayer at zero; with
             `normalize_first` the untrained unit is then the identity.
         dropout: Share of values dropped in training.
+        head_dim: Dimension of a head, None for `hidden_dim / num_heads`.
         **kwargs: As for every Keras layer.
 
     Source: Ding et al. 2022, parameter recurrence.
@@ -92,6 +94,7 @@ class RecurrentEncoder(keras.layers.Layer):
         normalize_first: bool = False,
         zero_residuals: bool = False,
         dropout: float = 0.1,
+        head_dim: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -100,17 +103,23 @@ class RecurrentEncoder(keras.layers.Layer):
         self.intermediate_dim, self.activation = intermediate_dim, activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first, self.zero_residuals = normalize_first, zero_residuals
-        self.dropout = dropout
+        self.dropout, self.head_dim = dropout, head_dim
         import keras_hub  # half a second, which who only imports Keras would wait for
 
+        def block(**fields: Any) -> keras.layers.Layer:
+            if head_dim is not None:
+                return TransformerBlock(head_dim=head_dim, **fields)
+            return keras_hub.layers.TransformerEncoder(
+                kernel_initializer=initial_kernel(), **fields
+            )
+
         self.blocks = [
-            keras_hub.layers.TransformerEncoder(
-                intermediate_dim,
-                num_heads,
+            block(
+                intermediate_dim=intermediate_dim,
+                num_heads=num_heads,
                 dropout=dropout,
                 activation=ACTIVATIONS[activation],
                 layer_norm_epsilon=layer_norm_epsilon,
-                kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02),
                 normalize_first=normalize_first,
                 dtype=self.dtype_policy,
                 name=f"block_{index}",
@@ -153,6 +162,6 @@ class RecurrentEncoder(keras.layers.Layer):
         """Return the arguments that make this layer again."""
         arguments = (
             "num_blocks repeats num_heads intermediate_dim activation "
-            "layer_norm_epsilon normalize_first zero_residuals dropout"
+            "layer_norm_epsilon normalize_first zero_residuals dropout head_dim"
         ).split()
         return super().get_config() | {key: getattr(self, key) for key in arguments}

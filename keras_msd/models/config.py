@@ -14,6 +14,7 @@ class EncoderConfig(pydantic.BaseModel):
 
     `num_layers` counts layers that own weights; depth is `num_layers * repeats`.
     With `num_layers=0` there is no body: the vector is the pooled embedding.
+    `head_dim` is the dimension of an attention head, None for `hidden_dim / num_heads`.
     `bottleneck_dim` is the width of the word table, None for `hidden_dim`.
     `max_length` is the longest sentence in tokens, start and end included;
     `max_positions` the tokens that the position table has room for, None for
@@ -56,12 +57,16 @@ class EncoderConfig(pydantic.BaseModel):
     projection_bias: bool = True
     projection_activation: Literal["linear", "tanh"] = "linear"
     normalize: bool = True
-    # Absent where empty, so that fingerprints of encoders without one stay.
+    # Absent without a value, so that fingerprints of encoders without one stay.
+    head_dim: int | None = pydantic.Field(
+        default=None, ge=1, exclude_if=lambda head_dim: head_dim is None
+    )
     prefix: str = pydantic.Field(default="", exclude_if=lambda prefix: not prefix)
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "EncoderConfig":
-        divides({"num_heads": self.num_heads}, {"hidden_dim": self.hidden_dim})
+        if self.head_dim is None:
+            divides({"num_heads": self.num_heads}, {"hidden_dim": self.hidden_dim})
         DEPTH.check(self.depth, "`num_layers` x `repeats`", "Give fewer.")
         if self.pad_id >= self.vocabulary_size:
             raise ValueError(
@@ -79,6 +84,11 @@ class EncoderConfig(pydantic.BaseModel):
     def dim(self) -> int:
         """Dimension of an embedding."""
         return self.projection_dim or self.hidden_dim
+
+    @property
+    def key_dim(self) -> int:
+        """Dimension of a head's queries, keys and values."""
+        return self.head_dim or self.hidden_dim // self.num_heads
 
     @property
     def depth(self) -> int:

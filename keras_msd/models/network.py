@@ -79,7 +79,7 @@ def weight_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         shapes["embedding/projection"] = (width, hidden)
     if config.embedding_layer_norm:
         shapes |= {f"embedding/layer_norm/{name}": norm[name] for name in norm}
-    head = hidden // heads
+    head = config.key_dim
     block: dict[str, tuple[int, ...]] = {
         "self_attention_layer/attention_output/kernel": (heads, head, hidden),
         "self_attention_layer/attention_output/bias": (hidden,),
@@ -161,6 +161,7 @@ def build_model(config: EncoderConfig) -> keras.Model:
             normalize_first=config.normalize_first,
             zero_residuals=config.zero_residuals,
             dropout=config.dropout,
+            head_dim=config.head_dim,
             name="body",
         )(hidden, padding_mask)
     vector = Pooling(config.pooling, name="pooling")(hidden, padding_mask)

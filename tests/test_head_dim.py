@@ -1,0 +1,174 @@
+"""Encoders whose heads are not as wide as the hidden width divided by their number."""
+
+import pickle
+
+import keras
+import numpy as np
+import pytest
+from onnx_encoder import TEXTS, cosines, random_encoder
+from tokenizer_texts import CORPUS
+
+import keras_msd as msd
+from keras_msd.checks import InputError
+from keras_msd.export import FORMATS, export
+from keras_msd.models.network import build_model, weight_shapes
+from keras_msd.stages import TeachAssistant
+from keras_msd.tokenizers.sentencepiece import train_unigram
+
+# Three heads of 10 beside a width of 16, and a unit that is repeated.
+THIN = {"num_heads": 3, "head_dim": 10, "num_layers": 2, "repeats": 2}
+RUNTIMES = {
+    "saved_model": "tensorflow_text",
+    "litert": "ai_edge_litert",
+    "litert_text": "mediapipe",
+    "onnx": "onnxruntime",
+    "onnx_text": "onnxruntime",  # imports its operators itself, apart from TensorFlow
+}
+LEAST = {None: 1 - 1e-6, "int8": 0.98, "int4": 0.9}  # cosine of any vector
+ALONE = [text for text in TEXTS if "\0" not in text]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return random_encoder(train_unigram(CORPUS, 400), **THIN)
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+@pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
+def test_with_the_usual_dimension_it_is_the_usual_network(
+    tokenizer, activation, normalize_first
+):
+    fields = {"activation": activation, "normalize_first": normalize_first}
+    usual = random_encoder(
+        tokenizer, **THIN | fields | {"num_heads": 4, "head_dim": None}
+    )
+    own = usual.with_config(head_dim=4)
+    assert "keras_hub" in type(usual.model.get_layer("body").blocks[0]).__module__
+    assert "keras_hub" not in type(own.model.get_layer("body").blocks[0]).__module__
+    own.set_weights(usual.weights())
+    draw = np.random.default_rng(0)
+    mask = np.arange(9) < np.array([9, 4, 1])[:, None]
+    hidden = draw.normal(size=(3, 9, 16)).astype("float32")
+    found, expected = (
+        keras.ops.convert_to_numpy(it.model.get_layer("body")(hidden, mask))
+        for it in (own, usual)
+    )
+    np.testing.assert_allclose(found[mask], expected[mask], rtol=1e-6, atol=1e-6)
+    assert np.abs(expected[0, 0] - hidden[0, 0]).max() > 0.1
+    np.testing.assert_allclose(own.encode(TEXTS), usual.encode(TEXTS), atol=1e-6)
+
+
+def test_attention_is_the_formula(encoder):
+    """One layer in NumPy, whose heads have ten dimensions each."""
+    block = encoder.model.get_layer("body").blocks[0]
+    weights = {
+        weight.path.split("block_0/")[1]: weight.numpy() for weight in block.weights
+    }
+    hidden = np.random.default_rng(1).normal(size=(2, 5, 16)).astype("float32")
+
+    def projected(name):
+        kernel = weights[f"self_attention_layer/{name}/kernel"]
+        bias = weights[f"self_attention_layer/{name}/bias"]
+        return np.einsum("blh,hnd->bnld", hidden, kernel) + bias[:, None]
+
+    query, key, value = (projected(name) for name in ("query", "key", "value"))
+    scores = np.exp(query @ key.transpose(0, 1, 3, 2) / np.sqrt(10))
+    mixed = scores / scores.sum(axis=-1, keepdims=True) @ value
+    kernel = weights["self_attention_layer/attention_output/kernel"]
+    wanted = np.einsum("bnld,ndh->blh", mixed, kernel)
+    wanted += weights["self_attention_layer/attention_output/bias"]
+    found = block.attention(hidden, hidden)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_and_layers_are_those_of_the_config(encoder):
+    config = encoder.config
+    built = {w.path: tuple(w.shape) for w in build_model(config).weights}
+    assert weight_shapes(config) == built
+    query = "body/block_1/self_attention_layer/query/kernel"
+    assert built[query] == (16, 3, 10)
+    with pytest.raises(InputError, match="`num_heads` must divide `hidden_dim`"):
+        encoder.with_config(head_dim=None)
+    with pytest.raises(InputError, match="`head_dim`.*greater than or equal to 1"):
+        encoder.with_config(head_dim=0)
+
+
+def test_it_is_saved_pickled_and_copied_into_students(encoder, tmp_path):
+    encoder.save(tmp_path / "saved")
+    for again in (
+        msd.load_encoder(tmp_path / "saved"),
+        pickle.loads(pickle.dumps(encoder)),
+    ):
+        assert again.fingerprint == encoder.fingerprint
+        np.testing.assert_allclose(again.encode(TEXTS), encoder.encode(TEXTS))
+    whole = random_encoder(encoder.tokenizer, **THIN | {"repeats": 1})
+    student = msd.build_student(
+        whole, unit_layers=1, bottleneck_dim=8, unit_from="last"
+    )
+    assert student.config.head_dim == 10
+    for path, value in student.weights().items():
+        if path.startswith("body/"):
+            expected = whole.weights()[path.replace("block_0", "block_1")]
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_other_encoders_are_written_as_before(tokenizer, tmp_path):
+    random_encoder(tokenizer).save(tmp_path / "saved")
+    assert "head_dim" not in (tmp_path / "saved" / "encoder.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("format", "quantize"),
+    [
+        ("saved_model", None),
+        ("saved_model", "int8"),
+        ("saved_model", "int4"),
+        ("onnx", None),
+        ("onnx", "int8"),
+        ("onnx", "int4"),
+        ("onnx_text", None),
+        ("litert", None),
+        ("litert_text", None),
+    ],
+)
+def test_every_runtime_gives_its_vectors(format, quantize, encoder, tmp_path):
+    pytest.importorskip(RUNTIMES[format])
+    FORMATS[format].write(encoder, tmp_path / "made", quantize)
+    found = FORMATS[format].load(tmp_path / "made")(ALONE)
+    expected = encoder.encode(ALONE)
+    assert cosines(found, expected).min() > LEAST[quantize]
+    assert np.ptp(expected, axis=0).max() > 0.1  # they could differ
+
+
+def test_no_bert_has_such_heads(encoder, tmp_path):
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(InputError, match="head_dim=10.*leave_out"):
+        export(encoder, tmp_path / "made", "huggingface")
+
+
+@pytest.mark.parametrize("quantize", ["int8", "int4"])
+def test_what_was_trained_rounded_loses_nothing_in_few_bits(quantize, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    encoder = random_encoder(
+        train_unigram(CORPUS, 400), hidden_dim=32, num_heads=3, head_dim=32, repeats=1
+    )
+    draw = np.random.default_rng(1)
+    ids = draw.integers(4, 80, (6, 5)).astype("int32")
+    x = {f"{side}_token_ids": ids for side in ("source", "target")}
+    x |= {f"{side}_padding_mask": np.ones_like(ids) for side in ("source", "target")}
+    y = {"teacher": draw.normal(size=(6, encoder.dim)).astype("float32")}
+    before = encoder.encode(ALONE)
+    stage = TeachAssistant(encoder, quantize=quantize)
+    stage.compile(keras.optimizers.SGD(0.1))
+    for _ in range(3):
+        stage.train_on_batch(x, y)
+    stage.finish()
+    trained = encoder.encode(ALONE)
+    assert np.abs(trained - before).max() > 1e-3
+    encoder.save(tmp_path / "saved", quantize=quantize)
+    FORMATS["litert"].write(encoder, tmp_path / "made", quantize)
+    for found in (
+        msd.load_encoder(tmp_path / "saved").encode(ALONE),
+        FORMATS["litert"].load(tmp_path / "made")(ALONE),
+    ):
+        np.testing.assert_allclose(found, trained, atol=5e-3)

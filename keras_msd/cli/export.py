@@ -9,10 +9,10 @@ from keras_msd.cli.output import calibrated, codes, given
 from keras_msd.files import read_table, read_toml
 
 # For the shell to complete; the table that is read from it imports NumPy.
-FORMATS = Path(__file__).parents[1] / "export" / "formats.toml"
+FORMATS_FILE = Path(__file__).parents[1] / "export" / "formats.toml"
 Format = Annotated[
     str | None,
-    typer.Option("--format", autocompletion=lambda: list(read_toml(FORMATS))),
+    typer.Option("--format", autocompletion=lambda: list(read_toml(FORMATS_FILE))),
 ]
 
 

@@ -5,7 +5,9 @@ Source: https://platform.openai.com/docs/api-reference/embeddings.
 
 import asyncio
 import base64
+import hmac
 import json
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,6 +27,7 @@ CONNECTIONS = 256
 SHUTDOWN_SECONDS = 30
 BATCH = 256  # texts; a call gets no further request when it has as many
 PURPOSE = "`keras-msd serve`"
+ORIGIN = re.compile(r"https?://[^/\s*]+|\*")  # what browsers send, or any
 
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=MOST_CHARACTERS)]
 
@@ -132,27 +135,35 @@ class Refused(Exception):
         status: int = 400,
         code: str | None = None,
         type: str = "invalid_request_error",
+        headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.headers = status, headers
         error = {"message": message, "type": type, "param": param, "code": code}
         self.body = {"error": error}
 
 
-def make_app(model: TextEncoder, name: str) -> Any:
-    """Return a FastAPI application that serves an encoder.
+def make_app(
+    model: TextEncoder, name: str, cors: Sequence[str] = (), api_key: str | None = None
+) -> Any:
+    """Return an ASGI application that serves an encoder.
 
     It answers `POST /v1/embeddings`, `GET /v1/models` and `GET /health`.
 
     Args:
         model: An encoder or an artefact.
         name: What requests call it.
+        cors: Origins of web pages that may call it, such as "http://localhost:3000", or
+            "*" for all.
+        api_key: What requests to `/v1` must send as a bearer token; None for nothing.
 
     Raises:
-        InputError: FastAPI is not installed.
+        InputError: FastAPI is not installed, an origin is none, or the key is empty.
     """
     require("fastapi", "serve", PURPOSE)
-    from fastapi import FastAPI, Request
+    _check_access(cors, api_key)
+    from fastapi import Depends, FastAPI, Request
+    from fastapi.middleware.cors import CORSMiddleware
     from fastapi.responses import JSONResponse, Response
     from starlette.exceptions import HTTPException
 
@@ -177,7 +188,7 @@ def make_app(model: TextEncoder, name: str) -> Any:
 
     @app.exception_handler(Refused)
     async def refused(_: Any, error: Refused) -> Response:
-        return JSONResponse(error.body, error.status)
+        return JSONResponse(error.body, error.status, headers=error.headers)
 
     @app.exception_handler(HTTPException)
     async def no_such_page(_: Any, error: HTTPException) -> Response:
@@ -194,11 +205,16 @@ def make_app(model: TextEncoder, name: str) -> Any:
     async def health() -> dict[str, Any]:
         return {"status": "ok", "model": name, "dimensions": model.dim}
 
-    @app.get("/v1/models")
+    async def authorize(request: Request) -> None:
+        _check_key(request.headers.get("authorization", ""), api_key)
+
+    guarded: Any = {"dependencies": [Depends(authorize)]}
+
+    @app.get("/v1/models", **guarded)
     async def models() -> dict[str, Any]:
         return {"object": "list", "data": [facts]}
 
-    @app.get("/v1/models/{model_name:path}")
+    @app.get("/v1/models/{model_name:path}", **guarded)
     async def model_facts(model_name: str) -> dict[str, Any]:
         _check_name(model_name, name)
         return facts
@@ -207,7 +223,7 @@ def make_app(model: TextEncoder, name: str) -> Any:
     content = {"application/json": {"schema": schema}}
     body = {"requestBody": {"required": True, "content": content}}
 
-    @app.post("/v1/embeddings", openapi_extra=body)
+    @app.post("/v1/embeddings", openapi_extra=body, **guarded)
     async def embeddings(request: Request) -> Response:
         asked = _parsed(await _body(request))
         _check_name(asked.model, name)
@@ -220,7 +236,38 @@ def make_app(model: TextEncoder, name: str) -> Any:
         answer = await asyncio.to_thread(_answer, asked, results, name)
         return Response(answer, media_type="application/json")
 
-    return app
+    if not cors:
+        return app
+    # Around everything, so that pages can also read errors.
+    methods, headers = ["GET", "POST"], ["*"]
+    return CORSMiddleware(
+        app, allow_origins=cors, allow_methods=methods, allow_headers=headers
+    )
+
+
+def _check_access(cors: Sequence[str], api_key: str | None) -> None:
+    if wrong := [origin for origin in cors if not ORIGIN.fullmatch(origin)]:
+        raise InputError(
+            "`cors` must hold origins: scheme, host and port, without a path or a "
+            f"slash at the end. Received: {wrong[0]!r:.80}. Write, for example, "
+            "http://localhost:3000, or * for all pages."
+        )
+    if api_key is not None and not api_key.strip():
+        raise InputError(
+            "`api_key` must not be empty. Give a key (`--api-key`, or the environment "
+            "variable KERAS_MSD_API_KEY), or leave it out."
+        )
+
+
+def _check_key(header: str, api_key: str | None) -> None:
+    if api_key is None:
+        return
+    kind, _, given = header.partition(" ")
+    same = hmac.compare_digest(given.strip().encode("latin-1"), api_key.encode())
+    if kind.lower() != "bearer" or not same:
+        message = "The API key is missing or wrong. Send `Authorization: Bearer KEY`."
+        headers = {"WWW-Authenticate": "Bearer"}
+        raise Refused(message, None, 401, "invalid_api_key", headers=headers)
 
 
 async def _body(request: Any) -> bytes:
@@ -234,6 +281,15 @@ async def _body(request: Any) -> bytes:
 
 
 def _parsed(content: bytes) -> EmbeddingRequest:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        message = (
+            "The body must be JSON in UTF-8. Received: byte "
+            f"0x{content[error.start]:02x} at position {error.start + 1}. Encode the "
+            "text as UTF-8 before you send it."
+        )
+        raise Refused(message) from error
     try:
         return EmbeddingRequest.model_validate_json(content)
     except pydantic.ValidationError as error:
@@ -268,7 +324,14 @@ def _answer(
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def serve(model: TextEncoder, name: str, host: str, port: int) -> None:
+def serve(
+    model: TextEncoder,
+    name: str,
+    host: str,
+    port: int,
+    cors: Sequence[str] = (),
+    api_key: str | None = None,
+) -> None:
     """Serve an encoder until the process is told to stop.
 
     Args:
@@ -276,12 +339,14 @@ def serve(model: TextEncoder, name: str, host: str, port: int) -> None:
         name: What requests call it.
         host: Address to listen at; "127.0.0.1" is reached from this machine alone.
         port: Port there; 0 for a free one.
+        cors: As for `make_app`.
+        api_key: As for `make_app`.
 
     Raises:
         InputError: The address cannot be had, or uvicorn is not installed.
     """
     uvicorn = require("uvicorn", "serve", PURPOSE)
-    app = make_app(model, name)
+    app = make_app(model, name, cors, api_key)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server(

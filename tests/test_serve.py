@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -124,6 +125,71 @@ def test_bad_requests_are_refused(client, fields, param, message):
 def test_broken_bodies_are_refused(client, content):
     answer = client.post("/v1/embeddings", content=content)
     assert answer.status_code == 400 and answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("charset", ["latin-1", "utf-16"])
+def test_a_body_in_another_encoding_is_named(client, charset):
+    content = '{"model": "org/tiny", "input": "Bär"}'.encode(charset)
+    answer = client.post("/v1/embeddings", content=content)
+    place = content.index(b"\xe4" if charset == "latin-1" else b"\xff")
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert f"byte 0x{content[place]:02x} at position {place + 1}" in message
+    assert "UTF-8" in message
+
+
+PAGE = "http://localhost:3000"
+
+
+def preflight(client, origin):
+    asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    asked["Access-Control-Request-Headers"] = "authorization, content-type, x-any"
+    return client.options("/v1/embeddings", headers=asked)
+
+
+def test_pages_of_named_origins_are_let_in(encoder, client):
+    allowed = "access-control-allow-origin"
+    assert allowed not in preflight(client, PAGE).headers
+    app = make_app(encoder, "org/tiny", [PAGE, "https://a.example"], "key")
+    with TestClient(app) as of_pages:
+        answer = preflight(of_pages, PAGE)
+        assert (answer.status_code, answer.headers[allowed]) == (200, PAGE)
+        assert "x-any" in answer.headers["access-control-allow-headers"]
+        assert allowed not in preflight(of_pages, "http://localhost:3001").headers
+        body = {"model": "org/tiny", "input": "a"}
+        for key, status in (("key", 200), ("wrong", 401)):
+            sent = {"Origin": PAGE, "Authorization": f"Bearer {key}"}
+            answer = of_pages.post("/v1/embeddings", json=body, headers=sent)
+            assert (answer.status_code, answer.headers[allowed]) == (status, PAGE)
+
+
+def test_a_key_is_checked(encoder):
+    app = make_app(encoder, "org/tiny", api_key="schlüssel")
+    body = {"model": "org/tiny", "input": "a"}
+    with TestClient(app) as client:
+        assert client.get("/health").status_code == 200
+        for header in ("", "Bearer ", "Bearer other", "Basic schl\xfcssel"):
+            sent = {"Authorization": header.encode()}
+            answer = client.post("/v1/embeddings", json=body, headers=sent)
+            assert answer.status_code == client.get("/v1/models").status_code == 401
+            assert answer.json()["error"]["code"] == "invalid_api_key"
+        sent = {"Authorization": "Bearer schlüssel".encode()}
+        answer = client.post("/v1/embeddings", json=body, headers=sent)
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cors", PAGE + "/"], "`cors` must hold origins.*3000/"),
+        (["--cors", "localhost:3000"], "`cors` must hold origins"),
+        (["--api-key", " "], "`api_key` must not be empty"),
+    ],
+)
+def test_options_of_access_are_checked(encoder, tmp_path, capsys, options, message):
+    encoder.save(tmp_path / "encoder")
+    error = fails(capsys, "serve", tmp_path / "encoder", *options)
+    assert re.search(message, error)
 
 
 def test_half_of_a_surrogate_pair_is_refused(client):

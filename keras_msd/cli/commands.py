@@ -1,6 +1,6 @@
 """The command line `keras-msd`: each command is one call of a public function."""
 
-import json as json_
+import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -70,6 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ...     print(end.code)
         2
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or a pipe may lack letters of the results.
+            stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     as_json = "--json" in words
     if broken := [word for word in words if "\0" in word]:  # no path may hold it
@@ -95,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _fail(message: str, as_json: bool) -> None:
     if as_json:
-        print(json_.dumps({"error": message}, indent=2, ensure_ascii=False))
+        print(output.json_text({"error": message}))
     else:
         print(f"Error: {message}", file=sys.stderr)
     sys.exit(2)

@@ -87,7 +87,7 @@ def goes_on() -> Iterator[None]:
 def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> None:
     """Print a result on stdout, as JSON or as `human` makes it for people."""
     if as_json:
-        print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+        print(json_text(value))
         return
     from rich.console import Console
 
@@ -96,6 +96,12 @@ def show(value: Any, as_json: bool, human: Callable[[Any], Iterable[Any]]) -> No
     console = Console(width=width, markup=False, emoji=False, highlight=False)
     for part in human(value):
         console.print(part, soft_wrap=True)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON for stdout; in ASCII where that is not UTF-8."""
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return json.dumps(value, indent=2, ensure_ascii=ascii_only, sort_keys=True)
 
 
 def lines_text(result: dict[str, Any], indent: str = "") -> Iterator[str]:

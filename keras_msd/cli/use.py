@@ -111,6 +111,10 @@ def serve(
     host: str = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65_535)] = 8000,
     name: str | None = None,
+    cors: list[str] | None = None,
+    api_key: Annotated[
+        str | None, typer.Option("--api-key", envvar="KERAS_MSD_API_KEY")
+    ] = None,
 ) -> None:
     """Serve an OpenAI-compatible embeddings API over HTTP.
 
@@ -122,6 +126,10 @@ def serve(
         host: Address to listen on; 0.0.0.0 for all networks.
         port: Port; 0 for a free one.
         name: Name of the model in requests; default its own.
+        cors: Origin of web pages that may call the server, such as
+            http://localhost:3000; repeat it for several. Default: none.
+        api_key: Key that requests must send; other users of the machine cannot see it
+            in the environment variable.
     """
     from keras_msd.serve import serve as run
 
@@ -134,7 +142,8 @@ def serve(
         from keras_msd import load_encoder
 
         encoder = load_encoder(model)
-    run(encoder, name or path.name or path.resolve().name, host, port)
+    title = name or path.name or path.resolve().name
+    run(encoder, title, host, port, cors or (), api_key)
 
 
 def trim(

@@ -1,5 +1,6 @@
 """Export an encoder to files that run without keras_msd, and load them back."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,16 @@ from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.format import Run
 from keras_msd.export.formats import FORMATS, check_supported
 from keras_msd.files import atomic_path, digest
+from keras_msd.processes import check_process
 from keras_msd.progress import track
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
 if TYPE_CHECKING:  # the proof needs scipy, which loading does not
     from keras_msd.export.proof import Rows
+
+# Formats whose loaded models have threads of their own.
+THREADED = ("onnx", "onnx_text", "huggingface", "litert_text")
 
 
 def export(
@@ -220,6 +225,7 @@ class Artefact(TextEncoder):
 
     def __init__(self, path: Path, card: dict[str, Any], run: Run) -> None:
         self.path, self.card, self._run = path, card, run
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         weights = self.card.get("quantize") or "float32"
@@ -257,6 +263,8 @@ class Artefact(TextEncoder):
         return tokenizer and [len(ids) for ids in tokenizer.encode(texts)]
 
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
+        if (name := self.card.get("format")) in THREADED:
+            check_process(self._process, f"of {name}")
         vectors = np.zeros((len(texts), self.dim), np.float32)
         batches = by_length(texts, batch_size)
         if progress:

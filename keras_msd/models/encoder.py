@@ -26,6 +26,7 @@ from keras_msd.models.network import (
     power_of_two,
     use_xla,
 )
+from keras_msd.processes import is_forked
 from keras_msd.progress import track
 from keras_msd.teachers.guides import EmbeddingGuide
 from keras_msd.tokenizers.base import Tokenizer
@@ -309,7 +310,10 @@ class Encoder(TextEncoder):
         def vectors(ids: list[list[int]]) -> np.ndarray:
             # Copy only the rows that these sentences use, in one call.
             used = np.unique(np.fromiter(chain.from_iterable(ids), np.int32))
-            rows = keras.ops.convert_to_numpy(keras.ops.take(table, used, axis=0))
+            if is_forked(keras.backend.backend()):  # without the threads of `take`
+                rows = keras.ops.convert_to_numpy(table)[used]
+            else:
+                rows = keras.ops.convert_to_numpy(keras.ops.take(table, used, axis=0))
             places = np.zeros(table.shape[0], np.int32)
             places[used] = np.arange(len(used))
             return light.sentence_vectors(

@@ -11,6 +11,7 @@ from keras_msd.layers.bottleneck_embedding import BottleneckEmbedding
 from keras_msd.layers.pooling import L2Normalize, Pooling
 from keras_msd.layers.recurrent_encoder import RecurrentEncoder
 from keras_msd.models.config import EncoderConfig
+from keras_msd.processes import begin
 
 WORD = "embedding/word"  # the table
 KERNELS = ("/kernel", "/projection")  # ends of the paths of matrices
@@ -28,8 +29,14 @@ def use_xla() -> bool:
 def forward_pass(
     model: keras.Model,
 ) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    """Return a function from a batch, int32 `(n, length)` each, to the output."""
-    if keras.backend.backend() == "tensorflow":
+    """Return a function from a batch, int32 `(n, length)` each, to the output.
+
+    Raises:
+        InputError: See `processes.begin`; the function raises it too.
+    """
+    backend = keras.backend.backend()
+    begin(backend)
+    if backend == "tensorflow":
         import tensorflow as tf
 
         # Keras' own traces a network anew for a second length and again for the last
@@ -41,15 +48,20 @@ def forward_pass(
         def output(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
             return model(inputs, training=False)
 
-        return lambda batch: output(dict(batch)).numpy()
+        def forward(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+            begin(backend)
+            return output(dict(batch)).numpy()
 
-    def forward(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        return forward
+
+    def padded(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        begin(backend)
         count = len(batch["token_ids"])
         more = ((0, power_of_two(count) - count), (0, 0))
         filled = {name: np.pad(rows, more) for name, rows in batch.items()}
         return np.asarray(model.predict_on_batch(filled))[:count]
 
-    return forward
+    return padded
 
 
 def power_of_two(count: int) -> int:
@@ -130,6 +142,7 @@ def build_model(config: EncoderConfig) -> keras.Model:
         >>> model.output.shape, model.get_layer("pooling").mode
         ((None, 16), 'mean')
     """
+    begin(keras.backend.backend())
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
 

@@ -20,6 +20,7 @@ from keras_msd.arrays import by_length
 from keras_msd.checks import InputError, explained
 from keras_msd.files import read_bytes, read_toml
 from keras_msd.limits import GRAPH
+from keras_msd.processes import begin
 from keras_msd.teachers.teacher import MODEL
 from keras_msd.teachers.vectors import checked
 from keras_msd.tokenizers.graph import tensorflow_text
@@ -73,6 +74,7 @@ def load_saved_model(
 
     Source: www.tensorflow.org/hub/common_saved_model_apis/text and the models' pages.
     """
+    begin("tensorflow")
     # It registers the operations of tokenizers, such as that of multilingual USE.
     tensorflow_text("A SavedModel")
     check_operations(folder, allow_operations)
@@ -102,6 +104,7 @@ def load_saved_model(
 def _in_batches(
     apply: Callable[[Any], Any], name: str, _model: Any, texts: list[str]
 ) -> np.ndarray:
+    begin("tensorflow")
     if not texts:  # the width of a vector is known from one
         return _in_batches(apply, name, _model, ["a"])[:0]
     vectors: dict[int, np.ndarray] = {}

@@ -9,8 +9,7 @@ from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StartsSettings
 from keras_msd.recipes.steps import steps_of
 from keras_msd.stages import STAGES
-from keras_msd.stages.settings import TrainingSettings
-from keras_msd.stages.teach_thin_deep import ReductionSettings
+from keras_msd.stages.settings import ReductionSettings, TrainingSettings
 from keras_msd.starts import dimension_reduction
 from keras_msd.starts.ridge import BothSides, fit_ridge
 from keras_msd.teachers.vectors import HashedWords

@@ -26,8 +26,8 @@ from keras_msd.recipes.settings import (
     Recipe,
     Scale,
     StudentSettings,
+    stage_records,
 )
-from keras_msd.stages.table import STAGES
 
 SCALES = get_args(Scale)
 
@@ -74,10 +74,10 @@ def checked(values: Mapping[str, Any], layers: Sequence[Layer] = ()) -> Recipe:
     given = values.get("stages", {})
     if isinstance(given, Mapping):
         for name in given:
-            if name not in STAGES:
-                raise unknown_key("stages", name, given[name], STAGES, layers)
+            if name not in stage_records():
+                raise unknown_key("stages", name, given[name], stage_records(), layers)
         stages = {}
-        for name, spec in STAGES.items():
+        for name, spec in stage_records().items():
             table, key = given.get(name, {"skip": True}), f"stages.{name}"
             stages[name] = validated(spec.settings, table, layers, key)
         values = {**values, "stages": stages}
@@ -130,7 +130,9 @@ def _exists(assistant: Mapping[str, Any]) -> bool:
 def _check_students(recipe: Recipe, layers: list[Layer]) -> None:
     """Check what variants and students' stages change, where it can be named."""
     names = [
-        name for name, spec in STAGES.items() if spec.trains in ("student", "last")
+        name
+        for name, spec in stage_records().items()
+        if spec.trains in ("student", "last")
     ]
     shared = recipe.student.model_copy(update={"variants": {}}).model_dump()
     students = {"student": recipe.student}

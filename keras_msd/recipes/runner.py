@@ -95,7 +95,7 @@ def run(
         >>> [row["name"] for row in result["rows"]]
         ['teacher', 'assistant']
     """
-    recipe = load_recipe(name_or_path, scale, overrides)  # before Keras is loaded
+    recipe = load_recipe(name_or_path, scale, overrides)
     from keras_msd.devices import device_settings
     from keras_msd.distribute.strategy import distribution
     from keras_msd.distribute.workers import Workers

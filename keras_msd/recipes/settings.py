@@ -1,7 +1,7 @@
 """What a recipe can set: one frozen model for each section of the TOML file."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -33,12 +33,14 @@ from keras_msd.stages.settings import (
     Counts,
     Fraction,
     Positive,
+    ReductionSettings,
     Settings,
     Size,
     Words,
 )
-from keras_msd.stages.table import STAGES
-from keras_msd.stages.teach_thin_deep import ReductionSettings
+
+if TYPE_CHECKING:
+    from keras_msd.stages.record import StageRecord
 
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
@@ -404,6 +406,13 @@ class DistributeSettings(Settings):
     strategy: Strategy = "none"
 
 
+def stage_records() -> "Mapping[str, StageRecord]":
+    """Return `STAGES`; Keras, which its modules need, is not needed before."""
+    from keras_msd.stages.table import STAGES
+
+    return STAGES
+
+
 class Recipe(Settings):
     """One experiment at one scale, as `load_recipe` returns it.
 
@@ -457,7 +466,7 @@ class Recipe(Settings):
         found = {
             name: student.stage(name, settings) if student else settings
             for name, settings in self.stages.items()
-            if STAGES[name].trains in trained
+            if stage_records()[name].trains in trained
         }
         return {name: settings for name, settings in found.items() if not settings.skip}
 
@@ -514,13 +523,13 @@ class Recipe(Settings):
                 'an `[assistant]` is needed, unless `student.kind` is "thin_deep", '
                 f'which has none; received kind "{kind}", assistant "{source}"'
             )
-        of_assistant = [name for name in used if STAGES[name].needs_assistant]
+        of_assistant = [name for name in used if stage_records()[name].needs_assistant]
         if source == "none" and of_assistant:
             raise ValueError(
                 "without an assistant there are no stages that need one; received "
                 f"{', '.join(of_assistant)}"
             )
-        for name, spec in STAGES.items():
+        for name, spec in stage_records().items():
             if spec.only_for and (kind == spec.only_for) != (name in used):
                 raise ValueError(
                     f"`stages.{name}` is the stage of students of kind "

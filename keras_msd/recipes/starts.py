@@ -16,9 +16,8 @@ from keras_msd.models.student import ROWS, build_student, merge_projection, thin
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.stages.record import TEACHER, TeacherVectors
-from keras_msd.stages.settings import PairStageSettings
+from keras_msd.stages.settings import PairStageSettings, ReductionSettings
 from keras_msd.stages.table import STAGES
-from keras_msd.stages.teach_thin_deep import ReductionSettings
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import ridge as regression
 from keras_msd.starts import svd

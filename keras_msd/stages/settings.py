@@ -1,8 +1,10 @@
-"""What a recipe can set of a stage: the settings that several stages share."""
+"""What a recipe can set of a stage: the settings that several stages share.
 
-from typing import Annotated, Any, ClassVar, Literal
+Keras is imported where it is used, as recipes are listed without it.
+"""
 
-import keras
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from keras_msd.checks import InputError, one_of
@@ -14,10 +16,14 @@ from keras_msd.choices import (
     Dims,
     Schedule,
 )
-from keras_msd.losses.table import LOSSES, loss_class
 from keras_msd.quantize.schemes import IntegerScheme
-from keras_msd.stages.stage import LossTerm
-from keras_msd.training.optimizer import make_optimizer
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+
+    from keras_msd.stages.record import TeacherVectors
+    from keras_msd.stages.stage import LossTerm
 
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[int, Field(ge=0)]
@@ -61,14 +67,19 @@ class LossSettings(Settings):
         """The names in `goals`."""
         return (self.goals,) if isinstance(self.goals, str) else self.goals
 
-    def term(self, name: str) -> LossTerm:
+    def term(self, name: str) -> "LossTerm":
         """Return the term that these settings describe."""
+        from keras_msd.losses.table import loss_class
+        from keras_msd.stages.stage import LossTerm
+
         loss = loss_class(self.loss)(**self.arguments)
         return LossTerm(name, loss, self.goals, self.grouped, self.weight)
 
     @field_validator("loss")
     @classmethod
     def _is_known(cls, loss: str) -> str:
+        from keras_msd.losses.table import LOSSES
+
         one_of(LOSSES, loss=loss)
         return loss
 
@@ -150,8 +161,10 @@ class TrainingSettings(Settings):
             )
         return steps
 
-    def optimizer(self, steps: int) -> keras.optimizers.Optimizer:
+    def optimizer(self, steps: int) -> "keras.optimizers.Optimizer":
         """Return the optimizer of a stage of so many training steps."""
+        from keras_msd.training.optimizer import make_optimizer
+
         warmup = self.warmup
         if self.warmup_steps is not None:
             # Half a step more, as the optimizer rounds the product down.
@@ -202,3 +215,22 @@ class RowSettings(TrainingSettings):
         if not self.skip and not self.sets:
             raise ValueError(f"`sets` needs {self.needed}")
         return self
+
+
+class ReductionSettings(Settings):
+    """Arguments of `reduce_dimensions`, the dense layer after the frozen teacher."""
+
+    steps: Count | None = None
+    batch_size: Annotated[int, Field(ge=2)] | None = None
+    learning_rate: Positive | None = None
+    margin: NotNegative | None = None
+    scale: Positive | None = None
+
+    def matrix(self, vectors: "TeacherVectors") -> "np.ndarray":
+        """Return the matrix that reduces the teacher's vectors."""
+        from keras_msd.starts.dimension_reduction import reduce_dimensions
+
+        source, target, group, dim, seed = vectors
+        own = {*ReductionSettings.model_fields}
+        options = self.model_dump(include=own, exclude_none=True)
+        return reduce_dimensions(source, target, dim, group, seed=seed, **options)

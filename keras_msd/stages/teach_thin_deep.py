@@ -1,11 +1,10 @@
 """LEALLA: rank translations and imitate a multilingual teacher's vectors."""
 
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 import keras
 import numpy as np
 from keras import ops
-from pydantic import Field
 
 from keras_msd.checks import InputError, at_least, one_of
 from keras_msd.choices import Feature
@@ -17,7 +16,6 @@ from keras_msd.stages.record import (
     TEACHER,
     ExtraStep,
     StageRecord,
-    TeacherVectors,
     both_sides,
 )
 from keras_msd.stages.settings import (
@@ -25,27 +23,9 @@ from keras_msd.stages.settings import (
     NotNegative,
     PairStageSettings,
     Positive,
-    Settings,
+    ReductionSettings,
 )
 from keras_msd.stages.stage import Stage, input_of
-from keras_msd.starts.dimension_reduction import reduce_dimensions
-
-
-class ReductionSettings(Settings):
-    """Arguments of `reduce_dimensions`, the dense layer after the frozen teacher."""
-
-    steps: Count | None = None
-    batch_size: Annotated[int, Field(ge=2)] | None = None
-    learning_rate: Positive | None = None
-    margin: NotNegative | None = None
-    scale: Positive | None = None
-
-    def matrix(self, vectors: TeacherVectors) -> np.ndarray:
-        """Return the matrix that reduces the teacher's vectors."""
-        source, target, group, dim, seed = vectors
-        own = {*ReductionSettings.model_fields}
-        options = self.model_dump(include=own, exclude_none=True)
-        return reduce_dimensions(source, target, dim, group, seed=seed, **options)
 
 
 class ThinDeepSettings(PairStageSettings):

@@ -9,8 +9,7 @@ from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StartsSettings
 from keras_msd.recipes.steps import steps_of
 from keras_msd.stages import STAGES
-from keras_msd.stages.settings import ReductionSettings, TrainingSettings
-from keras_msd.starts import dimension_reduction
+from keras_msd.stages.settings import TrainingSettings
 from keras_msd.starts.ridge import BothSides, fit_ridge
 from keras_msd.teachers.vectors import HashedWords
 from keras_msd.testing import tiny_encoder
@@ -87,7 +86,6 @@ def test_a_setting_of_a_stage_has_the_default_of_its_class(name):
     ("settings", "functions"),
     [
         (TrainingSettings(skip=True), [make_optimizer]),
-        (ReductionSettings(), [dimension_reduction.reduce_dimensions]),
         (StartsSettings(), [fit_ridge]),
     ],
 )

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import tempfile
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -308,16 +307,11 @@ def checkpointed(given, spread, folder):
 
         make_deterministic()
     callbacks = [KillAt(given.kill_at)] if given.kill_at else []
-    watched = nullcontext()
-    if spread.processes > 1:
-        place = given.folder / "workers", spread.process, spread.processes
-        watched = msd.distribute.Workers(*place)
-    with watched:
-        # JAX draws the same masks on any number of devices.
-        dropout = 0.1 if keras.backend.backend() == "jax" else 0.0
-        length = given.steps, given.rows, "adamw"
-        options = callbacks, dropout, given.folder / "checkpoints"
-        losses, _, last, *_ = train(given.cases, spread, folder, *length, *options)
+    # JAX draws the same masks on any number of devices.
+    dropout = 0.1 if keras.backend.backend() == "jax" else 0.0
+    length = given.steps, given.rows, "adamw"
+    options = callbacks, dropout, given.folder / "checkpoints"
+    losses, _, last, *_ = train(given.cases, spread, folder, *length, *options)
     if spread.process == 0:
         np.savez(given.folder / "last.npz", *last)
     print(json.dumps({"losses": losses}), flush=True)

@@ -1,11 +1,8 @@
-"""A training on several devices and processes is that of one; one that dies is seen."""
+"""A training on several devices and processes is that of one."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +10,7 @@ import pytest
 
 import keras_msd
 from keras_msd.checks import InputError
-from keras_msd.distribute import Workers, distribution
-from keras_msd.distribute.workers import LOST
+from keras_msd.distribute import distribution
 
 ROOT = Path(keras_msd.__path__[0]).parent
 BACKENDS = ("tensorflow", "jax")
@@ -71,9 +67,10 @@ def test_three_devices_train_as_one(bench):
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(bench, backend, compiled):
+def test_two_processes_train_as_one(bench, compiled):
+    pytest.importorskip("jax")
     options = ("--float64", "--steps", 2, "--cases", "similarities")
-    both = bench.rows_of(bench.start(backend, compiled, *options, processes=2))
+    both = bench.rows_of(bench.start("jax", compiled, *options, processes=2))
     for (row,) in both:
         assert (row["processes"], row["replicas"]) == (2, 2)
         assert_exact(row)
@@ -82,21 +79,21 @@ def test_two_processes_train_as_one(bench, backend, compiled):
 
 @pytest.mark.slow
 def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
-    bench, backend, compiled, tmp_path
+    bench, compiled, tmp_path
 ):
+    pytest.importorskip("jax")
+
     def run(name, processes=2, **options):
         where = ("--folder", tmp_path / name, "--cases", "teach_assistant")
         where += ("--steps", UPDATES)
-        return bench.start(backend, compiled, *where, processes=processes, **options)
+        return bench.start("jax", compiled, *where, processes=processes, **options)
 
     (undisturbed,), *_ = bench.rows_of(run("whole"))
-    kill = {1: ("--kill-at", KILLED_AT)}
-    first, second = run("killed", of_process=kill)
+    first, second = run("killed", of_process={1: ("--kill-at", KILLED_AT)})
     second.communicate(timeout=300)
-    _, errors = first.communicate(timeout=60)  # the most that it may take
+    first.communicate(timeout=300)
     assert second.returncode == -signal.SIGKILL
-    assert first.returncode == LOST, errors[-2000:]
-    assert "Worker 1 of 2" in errors and "was ended" in errors
+    assert first.returncode != 0
     kept = sorted(path.name for path in (tmp_path / "killed/checkpoints").iterdir())
     assert f"update_{KILLED_AT - 1:010d}" in kept
     shutil.copytree(tmp_path / "killed", tmp_path / "alone")
@@ -113,95 +110,14 @@ def test_a_killed_process_stops_the_other_and_a_restart_ends_the_same(
         np.testing.assert_allclose(whole[name], alone[name], atol=1e-5)
 
 
-@pytest.mark.slow
-def test_the_first_process_is_killed(bench, backend, compiled, tmp_path):
-    where = ("--folder", tmp_path, "--cases", "teach_assistant", "--steps", UPDATES)
-    kill = {0: ("--kill-at", KILLED_AT)}
-    first, second = bench.start(backend, compiled, *where, processes=2, of_process=kill)
-    first.communicate(timeout=300)
-    _, errors = second.communicate(timeout=60)
-    assert first.returncode == -signal.SIGKILL
-    if backend == "tensorflow":
-        assert second.returncode == LOST, errors[-2000:]
-        assert "Worker 0 of 2" in errors and "was ended" in errors
-    else:  # JAX is quicker to see that its coordinator is gone: docs/distribute.md
-        assert second.returncode and "leader task" in errors, errors[-2000:]
-
-
-PLAIN = """
-import keras, numpy as np, tensorflow as tf
-with tf.distribute.MultiWorkerMirroredStrategy().scope():
-    model = keras.Sequential([keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-rows = np.ones((4, 2), "float32")
-try:
-    model.fit(rows, rows[:, :1], batch_size=4, verbose=0)
-except Exception as error:
-    print("Keras cannot:", error)
-else:
-    print("Keras can")
-"""
-
-
-@pytest.mark.slow
-def test_keras_has_not_repaired_several_workers(bench):
-    # Once it has, `_on_replicas` in training/tensorflow_step.py can go.
-    both = bench.start("tensorflow", "", processes=2, program=("-c", PLAIN))
-    found = [process.communicate(timeout=120) for process in both]
-    for process, (said, errors) in zip(both, found, strict=True):
-        assert process.returncode == 0, errors[-2000:]
-        assert "Keras cannot: " in said and "PerReplica" in said, said
-
-
 def test_what_is_unknown_is_refused():
     with pytest.raises(InputError, match="data_parallel"):
         distribution("model_parallel")
 
 
-def test_a_process_that_does_not_come_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_msd.distribute.workers.JOIN_S", 0.1)
-    with pytest.raises(InputError, match="nothing of process 1, 2"):
-        Workers(tmp_path, 0, 3).__enter__()
-
-
-MEETING = """
-import sys, time
-from keras_msd.distribute import workers
-workers.LOOK_S = 0.2
-folder, process, ends = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-with workers.Workers(folder, process, 2) as both:
-    both.meet("here")
-    print("met", flush=True)
-    if ends == "fails" and process:
-        raise workers.InputError("no disk")
-    if ends != "well":
-        time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("ends", ["well", "fails", "waits"])
-def test_processes_meet_and_see_each_other_end(tmp_path, ends):
-    left = {"met": ["here"], "end": "well", "machine": "old", "number": 1}
-    for name in ("0.json", "1.json"):  # of a launch before
-        (tmp_path / name).write_text(json.dumps(left))
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", MEETING, tmp_path, str(process), ends],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in (0, 1)
-    ]
-    if ends == "waits":
-        assert both[1].stdout.readline() == both[0].stdout.readline() == "met\n"
-        both[1].kill()
-    said = [process.communicate(timeout=60) for process in both]
-    if ends == "well":
-        assert [it.returncode for it in both] == [0, 0]
-        assert [out for out, _ in said] == ["met\n", "met\n"]
-        return
-    why = {"fails": "InputError: no disk", "waits": "was ended"}[ends]
-    assert both[0].returncode == LOST
-    assert "Worker 1 of 2" in said[0][1] and why in said[0][1]
+def test_tensorflow_has_one_process(monkeypatch):
+    cluster = {"worker": ["first:1234", "second:1234"]}
+    task = {"type": "worker", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with pytest.raises(InputError, match="one process.*Received: 2 tasks.*jax"):
+        distribution()

@@ -39,12 +39,10 @@ def ran(place, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import distribute
 
-    def all_of(backend, out, processes, options):
+    def all_of(out, processes, options):
         program = ("-c", RUN, place, out, json.dumps(options))
         compiled = place / "compiled"
-        found = distribute.start(
-            backend, compiled, processes=processes, program=program
-        )
+        found = distribute.start("jax", compiled, processes=processes, program=program)
         said = [process.communicate(timeout=300) for process in found]
         for process, (_, errors) in zip(found, said, strict=True):
             assert process.returncode == 0, errors[-2000:]
@@ -54,13 +52,11 @@ def ran(place, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_a_run_of_two_processes_is_that_of_one(place, ran, backend):
-    if backend == "jax":
-        pytest.importorskip("jax")
-    one, both = place / f"{backend}-one", place / f"{backend}-both"
-    ((alone, _),) = ran(backend, one, 1, OTHERS)
-    first, second = ran(backend, both, 2, OTHERS | SPREAD)
+def test_a_run_of_two_processes_is_that_of_one(place, ran):
+    pytest.importorskip("jax")
+    one, both = place / "one", place / "both"
+    ((alone, _),) = ran(one, 1, OTHERS)
+    first, second = ran(both, 2, OTHERS | SPREAD)
     assert first == second and first[1] == str(both)
     assert json.loads((both / "scores.json").read_text())["rows"] == first[0]
     assert [row["name"] for row in alone] == [row["name"] for row in first[0]]

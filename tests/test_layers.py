@@ -123,6 +123,26 @@ def test_the_whole_unit_is_repeated():
     assert np.abs(out - np.array(wrong)).max() > 1e-3
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_attention_does_not_try_a_kernel_that_refuses_masks(monkeypatch, before):
+    enabled = []
+
+    class Attention(keras.layers.MultiHeadAttention):
+        def __init__(self, *given, **options):
+            enabled.append(keras.config.is_flash_attention_enabled())  # read here
+            super().__init__(*given, **options)
+
+    monkeypatch.setattr(keras.layers, "MultiHeadAttention", Attention)
+    try:
+        getattr(keras.config, f"{before}_flash_attention")()
+        RecurrentEncoder(2, 1, 2, 16)(HIDDEN, MASK)
+        after = keras.config.is_flash_attention_enabled()
+    finally:
+        keras.config.enable_flash_attention()
+    assert enabled == [False, False]
+    assert (after is False) == (before == "disable")
+
+
 def test_dropout_differs_from_pass_to_pass():
     layer = RecurrentEncoder(1, 2, 2, 16, dropout=0.5)
     layer.build(HIDDEN.shape)

@@ -90,21 +90,3 @@ def test_temporary_tables_live_as_long_as_the_dataset(parts):
     dataset = pair_dataset(triples({"de": 20}), encoder, guides, batch_size=4)
     gc.collect()
     assert len(list(dataset)) == 5
-
-
-def test_replicas_read_their_rows_in_order(parts):
-    options = {"batch_size": 16, "epochs": 2, "seed": 3}
-    batches = PairBatches(*parts, **options)
-    for process in range(2):
-        own = batches.after(5).of_process(process, 2, 2)
-        cut = tensorflow_dataset(own, pieces=2)
-        assert cut.element_spec[0]["group"].shape.as_list() == [4]
-        assert cut.element_spec[1]["teacher"].shape.as_list() == [4, 4]
-        found = list(cut)
-        assert len(found) == 2 * (len(batches) - 5)
-        for place, (x, y) in enumerate(found):
-            whole_x, whole_y = batches[5 + place // 2]
-            rows = slice(8 * process + 4 * (place % 2), None)
-            for name, value in (*x.items(), *y.items()):
-                wanted = (whole_x | whole_y)[name][rows][:4]
-                np.testing.assert_array_equal(value, wanted)

@@ -68,7 +68,7 @@ def run(
         store: Folder to cache embeddings; runs can share it.
         set_: Change a value of the recipe.
         precision: Number format of the stages: float32, bfloat16 or auto.
-        distribute: none, or data_parallel: all devices of all processes.
+        distribute: none, or data_parallel: all devices, under JAX of all processes.
         share: Keep finished steps in --store, and reuse those of other runs.
         checkpoint_minutes: Minutes between two checkpoints of a stage.
         profile: Report where the time of stages goes.

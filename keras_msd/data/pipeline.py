@@ -1,7 +1,6 @@
 """Batches as a `tf.data.Dataset`, read ahead during a training step."""
 
 import weakref
-from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +10,7 @@ from keras_msd.data.batches import Batches
 AHEAD = 4  # batches; making one takes less time than a training step
 
 
-def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
+def tensorflow_dataset(batches: Batches) -> tf.data.Dataset:
     """Return batches `(x, y)` for `fit` of any Keras model under TensorFlow.
 
     If you pass the batches themselves, Keras derives all shapes from the first two.
@@ -20,7 +19,6 @@ def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
 
     Args:
         batches: `PairBatches`, `ScoredBatches` or `InferenceBatches`.
-        pieces: Number of equal parts that each batch is cut into.
 
     Returns:
         A dataset of `(x, y)`; the first axis is static.
@@ -55,10 +53,7 @@ def tensorflow_dataset(batches: Batches, pieces: int = 1) -> tf.data.Dataset:
 
     # In order and one at a time, because neighbours share a sorted window.
     dataset = tf.data.Dataset.range(len(batches)).map(batch)
-    if pieces > 1:
-        cut = partial(_cut, pieces)
-        dataset = dataset.map(lambda *both: tf.nest.map_structure(cut, both)).unbatch()
-    dataset = dataset.prefetch(AHEAD * pieces)
+    dataset = dataset.prefetch(AHEAD)
     # There is nothing to tune here. TensorFlow's tuner doubles its sleep each time, and
     # sometimes a pass has to wait at its end for it.
     options = tf.data.Options()
@@ -74,11 +69,3 @@ def _numbered(batches: Any, index: int) -> list[Any]:
     if index == len(batches) - 1:  # `fit` stops asking here
         batches.on_epoch_end()
     return tf.nest.flatten(batch)
-
-
-def _cut(pieces: int, value: tf.Tensor) -> tf.Tensor:
-    """Cut the rows of a batch into equal parts, `(pieces, rows / pieces, ...)`."""
-    rows, *rest = value.shape
-    sizes = tf.shape(value)
-    lengths = [sizes[place] if it is None else it for place, it in enumerate(rest, 1)]
-    return tf.reshape(value, [pieces, rows // pieces, *lengths])

@@ -1,4 +1,4 @@
-"""Train on several devices and machines."""
+"""Train on several devices, and under JAX on several machines."""
 
 from keras_msd.lazy import lazy_names
 

@@ -1,6 +1,5 @@
 """The devices and processes of a training, as the backend finds them."""
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,11 +7,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple, get_args
 
 import keras
+import numpy as np
 
 from keras_msd.checks import InputError, one_of
 from keras_msd.choices import Strategy
+from keras_msd.files import parse_json
 
-TASKS = ("chief", "worker")  # of TensorFlow
 STRATEGIES = get_args(Strategy)
 # Environment variables that announce other processes to JAX: those of Keras and JAX
 # name them, those of SLURM and Open MPI count them.
@@ -30,7 +30,7 @@ class Distribution(NamedTuple):
 
     Attributes:
         process: Number of this process, from 0; process 0 writes what is kept.
-        processes: Number of processes.
+        processes: Number of processes; 1 under TensorFlow.
         replicas: Number of devices in all processes; each holds the weights and an
             equal share of the rows of a batch.
         scope: Returns the context in which to create the encoder, the stage and its
@@ -51,12 +51,14 @@ class Distribution(NamedTuple):
 def distribution(strategy: str = "data_parallel") -> Distribution:
     """Choose where trainings run from here on.
 
-    "data_parallel" uses every device of every process. Under JAX,
+    "data_parallel" uses every device of this process: under TensorFlow by
+    `tf.distribute.MirroredStrategy`, under JAX by `keras.distribution.DataParallel`.
+
+    JAX also uses those of other processes, perhaps on other machines.
     `keras.distribution.initialize` finds the processes that SLURM, Open MPI, GKE or
     `KERAS_DISTRIBUTION_*` started; a process that has already called
-    `jax.distributed.initialize`, as Ray's trainer does, is left as it is. Under
-    TensorFlow, they are the devices of this process, or the workers in `TF_CONFIG`.
-    Call this in every process before the backend computes anything.
+    `jax.distributed.initialize`, as Ray's trainer does, is left as it is. Call this in
+    every process before JAX computes anything.
 
     The batch size is global: losses and gradients do not depend on the number of
     replicas.
@@ -66,7 +68,7 @@ def distribution(strategy: str = "data_parallel") -> Distribution:
 
     Raises:
         InputError: The strategy is unknown, the backend is neither TensorFlow nor JAX,
-            or `TF_CONFIG` has other tasks than workers.
+            or `TF_CONFIG` names several processes of TensorFlow.
 
     Example:
         >>> msd.distribute.distribution("none").replicas
@@ -86,10 +88,27 @@ def _data_parallel() -> Distribution:
             'The strategy "data_parallel" needs the backend tensorflow or jax. '
             f"Received: {backend}. Set KERAS_BACKEND, or leave the strategy out."
         )
-    strategy = _find_strategy()
-    replicas = strategy.num_replicas_in_sync
-    scope = strategy.scope if replicas > 1 else nullcontext
-    return Distribution(*process_of(strategy), replicas, scope)
+    return _of_tensorflow()
+
+
+def _of_tensorflow() -> Distribution:
+    import tensorflow as tf
+
+    config = (os.environ.get("TF_CONFIG") or "{}").encode()
+    cluster = parse_json(config, "`TF_CONFIG`", "Unset it.").get("cluster", {})
+    tasks = sum(map(len, cluster.values()))
+    if tasks > 1:
+        raise InputError(
+            "Under TensorFlow a training has one process, with all its devices. "
+            f"Received: {tasks} tasks in `TF_CONFIG`. Set KERAS_BACKEND=jax for "
+            "several processes, or unset `TF_CONFIG`."
+        )
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    if len(devices) == 1:
+        return Distribution()
+    strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+    return Distribution(replicas=len(devices), scope=strategy.scope)
 
 
 def _of_jax() -> Distribution:
@@ -109,41 +128,15 @@ def _several_processes() -> bool:
     return named or counted or "," in os.environ.get(TPU_HOSTS, "")
 
 
-def _find_strategy() -> Any:
-    """Return TensorFlow's strategy for the devices of all processes.
+def told_by_first(text: str = "") -> str:
+    """Return, in every process, the text of the first process; wait for all of them.
 
-    Raises:
-        InputError: `TF_CONFIG` has other tasks than a chief and workers.
+    Args:
+        text: What the first process tells; that of the others is not read.
     """
-    import tensorflow as tf
+    from jax.experimental.multihost_utils import broadcast_one_to_all
 
-    _, tasks = _tasks()
-    if len(tasks) > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    devices = tf.config.list_logical_devices("GPU")
-    devices = devices or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
-def process_of(strategy: Any) -> tuple[int, int]:
-    """Return the number of this process, and how many a strategy spreads over."""
-    import tensorflow as tf
-
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return 0, 1
-    own, tasks = _tasks()
-    return tasks.index(own), len(tasks)
-
-
-def _tasks() -> tuple[tuple[str, int], list[tuple[str, int]]]:
-    """Return the task of this process, and all tasks of the cluster in order."""
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    cluster = config.get("cluster", {})
-    if unknown := sorted(cluster.keys() - {*TASKS}):
-        raise InputError(
-            "`TF_CONFIG` must have tasks `chief` and `worker` alone. Received: "
-            f"{', '.join(unknown)}. Leave them out of its cluster."
-        )
-    tasks = [(kind, i) for kind in TASKS for i, _ in enumerate(cluster.get(kind, ()))]
-    own = config.get("task", {"type": "", "index": 0})
-    return (own["type"], int(own["index"])), tasks
+    content = np.frombuffer(text.encode(), np.uint8)
+    size = int(broadcast_one_to_all(np.int32(len(content))))
+    content = np.resize(content, size)  # all must have one shape
+    return bytes(np.asarray(broadcast_one_to_all(content), np.uint8)).decode()

@@ -1,6 +1,8 @@
 """A recurrent unit: transformer blocks run several times with shared weights."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -47,6 +49,22 @@ ACTIVATIONS: dict[Activation, Any] = {
     "relu": "relu",
 }
 RESIDUAL_OUTPUTS = ("attention_output", "feedforward_output_dense")
+
+
+@contextmanager
+def _without_flash_attention() -> Iterator[None]:
+    """Build attention layers that do not try cuDNN's flash attention.
+
+    Keras would try it under JAX. It refuses a mask of padding, and Keras logs a
+    traceback for it in every layer.
+    """
+    before = keras.config.is_flash_attention_enabled()
+    keras.config.disable_flash_attention()
+    try:
+        yield
+    finally:
+        if before is not False:
+            keras.config.enable_flash_attention()
 
 
 @keras.saving.register_keras_serializable(package="keras_msd")
@@ -130,12 +148,8 @@ class RecurrentEncoder(keras.layers.Layer):
     def build(self, hidden_shape: Any, padding_mask_shape: Any = None) -> None:
         """Make the weights of the unit, once."""
         for block in self.blocks:
-            block.build(hidden_shape)
-            for layer in block._flatten_layers():
-                if isinstance(layer, keras.layers.MultiHeadAttention):
-                    # cuDNN's kernel, which Keras would try under JAX, refuses a mask of
-                    # padding; Keras logs a traceback for it in every layer.
-                    layer._flash_attention = False
+            with _without_flash_attention():
+                block.build(hidden_shape)
             if self.zero_residuals:
                 for weight in block.weights:
                     if weight.path.split("/")[-2] in RESIDUAL_OUTPUTS:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.distribute.strategy import Distribution
-from keras_msd.distribute.workers import Workers
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.files import digest, read_json, write_json
 from keras_msd.load import load_encoder, load_teacher, teacher_encoder
@@ -33,6 +32,9 @@ from keras_msd.tokenizers.loading import load_tokenizer
 from keras_msd.training.precision import faster_precision
 
 TRIMMED = "assistant_trimmed"  # the step of `[assistant.trim]`
+# Keys of what the first of several processes tells the others: a stage that it begins,
+# and at the end what `run` returns.
+STEP, RESULT = "step", "result"
 PRECISION = "precision.json"  # what "auto" was measured to be when the run began
 LAYOUT = "2"  # of what the cache holds: older versions have folders of their own
 
@@ -57,8 +59,7 @@ class Run:
         checkpoint_minutes: Time between two checkpoints of a stage.
         profile: Whether stages report what their time went into.
         tensorboard: Whether stages write events for TensorBoard.
-        distribution: Which devices train a stage.
-        workers: The processes that take part.
+        distribution: Which devices and processes train a stage.
     """
 
     recipe: Recipe
@@ -69,7 +70,6 @@ class Run:
     profile: bool = False
     tensorboard: bool = False
     distribution: Distribution = Distribution()
-    workers: Workers = field(default_factory=lambda: Workers("."))
 
     @cached_property
     def precision(self) -> Precision:

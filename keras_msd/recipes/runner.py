@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 Records = Mapping[str, dict[str, Any]]  # what steps left, by name
 
 XLA_FLAG = "--xla_gpu_deterministic_ops"
-WORKERS = ".workers"
-ENDED = "the run has ended"  # no step has such a name
-RESULT = "result.json"  # in the folder of the workers
-LOOK_S = 0.1
 RESULTS, ERRORS = "results.json", "errors"  # of several runs
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
@@ -55,7 +51,7 @@ def run(
     `deterministic` asks for it.
 
     With `distribute.strategy` "data_parallel" stages are spread over all devices. Where
-    there are several processes, all call this with the same arguments and folders on a
+    JAX has several processes, all call this with the same arguments and folders on a
     disk that they share: the first does every step, the others take part in stages.
 
     Args:
@@ -98,7 +94,6 @@ def run(
     recipe = load_recipe(name_or_path, scale, overrides)
     from keras_msd.devices import device_settings
     from keras_msd.distribute.strategy import distribution
-    from keras_msd.distribute.workers import Workers
     from keras_msd.recipes.cache import RunFolder
     from keras_msd.recipes.resources import Run, default_store_dir
 
@@ -113,7 +108,6 @@ def run(
             f"profile=True, {spread.replicas} devices. Leave one of both out."
         )
     data = [data_dir] if isinstance(data_dir, str | Path) else data_dir or ()
-    workers = Workers(where / WORKERS, spread.process, spread.processes)
     work = Run(
         recipe,
         RunFolder(where, recipe, repair),
@@ -121,13 +115,11 @@ def run(
         Path(store_dir or default_store_dir()),
         checkpoint_minutes,
         profile,
-        tensorboard and workers.first,
+        tensorboard and spread.process == 0,
         spread,
-        workers,
     )
     make_deterministic(recipe.deterministic)
-    with workers:
-        return _led(work, share_steps) if workers.first else _follow(work)
+    return _follow(work) if spread.process else _led(work, share_steps)
 
 
 def cost_of(recipe: Recipe) -> str:
@@ -169,8 +161,10 @@ def make_deterministic(wanted: bool | None = None) -> None:
 
 def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
     """Do every step that is not done, with the other processes if there are any."""
+    from keras_msd.distribute.strategy import told_by_first
     from keras_msd.recipes.cache import locked, perform
     from keras_msd.recipes.checks import check, check_stages
+    from keras_msd.recipes.resources import RESULT
     from keras_msd.recipes.steps import steps_of
 
     recipe, folder, where = work.recipe, work.folder, work.folder.path
@@ -195,8 +189,7 @@ def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
                 written = time.monotonic()
         result = write_summary(recipe, where, steps, records)
     if work.distribution.processes > 1:
-        write_json(work.workers.folder / RESULT, result)
-        work.workers.say(ENDED)
+        told_by_first(json.dumps({RESULT: result}))
     return result
 
 
@@ -210,21 +203,19 @@ def _follow(run: "Run") -> dict[str, Any]:
     Returns:
         What the first process returns.
     """
+    from keras_msd.distribute.strategy import told_by_first
+    from keras_msd.recipes.resources import RESULT, STEP
     from keras_msd.recipes.steps import steps_of
 
-    done = 0
     steps: list[Step] = []
-    while ENDED not in (said := run.workers.said(0)):
-        for name in said[done:]:
-            steps = steps or steps_of(run)
-            (step,) = (step for step in steps if step.name == name)
-            with tempfile.TemporaryDirectory(prefix="keras_msd_") as parent:
-                folder = Path(parent, name)
-                folder.mkdir()
-                step.run(run, folder)
-        done = len(said)
-        time.sleep(LOOK_S)
-    return json.loads((run.workers.folder / RESULT).read_bytes())
+    while STEP in (told := json.loads(told_by_first())):
+        steps = steps or steps_of(run)
+        (step,) = (step for step in steps if step.name == told[STEP])
+        with tempfile.TemporaryDirectory(prefix="keras_msd_") as parent:
+            folder = Path(parent, step.name)
+            folder.mkdir()
+            step.run(run, folder)
+    return dict(told[RESULT])
 
 
 def write_summary(

@@ -1,5 +1,6 @@
 """One stage of a run: what it trains on and is scored on, and its training."""
 
+import json
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
 from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
+from keras_msd.distribute.strategy import told_by_first
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
@@ -24,7 +26,7 @@ from keras_msd.evaluate.splits import CHOOSE, WHOLE
 from keras_msd.files import write_json
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
-from keras_msd.recipes.resources import Run, check_corpora, corpus_of
+from keras_msd.recipes.resources import STEP, Run, check_corpora, corpus_of
 from keras_msd.stages.record import TEACHER, Guide
 from keras_msd.stages.settings import LAST_TENTH
 from keras_msd.stages.stage import Stage
@@ -379,7 +381,8 @@ def fit(
     data = stage_data(run, name, settings)
     steps = data.steps()
     batches = data.batches(encoder, _guides(run, name, settings, assistant), steps)
-    run.workers.meet(step)  # the others come once this is on disk
+    if spread.processes > 1 and spread.process == 0:
+        told_by_first(json.dumps({STEP: step}))  # the others need what is on disk now
     if spread.replicas > 1:  # all make its weights together
         with spread.scope(), computing_in(precision):
             encoder = run.encoder(start)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ import keras
 from keras import ops
 
 from keras_msd.checks import InputError, at_least, nearest, one_of, without_prefix
-from keras_msd.devices import device_settings
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
@@ -255,7 +255,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             steps_per_execution: As for every Keras model.
         """
         if jit_compile is None:
-            jit_compile = device_settings().xla and not run_eagerly
+            jit_compile = self.xla and not run_eagerly
         super().compile(
             optimizer=optimizer,
             jit_compile=jit_compile,
@@ -285,14 +285,20 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
             InputError: The loss is NaN or infinite.
         """
         own = self.local_batches(x)
+        first: list[Any] = [FiniteLoss(x)]
         if hasattr(x, "of_process"):  # batches of ours: their order follows a seed
             options.setdefault("shuffle", False)
+            # Under `tf.distribute` Keras has read a batch before, to build the model,
+            # and TensorFlow others ahead, perhaps to the end of a pass.
+            rewind = partial(setattr, x, "position", x.position)
+            first.append(
+                keras.callbacks.LambdaCallback(on_train_begin=lambda _: rewind())
+            )
         return super().fit(
             own,
             y,
-            callbacks=[FiniteLoss(x), *(callbacks or ())],
-            # Distributed datasets have no length.
-            steps_per_epoch=steps_per_epoch or getattr(own, "updates", None),
+            callbacks=[*first, *(callbacks or ())],
+            steps_per_epoch=steps_per_epoch,
             **options,
         )
 

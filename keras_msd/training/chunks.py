@@ -40,14 +40,26 @@ class OwnValues(keras.layers.Layer):
 
 
 def check_chunks(network: Any) -> None:
-    """Raise `InputError` if a layer treats a row differently in another batch."""
-    for layer in network._flatten_layers():
-        follows = layer.trainable and layer._non_trainable_variables
-        if follows or layer.activity_regularizer is not None:
-            raise InputError(
-                "With `chunk_size` no layer may have batch statistics or an activity "
-                f"regulariser. Received: `{layer.name}`. Freeze or remove it."
-            )
+    """Raise `InputError` if chunks would not add up to the batch.
+
+    That is so if a forward pass changes a weight, such as batch statistics, or adds a
+    loss, such as an activity regulariser. One row of one token shows it.
+    """
+    inputs = {
+        it.name: ops.ones([size or 1 for size in it.shape], it.dtype)
+        for it in network.inputs
+    }
+    with keras.StatelessScope(collect_losses=True) as scope:
+        network(inputs, training=True)
+    changed = [
+        it.path for it in network.weights if scope.get_current_value(it) is not None
+    ]
+    if changed or scope.losses:
+        raise InputError(
+            "With `chunk_size` no layer may have batch statistics, an activity "
+            f"regulariser or `add_loss`. Received: {', '.join(changed) or 'a loss'}. "
+            "Freeze or remove the layer."
+        )
 
 
 def random_states(network: Any) -> list[Any]:

@@ -16,6 +16,8 @@ class JaxStep:
     communication of its own. The methods match those of `TensorFlowStep`.
     """
 
+    xla = True  # by default
+
     @property
     def process(self) -> tuple[int, int]:
         """The number of this process, from 0, and how many train the stage."""

@@ -1,13 +1,11 @@
 """The training step under TensorFlow, on one replica or several.
 
-On several replicas it does what Keras does not do by itself under `tf.distribute`.
-Keras 3 cannot fit a model on several workers (keras#20585): it reads a first batch to
-build the model, and averages scalars as if they had rows. Its losses see the rows of
-one replica only, and are divided by the number of replicas in float32. Its optimizers
-clip the gradients of each replica before they are summed.
+On several replicas (`tf.distribute.MirroredStrategy`) it does what Keras does not do by
+itself. Keras' losses see the rows of one replica only, and are divided by the number of
+replicas in float32. Its optimizers clip the gradients of each replica before they are
+summed.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,7 +15,7 @@ import tensorflow as tf
 from keras_msd.checks import InputError
 from keras_msd.data.batches import Batches
 from keras_msd.data.pipeline import tensorflow_dataset
-from keras_msd.distribute.strategy import process_of
+from keras_msd.devices import device_settings
 from keras_msd.training import chunks
 
 
@@ -35,35 +33,24 @@ class TensorFlowStep:
     back.
     """
 
-    @property
-    def process(self: Any) -> tuple[int, int]:
-        """The number of this process, from 0, and how many train the stage."""
-        return process_of(self.distribute_strategy)
+    process = 0, 1  # number of this process, and how many train the stage
 
     @property
     def several(self: Any) -> bool:
         """Whether the stage is trained on several replicas."""
         return self.distribute_strategy.num_replicas_in_sync > 1
 
-    def local_batches(self: Any, batches: Any) -> Any:
-        """Return a dataset of the part of batches that this process reads.
+    @property
+    def xla(self) -> bool:
+        """Whether XLA compiles the step by default; it cannot on several replicas."""
+        return device_settings().xla and not self.several
 
-        In a single process TensorFlow splits each batch between its replicas.
-        """
-        if not isinstance(batches, Batches):
-            return batches
-        process, processes = self.process
-        if processes == 1:
-            return tensorflow_dataset(batches)
-        strategy = self.distribute_strategy
-        each = strategy.num_replicas_in_sync // processes
-        own = tensorflow_dataset(batches.of_process(process, processes, each), each)
-        spread = strategy.distribute_datasets_from_function(lambda context: own)
-        spread.own, spread.updates = own, len(batches)  # `own` lives as long
-        return spread
+    def local_batches(self: Any, batches: Any) -> Any:
+        """Return batches as a dataset; TensorFlow splits each between the replicas."""
+        return tensorflow_dataset(batches) if isinstance(batches, Batches) else batches
 
     def to_numpy(self: Any, variable: Any) -> np.ndarray:
-        """Return the value of a variable, without communication between processes.
+        """Return the value of a variable.
 
         Each replica keeps its share of a running mean; all shares are equal here.
         """
@@ -75,17 +62,10 @@ class TensorFlowStep:
         return np.asarray(first)
 
     def build_optimizer(self: Any) -> None:
-        """Create the optimizer's variables where those of the stage are.
-
-        On several replicas the optimizer gets summed gradients, so its own sum is
-        disabled.
-        """
+        """Create the optimizer's variables where those of the stage are."""
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        if self.several:
-            inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-            inner._all_reduce_sum_gradients = list
 
     def gathered(self, parts: Any) -> Any:
         """Return nested tensors with the rows of all replicas, in order.
@@ -126,70 +106,27 @@ class TensorFlowStep:
         """Make the function that `fit` calls, after the optimizer's variables.
 
         TensorFlow would trace a step that creates variables twice.
-        """
-        self.build_optimizer()
-        if not self.several:
-            super().make_train_function(force)  # type: ignore[misc]
-        elif self.train_function is None or force:
-            self.train_function = self._on_replicas(self.train_step)
-
-    def make_test_function(self: Any, force: bool = False) -> None:
-        """Make the function that `evaluate` calls."""
-        if not self.several:
-            super().make_test_function(force)  # type: ignore[misc]
-        elif self.test_function is None or force:
-            self.test_function = self._on_replicas(self.test_step)
-
-    def _maybe_symbolic_build(self, *given: Any, **options: Any) -> None:
-        if not self.several:  # a stage is built, and no batch is looked at
-            super()._maybe_symbolic_build(*given, **options)  # type: ignore[misc]
-
-    def _on_replicas(self: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return what `fit` or `evaluate` calls with an iterator, on several replicas.
-
-        Args:
-            step: From the data of one replica to logs, which are those of the whole
-                batch.
 
         Raises:
-            InputError: The stage was compiled with `jit_compile` or
-                `steps_per_execution`.
+            InputError: On several replicas, the stage was compiled with `jit_compile`
+                or `steps_per_execution`.
         """
-        if self.jit_compile or self.steps_per_execution > 1:
+        if self.several and (self.jit_compile or self.steps_per_execution > 1):
             raise InputError(
-                "On several replicas TensorFlow runs one update at a time, and not "
-                f"under XLA. Received: jit_compile={self.jit_compile}, "
+                "On several replicas TensorFlow runs one step at a time, and not under "
+                f"XLA. Received: jit_compile={self.jit_compile}, "
                 f"steps_per_execution={self.steps_per_execution}. Leave both out of "
                 "`compile`."
             )
-        strategy = self.distribute_strategy
-
-        def on_data(data: Any) -> Any:
-            logs = strategy.run(step, args=(data,))
-            local = strategy.experimental_local_results
-            return {name: local(value)[0] for name, value in logs.items()}
-
-        def on_next(iterator: Any) -> Any:
-            return on_data(iterator.get_next())
-
-        # The first is traced for the shapes that any batch may have: a trace for a
-        # single shape may round otherwise, and training that goes on would differ in a
-        # last bit.
-        of_next, of_data = on_next, on_data
-        if not self.run_eagerly:
-            of_next, of_data = (
-                tf.function(it, autograph=False, reduce_retracing=True)
-                for it in (on_next, on_data)
-            )
-        known = tf.data.Iterator, tf.distribute.DistributedIterator
-        return lambda it: of_next(it) if isinstance(it, known) else of_data(next(it))
+        self.build_optimizer()
+        super().make_train_function(force)  # type: ignore[misc]
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Update the encoder on one batch and return the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         passes = self._one_pass if self.chunk_size is None else self._two_passes
         embeddings, loss, gradients = passes(x, y, sample_weight)
-        self._apply(list(zip(summed(gradients), self.trainable_variables, strict=True)))
+        self._apply(summed(gradients))
         return self._logs(x, y, embeddings, loss)
 
     def test_step(self: Any, data: Any) -> dict[str, Any]:
@@ -253,21 +190,30 @@ class TensorFlowStep:
         totals |= zip(map(id, network), added, strict=True)
         return embeddings, loss, [totals[id(variable)] for variable in variables]
 
-    def _apply(self: Any, pairs: list[tuple[Any, Any]]) -> None:
-        """Update the weights.
+    def _apply(self: Any, gradients: list[Any]) -> None:
+        """Update the weights from the gradients of the whole batch.
+
+        On several replicas Keras sums what each replica's optimizer has clipped. So the
+        first replica passes the gradients, and the others pass zeros: NaN where a
+        gradient is not finite, for a loss-scaling optimizer to see it on every replica.
 
         Even on one replica Keras would sum the gradients of all replicas, with an
         operation whose graph TensorFlow never frees: each `fit` would leave a training
         step in memory. Inside `merge_call` it does not, but a loss-scaling optimizer
-        cannot run there. On several replicas `build_optimizer` disables the sum.
+        cannot run there.
         """
+        context = tf.distribute.get_replica_context()
+        if self.several:
+            first = tf.equal(context.replica_id_in_sync_group, 0)
+            gradients = [
+                None if it is None else tf.where(first, it, it - it) for it in gradients
+            ]
+        pairs = list(zip(gradients, self.trainable_variables, strict=True))
         scaled = isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer)
-        if scaled or tf.distribute.has_strategy():
+        if self.several or scaled:
             self.optimizer.apply_gradients(pairs)
         else:
-            tf.distribute.get_replica_context().merge_call(
-                lambda _: self.optimizer.apply_gradients(pairs)
-            )
+            context.merge_call(lambda _: self.optimizer.apply_gradients(pairs))
 
     def _logs(self: Any, x: Any, y: Any, embeddings: Any, loss: Any) -> dict[str, Any]:
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
@@ -286,7 +232,8 @@ def _place(context: Any, count: Any) -> Any:
 def _in_order(context: Any, own: Any, place: Any) -> Any:
     """Return the rows of all replicas, in order.
 
-    They are summed with zeros: `all_gather` fails on one device of several workers.
+    They are summed with zeros, because on several GPUs `all_gather` sends all rows
+    through one of them.
     """
     rest = [[0, 0]] * (len(own.shape) - 1)
     return _added(context, tf.pad(own, [place, *rest]))

@@ -16,9 +16,18 @@ SCRIPTS = ("gpu.sh", "gpu_run.py", "operations.py")
 # What a run imports under JAX, beside what JAX itself brings. TensorFlow, matplotlib,
 # h5py, typer and polib are declared and not imported.
 PACKAGES = (
-    *("absl-py", "annotated-types", "keras", "keras-hub", "optree", "packaging"),
-    *("protobuf", "pydantic", "pydantic-core", "regex", "rich", "safetensors"),
-    *("sentencepiece", "tokenizers", "typing-extensions", "typing-inspection"),
+    *("absl-py", "annotated-types", "filelock", "keras", "keras-hub", "optree"),
+    *(
+        "packaging",
+        "protobuf",
+        "pydantic",
+        "pydantic-core",
+        "regex",
+        "rich",
+        "safetensors",
+    ),
+    *("sentencepiece", "tokenizers", "tomli-w", "tqdm", "typing-extensions"),
+    "typing-inspection",
 )
 PLATFORMS = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, 29)))
 MIB = 1 << 20

@@ -500,7 +500,7 @@ class _Watch(ScoreCallback):
         super().on_train_begin(logs)
         self._began = time.monotonic()  # that score does not count as training time
         what, most = "Training, seconds", round(self._most)
-        self._bar = Progress(what, most, done=self._spent_before)
+        self._bar = Progress(what, most, done=round(self._spent_before))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Score every `SCORE_EVERY` steps; stop when the time is up."""
@@ -509,7 +509,7 @@ class _Watch(ScoreCallback):
             self.ended = "patience"
         spent = self._spent()
         if self._shown:
-            self._bar.advance(spent - self._bar.done, self._notes)
+            self._bar.advance(round(spent) - self._bar.n, self._notes)
         if spent > self._most:
             self.ended, self.model.stop_training = "minutes", True
 

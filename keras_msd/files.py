@@ -4,7 +4,6 @@ import codecs
 import errno
 import hashlib
 import json
-import math
 import os
 import platform
 import re
@@ -184,42 +183,6 @@ def dotted(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         nested = isinstance(inner, Mapping)
         leaves |= dotted(inner, f"{prefix}{key}.") if nested else {prefix + key: inner}
     return leaves
-
-
-def to_toml(value: Mapping[str, Any]) -> str:
-    """Return TOML text that `tomllib` parses to an equal value.
-
-    Args:
-        value: Nested mappings with string keys; leaves are strings, numbers, booleans
-            and lists or tuples of those.
-    """
-    lines: list[str] = []
-    for table, leaves in _tables(value, ()):
-        if table:
-            lines.append(f"\n[{'.'.join(map(_key, table))}]")
-        lines += [f"{_key(key)} = {_toml(leaf)}" for key, leaf in leaves.items()]
-    return "\n".join(lines).strip() + "\n"
-
-
-def _tables(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the path and the leaves of each table, outer ones first."""
-    inner = {key: it for key, it in value.items() if isinstance(it, Mapping)}
-    leaves = {key: it for key, it in value.items() if key not in inner}
-    if leaves or not value:
-        yield path, leaves
-    for key, table in inner.items():
-        yield from _tables(table, (*path, key))
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _toml(key)
-
-
-def _toml(value: Any) -> str:
-    # TOML writes values as JSON does, except infinity and the character DEL.
-    if value in (math.inf, -math.inf):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_json(path: str | Path, repair: str = ANEW) -> Any:

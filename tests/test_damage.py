@@ -182,7 +182,7 @@ def test_a_full_disk_names_the_step_where_the_system_names_nothing(tmp_path, num
 
 def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     error = OSError(errno.EROFS, os.strerror(errno.EROFS))
-    monkeypatch.setattr(cache, "open", raising(error), raising=False)
+    monkeypatch.setattr(os, "open", raising(error))
     where = re.escape(str(tmp_path))
     with pytest.raises(InputError, match=f"`{where}` could not be written.*Read-only"):
         with cache.locked(tmp_path):

@@ -44,7 +44,6 @@ MAY_IMPORT_TENSORFLOW = (
     "keras_msd/training/history.py",
     "keras_msd/training/tensorflow_step.py",
     "keras_msd/teachers/saved_model.py",
-    "keras_msd/teachers/saved_model.py",
     "keras_msd/tokenizers/graph.py",
 )
 HEAVY = {

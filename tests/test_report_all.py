@@ -2,9 +2,9 @@ import json
 import re
 
 import pytest
+import tomli_w
 
 from keras_msd.checks import InputError
-from keras_msd.files import to_toml
 from keras_msd.report import write_report_of_all
 
 ROWS = [
@@ -31,7 +31,7 @@ def add(folder, name):
     (folder / name).mkdir()
     about = {"name": name, "title": "T", "scales": ["smoke"]}
     recipe = {"recipe": about, "scale": "smoke", **SETTINGS}
-    (folder / name / "recipe.toml").write_text(to_toml(recipe))
+    (folder / name / "recipe.toml").write_text(tomli_w.dumps(recipe))
     scores = {"recipe": name, "scale": "smoke", "rows": ROWS}
     (folder / name / "scores.json").write_text(json.dumps(scores))
     (folder / name / "timings.json").write_text('{"parts": {}}')

@@ -5,7 +5,8 @@ import re
 import tomllib
 from html import unescape
 
-from keras_msd.files import to_toml
+import tomli_w
+
 from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.report import write_report
@@ -17,7 +18,7 @@ def add(folder, name, rows, scale="paper", **overrides):
     own = folder / name
     own.mkdir(parents=True)
     recipe = load_recipe(name, scale, overrides)
-    (own / "recipe.toml").write_text(to_toml(recipe.settings()), encoding="utf-8")
+    (own / "recipe.toml").write_text(tomli_w.dumps(recipe.settings()), encoding="utf-8")
     scores = {"recipe": name, "scale": scale, "rows": rows}
     (own / "scores.json").write_text(json.dumps(scores))
     (own / "timings.json").write_text('{"parts": {}}')

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from filelock import FileLock
 
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
@@ -17,11 +18,11 @@ from keras_msd.checks import InputError, at_least
 from keras_msd.checksums import read_meta, sealed
 from keras_msd.data.ragged import read_flat
 from keras_msd.files import room_for, text_hash, write_json
-from keras_msd.locks import locked_folder
 from keras_msd.progress import track
 
 VERSION = 2
 META, VECTORS, KEYS, BLOCKS = "store.json", "vectors.f32", "keys.b16", "blocks.log"
+LOCK = ".lock"
 KEY = np.dtype("S16")  # a sentence's hash
 # A block: its first row, the row after its last, their checksum, that of the record.
 RECORD = np.dtype([("start", "<u8"), ("end", "<u8"), ("crc", "<u4"), ("own", "<u4")])
@@ -99,13 +100,14 @@ class GuideStore:
         self.dim, self.fingerprint = int(guide.dim), guide.fingerprint
         self.folder.mkdir(parents=True, exist_ok=True)
         mine = {"version": VERSION, "dim": self.dim, "fingerprint": self.fingerprint}
-        with locked_folder(self.folder):
-            for name in (VECTORS, KEYS, BLOCKS):
-                if not (self.folder / name).exists():
-                    (self.folder / name).touch()
-            if not (self.folder / META).exists():
-                meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
-                write_json(self.folder / META, meta)
+        files = [self.folder / name for name in (VECTORS, KEYS, BLOCKS, META)]
+        if not all(path.exists() for path in files):  # a whole one may be read-only
+            with FileLock(self.folder / LOCK):
+                for path in files[:-1]:
+                    path.touch()
+                if not (self.folder / META).exists():
+                    meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
+                    write_json(self.folder / META, meta)
         meta = read_meta(self.folder / META, VERSION, VECTORS)
         for name, value in mine.items():
             if meta.get(name) != value:
@@ -287,7 +289,7 @@ class GuideStore:
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Write the vectors that are not there yet as a new block."""
-        with locked_folder(self.folder):  # one writer at a time, in all processes
+        with FileLock(self.folder / LOCK):  # one writer at a time, in all processes
             new = self._find(keys) < 0
             if not new.any():
                 return

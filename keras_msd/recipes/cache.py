@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import tomli_w
+from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
 from keras_msd.checks import InputError
@@ -31,10 +33,8 @@ from keras_msd.files import (
     file_digest,
     remove,
     room_for,
-    to_toml,
     write_json,
 )
-from keras_msd.locks import lock_file
 from keras_msd.version import __version__
 
 RECIPE, STAGES, DONE, LOCK = "recipe.toml", "stages", "done.json", ".lock"
@@ -177,7 +177,8 @@ class RunFolder:
     def claim(self) -> None:
         """Write the recipe: from now on the folder is that of this run."""
         with atomic_path(self.path / RECIPE) as temporary:
-            temporary.write_text(to_toml(self._recipe.settings()), encoding="utf-8")
+            text = tomli_w.dumps(self._recipe.settings())
+            temporary.write_text(text, encoding="utf-8")
 
     def step(self, name: str) -> Path:
         """Return the folder of a step."""
@@ -370,22 +371,20 @@ def _recipe_name(path: Path) -> str | None:
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder, which is made if it is not there.
 
-    The lock is the system's, on a file that stays: it ends with the process that holds
-    it, whatever ends that.
+    The system frees the lock when the process that holds it ends, however it ends.
 
     Raises:
         InputError: Another process holds it, or nothing can be written there.
     """
     with room_for(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / LOCK, "ab")  # noqa: SIM115
-    with file:
         try:
-            lock_file(file, wait=False)
-        except (BlockingIOError, PermissionError) as error:
+            lock = FileLock(folder / LOCK).acquire(blocking=False)
+        except Timeout as error:
             raise InputError(
                 "Only one process may work on a run at a time. Received: "
                 f"`{folder}`, which another process works on. Wait until that ends, or "
                 "give another `out_dir`."
             ) from error
+    with lock:
         yield

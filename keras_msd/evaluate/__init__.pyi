@@ -9,6 +9,7 @@ from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
 from keras_msd.evaluate.nearest import Match as Match
 from keras_msd.evaluate.nearest import neighbours as neighbours
 from keras_msd.evaluate.nearest import search as search
+from keras_msd.evaluate.passages import passage_retrieval as passage_retrieval
 from keras_msd.evaluate.set_files import SetFile as SetFile
 from keras_msd.evaluate.sets import SETS as SETS
 from keras_msd.evaluate.sets import EvaluationSet as EvaluationSet

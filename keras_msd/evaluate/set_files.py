@@ -35,6 +35,17 @@ def read_parts(parts: Mapping[str, SetFile]) -> dict[str, Any]:
     return {name: part.read(*part.paths) for name, part in parts.items()}
 
 
+def paths_below(folder: str | Path) -> list[Path]:
+    """Return all paths in a folder and its subfolders, also through links.
+
+    Raises:
+        InputError: The folder does not exist.
+    """
+    existing_folder(folder, "folder of the set")
+    names = sorted(glob.glob("**", root_dir=folder, recursive=True))
+    return [Path(folder, name) for name in names]
+
+
 def find_parts(
     folder: str | Path,
     layouts: Mapping[str, Callable[..., Any]],
@@ -52,9 +63,7 @@ def find_parts(
     Raises:
         InputError: The folder does not exist.
     """
-    existing_folder(folder, "folder of the set")
-    names = sorted(glob.glob("**", root_dir=folder, recursive=True))  # through links
-    files = [Path(folder, name) for name in names]
+    files = paths_below(folder)
     parts: dict[str, SetFile] = {}
     for name, read in layouts.items():
         for path in files:

@@ -82,6 +82,12 @@ def _bitext() -> Any:
     return bitext
 
 
+def _passages() -> Any:
+    from keras_msd.evaluate import passages
+
+    return passages
+
+
 def _similarity() -> Any:
     from keras_msd.evaluate import similarity
 
@@ -176,6 +182,16 @@ SETS = {
         options=("margin",),
         scores={"f1": "bucc"},
         label="BUCC",
+    ),
+    "retrieval": EvaluationSet(
+        name="retrieval",
+        splits=("test", "dev", "train"),
+        find=OnUse(lambda: _passages().find_passages),
+        score=OnUse(lambda: _passages().score_passages),
+        folder="retrieval",
+        options=("part",),
+        scores={"ndcg_at_10": "ndcg_at_10"},
+        label="Retrieval of passages",
     ),
 }
 
@@ -279,10 +295,11 @@ def score_set(
             BUCC and UN, for all languages of the set.
         split: Such as `dev` or `test`; None for the default split of the set.
         part: "all", or a half: "choose" to tune settings, "report" for scores that you
-            publish. Row-aligned similarity files, Tatoeba and held-out pairs have
-            halves. The English sentences decide the half, and no sentence is scored in
-            both. For retrieval, half of the pairs are queries, and all sentences are
-            candidates.
+            publish. Row-aligned similarity files, Tatoeba, held-out pairs and
+            retrieval sets have halves. The English sentences decide the half, and no
+            sentence is scored in both. For Tatoeba and held-out pairs, half of the
+            pairs are queries, and all sentences are candidates. For retrieval sets, the
+            text of a query decides its half, and all passages are candidates.
         **options: For "bucc2018": `margin`, see `mine`. The best F1 of its split
             "train" sets the threshold. For "un": `queries`, the number of queries,
             evenly spread over the corpus.

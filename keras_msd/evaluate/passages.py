@@ -1,0 +1,389 @@
+"""Retrieval of passages for queries, in the layout of BEIR."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_msd import checks
+from keras_msd.arrays import in_chunks
+from keras_msd.checks import InputError, utf8
+from keras_msd.data.readers.lines import read_lines, unpacked
+from keras_msd.data.readers.tables import json_object
+from keras_msd.evaluate.nearest import top_k
+from keras_msd.evaluate.set_files import SetFile, paths_below
+from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
+from keras_msd.evaluate.vectors import SentenceEncoder, encoded, over_tracks, percent
+
+STREAMED = 8192  # passages that are encoded at a time
+SHORT, LONG = 10, 100  # ranks
+MEANS = (
+    f"ndcg_at_{SHORT}",
+    f"recall_at_{LONG}",
+    f"mrr_at_{SHORT}",
+    "precision_at_1",
+)
+QUERIES, PASSAGES, QRELS = KINDS = ("queries", "passages", "qrels")
+FILE = re.compile(r"(?:(.+)\.)?(queries|passages|corpus|qrels)\.(?:tsv|jsonl)(?:\.gz)?")
+OF_SPLIT = r"{}\.(?:tsv|jsonl)(?:\.gz)?"  # in the folder `qrels`
+# Names of the fields of a line in BEIR.
+TEXT_KEYS = ("_id", "text")
+QREL_KEYS = ("query-id", "corpus-id", "score")
+LAYOUT = (
+    "A set is a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv, or the "
+    "files <name>.<xx>.queries.tsv, <name>.<xx>.passages.tsv and <name>.<xx>.qrels.tsv "
+    "(each also .jsonl, and .gz)."
+)
+
+Relevance = Mapping[str, Mapping[str, float]]
+
+
+class PassageSet(NamedTuple):
+    """Queries and passages by id; relevance by query and passage."""
+
+    queries: dict[str, str]
+    passages: dict[str, str]
+    relevance: Relevance
+
+
+def passage_retrieval(
+    encoder: SentenceEncoder,
+    queries: Mapping[str, str],
+    passages: Mapping[str, str],
+    relevance: Relevance,
+) -> dict[str, Any]:
+    """Score how high the relevant passages of each query are ranked by cosine.
+
+    The encoder's `encode_query` and `encode_document` encode the two sides, with their
+    prompts; `encode`, if it has no such methods. The encoder cuts a passage that is
+    longer than its `max_length`.
+
+    Args:
+        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        queries: Texts by id. Each must have a relevant passage.
+        passages: Texts by id. Their vectors are in memory in blocks only.
+        relevance: Relevance of passages by their id, by the id of the query. Passages
+            above 0 are relevant, and a higher number is a higher grade; passages that
+            are not listed are not relevant.
+
+    Returns:
+        `{"ndcg_at_10", "recall_at_100", "mrr_at_10", "precision_at_1"}` x100, means
+        over queries; `queries` and `passages`, their numbers; `primary`: "ndcg_at_10".
+        The gain of a passage is its relevance. If cosines are equal to ten decimals,
+        the passage whose id is later in alphabetical order comes first, as in trec_eval
+        and pytrec_eval.
+
+    Raises:
+        InputError: There is no query or no passage, a query has no relevant passage, an
+            id in `relevance` is unknown, or the vectors are not finite.
+
+    Source: Thakur et al. 2021 (BEIR); the measures are `ndcg_cut_10`, `recall_100`,
+    `recip_rank` of the first ten and `P_1` of trec_eval.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder()
+        >>> scores = msd.evaluate.passage_retrieval(
+        ...     encoder,
+        ...     {"q1": "Radio"},
+        ...     {"p1": "Radio", "p2": "It rains."},
+        ...     {"q1": {"p1": 1}},
+        ... )
+        >>> scores["ndcg_at_10"], scores["precision_at_1"]
+        (100.0, 100.0)
+    """
+    given = PassageSet(dict(queries), dict(passages), relevance)
+    checks.at_least(1, queries=len(queries), passages=len(passages))
+    for query, judged in relevance.items():
+        for name, known, one in [
+            ("queries", given.queries, query),
+            *(("passages", given.passages, passage) for passage in judged),
+        ]:
+            if one not in known:
+                raise InputError(
+                    f"`relevance` must use the ids of `{name}`. Received: {one!r:.60}. "
+                    "Add its text, or remove it."
+                )
+    for query in given.queries:
+        if not any(value > 0 for value in relevance.get(query, {}).values()):
+            raise InputError(_lacks_relevant(f"The query {query!r:.60}"))
+    return _scores(encoder, given, list(given.queries))
+
+
+def _scores(
+    encoder: SentenceEncoder, given: PassageSet, asked: list[str]
+) -> dict[str, Any]:
+    """Score some queries; see `passage_retrieval`."""
+    # The search prefers the lower row if cosines are equal.
+    ids = sorted(given.passages, reverse=True)
+    query = encoded(_Side(encoder, "encode_query"), [given.queries[q] for q in asked])
+    side = _Side(encoder, "encode_document")
+    texts = (given.passages[passage] for passage in ids)
+    blocks = (encoded(side, block) for block in in_chunks(texts, STREAMED))
+    _, found = top_k(query, blocks, LONG)
+    rows = [
+        _measures([ids[row] for row in rows], given.relevance[query])
+        for rows, query in zip(found.tolist(), asked, strict=True)
+    ]
+    means = map(percent, np.mean(rows, axis=0))
+    return {
+        **dict(zip(MEANS, means, strict=True)),
+        "queries": len(asked),
+        "passages": len(ids),
+        "primary": MEANS[0],
+    }
+
+
+class _Side:
+    """Encodes queries or documents, each with its prompt if the encoder has one."""
+
+    def __init__(self, encoder: SentenceEncoder, method: str) -> None:
+        self.encode = getattr(encoder, method, encoder.encode)
+
+
+def _measures(found: list[str], judged: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the scores of one query, in the order of `MEANS`.
+
+    Args:
+        found: The ids of the first `LONG` passages, best first.
+        judged: Relevance by id; at least one is above 0.
+    """
+    gains = np.maximum([judged.get(passage, 0) for passage in found], 0)
+    ideal = np.sort([value for value in judged.values() if value > 0])[::-1]
+    hits = np.flatnonzero(gains[:SHORT])
+    return (
+        _discounted(gains) / _discounted(ideal),
+        np.count_nonzero(gains) / len(ideal),
+        1 / (1 + hits[0]) if hits.size else 0.0,
+        float(gains[0] > 0),
+    )
+
+
+def _discounted(gains: np.ndarray) -> float:
+    gains = gains[:SHORT]
+    return float((gains / np.log2(np.arange(2, len(gains) + 2))).sum())
+
+
+def score_passages(
+    encoder: SentenceEncoder, sets: Mapping[str, PassageSet], part: str = WHOLE
+) -> dict[str, Any]:
+    """Score several sets separately.
+
+    Args:
+        encoder: As for `passage_retrieval`.
+        sets: Sets by name, such as `mlqa.de`.
+        part: "all", or the half of the queries to score: "choose" to tune settings, or
+            "report". The text of a query decides its half. The candidates are always
+            all passages.
+
+    Returns:
+        The keys of `passage_retrieval`: scores are means over the sets, numbers are
+        sums. `tracks` is the nDCG@10 of each set.
+
+    Raises:
+        InputError: A set has no query in the part, or the vectors are not finite.
+    """
+    single = {}
+    for name, given in sets.items():
+        asked = list(given.queries)
+        halves = (half_of(text) for text in given.queries.values())
+        rows = rows_of(part, halves, f"`{name}`")
+        single[name] = _scores(encoder, given, [asked[row] for row in rows])
+    return over_tracks(single, MEANS, [QUERIES, PASSAGES])
+
+
+def find_passages(
+    folder: str | Path, languages: Iterable[str] | None, split: str = "test"
+) -> dict[str, SetFile]:
+    """Return the files of each set of passages, by its name.
+
+    A set is a folder in BEIR's layout, `corpus.jsonl`, `queries.jsonl` and
+    `qrels/<split>.tsv`, whose name it has; or files `<name>.<xx>.queries.tsv`,
+    `<name>.<xx>.passages.tsv` and `<name>.<xx>.qrels.tsv`, called `<name>.<xx>`. All
+    may be `.tsv` or `.jsonl`, also `.gz`, at any depth.
+
+    Args:
+        folder: Folder to search.
+        languages: Last parts of the names, such as `de` for `mlqa.de` and for a folder
+            `de`; None for all sets.
+        split: The split of BEIR's relevance. Other files have no splits.
+
+    Raises:
+        InputError: A file or a language is missing, or a set has one file twice.
+    """
+    there: dict[str, dict[str, Path]] = {}
+    for path in paths_below(folder):
+        if match := FILE.fullmatch(path.name):
+            name, kind = match[1] or path.parent.resolve().name, match[2]
+            kind = PASSAGES if kind == "corpus" else kind
+        elif path.parent.name == QRELS and re.fullmatch(
+            OF_SPLIT.format(re.escape(split)), path.name
+        ):
+            name, kind = path.parent.parent.resolve().name, QRELS
+        else:
+            continue
+        other = there.setdefault(name, {}).setdefault(kind, path)
+        if other != path:
+            raise InputError(
+                f"The set `{name}` must have one file of {kind}. Received: `{other}` "
+                f"and `{path}`. Remove one, or give the folder of one of the sets."
+            )
+    codes = {name: name.rpartition(".")[2] for name in there}
+    wanted = list(codes.values()) if languages is None else list(languages)
+    absent = [code for code in wanted if code not in codes.values()]
+    if absent or not wanted:
+        what = ", ".join(absent) or "sets"
+        raise InputError(
+            f"`{folder}` must hold retrieval sets. Received: no files for {what}; "
+            f"found {', '.join(there) or 'none'}. {LAYOUT}"
+        )
+    return {
+        name: _set_file(folder, name, files, split)
+        for name, files in there.items()
+        if codes[name] in wanted
+    }
+
+
+def _set_file(
+    folder: str | Path, name: str, files: Mapping[str, Path], split: str
+) -> SetFile:
+    if missing := [kind for kind in KINDS if kind not in files]:
+        raise InputError(
+            f"`{folder}`: the set `{name}` must have queries, passages and qrels (of "
+            f"the split {split}). Received: no {', '.join(missing)}. {LAYOUT}"
+        )
+    queries, passages, qrels = (files[kind] for kind in KINDS)
+    read = partial(_read_set, has_splits=qrels.parent.name == QRELS)
+    return SetFile((queries, passages, qrels), read)
+
+
+def _read_set(
+    queries: Path, passages: Path, qrels: Path, has_splits: bool
+) -> PassageSet:
+    """Read the files of a set.
+
+    Args:
+        queries: A query a line.
+        passages: A passage a line.
+        qrels: A query, a passage and its relevance a line.
+        has_splits: Whether the queries of other splits are in the file, too.
+
+    Raises:
+        InputError: A file cannot be read, an id is used twice or is unknown, or a query
+            has no relevant passage.
+    """
+    asked, known = _texts(queries), _texts(passages)
+    relevance: dict[str, dict[str, float]] = {}
+    first: dict[str, str] = {}
+    for where, (query, passage, text) in _rows(qrels, QREL_KEYS):
+        for name, one, ids in (("query", query, asked), ("passage", passage, known)):
+            if one not in ids:
+                path = queries if ids is asked else passages
+                raise InputError(
+                    f"{where}: the {name} must be in `{path}`. Received: {one!r:.60}. "
+                    "Add its text there, or remove this line."
+                )
+        judged = relevance.setdefault(query, {})
+        first.setdefault(query, where)
+        if passage in judged:
+            raise InputError(
+                f"{where}: a passage may be judged once for a query. Received: "
+                f"{query!r:.60} and {passage!r:.60} again. Remove one of the lines."
+            )
+        judged[passage] = _number(where, text)
+    kept = [query for query in asked if query in relevance or not has_splits]
+    for query in kept:
+        if not any(value > 0 for value in relevance.get(query, {}).values()):
+            where = first.get(query, f"`{qrels}`")
+            raise InputError(_lacks_relevant(f"{where}: the query {query!r:.60}"))
+    if not kept:
+        raise InputError(
+            f"`{qrels}` must name a relevant passage. Received: only a header. Add a "
+            "line for each query."
+        )
+    return PassageSet({query: asked[query] for query in kept}, known, relevance)
+
+
+def _lacks_relevant(subject: str) -> str:
+    return (
+        f"{subject} must have a passage with a relevance above 0. Received: none. Add "
+        "one, or remove the query."
+    )
+
+
+def _number(where: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            f"{where}: a relevance must be a finite number. Received: {text!r:.40}. "
+            "Write 1 for a relevant passage."
+        )
+    return value
+
+
+def _texts(path: Path) -> dict[str, str]:
+    """Return the texts of queries or passages by id; a title comes first."""
+    texts: dict[str, str] = {}
+    for where, (one, text) in _rows(path, TEXT_KEYS):
+        if one in texts:
+            raise InputError(
+                f"{where}: an id may be used once. Received: {one!r:.60} again. Remove "
+                "one of the lines, or give it another id."
+            )
+        texts[one] = text
+    if not texts:
+        raise InputError(
+            f"`{path}` must hold a text. Received: only a header. Add a line for each "
+            "text."
+        )
+    return texts
+
+
+def _rows(path: Path, keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield (file and line number, for messages; the value of each key) of each line.
+
+    A first line of a TSV with the names of the fields is skipped.
+    """
+    of_json = unpacked(path).suffix == ".jsonl"
+    for number, line in read_lines(path):
+        where = f"`{path}`, line {number}"
+        if of_json:
+            form = "{" + ", ".join(f'"{key}": ...' for key in keys) + "}"
+            row = json_object(path, number, line, form)
+            yield where, [_value(row, key, where) for key in keys]
+            continue
+        fields = line.split("\t")
+        if len(fields) != len(keys):
+            raise InputError(
+                f"{where}: a line must have {len(keys)} fields, {' TAB '.join(keys)}. "
+                f"Received: {len(fields)}, {line!r:.80}. Correct the line; no text of "
+                "a TSV may have a tab."
+            )
+        if number > 1 or list(map(_plain, fields)) != list(map(_plain, keys)):
+            yield where, fields
+
+
+def _plain(name: str) -> str:
+    """Return the name of a field in one spelling: `_id` is `id`."""
+    return name.lower().replace("_", "-").removeprefix("-")
+
+
+def _value(row: Mapping[str, Any], key: str, where: str) -> str:
+    """Return a value of a JSON object as text, a title before the text."""
+    named = {_plain(name): value for name, value in row.items()}
+    value = named.get(_plain(key))
+    if not isinstance(value, str if key == "text" else str | int | float):
+        raise InputError(
+            f"{where}: `{key}` must be a text. Received: {value!r:.60}. Correct the "
+            "line."
+        )
+    text = str(value)
+    utf8(text, where)
+    title = named.get("title") if key == "text" else None
+    return f"{title} {text}" if title else text

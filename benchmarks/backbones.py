@@ -24,7 +24,7 @@ import numpy as np
 from keras_msd import load_encoder, load_teacher
 from keras_msd.checkpoints.packaged import backbone_files
 from keras_msd.evaluate import score_set
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.teachers import JointTeacher
 
 RESULT = Path(__file__).parent / "results" / "backbones.json"

@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     given = parser.parse_args()
 
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
 
     with tempfile.TemporaryDirectory() as folder:
         result = measure(given, Path(folder))

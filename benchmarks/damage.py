@@ -55,7 +55,7 @@ from damage_cases import (
 from damage_child import FAILED, Conditions, Outcome, Runs, in_a_child
 from faults import compare, contents
 
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 BAD = {"silent": "silent", "traceback": "tracebacks", "lost": "lost"}
 GOOD = ("same", "mended", "repaired")

@@ -78,7 +78,7 @@ def distilled(given: argparse.Namespace, language: str, work: Path) -> dict[str,
     """Return what one language gave."""
     from keras_msd import load_encoder
     from keras_msd.evaluate import retrieval
-    from keras_msd.files import read_json
+    from keras_msd.io.files import read_json
 
     pairs = drawn(
         rows_of(language, given.data, given.catalogues),
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
 
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
 
     results: dict[str, Any] = {}
     for language in given.languages:

@@ -30,7 +30,7 @@ from typing import Any
 
 from keras_msd.checks import InputError
 from keras_msd.data import example_pairs
-from keras_msd.files import read_json, write_json
+from keras_msd.io.files import read_json, write_json
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "docs_commands.json"

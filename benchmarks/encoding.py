@@ -96,7 +96,7 @@ def main() -> int:
     given = parser.parse_args()
 
     from keras_msd import load_encoder
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
     from keras_msd.teachers.teacher import default_folder
 
     began, folder = time.monotonic(), Path(default_folder())

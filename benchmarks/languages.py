@@ -15,7 +15,7 @@ from typing import Any
 
 from keras_msd import load_encoder
 from keras_msd.evaluate import score_set
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "languages.json"
 QUANTIZATIONS = ("float32", "int8", "int4_table", "int4")

@@ -34,7 +34,7 @@ from keras_msd import load_encoder
 from keras_msd.checks import InputError
 from keras_msd.export.huggingface import check_bert
 from keras_msd.export.proof import row_cosines
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "layouts.json"
 TEXTS, LEAST_COSINE, ROWS_OF_A_FILE = 20_000, 0.9999, 200

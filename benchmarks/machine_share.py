@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     given = parser.parse_args()
 
-    from keras_msd.files import write_json  # before TensorFlow, for its kernels
+    from keras_msd.io.files import write_json  # before TensorFlow, for its kernels
 
     matrices = products(given.precision, 10)
     peak = max(matrices.values())

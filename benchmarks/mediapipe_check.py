@@ -28,7 +28,7 @@ from keras_msd.checks import InputError
 from keras_msd.data import example_pairs
 from keras_msd.export import export, quantizations
 from keras_msd.export.proof import SENTENCES, parity
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "mediapipe_check.json"
 LANGUAGES = "en ar de es fr it ja nl pl pt ru tr zh".split()

@@ -23,7 +23,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "memory_epoch.json"
 LANGUAGES = ("de", "fr", "it", "tr")

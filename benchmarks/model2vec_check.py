@@ -58,7 +58,7 @@ def main() -> int:
 
     from keras_msd import load_encoder
     from keras_msd.export.model2vec import compared
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
 
     encoder = load_encoder("tiny12")
     texts = sentences(options.data, SENTENCES)

@@ -17,7 +17,7 @@ from keras_msd import load_encoder
 from keras_msd.evaluate import MTEBEncoder, retrieval, sts
 from keras_msd.evaluate.similarity import read_sts
 from keras_msd.evaluate.translations import read_tatoeba
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "mteb.json"
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_msd.files import read_json, write_json
+from keras_msd.io.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "docs/use_it_in.md", ROOT / "docs/search.md"]

@@ -27,7 +27,7 @@ from keras_msd.checkpoints.packaged import backbone_files
 from keras_msd.evaluate import read_tatoeba, score_set
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors
-from keras_msd.files import read_json, write_json
+from keras_msd.io.files import read_json, write_json
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "pareto.json"

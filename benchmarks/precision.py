@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.loading import parse_override
 from keras_msd.training.precision import faster_precision

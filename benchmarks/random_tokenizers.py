@@ -39,7 +39,7 @@ from tokenizers import (
 
 from keras_msd.checks import InputError
 from keras_msd.export.portable import describe, load_portable
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 
 RESULT = Path(__file__).with_name("results") / "random_tokenizers.json"

@@ -137,7 +137,7 @@ def main() -> None:
 
     from training import read_pairs
 
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
     from keras_msd.teachers.teacher import default_folder
     from keras_msd.training.precision import faster_precision
 

@@ -25,7 +25,7 @@ import numpy as np
 from memory_epoch import Peak
 
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "retrieval_million.json"
 PLANTED = (0.9, 0.8, 0.7)  # cosines; among drawn ones of width 384 few reach 0.3

@@ -36,7 +36,7 @@ from memory_epoch import private_bytes
 import keras_msd as msd
 from keras_msd.data import example_pairs
 from keras_msd.export import FORMATS
-from keras_msd.files import read_json, write_json
+from keras_msd.io.files import read_json, write_json
 
 TOLERANCE = 1e-5
 TEXTS, LONGEST = 400, 12  # the longest text is so many sentences

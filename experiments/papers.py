@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE / "published"

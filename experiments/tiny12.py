@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from keras_msd.files import read_json, write_json
+from keras_msd.io.files import read_json, write_json
 from keras_msd.recipes import run
 from keras_msd.recipes.loading import parse_override
 

@@ -29,7 +29,7 @@ from keras_msd.evaluate.similarity import sts, sts_tracks
 from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
-from keras_msd.files import atomic_path, read_json, remove, text_hash, write_json
+from keras_msd.io.files import atomic_path, read_json, remove, text_hash, write_json
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress

@@ -25,7 +25,7 @@ from keras_msd.data import (
 )
 from keras_msd.data.store import META
 from keras_msd.data.text_table import CHUNK, TextOptions
-from keras_msd.remote import as_path, write_file
+from keras_msd.io.remote import as_path, write_file
 from keras_msd.tokenizers import train_unigram
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,8 +12,8 @@ import pytest
 
 from keras_msd import files
 from keras_msd.checks import InputError
-from keras_msd.checksums import sealed, unsealed
-from keras_msd.files import atomic_path, clear_leftovers
+from keras_msd.io.checksums import add_seal, checked_content
+from keras_msd.io.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
 from keras_msd.recipes.loading import load_recipe
@@ -191,11 +191,13 @@ def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
 
 def test_a_seal_is_of_content_and_owner():
     value = {"a": [1.5, None], "b": {"c": (1, 2)}, "d": {3: "x"}}
-    kept = json.loads(json.dumps(sealed(value, "mine")))
-    assert unsealed(kept, "mine") == json.loads(json.dumps(value))
-    assert unsealed(kept, "yours") is None
-    assert unsealed(kept | {"a": [1.5, 0]}, "mine") is None
-    assert unsealed([kept], "mine") is None and unsealed({}, "mine") is None
+    kept = json.loads(json.dumps(add_seal(value, "mine")))
+    assert checked_content(kept, "mine") == json.loads(json.dumps(value))
+    assert checked_content(kept, "yours") is None
+    assert checked_content(kept | {"a": [1.5, 0]}, "mine") is None
+    assert (
+        checked_content([kept], "mine") is None and checked_content({}, "mine") is None
+    )
 
 
 WRITE = """

@@ -21,7 +21,7 @@ from keras_msd.cli import main
 from keras_msd.data.examples import example_pairs
 from keras_msd.evaluate.splits import half_of
 from keras_msd.evaluate.translations import read_held_out
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 
 WIDTH = 16
 TEACHER = msd.load_teacher("hashed-words", dim=WIDTH)

@@ -10,7 +10,7 @@ import pytest
 from keras_msd import files
 from keras_msd.checks import InputError
 from keras_msd.export import export, read_card
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 from keras_msd.testing import tiny_encoder
 
 ROWS = [(1.0, "one", "two"), (0.0, "cat", "dog")]

@@ -7,7 +7,7 @@ from small_recipe import RECIPE, write_place
 
 import keras_msd as msd
 from keras_msd.checks import InputError
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.stages import STAGES, StageRecord
 from keras_msd.stages.record import OF_SOURCE, ExtraStep

@@ -17,9 +17,9 @@ from safetensors.numpy import load_file, save_file
 
 import keras_msd as msd
 from keras_msd.checks import InputError
-from keras_msd.checksums import sealed
 from keras_msd.export import read_card
-from keras_msd.files import write_json
+from keras_msd.io.checksums import add_seal
+from keras_msd.io.files import write_json
 from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.recipes import load_recipe
@@ -79,7 +79,7 @@ def test_no_layer_is_made_that_a_file_names(name, place, saved):
     record["config"] = made
     if place == "beside":
         record = LAYERS[name] | record
-    write_json(saved / "encoder.json", sealed(record, "encoder.json"))
+    write_json(saved / "encoder.json", add_seal(record, "encoder.json"))
     with pytest.raises(InputError, match=f"encoder.json.*{match}"):
         msd.load_encoder(saved)
     assert {it.name for it in Path().iterdir()} == {"e"}

@@ -13,14 +13,14 @@ from safetensors.numpy import load_file, save_file
 from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checkpoints.weights import read_checkpoint
 from keras_msd.checks import InputError
-from keras_msd.checksums import sealed
 from keras_msd.export import export, load_artefact
 from keras_msd.export.onnx_files import check_self_contained, load_ids
-from keras_msd.files import read_json, write_json
-from keras_msd.limits import VOCABULARY
+from keras_msd.io.checksums import add_seal
+from keras_msd.io.files import read_json, write_json
+from keras_msd.io.limits import VOCABULARY
+from keras_msd.io.tensors import TensorFile
 from keras_msd.load import load_teacher
 from keras_msd.models.encoder import load_saved
-from keras_msd.tensors import TensorFile
 from keras_msd.testing import tiny_encoder
 from keras_msd.tokenizers.loading import load_tokenizer, read_checkpoint_tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -218,12 +218,12 @@ def test_checksums_of_other_files(files, saved, monkeypatch):
     folder, _, fields = saved
     (folder.parent / "secret").touch()
     record = {"format": 1, "config": fields} | ({"files": files} if files else {})
-    write_json(folder / "encoder.json", sealed(record, "encoder.json"))
+    write_json(folder / "encoder.json", add_seal(record, "encoder.json"))
 
     def look(*_):
         raise AssertionError("a file was opened")
 
-    monkeypatch.setattr("keras_msd.checksums.cached_checksum", look)
+    monkeypatch.setattr("keras_msd.io.checksums.cached_checksum", look)
     refused(lambda: load_saved(folder), "must be as it was written")
 
 

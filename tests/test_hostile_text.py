@@ -7,11 +7,11 @@ import tracemalloc
 
 import pytest
 
-from keras_msd import limits
 from keras_msd.checks import InputError
 from keras_msd.data import Cleaning, normalize, read_inference, read_pairs
 from keras_msd.data.readers import tmx
-from keras_msd.files import atomic_path, read_json, read_toml
+from keras_msd.io import limits
+from keras_msd.io.files import atomic_path, read_json, read_toml
 from keras_msd.recipes import load_recipe
 
 MIB = 1 << 20

@@ -10,7 +10,7 @@ from keras_msd.checks import InputError
 from keras_msd.export import litert
 from keras_msd.export.litert import TFLiteModel
 from keras_msd.export.tensorflow_network import TensorFlowNetwork
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.light import LightEncoder
 from keras_msd.load import load_encoder
 from keras_msd.quantize.schemes import SCHEMES
@@ -268,7 +268,7 @@ def test_sizes_are_compared_before_anything_is_read(folder, monkeypatch):
     def read(*_):
         raise AssertionError("a tensor was read")
 
-    monkeypatch.setattr("keras_msd.tensors.TensorFile.read", read)
+    monkeypatch.setattr("keras_msd.io.tensors.TensorFile.read", read)
     record = json.loads((folder / CONFIG).read_text())
     record["config"]["projection_dim"] = 10**9
     write_json(folder / CONFIG, record)

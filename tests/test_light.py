@@ -13,7 +13,7 @@ from tokenizer_texts import made_texts
 from keras_msd import light
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import packaged
-from keras_msd.files import read_table
+from keras_msd.io.files import read_table
 from keras_msd.light import LightEncoder
 from keras_msd.testing import tiny_encoder
 

@@ -14,7 +14,7 @@ import pytest
 
 from keras_msd.export import litert as exporter
 from keras_msd.export import loaders_folder
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.testing import tiny_encoder
 
 pytest.importorskip("ai_edge_litert")

@@ -9,7 +9,7 @@ from small_recipe import write_place
 
 from keras_msd.checks import InputError
 from keras_msd.data.batches import PairBatches
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.recipes import run
 from keras_msd.stages import CollapseMonitor
 

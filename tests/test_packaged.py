@@ -17,7 +17,7 @@ from keras_msd import light, load_encoder, load_teacher
 from keras_msd.checkpoints import packaged
 from keras_msd.checks import InputError
 from keras_msd.cli.export import card_of
-from keras_msd.files import read_table
+from keras_msd.io.files import read_table
 from keras_msd.load import teacher_encoder
 from keras_msd.testing import tiny_encoder
 

@@ -14,7 +14,7 @@ from keras_msd.checks import InputError
 from keras_msd.data import read_pairs
 from keras_msd.data.text_table import TextTable
 from keras_msd.evaluate import calibrate_threshold
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import outputs as end_steps
 from keras_msd.recipes import run, runner

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from test_recipes_papers import QUICK, smoke
 
 from keras_msd.checks import InputError
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import run
 

@@ -6,7 +6,7 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.evaluate import score_set
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.resources import Run

@@ -7,7 +7,7 @@ from test_recipes_thin_deep import QUICK
 from keras_msd.checks import InputError
 from keras_msd.data import TextTable
 from keras_msd.evaluate.similarity import read_sts
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.recipes import load_recipe, run
 from keras_msd.recipes.cache import RunFolder
 from keras_msd.recipes.outputs import held_out

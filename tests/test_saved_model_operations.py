@@ -8,8 +8,8 @@ import tensorflow as tf
 from saved_models import TEXT, letters_in_graph, save
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_msd import limits
 from keras_msd.checks import InputError
+from keras_msd.io import limits
 from keras_msd.load import load_teacher
 from keras_msd.teachers.saved_model import OUTSIDE, check_operations
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from keras_msd import limits
-from keras_msd.limits import Limit
+from keras_msd.io import limits
+from keras_msd.io.limits import Limit
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.recipes import cache, run_all
 from keras_msd.recipes.cache import RunFolder, key_of, made_from, perform
 from keras_msd.recipes.loading import load_recipe

@@ -14,9 +14,9 @@ import pytest
 from tiny_data import HashGuide, sentences
 
 import keras_msd.data.store as store_module
-from keras_msd import limits
 from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
+from keras_msd.io import limits
 
 
 def test_targets_in_the_order_asked(tmp_path):

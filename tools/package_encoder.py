@@ -15,7 +15,7 @@ from typing import Any
 
 from keras_msd import InputError, light, load_encoder
 from keras_msd.checkpoints import packaged
-from keras_msd.files import read_table, write_json
+from keras_msd.io.files import read_table, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.pair import Pairs
 from keras_msd.data.store import Guide
 from keras_msd.data.text_table import SIDES, TextOptions
-from keras_msd.remote import as_path
+from keras_msd.io.remote import as_path
 from keras_msd.tokenizers.base import Tokenizer
 
 

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from keras_msd.arrays import in_chunks
-from keras_msd.checksums import write_meta
 from keras_msd.data import text_table
 from keras_msd.data.pair import PairFile
 from keras_msd.data.pair_table import group_hashes, token_type, tokens_meta
 from keras_msd.data.ragged import RaggedWriter, flattened
 from keras_msd.data.store import Guide, GuideStore, shard_name, shard_of
 from keras_msd.data.text_table import CHUNK, SIDES, Row, TextOptions
-from keras_msd.files import digest
-from keras_msd.remote import as_path, delete, write_file, written_folder
+from keras_msd.io.checksums import write_metadata
+from keras_msd.io.files import digest
+from keras_msd.io.remote import as_path, delete, write_file, write_folder
 from keras_msd.tokenizers.base import Tokenizer
 
 LENGTHS = "lengths"
@@ -176,7 +176,7 @@ def write_parted_table(
         max_length: The maximum number of token ids of the parts.
         folder: Folder of the table.
     """
-    with written_folder(folder) as local:
+    with write_folder(folder) as local:
         kinds = {"texts": "uint8", "tokens": token_type(tokenizer)}
         for name in kinds:
             (local / name).mkdir()
@@ -194,9 +194,9 @@ def write_parted_table(
                     writer.extend_flat(arrays[name], arrays[f"{name}.{LENGTHS}"])
                 groups.write(arrays["groups"].tobytes())
         texts = {"version": text_table.VERSION, "key": plan.key, "counts": plan.counts}
-        write_meta(local / "texts" / "texts.json", texts, "texts")
+        write_metadata(local / "texts" / "texts.json", texts, "texts")
         tokens = tokens_meta(plan.key, "texts", tokenizer, max_length)
-        write_meta(local / "tokens" / "tokens.json", tokens, "token ids")
+        write_metadata(local / "tokens" / "tokens.json", tokens, "token ids")
     return folder
 
 
@@ -239,7 +239,7 @@ def write_shard(
     shard, given = item
     texts = chain.from_iterable(some for _, some in sorted(given, key=itemgetter(0)))
     name = shard_name(shard, shards)
-    with written_folder(as_path(folder) / name) as local:
+    with write_folder(as_path(folder) / name) as local:
         store = GuideStore(load_guide(), local, id=digest(run, name))
         for some in in_chunks(texts, store.chunk_size):
             store.build(some, progress=False)

@@ -18,9 +18,9 @@ from keras_msd.checkpoints.modules import (
 )
 from keras_msd.checkpoints.weights import check_settings, read_checkpoint
 from keras_msd.checks import InputError, existing_folder
-from keras_msd.files import read_json, read_table
+from keras_msd.io.files import read_json, read_table
+from keras_msd.io.tensors import WHOLE
 from keras_msd.models.encoder import Encoder
-from keras_msd.tensors import WHOLE
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
 

@@ -18,7 +18,7 @@ from keras_msd.checkpoints.weights import (
     layer_keys,
     stored_shape,
 )
-from keras_msd.files import read_json
+from keras_msd.io.files import read_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import weight_shapes

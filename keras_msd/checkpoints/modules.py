@@ -19,10 +19,10 @@ from keras_msd.checkpoints.weights import (
     checkpoint_tensors,
 )
 from keras_msd.checks import InputError, one_of, placed
-from keras_msd.files import parse_json, read_bytes, read_json, read_table
+from keras_msd.io.files import parse_json, read_bytes, read_json, read_table
+from keras_msd.io.limits import VOCABULARY
+from keras_msd.io.tensors import FLOATS, INT8, WHOLE
 from keras_msd.layers.pooling import POOLINGS
-from keras_msd.limits import VOCABULARY
-from keras_msd.tensors import FLOATS, INT8, WHOLE
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend, spell_added
 

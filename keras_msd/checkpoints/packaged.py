@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError
-from keras_msd.files import read_json, read_table, read_toml, sha256_of
+from keras_msd.io.files import read_json, read_table, read_toml, sha256_of
 from keras_msd.light import CHUNK, LightEncoder
 from keras_msd.progress import track
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_msd.checks import InputError, divides, existing_folder, one_of, placed
-from keras_msd.files import read_table, read_toml
-from keras_msd.limits import DEPTH
+from keras_msd.io.files import read_table, read_toml
+from keras_msd.io.limits import DEPTH
+from keras_msd.io.tensors import WHOLE, TensorFile
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import outputs, weight_shapes
-from keras_msd.tensors import WHOLE, TensorFile
 
 SINGLE = "model.safetensors"
 OTHERS = ("*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")

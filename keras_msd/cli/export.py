@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.cli.output import calibrated, codes, given
-from keras_msd.files import read_table, read_toml
+from keras_msd.io.files import read_table, read_toml
 
 # For the shell to complete; the table that is read from it imports NumPy.
 FORMATS_FILE = Path(__file__).parents[1] / "export" / "formats.toml"

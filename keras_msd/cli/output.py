@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 from keras_msd.report.runs import SIZES, number, plain
 
 # Imported where they are used: `--help` needs neither, and a start shall be quick.

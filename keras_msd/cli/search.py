@@ -9,7 +9,7 @@ import typer
 
 from keras_msd.checks import InputError
 from keras_msd.cli.output import lines_text, open_source
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 
 CARD = "card"
 Words = Annotated[list[str], typer.Argument(metavar="ENCODER [QUERY] FILE")]

@@ -20,7 +20,7 @@ from keras_msd.data.ragged import TokenRows
 from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.text_table import SIDES, TextTable
 from keras_msd.devices import device_settings
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_msd.checks import InputError, utf8
-from keras_msd.files import digest, file_digest
+from keras_msd.io.files import digest, file_digest
 
 ENGLISH = "en"
 CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.checksums import read_meta, write_meta
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.pair import Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, TokenRows, read_flat
 from keras_msd.data.text_table import CHUNK, SIDES, FileRange, TextTable, opened
-from keras_msd.files import atomic_path, digest, text_hash
+from keras_msd.io.checksums import read_metadata, write_metadata
+from keras_msd.io.files import atomic_path, digest, text_hash
 from keras_msd.progress import track
 from keras_msd.tokenizers.base import Tokenizer
 
@@ -129,7 +129,7 @@ class PairTable(TokenRows):
             with open(temporary / "groups", "wb") as handle:
                 for chunk in texts.chunks("source"):
                     handle.write(group_hashes(chunk))
-            write_meta(temporary / "tokens.json", meta, "token ids")
+            write_metadata(temporary / "tokens.json", meta, "token ids")
         return cls(folder, texts)
 
 
@@ -172,4 +172,4 @@ def table_key(texts_key: str, tokenizer: Tokenizer, max_length: int) -> str:
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    return read_meta(folder / "tokens" / "tokens.json", VERSION, "token ids")
+    return read_metadata(folder / "tokens" / "tokens.json", VERSION, "token ids")

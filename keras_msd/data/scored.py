@@ -14,7 +14,7 @@ from keras_msd.data.ragged import Ragged, TokenRows
 from keras_msd.data.text_table import SIDES
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 
 # Lowest and highest gold score, which become 0 and 1.
 GOLD_SCALES: dict[GoldScale, tuple[float, float]] = {

@@ -15,9 +15,9 @@ from filelock import FileLock
 from keras_msd import checks
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-from keras_msd.checksums import read_meta, sealed
 from keras_msd.data.ragged import read_flat
-from keras_msd.files import room_for, text_hash, write_json
+from keras_msd.io.checksums import add_seal, read_metadata
+from keras_msd.io.files import explain_full_disk, text_hash, write_json
 from keras_msd.progress import track
 
 VERSION = 2
@@ -106,9 +106,9 @@ class GuideStore:
                 for path in files[:-1]:
                     path.touch()
                 if not (self.folder / META).exists():
-                    meta = sealed(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
+                    meta = add_seal(mine | {"id": id or uuid.uuid4().hex}, VECTORS)
                     write_json(self.folder / META, meta)
-        meta = read_meta(self.folder / META, VERSION, VECTORS)
+        meta = read_metadata(self.folder / META, VERSION, VECTORS)
         for name, value in mine.items():
             if meta.get(name) != value:
                 raise InputError(
@@ -168,7 +168,7 @@ class GuideStore:
     def _write(self, name: str, place: int, data: np.ndarray) -> None:
         """Write an array into a file, from byte `place` on."""
         path = self.folder / name
-        with room_for(path), open(path, "r+b") as handle:
+        with explain_full_disk(path), open(path, "r+b") as handle:
             handle.seek(place)
             handle.write(data.tobytes())
             handle.flush()

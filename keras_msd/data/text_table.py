@@ -16,12 +16,12 @@ import numpy as np
 
 from keras_msd.arrays import in_chunks
 from keras_msd.checks import InputError, at_least
-from keras_msd.checksums import DamagedError, read_meta, write_meta
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.order import file_shares, mix, permutation
 from keras_msd.data.pair import ENGLISH, Pair, PairFile, Pairs
 from keras_msd.data.ragged import Ragged, RaggedWriter, read_flat
-from keras_msd.files import atomic_path, digest, remove, text_hash
+from keras_msd.io.checksums import DamagedError, read_metadata, write_metadata
+from keras_msd.io.files import atomic_path, digest, remove, text_hash
 from keras_msd.progress import track
 
 VERSION = 2
@@ -105,7 +105,7 @@ class TextTable:
     """
 
     def __init__(self, folder: Path) -> None:
-        meta = read_meta(folder / "texts.json", VERSION, "texts")
+        meta = read_metadata(folder / "texts.json", VERSION, "texts")
         self.folder, self.key = folder, meta["key"]
         self.counts: list[dict[str, Any]] = meta["counts"]
         self.files: list[FileRange] = []
@@ -181,7 +181,7 @@ class TextTable:
             _copy_kept(work, temporary, _select(counts, distinct, chosen))
             shutil.rmtree(work)
             meta = {"version": VERSION, "key": key, "counts": counts}
-            write_meta(temporary / "texts.json", meta, "texts")
+            write_metadata(temporary / "texts.json", meta, "texts")
         return cls.open(folder)
 
     def pairs(self) -> Pairs:

@@ -13,7 +13,7 @@ from keras_msd.checks import InputError, one_of
 from keras_msd.data.cleaning import normalize
 from keras_msd.data.readers.discover import expanded
 from keras_msd.data.readers.tables import parquet_rows
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 
 ONE_IN = 200  # English sentences, of which one is held out
 LARGEST = 1000  # sentences of a development set

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, one_of
 from keras_msd.choices import Strategy
-from keras_msd.files import parse_json
+from keras_msd.io.files import parse_json
 
 STRATEGIES = get_args(Strategy)
 # Environment variables that announce other processes to JAX: those of Keras and JAX

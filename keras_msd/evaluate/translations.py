@@ -26,7 +26,7 @@ from keras_msd.evaluate.vectors import (
     over_tracks,
     percent,
 )
-from keras_msd.files import text_hash
+from keras_msd.io.files import text_hash
 
 STREAMED = 8192  # sentences of a stream that are encoded at a time
 WAYS = ("precision", "source_to_target", "target_to_source")

@@ -14,7 +14,7 @@ from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.format import Run
 from keras_msd.export.formats import FORMATS, check_supported
-from keras_msd.files import atomic_path, digest
+from keras_msd.io.files import atomic_path, digest
 from keras_msd.processes import check_process
 from keras_msd.progress import track
 

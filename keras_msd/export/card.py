@@ -12,8 +12,8 @@ from keras_msd.checks import InputError, explained, findings
 from keras_msd.evaluate.costs import cost
 from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.format import Format
-from keras_msd.files import atomic_path, read_table, sha256_of, write_json
-from keras_msd.limits import CARD as CARD_BYTES
+from keras_msd.io.files import atomic_path, read_table, sha256_of, write_json
+from keras_msd.io.limits import CARD as CARD_BYTES
 from keras_msd.version import __version__
 
 CARD = "card.json"

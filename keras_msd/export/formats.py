@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_msd.checks import InputError, explained, one_of
 from keras_msd.export.format import NO_FORMAT, Format
-from keras_msd.files import read_toml
+from keras_msd.io.files import read_toml
 from keras_msd.lazy import OnUse
 
 

@@ -30,7 +30,7 @@ from keras_msd.export.proof import (
     parity,
     proof_sentences,
 )
-from keras_msd.files import read_table, write_json
+from keras_msd.io.files import read_table, write_json
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD

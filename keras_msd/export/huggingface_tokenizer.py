@@ -17,7 +17,7 @@ from tokenizers import Tokenizer as Backend
 from keras_msd.checks import InputError
 from keras_msd.export.portable import refused
 from keras_msd.export.proof import check_texts, proof_sentences
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
 from keras_msd.tokenizers.tokenizer_json import (

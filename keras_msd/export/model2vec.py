@@ -25,7 +25,7 @@ from keras_msd.export.format import Run
 from keras_msd.export.huggingface import write_module_list
 from keras_msd.export.huggingface_tokenizer import backend_of, control_pieces
 from keras_msd.export.network import plain_weights
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD
 from keras_msd.tokenizers.sentencepiece import BLANK

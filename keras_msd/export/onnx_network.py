@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, states
 from keras_msd.export.onnx_files import OPSET
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
 from keras_msd.quantize.kernels import onnx_kernel

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 
 MODEL, FINGERPRINT = "saved_model.pb", "fingerprint.pb"
 GIVEN_NAME = "_user_specified_name"  # of a captured weight it is a count

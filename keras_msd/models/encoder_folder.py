@@ -9,13 +9,13 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of
-from keras_msd.checksums import checksums, damaged, sealed, unsealed
-from keras_msd.files import atomic_path, read_json, write_json
+from keras_msd.io.checksums import add_seal, changed_files, checked_content, checksums
+from keras_msd.io.files import atomic_path, read_json, write_json
+from keras_msd.io.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
 from keras_msd.quantize import tables
 from keras_msd.quantize.schemes import BITS, SCHEMES, kernel_bits
-from keras_msd.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
 
@@ -62,7 +62,7 @@ def write_folder(
         about = {"format": FORMAT_NUMBERS[quantize], "config": config.model_dump()}
         about |= {"quantize": quantize} if quantize else {}
         about["files"] = checksums(temporary)
-        write_json(temporary / CONFIG, sealed(about, CONFIG))
+        write_json(temporary / CONFIG, add_seal(about, CONFIG))
 
 
 def is_saved_encoder(folder: str | Path) -> bool:
@@ -157,10 +157,10 @@ def _check_seal(folder: Path, record: dict[str, Any]) -> None:
         return
     files = record.get("files")
     lost = [CONFIG]
-    if unsealed(record, CONFIG) is not None and isinstance(files, dict):
+    if checked_content(record, CONFIG) is not None and isinstance(files, dict):
         # Names come from the file: they are found here, never looked up elsewhere.
         here = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-        lost = sorted(files.keys() - here) or damaged(folder, files)
+        lost = sorted(files.keys() - here) or changed_files(folder, files)
     if lost:
         raise InputError(
             f"`{folder / lost[0]!s:.200}` must be as it was written. Received: a file "

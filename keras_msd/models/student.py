@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_msd.checks import InputError, at_least, divides, one_of
 from keras_msd.choices import TableStart, UnitFrom
-from keras_msd.files import read_toml
+from keras_msd.io.files import read_toml
 from keras_msd.models.encoder import Encoder, new_encoder
 from keras_msd.tokenizers.base import Tokenizer
 

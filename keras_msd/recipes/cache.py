@@ -24,15 +24,15 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
 from keras_msd.checks import InputError
-from keras_msd.checksums import checksums, damaged, read_sealed, sealed
-from keras_msd.files import (
+from keras_msd.io.checksums import add_seal, changed_files, checksums, read_checked
+from keras_msd.io.files import (
     atomic_path,
     cached,
     digest,
     dotted,
+    explain_full_disk,
     file_digest,
     remove,
-    room_for,
     write_json,
 )
 from keras_msd.version import __version__
@@ -198,8 +198,8 @@ class RunFolder:
         mark = self.step(name) / DONE
         if not mark.is_file():
             return None
-        record = read_sealed(mark, name)  # None if the mark is damaged
-        lost = damaged(self.path, record["files"]) if record else [DONE]
+        record = read_checked(mark, name)  # None if the mark is damaged
+        lost = changed_files(self.path, record["files"]) if record else [DONE]
         if record and not lost:
             self._compare(name, record["made_from"], made_from)
             return record
@@ -253,7 +253,7 @@ class RunFolder:
         """
         folder, made_from = self.step(name), made_from or {}
         unfinished = folder / UNFINISHED
-        with room_for(folder):
+        with explain_full_disk(folder):
             record = self.done(name, made_from)
             if record is None:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -284,7 +284,7 @@ class RunFolder:
                     record[REUSED] = result.pop(REUSED)
                 record["result"] = result
                 record["files"] = checksums(self.path, sorted(left))
-                write_json(folder / DONE, sealed(record, name))
+                write_json(folder / DONE, add_seal(record, name))
             remove(unfinished)
         return record
 
@@ -312,8 +312,8 @@ def perform(
 
     def take_or_make(target: Path) -> Mapping[str, Any] | None:
         if stored:
-            entry = read_sealed(stored / ENTRY, key)
-            if entry and not damaged(stored / FILES, entry["files"]):
+            entry = read_checked(stored / ENTRY, key)
+            if entry and not changed_files(stored / FILES, entry["files"]):
                 _link_files(stored / FILES, target, dirs_exist_ok=True)
                 return entry["result"] | {REUSED: entry["seconds"]}
             remove(stored)
@@ -333,7 +333,7 @@ def _leave(stored: Path, name: str, folder: Path, record: Mapping[str, Any]) -> 
             _link_files(folder, files, ignore=ignore)
             entry = {it: record[it] for it in ("result", "seconds")}
             entry |= {"step": name, "files": checksums(files)}
-            write_json(temporary / ENTRY, sealed(entry, stored.name))
+            write_json(temporary / ENTRY, add_seal(entry, stored.name))
     except (OSError, InputError) as error:  # such as a full disk
         if (stored / ENTRY).is_file():
             return  # another process has stored the same step in this moment
@@ -376,7 +376,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         InputError: Another process holds it, or nothing can be written there.
     """
-    with room_for(folder):
+    with explain_full_disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             lock = FileLock(folder / LOCK).acquire(blocking=False)

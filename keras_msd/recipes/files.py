@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from keras_msd.checks import InputError, existing_file, nearest
-from keras_msd.files import cached, read_toml
+from keras_msd.io.files import cached, read_toml
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

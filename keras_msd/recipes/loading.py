@@ -9,8 +9,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, get_args
 
-from keras_msd import limits
 from keras_msd.checks import InputError, one_of
+from keras_msd.io import limits
 from keras_msd.recipes.files import (
     Layer,
     Place,

@@ -12,7 +12,7 @@ from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.data.write import LICENCES
 from keras_msd.evaluate.rows import score_row, score_teacher_row
 from keras_msd.evaluate.threshold import calibrate_threshold
-from keras_msd.files import atomic_path, write_json
+from keras_msd.io.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
 from keras_msd.recipes.cache import ELSEWHERE
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs

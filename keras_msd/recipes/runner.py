@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, a_list, utf8
 from keras_msd.evaluate.splits import named
-from keras_msd.files import clear_leftovers, remove, write_json
+from keras_msd.io.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe

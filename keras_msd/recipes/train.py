@@ -23,7 +23,7 @@ from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
 from keras_msd.evaluate.splits import CHOOSE, WHOLE
-from keras_msd.files import write_json
+from keras_msd.io.files import write_json
 from keras_msd.models.encoder import Encoder
 from keras_msd.recipes.cache import BEFORE, UNFINISHED
 from keras_msd.recipes.resources import STEP, Run, check_corpora, corpus_of

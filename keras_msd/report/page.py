@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from keras_msd.files import atomic_path
+from keras_msd.io.files import atomic_path
 
 # Its policy makes the browser refuse anything that is not in this file.
 PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))

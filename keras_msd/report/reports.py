@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
-from keras_msd.files import dotted, read_json
+from keras_msd.io.files import dotted, read_json
 from keras_msd.recipes.files import recipe_names
 from keras_msd.recipes.loading import describe, load_recipe
 from keras_msd.recipes.settings import Recipe

@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_msd.checks import InputError, existing_file, existing_folder
 from keras_msd.evaluate.sets import score_labels
-from keras_msd.files import read_json, read_toml
+from keras_msd.io.files import read_json, read_toml
 
 ScoreRow = dict[str, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, above, sentences
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 from keras_msd.layers.pooling import Pooling
 from keras_msd.models.network import forward_pass, use_xla
 

@@ -10,7 +10,7 @@ import numpy as np
 from keras_msd.arrays import unit_rows
 from keras_msd.checkpoints.packaged import FILES, backbone_files
 from keras_msd.checks import sentences
-from keras_msd.files import digest
+from keras_msd.io.files import digest
 
 NAME = "muse"
 BATCH = 32  # sentences whose tokens stand in one row of vectors

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError, sentences
-from keras_msd.files import digest, file_digest
+from keras_msd.io.files import digest, file_digest
 from keras_msd.teachers.muse import UniversalEncoder
 from keras_msd.teachers.vectors import (
     HASHED_WORDS,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd import limits
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, existing_file, explained
-from keras_msd.files import digest, file_digest
+from keras_msd.io import limits
+from keras_msd.io.files import digest, file_digest
 
 HASHED_WORDS = "hashed-words"
 NO_NUMBERS = "cMmSU"  # kinds of complex numbers, times and texts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from keras_msd import checks
-from keras_msd.files import atomic_path, digest, write_json
+from keras_msd.io.files import atomic_path, digest, write_json
 
 CONFIG = "tokenizer_config.json"
 

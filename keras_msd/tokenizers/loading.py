@@ -16,8 +16,8 @@ from tokenizers import models, pre_tokenizers
 from tokenizers.implementations import BertWordPieceTokenizer
 
 from keras_msd.checks import InputError, existing_file, existing_folder, one_of, placed
-from keras_msd.files import decoded, parse_json, read_bytes, read_table, read_toml
-from keras_msd.limits import VOCABULARY
+from keras_msd.io.files import decoded, parse_json, read_bytes, read_table, read_toml
+from keras_msd.io.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
 from keras_msd.tokenizers.sentencepiece import (
     BLANK,

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers
 
 from keras_msd.checks import InputError, sentences
-from keras_msd.files import parse_json
+from keras_msd.io.files import parse_json
 from keras_msd.tokenizers.base import Tokenizer
 
 _NORMALIZER_ARGUMENTS = (

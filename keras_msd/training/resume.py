@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_msd.checks import InputError, at_least
-from keras_msd.files import atomic_path, dotted, file_digest, remove
+from keras_msd.io.files import atomic_path, dotted, file_digest, remove
 from keras_msd.training.precision import NotFiniteError
 
 NAME, STATE, CHECKSUM = "update_", "state.safetensors", "checksum.txt"

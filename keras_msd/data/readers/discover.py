@@ -10,8 +10,8 @@ from keras_msd.checks import InputError, existing_folder, one_of
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import moses, tables, tmx
 from keras_msd.data.readers.lines import ZipMember, is_zip, languages_of, unpacked
-from keras_msd.files import digest
-from keras_msd.remote import as_path, matching
+from keras_msd.io.files import digest
+from keras_msd.io.remote import as_path, glob_files
 
 FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
 JSON = ".json"
@@ -203,7 +203,7 @@ def expanded(
         elif path.exists():
             files.append(path)
         else:
-            matches = matching(path)
+            matches = glob_files(path)
             if not matches:
                 raise InputError(
                     f"The corpus file `{path}` does not exist. Give the path of a file "

@@ -8,7 +8,7 @@ from keras_msd.checks import InputError, nearest, utf8
 from keras_msd.data.cleaning import visible
 from keras_msd.data.readers.lines import read_lines, tabbed, unpacked
 from keras_msd.data.readers.tables import json_object
-from keras_msd.remote import as_path
+from keras_msd.io.remote import as_path
 
 CLASSES = ("entailment", "neutral", "contradiction")  # ids 0, 1, 2 as in common use
 # Names of the columns: in SNLI, MultiNLI and XNLI; in others; in translations of XNLI.

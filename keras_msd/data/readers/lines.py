@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 from keras_msd.checks import InputError, existing_file, explained, require
 from keras_msd.data.pair import CODE, ENGLISH
 from keras_msd.data.readers.charsets import language_name, likely_charset
-from keras_msd.limits import LINE
-from keras_msd.remote import as_path
+from keras_msd.io.limits import LINE
+from keras_msd.io.remote import as_path
 
 PAIR = re.compile(rf"(?:^|[._-])({CODE})-({CODE})$")
 LONGEST = LINE.most

@@ -1,4 +1,4 @@
-"""Places that fsspec reaches, such as `s3://` and `gs://`, used as paths are."""
+"""Remote files and folders, such as `s3://` and `gs://`, read and written by fsspec."""
 
 import glob
 import io
@@ -9,22 +9,29 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from keras_msd.checks import InputError, explained
-from keras_msd.files import atomic_path, remove
+from keras_msd.io.files import atomic_path, remove
 
 MARK, FILE = "://", "file://"
-BUFFER = 1 << 20  # bytes between fsspec and who reads lines
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hf"}  # by protocol
+BUFFER = 1 << 20  # bytes that are read at a time
+EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "hf": "hf",
+}  # by protocol, the extra of this package
 
 
 class RemotePath(PosixPath):
-    """A file or folder that fsspec reaches; its name is taken apart as that of a path.
+    """A remote file or folder as a path.
 
-    It can be looked for, listed, opened and pickled; all else that a path can do it
-    would do on this machine's disk.
+    `name`, `parent`, `/` and the like work as for any path, and so does pickling. Only
+    the methods defined here access the remote file; all others of `Path` would access
+    this machine's disk.
 
     Raises:
-        InputError: Nothing is installed that reaches such places (raised where it is
-            first looked at).
+        InputError: The package for this protocol is not installed. It is raised at the
+            first access.
     """
 
     def __str__(self) -> str:
@@ -32,39 +39,39 @@ class RemotePath(PosixPath):
 
     @property
     def protocol(self) -> str:
-        """What stands before `://`."""
+        """The text before `://`."""
         return self.parts[0].removesuffix(":")
 
     def exists(self) -> bool:
-        """Tell whether something is there."""
-        return self._reached("exists")
+        """Return whether a file or folder has this name."""
+        return self._call("exists")
 
     def is_file(self) -> bool:
-        """Tell whether a file is there."""
-        return self._reached("isfile")
+        """Return whether a file has this name."""
+        return self._call("isfile")
 
     def is_dir(self) -> bool:
-        """Tell whether files are there that have this name and `/` in front."""
-        return self._reached("isdir")
+        """Return whether there are files whose names begin with this name and `/`."""
+        return self._call("isdir")
 
     def iterdir(self) -> Iterator["RemotePath"]:  # type: ignore[override]
-        """Yield what lies in this folder."""
-        for name in self._reached("ls", detail=False):
+        """Yield the files and folders in this folder."""
+        for name in self._call("ls", detail=False):
             yield self / name.rstrip("/").rpartition("/")[2]
 
     def open(self, mode: str = "rb") -> Any:  # type: ignore[override]
         """Open the file, for reading or writing bytes."""
-        handle = self._reached("open", mode)
-        # Files of fsspec know no `readline(limit)`, and look for line ends in Python.
+        handle = self._call("open", mode)
+        # Files of fsspec have no `readline(limit)`, and search for line ends in Python.
         return io.BufferedReader(handle, BUFFER) if mode == "rb" else handle
 
-    def _reached(self, action: str, *given: Any, **named: Any) -> Any:
+    def _call(self, action: str, *given: Any, **named: Any) -> Any:
         system, where = _system(self)
         return getattr(system, action)(where, *given, **named)
 
 
 def as_path(place: str | Path) -> Path:
-    """Return the path of a place: a `RemotePath` for a text with `://`."""
+    """Return a `RemotePath` for an address with `://`, else a `Path`."""
     if isinstance(place, Path):
         return place
     if place.startswith(FILE):
@@ -72,8 +79,8 @@ def as_path(place: str | Path) -> Path:
     return RemotePath(place) if MARK in place else Path(place)
 
 
-def matching(pattern: Path) -> list[Path]:
-    """Return the files that a pattern matches, sorted."""
+def glob_files(pattern: Path) -> list[Path]:
+    """Return the paths that match a pattern, sorted."""
     if isinstance(pattern, RemotePath):
         system, where = _system(pattern)
         found = map(system.unstrip_protocol, system.glob(where))
@@ -82,27 +89,27 @@ def matching(pattern: Path) -> list[Path]:
 
 
 @contextmanager
-def written_folder(place: str | Path) -> Iterator[Path]:
-    """Yield an empty folder on disk, whose content is at `place` on success.
+def write_folder(place: str | Path) -> Iterator[Path]:
+    """Yield an empty local folder, and move its content to `place` on success.
 
-    On disk it appears complete or not at all. Elsewhere files are sent one after the
-    other, `.json` last: a folder of ours without its description is refused.
+    A local `place` appears complete or not at all. To a remote one the files are sent
+    one by one, `.json` last, because readers refuse a folder without its metadata.
 
     Raises:
-        InputError: As `atomic_path` and `RemotePath`.
+        InputError: As for `atomic_path` and `RemotePath`.
     """
     place = as_path(place)
     if isinstance(place, RemotePath):
         with TemporaryDirectory() as temporary:
             yield Path(temporary)
-            _send(Path(temporary), place)
+            _upload(Path(temporary), place)
         return
     with atomic_path(place) as folder:
         folder.mkdir()
         yield folder
 
 
-def _send(folder: Path, place: RemotePath) -> None:
+def _upload(folder: Path, place: RemotePath) -> None:
     system, where = _system(place)
     files = [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(files, key=lambda path: (path.suffix == ".json", path)):
@@ -112,7 +119,7 @@ def _send(folder: Path, place: RemotePath) -> None:
 
 
 def write_file(place: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a local or remote file; it appears complete or not at all."""
     if isinstance(place, RemotePath):
         with place.open("wb") as handle:
             handle.write(content)
@@ -122,24 +129,25 @@ def write_file(place: Path, content: bytes) -> None:
 
 
 def delete(place: Path) -> None:
-    """Delete a file, or a folder with all in it; do nothing if it is not there."""
+    """Delete a file, or a folder and its content; do nothing if it does not exist."""
     if not isinstance(place, RemotePath):
         remove(place)
     elif place.exists():
-        place._reached("rm", recursive=True)
+        place._call("rm", recursive=True)
 
 
 def fetch_folder(place: str, folder: str | Path) -> Path:
-    """Copy a folder, such as a table or store, to disk, and return where it is.
+    """Download a folder, such as a table or store, and return the local path.
 
-    Tables and stores are read through memory maps, which need a disk.
+    Tables and stores are memory-mapped, so they must be on a disk.
 
     Args:
-        place: A place that fsspec reaches, such as `gs://bucket/table`.
-        folder: Where it goes; it appears when complete.
+        place: Address of the folder, such as `gs://bucket/table`.
+        folder: The local folder to create. It appears when the download is complete.
 
     Raises:
-        InputError: No file is there, `folder` exists, or as `RemotePath`.
+        InputError: The address is not remote, no file is there, `folder` exists, or as
+            for `RemotePath`.
 
     Example:
         >>> import fsspec
@@ -151,8 +159,8 @@ def fetch_folder(place: str, folder: str | Path) -> Path:
     source, folder = as_path(place), Path(folder)
     if not isinstance(source, RemotePath):
         raise InputError(
-            f"`place` must be one that fsspec reaches. Received: {place!r}. What lies "
-            "on a disk is opened where it is."
+            f"`place` must be an address such as `s3://bucket/folder`. Received: "
+            f"{place!r}. Open a local folder directly."
         )
     if folder.exists():
         raise InputError(
@@ -160,18 +168,18 @@ def fetch_folder(place: str, folder: str | Path) -> Path:
         )
     system, where = _system(source)
     if not system.find(where):
-        raise InputError(f"`{source}` holds no file. Give the place of a folder.")
+        raise InputError(f"`{source}` holds no file. Give the address of a folder.")
     with atomic_path(folder) as temporary:
         system.get(f"{where}/", str(temporary), recursive=True)
     return folder
 
 
 def _system(path: RemotePath) -> tuple[Any, str]:
-    """Return the file system of a path, and what the path is called in it."""
+    """Return the file system of a path, and the path's name in it."""
     from fsspec.core import url_to_fs
 
     extra = EXTRAS.get(path.protocol)
-    repair = "Install what reaches it."
+    repair = "Install the package of fsspec for this protocol."
     if extra:
         repair = f'Install it with: pip install "keras-msd[{extra}]"'
 

@@ -1,4 +1,4 @@
-"""Tensors in a safetensors file: all is compared by the header before any is read."""
+"""Tensors in a safetensors file, whose shapes are known before any is read."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import safetensors
 
 from keras_msd.checks import InputError
-from keras_msd.limits import TENSOR_HEADER
+from keras_msd.io.limits import TENSOR_HEADER
 
-WHOLE = "Take a whole copy of the checkpoint."
+WHOLE = "Take a complete copy of the checkpoint."
 DAMAGED = "Copy or download it again."
 FLOATS = ("F64", "F32", "F16", "BF16")
 INT8, UINT8 = ("I8",), ("U8",)

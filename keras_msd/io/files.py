@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, JSON and TOML, and hashes."""
+"""Atomic writes, JSON and TOML, and hashes."""
 
 import codecs
 import errno
@@ -18,24 +18,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from keras_msd import limits
 from keras_msd.checks import InputError, existing_file
+from keras_msd.io import limits
 
-# Names of files that a process writes or is about to replace: name, machine, process.
+# Name of a temporary file: the final name, the machine and the process.
 LEFT = re.compile(r"\.(.+?)(?:\.([0-9a-f]{8})-(\d+))?\.[0-9a-f]{8}\.(partial|old)")
-# Errors of a full or read-only disk; some libraries keep only the words.
+# Errors of a full or read-only disk; some libraries keep only the message.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 FULL_WORDS = (*map(os.strerror, FULL), "disk is full")
-ANEW = "Write the file anew, or take a whole copy of it."
+ANEW = "Write the file again, or take a complete copy of it."
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which is renamed to `path` on success.
 
-    The caller writes a file or a folder there. After an error, nothing is left. A
-    complete folder replaces an older one of that name, also through a link. Files that
-    a killed process left beside `path` are removed first.
+    Write a file or a folder to the temporary path. After an error, it is removed. A
+    complete folder replaces an older one of the same name, also through a link. First,
+    temporary files of killed processes beside `path` are removed.
 
     Raises:
         InputError: The disk is full or read-only.
@@ -43,13 +43,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if path.is_dir():
         path = path.resolve()  # "." has no name; a link to a folder stays a link
-    with room_for(path):
+    with explain_full_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         for left in path.parent.glob(".*"):
             if (match := LEFT.fullmatch(left.name)) and match[1] == path.name:
-                if match[2] == _machine() and not _lives(int(match[3])):
-                    _clear(left, path)
-        temporary = _beside(path, "partial")
+                if match[2] == _machine() and not _is_running(int(match[3])):
+                    _remove_leftover(left, path)
+        temporary = _temporary_path(path, "partial")
         try:
             yield temporary
             _sync(temporary)
@@ -63,8 +63,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def room_for(path: Path) -> Iterator[None]:
-    """Turn the error of a full disk, from any library, into an `InputError`."""
+def explain_full_disk(path: Path) -> Iterator[None]:
+    """Raise an `InputError` if a library reports a full or read-only disk."""
     try:
         yield
     except InputError:
@@ -80,7 +80,7 @@ def room_for(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder; do nothing if it does not exist."""
+    """Delete a file, or a folder and its content; do nothing if it does not exist."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -88,34 +88,38 @@ def remove(path: Path) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove files of killed processes anywhere in a folder that only we use."""
+    """Remove the temporary files of killed processes from a folder and its subfolders.
+
+    Args:
+        folder: A folder that no other running process writes to.
+    """
     for left in list(folder.rglob(".*")):
         if match := LEFT.fullmatch(left.name):
-            _clear(left, left.with_name(match[1]))
+            _remove_leftover(left, left.with_name(match[1]))
 
 
-def _clear(left: Path, path: Path) -> None:
-    """Remove a leftover; a file that was about to be replaced gets its name back."""
+def _remove_leftover(left: Path, path: Path) -> None:
+    """Remove a temporary file, or rename it back if it is the only copy of `path`."""
     if left.suffix == ".old" and not path.exists():
         os.replace(left, path)
     else:
         remove(left)
 
 
-def _beside(path: Path, kind: str) -> Path:
+def _temporary_path(path: Path, kind: str) -> Path:
     process = f"{_machine()}-{os.getpid()}"
     return path.with_name(f".{path.name}.{process}.{uuid.uuid4().hex[:8]}.{kind}")
 
 
 @lru_cache
 def _machine() -> str:
-    """Return an id of this machine, or of a container with its own process ids."""
+    """Return an id of this machine, or of this container if it has own process ids."""
     namespace = Path("/proc/self/ns/pid")
     inside = os.readlink(namespace) if namespace.is_symlink() else ""
     return digest(platform.node(), inside)[:8]
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     if sys.platform == "win32":  # asking there ends the process
         return True
     try:
@@ -128,11 +132,11 @@ def _lives(process: int) -> bool:
 
 
 def _replace_folder(new: Path, path: Path) -> None:
-    old = _beside(path, "old")
+    old = _temporary_path(path, "old")
     try:
         os.replace(path, old)
         os.replace(new, path)
-    finally:  # an interrupt between both must not leave `path` empty
+    finally:  # an interrupt between both must not leave `path` missing
         if path.exists():
             remove(old)
         else:

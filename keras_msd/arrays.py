@@ -130,8 +130,8 @@ class TextEncoder(abc.ABC):
             prompt: Text before every sentence, such as "query: "; by default `prefix`
                 of the encoder. "" for no text.
             precision: "float32", or a precision of `quantize_embeddings`.
-            truncate_dim: Return only so many first numbers of each vector, scaled to
-                length one. `losses.Matryoshka` trains them.
+            truncate_dim: Return only so many first numbers of each vector, as they are;
+                with `normalize`, scaled to length one. `losses.Matryoshka` trains them.
             processes: Number of processes that share the work; each loads the model. A
                 script must then run its work under `if __name__ == "__main__":`.
 
@@ -159,8 +159,9 @@ class TextEncoder(abc.ABC):
             vectors = self._in_processes(listed, batch_size, progress, processes)
         else:
             vectors = self._vectors(listed, batch_size, progress)
-        if normalize or truncate_dim:
-            vectors = unit_rows(vectors[:, :truncate_dim])
+        vectors = vectors[:, :truncate_dim]
+        if normalize:
+            vectors = unit_rows(vectors)
         vectors = quantize_embeddings(vectors, precision)
         return vectors[0] if one else vectors
 

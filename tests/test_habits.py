@@ -240,13 +240,18 @@ def test_several_processes_give_the_same_vectors(tokenizer, tmp_path):
 
 
 def test_the_first_numbers_of_vectors(encoder):
+    """As in sentence-transformers: cut, scaled only if asked, and then quantized."""
     whole, short = encoder.encode(TEXTS), encoder.encode(TEXTS, truncate_dim=5)
-    norms = np.linalg.norm(whole[:, :5], axis=1)[:, None]
-    np.testing.assert_allclose(short, whole[:, :5] / norms, atol=1e-6)
+    np.testing.assert_array_equal(short, whole[:, :5])
     one = encoder.encode(TEXTS[1], truncate_dim=5)
     np.testing.assert_array_equal(one, short[1])
+    scaled = encoder.encode(TEXTS, truncate_dim=5, normalize=True)
+    units = short / np.linalg.norm(short, axis=1)[:, None]
+    np.testing.assert_allclose(scaled, units, atol=1e-6)
     cosines = encoder.similarity(short, one)
-    np.testing.assert_allclose(cosines[:, 0], short @ one, atol=1e-6)
+    np.testing.assert_allclose(cosines[:, 0], units @ units[1], atol=1e-6)
+    codes = encoder.encode(TEXTS, truncate_dim=5, precision="int8")
+    np.testing.assert_array_equal(codes, msd.quantize_embeddings(whole[:, :5], "int8"))
     for width, message in ((17, "at most 16"), (0, "at least 1")):
         with pytest.raises(InputError, match=message):
             encoder.encode(TEXTS, truncate_dim=width)

@@ -85,9 +85,9 @@ def embed(
         texts: Sentences.
         input_: UTF-8 file with one sentence per line.
         out: Write sentences and vectors to this .npz file.
-        truncate_dim: Keep only this number of leading dimensions.
+        truncate_dim: Keep only the first dimensions, so many.
     """
-    from keras_msd.arrays import check_prefix, unit_rows
+    from keras_msd.arrays import check_prefix
     from keras_msd.data.readers.lines import read_texts
 
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
@@ -95,9 +95,7 @@ def embed(
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
     model = open_source(encoder, light=True)
     check_prefix(truncate_dim, model.dim)
-    vectors = model.encode(sentences)
-    if truncate_dim is not None:
-        vectors = unit_rows(vectors[:, :truncate_dim])
+    vectors = model.encode(sentences)[:, :truncate_dim]
     result = {"sentences": len(sentences), "dim": vectors.shape[1]}
     if out is None:
         return result | {"vectors": vectors.tolist()}

@@ -128,9 +128,8 @@ class LightEncoder:
 
         Args:
             texts: Sentences, or a single one.
-            normalize: Scale the vectors to length one, if the model does not.
-            truncate_dim: Keep the first so many numbers of each vector, scaled to
-                length one.
+            normalize: Scale the vectors to length one, also shortened ones.
+            truncate_dim: Keep the first so many numbers of each vector.
 
         Returns:
             float32 `(n, dim)`; `(dim,)` for a single sentence.
@@ -152,10 +151,10 @@ class LightEncoder:
         for start in range(0, len(listed), CHUNK):
             ids = self.ids(listed[start : start + CHUNK])
             vectors[start : start + CHUNK] = self._vectors(ids)
-        if normalize or truncate_dim:
-            first = vectors[:, :truncate_dim]
-            norms = np.linalg.norm(first, axis=1, keepdims=True)
-            vectors = first / np.where(norms > 0, norms, np.float32(1))
+        vectors = vectors[:, :truncate_dim]
+        if normalize:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.where(norms > 0, norms, np.float32(1))
         return vectors[0] if one else vectors
 
 

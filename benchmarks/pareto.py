@@ -26,7 +26,7 @@ from keras_msd import load_encoder, load_teacher
 from keras_msd.checkpoints.packaged import backbone_files
 from keras_msd.evaluate import read_tatoeba, score_set
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors
+from keras_msd.evaluate.vectors import SentenceEncoder, SentenceVectors
 from keras_msd.io.files import read_json, write_json
 
 HERE = Path(__file__).parent
@@ -48,8 +48,9 @@ def weighted_f1(encoder: SentenceEncoder, folder: Path) -> float:
     """
     scores = []
     for pairs in read_tatoeba(folder, LANGUAGES).values():
-        units = UnitVectors(encoder, (text for pair in pairs for text in pair))
-        english, other = (units(pair[side] for pair in pairs) for side in (0, 1))
+        texts = (text for pair in pairs for text in pair)
+        vectors = SentenceVectors(encoder.encode, texts)
+        english, other = (vectors(pair[side] for pair in pairs) for side in (0, 1))
         found = top_k(other, english, 1)[1][:, 0]
         answers = np.bincount(found, minlength=len(pairs))
         hits = found == np.arange(len(pairs))

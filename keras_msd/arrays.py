@@ -15,6 +15,8 @@ from keras_msd.progress import track
 from keras_msd.quantize.vectors import PRECISIONS, quantize_embeddings
 
 Item = TypeVar("Item")
+SIDES = ("query", "document")  # prompts that every model has, empty unless given
+ORDERS = {"euclidean": 2, "manhattan": 1}  # of the norm of a difference
 PART = 16  # batches that a process encodes in one task
 
 
@@ -38,7 +40,46 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.where(norms > 0, norms, 1)
 
 
-def check_prefix(truncate_dim: int | None, dim: int) -> None:
+def similarity_matrix(name: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Compare every row of `(n, dim)` with every row of `(m, dim)`.
+
+    Args:
+        name: "cosine"; "dot", the dot product; "euclidean" or "manhattan", the negative
+            distance.
+        rows: Vectors.
+        columns: Vectors of the same width.
+
+    Returns:
+        `(n, m)`; a cosine with a zero vector is 0.
+
+    Source: `SimilarityFunction` of sentence-transformers 6.2.
+    """
+    if name == "cosine":
+        rows, columns = unit_rows(rows), unit_rows(columns)
+    if name not in ORDERS:
+        return rows @ columns.T
+    found = np.empty((len(rows), len(columns)), rows.dtype)
+    for row, vector in enumerate(rows):
+        found[row] = -np.linalg.norm(columns - vector, ORDERS[name], axis=1)
+    return found
+
+
+def similarity_pairs(name: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Compare row i of `(n, dim)` with row i of another: `(n,)`.
+
+    Args:
+        name: As for `similarity_matrix`.
+        left: Vectors.
+        right: As many, of the same width.
+    """
+    if name == "cosine":
+        left, right = unit_rows(left), unit_rows(right)
+    if name not in ORDERS:
+        return np.einsum("nd,nd->n", left, right)
+    return -np.linalg.norm(left - right, ORDERS[name], axis=1)
+
+
+def check_truncation(truncate_dim: int | None, dim: int) -> None:
     """Raise `InputError` unless `truncate_dim` is possible for vectors of `dim`."""
     at_least(1, truncate_dim=truncate_dim)
     if truncate_dim is not None and truncate_dim > dim:
@@ -83,10 +124,31 @@ def pad_batch(
 class TextEncoder(abc.ABC):
     """Base class of everything that embeds text."""
 
+    _usage: Any = None  # has the fields of `keras_msd.usage.Usage`
+
     @property
-    def prefix(self) -> str:
-        """Text that `encode` puts before every sentence."""
-        return ""
+    def prompts(self) -> dict[str, str]:
+        """Texts that can stand before a sentence, by name; "query" and "document" too.
+
+        They are empty unless the model says something else.
+        """
+        return dict.fromkeys(SIDES, "") | (self._usage.prompts if self._usage else {})
+
+    @property
+    def default_prompt_name(self) -> str | None:
+        """Name of the prompt that `encode` uses by itself; None for no prompt."""
+        return self._usage and self._usage.default_prompt_name
+
+    @property
+    def default_prompt(self) -> str:
+        """Text that `encode` puts before every sentence by itself."""
+        name = self.default_prompt_name
+        return "" if name is None else self.prompts[name]
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How `similarity` compares vectors: see `similarity_matrix`."""
+        return self._usage.similarity_fn_name if self._usage else "cosine"
 
     @property
     @abc.abstractmethod
@@ -113,6 +175,7 @@ class TextEncoder(abc.ABC):
         normalize: bool = False,
         progress: bool = True,
         *,
+        prompt_name: str | None = None,
         prompt: str | None = None,
         precision: str = "float32",
         truncate_dim: int | None = None,
@@ -127,8 +190,9 @@ class TextEncoder(abc.ABC):
             batch_size: Sentences in a forward pass, or in one call of the runtime.
             normalize: Whether to scale vectors to length one, if the model does not.
             progress: Whether to show a progress bar if it takes longer than a second.
-            prompt: Text before every sentence, such as "query: "; by default `prefix`
-                of the encoder. "" for no text.
+            prompt_name: A key of `prompts`, whose text stands before every sentence;
+                by default `default_prompt_name`.
+            prompt: The text itself, such as "query: "; "" for none.
             precision: "float32", or a precision of `quantize_embeddings`.
             truncate_dim: Return only so many first numbers of each vector, as they are;
                 with `normalize`, scaled to length one. `losses.Matryoshka` trains them.
@@ -141,19 +205,20 @@ class TextEncoder(abc.ABC):
 
         Raises:
             InputError: `texts` contains something else than valid Unicode (bytes, None,
-                NaN), or is a mapping, a data frame or a set; `batch_size` or
-                `processes` is below 1, `truncate_dim` is below 1 or above `dim`, or
-                `precision` is unknown. For an encoder: JAX is training the network. For
-                an artefact: its vectors have another shape than its card says.
+                NaN), or is a mapping, a data frame or a set; `prompt_name` is unknown,
+                or `prompt` is given too; `batch_size` or `processes` is below 1,
+                `truncate_dim` is below 1 or above `dim`, or `precision` is unknown. For
+                an encoder: JAX is training the network. For an artefact: its vectors
+                have another shape than its card says.
         """
         at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
-        check_prefix(truncate_dim, self.dim)
+        check_truncation(truncate_dim, self.dim)
         if getattr(texts, "shape", None) == ():
             texts = np.asarray(texts).item()
         one = isinstance(texts, str)
         listed = sentences([texts] if isinstance(texts, str) else texts)
-        if before := self.prefix if prompt is None else prompt:
+        if before := self._prompt(prompt_name, prompt):
             listed = [before + text for text in listed]
         if processes > 1:
             vectors = self._in_processes(listed, batch_size, progress, processes)
@@ -164,6 +229,42 @@ class TextEncoder(abc.ABC):
             vectors = unit_rows(vectors)
         vectors = quantize_embeddings(vectors, precision)
         return vectors[0] if one else vectors
+
+    def encode_query(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
+        """Turn queries into vectors: with the prompt "query" unless one is given.
+
+        Args:
+            texts: As for `encode`.
+            **options: Those of `encode`.
+        """
+        return self._encode_side("query", texts, options)
+
+    def encode_document(self, texts: str | Iterable[str], **options: Any) -> np.ndarray:
+        """Turn what is searched into vectors: with the prompt "document".
+
+        Args:
+            texts: As for `encode`.
+            **options: Those of `encode`.
+        """
+        return self._encode_side("document", texts, options)
+
+    def _encode_side(
+        self, side: str, texts: str | Iterable[str], options: dict[str, Any]
+    ) -> np.ndarray:
+        given = (options.get("prompt_name"), options.get("prompt"))
+        named = {"prompt_name": side} if given == (None, None) else {}
+        return self.encode(texts, **options | named)
+
+    def _prompt(self, name: str | None, text: str | None) -> str:
+        if name is None:
+            return self.default_prompt if text is None else text
+        if text is not None:
+            raise InputError(
+                "`encode` takes `prompt_name` or `prompt`. Received: "
+                f"prompt_name={name!r:.60}, prompt={text!r:.60}. Leave one of them out."
+            )
+        one_of(self.prompts, prompt_name=name)
+        return self.prompts[name]
 
     def _in_processes(
         self, texts: list[str], batch_size: int, progress: bool, processes: int
@@ -188,7 +289,9 @@ class TextEncoder(abc.ABC):
         return np.concatenate(vectors)
 
     def similarity(self, first: Any, second: Any) -> np.ndarray:
-        """Return the cosine of every vector of one set with every vector of another.
+        """Compare every vector of one set with every vector of another.
+
+        By cosine, or by `similarity_fn_name`.
 
         Args:
             first: Vectors `(n, dim)` or a single one, `(dim,)`, also truncated ones; or
@@ -196,21 +299,21 @@ class TextEncoder(abc.ABC):
             second: The same; m vectors of the same dimension.
 
         Returns:
-            float32 `(n, m)`; 0 for a zero vector.
+            float32 `(n, m)`: a larger number is nearer. A distance is negative.
 
         Raises:
             InputError: An argument is something else, or their dimensions differ.
         """
-        rows, columns = self._unit(first), self._unit(second)
+        rows, columns = self._rows(first), self._rows(second)
         if rows.shape[1] != columns.shape[1]:
             raise InputError(
                 "`similarity` takes vectors of one width. Received: "
                 f"{rows.shape[1]} and {columns.shape[1]} numbers. Give `encode` the "
                 "same `truncate_dim`."
             )
-        return rows @ columns.T
+        return similarity_matrix(self.similarity_fn_name, rows, columns)
 
-    def _unit(self, given: Any) -> np.ndarray:
+    def _rows(self, given: Any) -> np.ndarray:
         text = given[0] if isinstance(given, list | tuple) and given else given
         if isinstance(text, str):
             given = self.encode(given, progress=False)
@@ -222,7 +325,7 @@ class TextEncoder(abc.ABC):
             rows = np.atleast_2d(np.asarray(given, np.float32))
         if rows.ndim != 2 or not 0 < rows.shape[1] <= self.dim:
             raise InputError(f"{rule} Received: shape {np.shape(given)}.")
-        return unit_rows(rows)
+        return rows
 
 
 _taken: TextEncoder  # in a process of `encode(processes=...)`: what it encodes with

@@ -2,12 +2,15 @@
 
 import difflib
 import importlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 
 class InputError(ValueError):
@@ -195,15 +198,22 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         ) from error
 
 
-def without_prefix(encoder: Any, what: str) -> None:
-    """Raise `InputError` if an encoder puts a prefix before its texts.
+def log_unused(settings: Iterable[str], known: Iterable[str], path: Path) -> None:
+    """Log the keys of a file that are not among the known ones, and so not used."""
+    if unknown := sorted({*settings} - {*known}):
+        logger.warning("`%s`: unknown, not used: %s.", path, ", ".join(unknown))
+
+
+def without_default_prompt(encoder: Any, what: str) -> None:
+    """Raise `InputError` if an encoder puts a prompt before every text by itself.
 
     Args:
-        encoder: Has a `prefix`, or none.
+        encoder: Has a `default_prompt`, or none.
         what: Subject and verb of the rule, such as "A stage trains".
     """
-    if prefix := getattr(encoder, "prefix", ""):
+    if prompt := getattr(encoder, "default_prompt", ""):
         raise InputError(
-            f"{what} an encoder without a prefix. Received: prefix={prefix!r}. Load it "
-            'with `load_encoder(..., prefix="")` and put the prefix into the texts.'
+            f"{what} an encoder without a default prompt. Received: {prompt!r:.80}. "
+            "Load it with `load_encoder(..., prompts={})` and put the prompt into the "
+            "texts."
         )

@@ -17,6 +17,7 @@ UnitFrom = Literal["first", "last", "spread"]  # layers that a student's unit co
 GoldScale = Literal["over_5", "from_1"]  # of similarity scores, see `data.scale_gold`
 Schedule = Literal["linear", "cosine", "constant"]  # of the rate after the warm-up
 Precision = Literal["float32", "bfloat16"]  # of a training's arithmetic
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]  # of two vectors
 Strategy = Literal["none", "data_parallel"]  # of the devices of a training
 
 MAX_LENGTH = 128  # tokens of a sentence, start and end included

@@ -20,6 +20,7 @@ BLOCK = 4096  # tokens whose rows are added up at a time; they stay in the cache
 SMALLEST_SQUARE = 1e-24  # a norm of 1e-12; shorter vectors count as zero
 WORD = "embedding/word"  # the table
 MATRICES = ("embedding/projection", "projection/kernel")  # in the order of use
+USAGE = {"prompts", "default_prompt_name", "similarity_fn_name"}  # not read here
 DTYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
 
@@ -101,6 +102,8 @@ class LightEncoder:
         config = record["config"]
         if record.get("quantize") not in (None, "int8"):
             raise ValueError(f"`{folder}` has a table in 4 bits: it needs keras-msd.")
+        if config.keys() & USAGE:
+            raise ValueError(f"`{folder}` has prompts of its own: it needs keras-msd.")
         self.max_length: int = config["max_length"]
         self.normalized: bool = config["normalize"]
         self.dim: int = config["projection_dim"] or config["hidden_dim"]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.hub import HUB_NAME, PATTERNS, fetch
@@ -15,6 +15,7 @@ from keras_msd.checkpoints.packaged import (
     packaged_names,
 )
 from keras_msd.checks import InputError, a_list, existing_folder, nearest, one_of
+from keras_msd.choices import Similarity
 from keras_msd.export.artefact import load_artefact
 from keras_msd.export.card import CARD, check_parts
 from keras_msd.teachers.teacher import (
@@ -26,7 +27,7 @@ from keras_msd.teachers.teacher import (
     saved_model_fingerprint,
     sentence_transformer,
     teacher_of,
-    with_prefix,
+    with_prompt,
 )
 from keras_msd.teachers.vectors import VectorFile
 
@@ -35,7 +36,11 @@ MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
 
 
 def load_encoder(
-    source: str | Path, pooling: str | None = None, prefix: str | None = None
+    source: str | Path,
+    pooling: str | None = None,
+    prompts: dict[str, str] | None = None,
+    default_prompt_name: str | None = None,
+    similarity_fn_name: str | None = None,
 ) -> Any:
     """Load an encoder.
 
@@ -47,17 +52,21 @@ def load_encoder(
             from two packages on PyPI. A folder of that name comes first.
         pooling: "mean", "cls" or "max": pools the token vectors in another way than
             the folder says, or where it says nothing.
-        prefix: Text that `encode` puts before every sentence, such as "query: "; it is
-            saved with the encoder. "" for none, by default what the encoder was saved
-            with. A student made of the encoder has none.
+        prompts: Texts that can stand before a sentence, by name, such as `{"query":
+            "query: ", "document": "passage: "}`, in place of all that the folder has;
+            {} for none. They are saved with the encoder. A student made of it has none.
+        default_prompt_name: Name of the prompt that `encode` uses by itself; by default
+            what the folder says, or none where `prompts` is given.
+        similarity_fn_name: "cosine", "dot", "euclidean" or "manhattan", in place of
+            what the folder says.
 
     Returns:
         An `Encoder`; from an artefact an `Artefact` with `encode`, `dim` and `card`.
 
     Raises:
         InputError: Nothing of these kinds is there, it is damaged, it is an artefact
-            and `pooling` or `prefix` is given, or its package is not installed or of
-            another version than the library.
+            and another argument is given, a prompt or similarity function is unknown,
+            or its package is not installed or of another version than the library.
 
     Example:
         >>> msd.testing.tiny_encoder().save("encoder")
@@ -65,8 +74,9 @@ def load_encoder(
         'mean'
         >>> msd.load_encoder("encoder", pooling="cls").config.pooling
         'cls'
-        >>> msd.load_encoder("encoder", prefix="query: ").prefix
-        'query: '
+        >>> encoder = msd.load_encoder("encoder", prompts={"query": "query: "})
+        >>> encoder.prompts
+        {'query': 'query: ', 'document': ''}
     """
     # Keras takes seconds to import, and a teacher may need none of it.
     from keras_msd.checkpoints.checkpoint import load_checkpoint
@@ -78,8 +88,14 @@ def load_encoder(
 
     if pooling is not None:
         one_of(POOLINGS, pooling=pooling)
-    given: dict[str, Any] = {} if pooling is None else {"pooling": pooling}
-    given |= {} if prefix is None else {"prefix": prefix}
+    if similarity_fn_name is not None:
+        one_of(get_args(Similarity), similarity_fn_name=similarity_fn_name)
+    given: dict[str, Any] = {"pooling": pooling, "prompts": prompts}
+    given |= {"default_prompt_name": default_prompt_name}
+    given |= {"similarity_fn_name": similarity_fn_name}
+    given = {key: value for key, value in given.items() if value is not None}
+    if prompts is not None:
+        given["default_prompt_name"] = default_prompt_name
     if is_packaged(source, [E5]):
         return load_e5_small(**given)
     folder = _folder_of(source)
@@ -102,7 +118,7 @@ def load_encoder(
         raise InputError(
             "An artefact is loaded as it was exported. Received: "
             f"`{folder}`, {', '.join(f'{k}={v!r}' for k, v in given.items())}. Export "
-            'the encoder with another pooling, or call `encode(prompt="...")`.'
+            'the encoder with other settings, or call `encode(prompt="...")`.'
         )
     return load_artefact(folder)
 
@@ -131,7 +147,7 @@ def load_teacher(
     pooling: str | None = None,
     languages: Iterable[str] | None = None,
     allow_operations: Collection[str] | None = None,
-    prefix: str | None = None,
+    prompt: str | None = None,
 ) -> Teacher:
     """Make a teacher.
 
@@ -162,8 +178,8 @@ def load_teacher(
             for "default", and any for other sources.
         allow_operations: Names of operations, such as `["PrintV2"]`, that a SavedModel
             may hold although they reach files, a network or Python.
-        prefix: Text put before every sentence, such as "query: ", in place of an
-            encoder's own. It is part of the fingerprint.
+        prompt: Text put before every sentence, such as "query: ", in place of a model's
+            default prompt. It is part of the fingerprint.
 
     Raises:
         InputError: The source is of no known kind, is missing or damaged, does not give
@@ -184,8 +200,8 @@ def load_teacher(
             f"`dim` must be the teacher's width. Received: {dim}, teacher "
             f"`{teacher.name}` {teacher.dim}. Leave it out."
         )
-    if prefix is not None:
-        teacher = with_prefix(teacher, prefix, isinstance(guide, TextEncoder))
+    if prompt is not None:
+        teacher = with_prompt(teacher, prompt, hasattr(guide, "prompts"))
     known = languages or getattr(guide, "languages", None)
     known = known or (("en",) if is_default(source) else None)
     return replace(teacher, languages=tuple(known)) if known else teacher

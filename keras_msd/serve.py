@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pydantic
 
-from keras_msd.arrays import TextEncoder, check_prefix, unit_rows
+from keras_msd.arrays import TextEncoder, check_truncation, unit_rows
 from keras_msd.checks import InputError, findings, require
 
 LARGEST_BODY = 4 * 2**20  # bytes
@@ -172,7 +172,7 @@ def make_app(
 
     def encode(texts: list[str]) -> Sequence[tuple[np.ndarray, int]]:
         vectors = model.encode(texts, normalize=True, progress=False)
-        counts = model.count_tokens([model.prefix + text for text in texts])
+        counts = model.count_tokens([model.default_prompt + text for text in texts])
         return list(zip(vectors, counts or [0] * len(texts), strict=True))
 
     batcher = Batcher(encode)
@@ -228,7 +228,7 @@ def make_app(
         asked = _parsed(await _body(request))
         _check_name(asked.model, name)
         try:
-            check_prefix(asked.dimensions, model.dim)
+            check_truncation(asked.dimensions, model.dim)
         except InputError as error:
             message = str(error).replace("truncate_dim", "dimensions")
             raise Refused(message, "dimensions") from error

@@ -42,17 +42,42 @@ def write(path, value):
     path.write_text(json.dumps(value))
 
 
-def test_a_default_prompt_is_the_prefix(tmp_path):
+def test_prompts_of_a_folder_are_used(tmp_path):
     """The vectors are those of sentence-transformers, which puts it before texts."""
     folder = assemble(tmp_path, "prompt")
     encoder = load_encoder(folder)
-    assert encoder.prefix == "The dog: "
+    assert encoder.default_prompt == "The dog: "
     known, found = expected(folder), encoder.encode(TEXTS)
     np.testing.assert_allclose(found, known, atol=TOLERANCE, rtol=0)
-    plain = load_encoder(folder, prefix="")
-    assert plain.prefix == ""
+    plain = load_encoder(folder, prompts={})
+    assert plain.default_prompt == ""
     given = plain.encode(["The dog: " + text for text in TEXTS])
     np.testing.assert_allclose(found, given, atol=1e-6)
+    settings = {"prompts": {"query": "The dog: ", "document": ""}}
+    write(folder / "config_sentence_transformers.json", settings)
+    encoder = load_encoder(folder)
+    np.testing.assert_allclose(encoder.encode_query(TEXTS), known, atol=TOLERANCE)
+    for encode in (encoder.encode, encoder.encode_document):
+        np.testing.assert_allclose(encode(TEXTS), plain.encode(TEXTS), atol=1e-6)
+
+
+def test_keys_that_are_not_known_are_said(tmp_path, caplog):
+    folder = assemble(tmp_path, "prompt")
+    names = ["config_sentence_transformers.json", "1_Pooling/config.json"]
+    names += ["sentence_bert_config.json", "2_Normalize/config.json"]
+    names += ["tokenizer_config.json"]
+    for number, name in enumerate(names):
+        known = read(folder / name) if (folder / name).is_file() else {}
+        write(folder / name, known | {f"strange_{number}": 1})
+    modules = read(folder / "modules.json")
+    modules[0]["strange_5"] = 1
+    write(folder / "modules.json", modules)
+    load_encoder(folder)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 6
+    for number, name in enumerate([*names, "modules.json"]):
+        [line] = [line for line in said if f"strange_{number}" in line]
+        assert f"{folder / name}`: unknown, not used: strange_{number}." in line
 
 
 @pytest.mark.parametrize(

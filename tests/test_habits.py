@@ -146,7 +146,8 @@ def test_a_prompt_is_put_before_every_text(encoder, tmp_path):
     one = encoder.encode(TEXTS[0], prompt="query: ")
     np.testing.assert_array_equal(one, encoder.encode(asked[0]))
     encoder.save(tmp_path / "encoder")
-    other = msd.load_encoder(tmp_path / "encoder", prefix="query: ")
+    given = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    other = msd.load_encoder(tmp_path / "encoder", **given)
     np.testing.assert_array_equal(other.encode(TEXTS), wanted)
     np.testing.assert_array_equal(other.encode(TEXTS, prompt=""), encoder.encode(TEXTS))
 

@@ -219,7 +219,7 @@ def test_large_bodies_are_refused(client):
 
 def test_failures_of_the_encoder(encoder):
     class Failing:
-        dim, prefix = 16, ""
+        dim, default_prompt = 16, ""
 
         def encode(self, texts, **_):
             if "fail" in texts:

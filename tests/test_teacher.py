@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import huggingface_hub
 import huggingface_hub.constants
@@ -151,6 +152,68 @@ def test_a_sentence_transformer_is_known_by_its_weights():
     np.testing.assert_allclose(teacher.encode(["aab"])[0] * 14**0.5, [3, 2, 1])
     prints = [load_teacher(FakeSentenceTransformer(s)).fingerprint for s in (0.0, 0.5)]
     assert prints[0] == teacher.fingerprint != prints[1]
+
+
+class FakeTokenizer:
+    """As those of transformers, whose backend a call changes."""
+
+    truncation_side = "right"
+
+    def __init__(self, normalizer=None, length=None):
+        self.content = {"normalizer": normalizer, "truncation": length}
+
+    @property
+    def backend_tokenizer(self):
+        return SimpleNamespace(to_str=lambda: json.dumps(self.content))
+
+
+CHANGES = {
+    "max_seq_length": 8,
+    "prompts": {"query": "query: "},
+    "default_prompt_name": "document",
+    "truncate_dim": 2,
+    "tokenizer": FakeTokenizer("Lowercase"),
+}
+
+
+def test_a_sentence_transformer_is_known_by_all_that_changes_its_vectors():
+    def fingerprint(**changes):
+        model = FakeSentenceTransformer()
+        model.prompts = {"query": "", "document": ""}
+        model.tokenizer = FakeTokenizer()
+        for name, value in changes.items():
+            setattr(model, name, value)
+        return load_teacher(model).fingerprint
+
+    known = {fingerprint()} | {fingerprint(**{k: v}) for k, v in CHANGES.items()}
+    other = FakeTokenizer()
+    other.truncation_side = "left"
+    assert len(known | {fingerprint(tokenizer=other)}) == len(CHANGES) + 2
+    # What a call leaves in the backend and how vectors are compared change nothing.
+    same = fingerprint(tokenizer=FakeTokenizer(length=3), similarity_fn_name="dot")
+    assert same == fingerprint()
+
+
+def test_a_prompt_takes_the_place_of_a_sentence_transformers_default():
+    class Model(FakeSentenceTransformer):
+        prompts, default_prompt_name = {"x": "ccc"}, "x"
+
+        def encode(self, texts, show_progress_bar=True, prompt=None):
+            before = self.prompts["x"] if prompt is None else prompt
+            return super().encode([before + t for t in texts], show_progress_bar)
+
+    teacher = load_teacher(Model(), prompt="a")
+    np.testing.assert_allclose(teacher.encode(["ab"])[0] * 14**0.5, [3, 2, 1])
+
+
+def test_a_model_without_weights_of_its_own_needs_a_name():
+    class Session(FakeSentenceTransformer):
+        def state_dict(self):
+            return {}
+
+    with pytest.raises(InputError, match="needs `name`"):
+        load_teacher(Session())
+    assert load_teacher(Session(), name="session-1").dim == 3
 
 
 def test_a_real_sentence_transformer_gives_the_vectors_of_its_folder(folder):

@@ -9,15 +9,15 @@ import numpy as np
 from keras_msd.checkpoints.modules import (
     MODULES,
     REPAIR,
-    SETTINGS,
     Modules,
     is_model2vec,
     read_dense,
     read_modules,
     read_static,
+    read_usage,
 )
 from keras_msd.checkpoints.weights import check_settings, read_checkpoint
-from keras_msd.checks import InputError, existing_folder
+from keras_msd.checks import InputError, existing_folder, log_unused
 from keras_msd.io.files import read_json, read_table
 from keras_msd.io.tensors import WHOLE
 from keras_msd.models.encoder import Encoder
@@ -41,11 +41,19 @@ RUN = {
     "document_length": None,
     "query_expansion": None,
     "processing_kwargs": None,
+    "tokenizer_name_or_path": None,
 }
+ARGUMENTS = [
+    f"{of}_{what}"
+    for of in ("model", "tokenizer", "processor", "config")
+    for what in ("args", "kwargs")
+]
+RUN |= dict.fromkeys(ARGUMENTS)
+KNOWN = {*RUN, "max_seq_length", "do_lower_case", "unpad_inputs"}
 
 
 def load_checkpoint(
-    folder: str | Path, pooling: str | None = None, prefix: str | None = None
+    folder: str | Path, pooling: str | None = None, **usage: Any
 ) -> Encoder:
     """Load an encoder from a published checkpoint.
 
@@ -58,12 +66,11 @@ def load_checkpoint(
     Args:
         folder: The checkpoint's folder.
         pooling: "mean", "cls" or "max", whatever the folder asks for.
-        prefix: Text that `encode` puts before every sentence; by default the folder's
-            default prompt.
+        **usage: Fields of `Usage` in place of what the folder says.
 
     Raises:
-        InputError: A module, pooling, activation or model family is not supported, or a
-            file is missing or damaged.
+        InputError: A module, pooling, activation, similarity function or model family
+            is not supported, or a file is missing or damaged.
     """
     folder = existing_folder(folder, "checkpoint folder")
     modules = _modules_of(folder, pooling)
@@ -74,11 +81,8 @@ def load_checkpoint(
     if modules.dense is not None:
         more_fields, more_arrays = read_dense(modules.dense, fields["hidden_dim"])
         fields, arrays = fields | more_fields, arrays | more_arrays
-    fields |= {
-        "pooling": modules.pooling,
-        "normalize": modules.normalize,
-        "prefix": _default_prompt(folder) if prefix is None else prefix,
-    }
+    fields |= {"pooling": modules.pooling, "normalize": modules.normalize}
+    fields |= read_usage(folder).model_dump() | usage
     encoder = Encoder.from_config(tokenizer, fields, origin=str(folder))
     encoder.set_weights(arrays, origin=f"`{folder}`")
     return encoder
@@ -140,24 +144,10 @@ def _check_run(body: Path, tokenizer: Tokenizer) -> None:
         settings = _settings(body / name)
         said = {key: value for key, value in settings.items() if value != {}}
         check_settings(said, RUN, body / name, REPAIR)
+        log_unused(said, KNOWN, body / name)
         if settings.get("do_lower_case") and not ignores_case:
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
                 "tokenizer itself lower-cases. Received: true. Lower-case the texts, "
                 "and set it to false."
             )
-
-
-def _default_prompt(folder: Path) -> str:
-    """Return the text that sentence-transformers puts before every text."""
-    path = folder / SETTINGS
-    settings = _settings(path)
-    name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
-    known = prompts if isinstance(prompts, dict) else {}
-    prompt = known.get(str(name)) if name else ""
-    if not isinstance(prompt, str):
-        raise InputError(
-            f"`default_prompt_name` in `{path}` must name one of its `prompts`. "
-            f"Received: {name!r:.80}. {WHOLE}"
-        )
-    return prompt

@@ -18,13 +18,14 @@ from keras_msd.checkpoints.weights import (
     check_settings,
     checkpoint_tensors,
 )
-from keras_msd.checks import InputError, one_of, placed
+from keras_msd.checks import InputError, log_unused, one_of, placed
 from keras_msd.io.files import parse_json, read_bytes, read_json, read_table
 from keras_msd.io.limits import VOCABULARY
 from keras_msd.io.tensors import FLOATS, INT8, WHOLE
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.tokenizer_json import of_backend, read_backend, spell_added
+from keras_msd.usage import Usage, usage_of
 
 MODULES, CONFIG = "modules.json", "config.json"
 SETTINGS = "config_sentence_transformers.json"
@@ -44,6 +45,11 @@ REPAIR = (
 VECTORS = dict.fromkeys(
     ("module_input_name", "module_output_name"), "sentence_embedding"
 )
+# What modules.json says of each module, and what 1_Pooling says beside its flags.
+ENTRY = {"idx", "name", "path", "type", "kwargs"}
+WIDTHS = ("word_embedding_dimension", "embedding_dimension")  # the older name first
+POOLING = {*WIDTHS, "pooling_mode", "include_prompt"}
+ACTIVATION = "activation_function"
 # Of a static embedding.
 MODEL2VEC = "model2vec"
 TABLE, TABLE_OF_MODULE = "embeddings", "embedding.weight"
@@ -51,6 +57,10 @@ WEIGHTS, MAPPING = "weights", "mapping"
 INTEGERS = ("I64", "I32")
 LONGEST = 2048  # tokens of a text, where the folder sets no limit
 MODEL2VEC_LONGEST = 512  # where its config.json does not say
+
+
+# Of a model; and what other kinds of model have.
+MODEL = {"model_type": "SentenceTransformer", "truncate_dim": None}
 
 
 class Modules(NamedTuple):
@@ -90,6 +100,8 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
     entries = read_json(path)
     if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise InputError(f"`{path}` must be a list of modules. {WHOLE}")
+    for entry in entries:
+        log_unused(entry, ENTRY, path)
     kinds = [_kind(entry, path) for entry in entries]
     folders = [_inside(folder, entry.get("path", ""), path) for entry in entries]
     places = dict(zip(kinds, folders, strict=True))
@@ -107,12 +119,31 @@ def read_modules(folder: Path, pooling: str | None) -> Modules:
             "`pooling` out."
         )
     if "Normalize" in places and (file := places["Normalize"] / CONFIG).is_file():
-        check_settings(read_table(file), VECTORS, file, REPAIR)
+        settings = read_table(file)
+        check_settings(settings, VECTORS, file, REPAIR)
+        log_unused(settings, VECTORS, file)
     if pooling is None and not static:
         pooling = _pooling(places["Pooling"] / CONFIG)
     dense, normalize = places.get("Dense"), "Normalize" in places
     strips = not static and _is_old(folder, entries[0]["type"])
     return Modules(folders[0], static, pooling or "mean", dense, normalize, strips)
+
+
+def read_usage(folder: Path) -> Usage:
+    """Return the prompts and the similarity function that a folder asks for.
+
+    Raises:
+        InputError: They do not fit, or the folder is of another kind of model or asks
+            for shortened vectors.
+    """
+    path = folder / SETTINGS
+    settings = read_table(path) if path.is_file() else {}
+    check_settings(settings, MODEL, path, REPAIR)
+    log_unused(settings, {"__version__", *MODEL, *Usage.model_fields}, path)
+    prompts = settings.get("prompts")
+    if isinstance(prompts, dict):  # an empty prompt may be null
+        settings["prompts"] = {k: "" if v is None else v for k, v in prompts.items()}
+    return usage_of(settings, f"`{path}`")
 
 
 def _is_old(folder: Path, name: str) -> bool:
@@ -151,6 +182,7 @@ def _inside(folder: Path, place: Any, path: Path) -> Path:
 def _pooling(path: Path) -> str:
     settings = read_table(path, "pooling's settings")
     check_settings(settings, {"include_prompt": True}, path, REPAIR)
+    log_unused(settings, {*POOLING, *POOLING_FLAGS}, path)
     flags = [mode for key, mode in POOLING_FLAGS.items() if settings.get(key)]
     modes = settings.get("pooling_mode", flags or ["mean"])
     modes = [modes] if isinstance(modes, str) else modes
@@ -178,11 +210,12 @@ def read_dense(
     settings = read_table(path, "dense layer's settings")
     # sentence-transformers takes tanh where the file does not say.
     default = "torch.nn.modules.activation.Tanh"
-    activation = str(settings.get("activation_function", default))
+    activation = str(settings.get(ACTIVATION, default))
     with placed(path):
-        one_of(DENSE_ACTIVATIONS, activation_function=activation)
+        one_of(DENSE_ACTIVATIONS, **{ACTIVATION: activation})
     needed = VECTORS | {"in_features": width, "use_residual": False}
     check_settings(settings, needed, path, REPAIR)
+    log_unused(settings, {*needed, "out_features", "bias", ACTIVATION}, path)
     out, bias = settings.get("out_features"), bool(settings.get("bias", True))
     files = checkpoint_tensors(folder)
     tensors: dict[str, tuple[Any, ...]] = {"linear.weight": (out, width)}

@@ -73,6 +73,7 @@ def embed(
     input_: Path | None = None,
     out: Path | None = None,
     truncate_dim: int | None = None,
+    prompt_name: str | None = None,
 ) -> dict[str, Any]:
     """Embed sentences.
 
@@ -86,16 +87,23 @@ def embed(
         input_: UTF-8 file with one sentence per line.
         out: Write sentences and vectors to this .npz file.
         truncate_dim: Keep only the first dimensions, so many.
+        prompt_name: Prompt of the model to put before each sentence, such as query or
+            document.
     """
-    from keras_msd.arrays import check_prefix
+    from keras_msd.arrays import check_truncation
     from keras_msd.data.readers.lines import read_texts
 
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
     model = open_source(encoder, light=True)
-    check_prefix(truncate_dim, model.dim)
-    vectors = model.encode(sentences)[:, :truncate_dim]
+    check_truncation(truncate_dim, model.dim)
+    if prompt_name is not None and not hasattr(model, "prompts"):
+        raise InputError(
+            f"`{encoder}` is a teacher without prompts. Leave out `--prompt-name`."
+        )
+    options = {} if prompt_name is None else {"prompt_name": prompt_name}
+    vectors = model.encode(sentences, **options)[:, :truncate_dim]
     result = {"sentences": len(sentences), "dim": vectors.shape[1]}
     if out is None:
         return result | {"vectors": vectors.tolist()}

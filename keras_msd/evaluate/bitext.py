@@ -16,6 +16,7 @@ from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_
 from keras_msd.evaluate.vectors import (
     DECIMALS,
     SentenceEncoder,
+    by_cosine,
     encoded,
     over_tracks,
     percent,
@@ -74,8 +75,8 @@ def mine(
         source row, then by target row. A ratio is 0 if b is not above 0.
 
     Raises:
-        InputError: A list is empty, `margin` is unknown, `k` is below 1, or the vectors
-            are not finite.
+        InputError: A list is empty, `margin` is unknown, `k` is below 1, the vectors
+            are not finite, or the encoder's are not compared by cosine.
 
     Source: Artetxe and Schwenk 2019, "Margin-based Parallel Corpus Mining with
     Multilingual Sentence Embeddings", equations 1 and 2, all three margins, with the
@@ -91,8 +92,9 @@ def mine(
     sources, targets = checks.sentences(sources), checks.sentences(targets)
     checks.at_least(1, sources=len(sources), targets=len(targets))
     _check(margin, k)
+    by_cosine(encoder, "`mine`")
     row = {text: row for row, text in enumerate(dict.fromkeys(sources + targets))}
-    vectors = encoded(encoder, list(row))
+    vectors = encoded(encoder.encode, list(row))
     left, right = ([row[text] for text in texts] for texts in (sources, targets))
     return mine_vectors(vectors[left], vectors[right], margin, k, threshold)
 
@@ -146,8 +148,8 @@ def mine_paraphrases(
         A sentence may be in several pairs. Pairs with equal cosines are ordered by row.
 
     Raises:
-        InputError: There are fewer than two sentences, `k` is below 1, or the vectors
-            are not finite.
+        InputError: There are fewer than two sentences, `k` is below 1, the vectors are
+            not finite, or the encoder's are not compared by cosine.
 
     Source: `paraphrase_mining` of sentence-transformers.
 
@@ -160,7 +162,8 @@ def mine_paraphrases(
     sentences = checks.sentences(sentences, "sentences")
     checks.at_least(2, sentences=len(sentences))
     checks.at_least(1, k=k)
-    vectors = encoded(encoder, sentences)
+    by_cosine(encoder, "`mine_paraphrases`")
+    vectors = encoded(encoder.encode, sentences)
     found = {}
     # One more neighbour, as a sentence is its own.
     for row, nearest in enumerate(zip(*top_k(vectors, vectors, k + 1), strict=True)):

@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, explained, require
+from keras_msd.checks import InputError, explained, one_of, require
 from keras_msd.evaluate.costs import cost
+
+# mteb's functions; it has none of the Manhattan distance.
+FUNCTIONS = {"cosine": "cos_sim", "dot": "dot_score", "euclidean": "euclidean_sim"}
 
 
 class MTEBEncoder:
     """Adapter for `mteb.evaluate`: `mteb.evaluate(MTEBEncoder(encoder), tasks)`.
 
-    Texts are encoded without prompts, and vectors are compared by cosine. The model's
-    revision is the start of the encoder's fingerprint, so mteb's cache cannot mix up
-    the scores of two encoders.
+    Queries and documents of a task have the encoder's prompts, and vectors are compared
+    by the encoder's similarity function. The model's revision is the start of the
+    encoder's fingerprint, so mteb's cache cannot mix up the scores of two encoders.
 
     Args:
         encoder: An encoder or a loaded artefact: `encode(texts, batch_size=,
@@ -22,7 +25,8 @@ class MTEBEncoder:
         name: Name of the model in mteb, `organisation/model`.
 
     Raises:
-        InputError: mteb is not installed (extra `mteb`), or the name has no slash.
+        InputError: mteb is not installed (extra `mteb`), the name has no slash, or mteb
+            does not compare vectors as the encoder does.
 
     Source: Muennighoff et al. 2023; `EncoderProtocol` of mteb 2.
 
@@ -38,12 +42,13 @@ class MTEBEncoder:
             raise InputError(
                 f"`name` must be `organisation/model`. Received: {name!r}."
             )
+        one_of(FUNCTIONS, similarity_fn_name=encoder.similarity_fn_name)
         self.encoder = encoder
         facts: dict[str, Any] = {
             "name": name,
             "revision": encoder.fingerprint[:16],
             "embed_dim": encoder.dim,
-            "similarity_fn_name": meta.ScoringFunction.COSINE,
+            "similarity_fn_name": meta.ScoringFunction(encoder.similarity_fn_name),
             "use_instructions": False,
         }
         if hasattr(encoder, "model"):
@@ -62,6 +67,7 @@ class MTEBEncoder:
         *,
         batch_size: int = 64,
         show_progress_bar: bool = True,
+        prompt_type: Any = None,
         **context: Any,
     ) -> np.ndarray:
         """Embed the texts of all batches.
@@ -71,7 +77,8 @@ class MTEBEncoder:
             batch_size: Sentences in a forward pass.
             show_progress_bar: Whether to show a progress bar if encoding takes longer
                 than a second.
-            **context: Task, split, subset and type of prompt; all are ignored.
+            prompt_type: mteb's "query" or "document", where the task has both.
+            **context: Task, split and subset; all are ignored.
 
         Returns:
             float32 `(n, dim)`.
@@ -87,17 +94,24 @@ class MTEBEncoder:
                     f"{', '.join(batch)}. Leave the task out."
                 )
             texts += batch["text"]
-        return self.encoder.encode(
-            texts, batch_size=batch_size, progress=show_progress_bar
-        )
+        encode = {
+            None: self.encoder.encode,
+            "query": self.encoder.encode_query,
+            "document": self.encoder.encode_document,
+        }[getattr(prompt_type, "value", prompt_type)]
+        return encode(texts, batch_size=batch_size, progress=show_progress_bar)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the cosine of every pair, a torch tensor `(n, m)`."""
-        return self._functions.cos_sim(embeddings1, embeddings2)
+        """Return the similarity of every pair, a torch tensor `(n, m)`."""
+        return self._compare("{}", embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Return the cosine of each row in both arrays, a torch tensor `(n,)`."""
-        return self._functions.pairwise_cos_sim(embeddings1, embeddings2)
+        """Return the similarity of each row in both arrays, a torch tensor `(n,)`."""
+        return self._compare("pairwise_{}", embeddings1, embeddings2)
+
+    def _compare(self, form: str, *embeddings: Any) -> Any:
+        name = FUNCTIONS[self.encoder.similarity_fn_name]
+        return getattr(self._functions, form.format(name))(*embeddings)
 
 
 def mteb_scores(open_encoder: Callable[[], Any], task: str) -> dict[str, Any]:

@@ -8,7 +8,12 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.arrays import unit_rows
 from keras_msd.checks import InputError, at_least
-from keras_msd.evaluate.vectors import DECIMALS, SentenceEncoder, UnitVectors
+from keras_msd.evaluate.vectors import (
+    DECIMALS,
+    SentenceEncoder,
+    SentenceVectors,
+    by_cosine,
+)
 from keras_msd.progress import track
 
 BLOCK = 4096  # candidates compared at a time
@@ -201,6 +206,9 @@ def search(
 ) -> list[Match] | list[list[Match]]:
     """Return the sentences nearest to a query, or to each of several, best first.
 
+    Where the encoder has `encode_query` and `encode_document`, they encode the two
+    sides: each has its own prompt, if the encoder has one.
+
     Args:
         encoder: An encoder, an artefact, or anything with `encode`.
         query: A text in any language that the encoder supports, or a list of texts.
@@ -214,7 +222,8 @@ def search(
         of queries, one such list per query.
 
     Raises:
-        InputError: `top` is below 1, there is no sentence, or vectors are not finite.
+        InputError: `top` is below 1, there is no sentence, vectors are not finite, or
+            the encoder's are not compared by cosine.
 
     Example:
         >>> encoder = msd.testing.tiny_encoder()
@@ -228,8 +237,12 @@ def search(
     queries = checks.sentences([query] if isinstance(query, str) else query, "query")
     sentences = checks.sentences(sentences, "sentences")
     at_least(1, top=top, sentences=len(sentences))
-    units = UnitVectors(encoder, queries + sentences)
-    cosines, places = top_k(units(queries), units(sentences), top)
+    by_cosine(encoder, "`search`")
+    of_query = getattr(encoder, "encode_query", encoder.encode)
+    asked = SentenceVectors(of_query, queries)(queries)
+    of_document = getattr(encoder, "encode_document", encoder.encode)
+    known = SentenceVectors(of_document, sentences)(sentences)
+    cosines, places = top_k(asked, known, top)
     matches = [
         [
             Match(round(cosine, 6), place, sentences[place])

@@ -1,5 +1,7 @@
 """Semantic textual similarity: Spearman between cosines and gold scores.
 
+An encoder with another `similarity_fn_name` has its vectors compared by that.
+
 Sets are row-aligned files, or STS 2017 with its extension, in its own layout or ours:
 three tracks in one language and seven across two.
 """
@@ -23,10 +25,10 @@ from keras_msd.evaluate.set_files import (
 from keras_msd.evaluate.splits import WHOLE, halves, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
-    UnitVectors,
-    cosines,
+    SentenceVectors,
     mean_score,
     percent,
+    similarities,
 )
 
 Row = tuple[float, str, str]
@@ -53,7 +55,7 @@ def sts(encoder: SentenceEncoder, rows: Iterable[Row]) -> dict[str, Any]:
 
     Returns:
         `{"spearman": x100, "pairs": n, "primary": "spearman"}`. Ties get their average
-        rank. If all cosines are equal, the score is 0.
+        rank. If all similarities are equal, the score is 0.
 
     Raises:
         InputError: There are fewer than two rows, the gold scores are not finite or all
@@ -95,13 +97,14 @@ def sts_tracks(
         {'en-en': 100.0, 'en-de': 100.0}
     """
     gold = {name: _gold(track, name) for name, track in rows.items()}
-    units = UnitVectors(
-        encoder, (text for track in rows.values() for row in track for text in row[1:])
-    )
+    texts = (text for track in rows.values() for row in track for text in row[1:])
+    vectors = SentenceVectors(encoder.encode, texts)
+    compare = getattr(encoder, "similarity_fn_name", "cosine")
     scores = {}
     for name, track in rows.items():
-        first, second = units(row[1] for row in track), units(row[2] for row in track)
-        scores[name] = _spearman(cosines(first, second), gold[name])
+        first = vectors(row[1] for row in track)
+        second = vectors(row[2] for row in track)
+        scores[name] = _spearman(similarities(first, second, compare), gold[name])
     return scores
 
 

@@ -10,7 +10,13 @@ from keras_msd import checks
 from keras_msd.checks import InputError, at_least, findings
 from keras_msd.evaluate.bitext import cuts
 from keras_msd.evaluate.nearest import top_k
-from keras_msd.evaluate.vectors import SentenceEncoder, UnitVectors, cosines, percent
+from keras_msd.evaluate.vectors import (
+    SentenceEncoder,
+    SentenceVectors,
+    by_cosine,
+    percent,
+    similarities,
+)
 
 PRECISION = 0.95
 
@@ -58,8 +64,8 @@ def calibrate_threshold(
         required precision x100, `set` the name.
 
     Raises:
-        InputError: There is no pair, `precision` is out of range, or the vectors are
-            not finite.
+        InputError: There is no pair, `precision` is out of range, the vectors are not
+            finite, or the encoder's are not compared by cosine.
 
     Source: thresholds halfway between scores as in the BUCC shared task (Zweigenbaum et
     al. 2018), but tuned for recall at a given precision instead of F1.
@@ -80,12 +86,13 @@ def calibrate_threshold(
     sources = list(dict.fromkeys(source for source, _ in known))
     targets = list(dict.fromkeys(target for _, target in known))
     at_least(1, pairs=len(known))
-    units = UnitVectors(encoder, checks.sentences(sources + targets))
-    left, right = units(sources), units(targets)
+    by_cosine(encoder, "`calibrate_threshold`")
+    vectors = SentenceVectors(encoder.encode, checks.sentences(sources + targets))
+    left, right = vectors(sources), vectors(targets)
     row = {text: row for row, text in enumerate(sources)}
     column = {text: row for row, text in enumerate(targets)}
     gold = np.array([(row[source], column[target]) for source, target in known])
-    true = cosines(left[gold[:, 0]], right[gold[:, 1]])
+    true = similarities(left[gold[:, 0]], right[gold[:, 1]])
     wrong = _wrong(left, right, gold)
     wrong_back = _wrong(right, left, gold[:, ::-1])
     scores = np.concatenate([true, true, wrong, wrong_back])

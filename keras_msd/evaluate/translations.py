@@ -21,7 +21,7 @@ from keras_msd.evaluate.set_files import SetFile, check_parts, find_parts, read_
 from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
 from keras_msd.evaluate.vectors import (
     SentenceEncoder,
-    UnitVectors,
+    SentenceVectors,
     encoded,
     over_tracks,
     percent,
@@ -163,20 +163,23 @@ def retrieval_languages(
         if not rows:
             raise InputError(f"`{code}` must hold at least one pair. Received: none.")
     texts = (text for rows in lists.values() for pair in rows for text in pair[:2])
-    units = UnitVectors(encoder, texts)
+    vectors_of = SentenceVectors(encoder.encode, texts)
     single = {}
     for code, rows in sorted(lists.items()):
         asked = rows_of(part, (half_of(pair[0]) for pair in rows), f"`{code}`")
-        single[code] = _precision(units, rows, asked, match)
+        single[code] = _precision(vectors_of, rows, asked, match)
     return over_tracks(single, WAYS, ["pairs"])
 
 
 def _precision(
-    units: UnitVectors, pairs: Sequence[Sequence[str]], asked: Sequence[int], match: str
+    vectors_of: SentenceVectors,
+    pairs: Sequence[Sequence[str]],
+    asked: Sequence[int],
+    match: str,
 ) -> dict[str, Any]:
     """Score the search for the other side of some pairs among all."""
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    vectors = [units(side) for side in sides]
+    vectors = [vectors_of(side) for side in sides]
     ways = []
     for query, other in ((0, 1), (1, 0)):
         _, rows = top_k(vectors[query][asked], vectors[other], 1)
@@ -304,8 +307,8 @@ def score_un(
         queried = set(rows.tolist())
         texts = [source for row, (source, _) in enumerate(own) if row in queried]
         blocks = in_chunks((other for _, other in own), STREAMED)
-        candidates = (encoded(encoder, block) for block in blocks)
-        _, found = top_k(encoded(encoder, texts), candidates, 1)
+        candidates = (encoded(encoder.encode, block) for block in blocks)
+        _, found = top_k(encoded(encoder.encode, texts), candidates, 1)
         single[track] = {
             "precision": percent((found[:, 0] == rows).mean()),
             "queries": count,

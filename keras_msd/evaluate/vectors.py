@@ -1,12 +1,12 @@
 """Unit vectors of sentences: each distinct sentence is encoded once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.arrays import unit_rows
+from keras_msd.arrays import similarity_pairs
 from keras_msd.checks import InputError
 
 DECIMALS = 10  # cosines are rounded, so that those that differ in the last bits tie
@@ -20,13 +20,17 @@ class SentenceEncoder(Protocol):
         ...
 
 
-def encoded(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
+def encoded(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> np.ndarray:
     """Return the checked vectors of `texts`, `(n, dim)`.
+
+    Args:
+        encode: From texts to one vector for each; `encode` of an encoder as a rule.
+        texts: The texts.
 
     Raises:
         InputError: The vectors have the wrong shape, or contain NaN or infinity.
     """
-    vectors = np.asarray(encoder.encode(texts))
+    vectors = np.asarray(encode(texts))
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             "`encode` must return one vector per sentence. Received: shape "
@@ -43,30 +47,55 @@ def encoded(encoder: SentenceEncoder, texts: list[str]) -> np.ndarray:
     return vectors
 
 
-class UnitVectors:
-    """Vectors of length one for a set of sentences.
+class SentenceVectors:
+    """Vectors for a set of sentences.
 
     Args:
-        encoder: Anything with `encode(list[str]) -> (n, dim)`.
+        encode: From texts to one vector for each.
         sentences: The sentences; each distinct one is encoded once.
 
     Raises:
         InputError: The vectors have the wrong shape, or contain NaN or infinity.
     """
 
-    def __init__(self, encoder: SentenceEncoder, sentences: Iterable[str]) -> None:
+    def __init__(
+        self, encode: Callable[[list[str]], np.ndarray], sentences: Iterable[str]
+    ) -> None:
         distinct = list(dict.fromkeys(sentences))
         self._rows = {sentence: row for row, sentence in enumerate(distinct)}
-        self._vectors = unit_rows(encoded(encoder, distinct).astype(np.float64))
+        self._vectors = encoded(encode, distinct).astype(np.float64)
 
     def __call__(self, sentences: Iterable[str]) -> np.ndarray:
-        """Return float64 `(n, dim)`, rows of length one (a zero vector stays zero)."""
+        """Return float64 `(n, dim)`."""
         return self._vectors[[self._rows[sentence] for sentence in sentences]]
 
 
-def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the cosine between rows i of two arrays of unit vectors, `(n,)`."""
-    return np.round(np.einsum("nd,nd->n", left, right), DECIMALS)
+def similarities(
+    left: np.ndarray, right: np.ndarray, name: str = "cosine"
+) -> np.ndarray:
+    """Return the similarity between rows i of two arrays, `(n,)`, rounded."""
+    return np.round(similarity_pairs(name, left, right), DECIMALS)
+
+
+def by_cosine(encoder: SentenceEncoder, what: str) -> None:
+    """Raise `InputError` if an encoder's vectors are not compared by cosine.
+
+    The dot product of vectors of length one is their cosine.
+
+    Args:
+        encoder: Has a `similarity_fn_name`, or none.
+        what: Subject of the rule.
+    """
+    name = getattr(encoder, "similarity_fn_name", "cosine")
+    units = bool(getattr(encoder, "normalized", False))
+    if name == "cosine" or (name == "dot" and units):
+        return
+    raise InputError(
+        f"{what} compares vectors by cosine. Received: an encoder with "
+        f"similarity_fn_name={name!r}. Compare with `encoder.similarity`; or, if you "
+        'want cosines, load it with `load_encoder(..., similarity_fn_name="cosine")` '
+        "(and save it, for the command line)."
+    )
 
 
 def percent(share: float) -> float:
@@ -129,7 +158,7 @@ def mse(
     """
     texts = checks.sentences(texts)
     guides = np.asarray(teacher_vectors, np.float64)
-    vectors = encoded(encoder, texts).astype(np.float64)
+    vectors = encoded(encoder.encode, texts).astype(np.float64)
     if not texts or guides.shape != vectors.shape:
         raise InputError(
             "`teacher_vectors` must have one vector per text, with the encoder's "

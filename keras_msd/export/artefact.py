@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_msd import checks
 from keras_msd.arrays import TextEncoder, by_length
-from keras_msd.checks import InputError, placed, without_prefix
+from keras_msd.checks import InputError, placed
 from keras_msd.evaluate.threshold import checked
 from keras_msd.export.card import CARD, TEXT, parse_card, read_card, write_card
 from keras_msd.export.format import Run
@@ -17,6 +17,7 @@ from keras_msd.export.formats import FORMATS, check_supported
 from keras_msd.io.files import atomic_path, digest
 from keras_msd.processes import check_process
 from keras_msd.progress import track
+from keras_msd.usage import usage_fields, usage_of
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
@@ -107,7 +108,6 @@ def export(
             f"An artefact cannot be exported again. Received: `{encoder.path}`. "
             "Export the encoder that it was made from."
         )
-    without_prefix(encoder, "`export` takes")
     checks.a_list(languages=languages)
     given = checked(threshold)
     check_supported(record, quantize, encoder.tokenizer, options)
@@ -125,7 +125,8 @@ def export(
         facts = record.write(encoder, temporary, quantize=quantize, **options)
         # The card is written last, because it contains the results of the comparison.
         run = record.load(temporary, threads=None)
-        artefact = Artefact(temporary, {"dim": encoder.dim}, run)
+        usage = usage_fields(encoder)
+        artefact = Artefact(temporary, {"dim": encoder.dim} | usage, run)
         write_card(
             temporary,
             encoder,
@@ -136,6 +137,7 @@ def export(
             teacher_license=teacher_license,
             data_license=data_license,
             **({"threshold": given} if given else {}),
+            **usage,
             parity=prove(
                 encoder, artefact, record, quantize, limits, sentences, sts, sts_name
             ),
@@ -226,6 +228,7 @@ class Artefact(TextEncoder):
     def __init__(self, path: Path, card: dict[str, Any], run: Run) -> None:
         self.path, self.card, self._run = path, card, run
         self._process = os.getpid()
+        self._usage = usage_of(card, f"The card of `{path}`")
 
     def __repr__(self) -> str:
         weights = self.card.get("quantize") or "float32"
@@ -249,9 +252,11 @@ class Artefact(TextEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the files' checksums."""
+        """Hash of the files' checksums, and of the prompts."""
         files = sorted(self.card["files"].items())
-        return digest(*(f"{name} {facts['sha256']}" for name, facts in files))
+        parts = [f"{name} {facts['sha256']}" for name, facts in files]
+        usage = self._usage.model_dump_json(exclude={"similarity_fn_name"})
+        return digest(*parts, *([] if usage == "{}" else [usage]))
 
     def count_tokens(self, texts: list[str]) -> list[int] | None:
         """Return the number of tokens that the model reads from each text.

@@ -1,5 +1,6 @@
 """`card.json`: what an artefact is, how to load it, and checksums of its files."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from importlib import import_module
@@ -14,6 +15,7 @@ from keras_msd.evaluate.threshold import Threshold
 from keras_msd.export.format import Format
 from keras_msd.io.files import atomic_path, read_table, sha256_of, write_json
 from keras_msd.io.limits import CARD as CARD_BYTES
+from keras_msd.usage import Usage
 from keras_msd.version import __version__
 
 CARD = "card.json"
@@ -22,6 +24,13 @@ VERSION = 1
 WIDEST = 2**16  # numbers in a vector, so that a damaged card cannot ask for all memory
 
 UNSTATED = "not stated; ask whoever gave you this file"
+# What texts of like meaning have.
+NEAR = {
+    "cosine": "high cosine",
+    "dot": "high dot product",
+    "euclidean": "small Euclidean distance",
+    "manhattan": "small Manhattan distance",
+}
 LICENCES = {
     "license": "this artefact",
     "teacher_license": "the teacher it learned from",
@@ -38,7 +47,7 @@ class FileFacts(pydantic.BaseModel):
     sha256: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Card(pydantic.BaseModel):
+class Card(Usage):
     """Keys of a card that loading relies on; the others are for people."""
 
     model_config = pydantic.ConfigDict(strict=True, extra="allow")
@@ -204,15 +213,18 @@ def score_title(name: str) -> str:
 
 def _blocks(card: Mapping[str, Any]) -> Iterator[str]:
     """Yield the blocks of the card as Markdown; `card` is what `card.json` holds."""
+    similarity = card.get("similarity_fn_name", "cosine")
     yield f"# Sentence encoder, {card['format']}"
     yield (
         f"Turns a sentence into {card['dim']} numbers, so that sentences of like "
-        "meaning have a high cosine, in whatever language each is. "
+        f"meaning have a {NEAR[similarity]}, in whatever language each is. "
         f"Longer text than {card['max_length']} tokens is cut."
     )
     if warning := card.get("warning"):
         yield f"**{warning}**"
     yield from ("## What it is", _table(("", ""), _what_it_is(card)))
+    if prompts := card.get("prompts"):
+        yield from ("## What to put before a text", _prompts(prompts, card))
     yield "## How to load it, from this FOLDER"
     code = card["how_to_load"].rstrip("\n")
     yield f"```python\n{code}\n```"
@@ -242,6 +254,19 @@ def _what_it_is(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"licence of {of}", card[key] or UNSTATED
     libraries = [f"{name} {v}" for name, v in sorted(card["libraries"].items())]
     yield "made with", ", ".join([card["made_with"], *libraries])
+
+
+def _prompts(prompts: Mapping[str, str], card: Mapping[str, Any]) -> str:
+    default = card.get("default_prompt_name")
+    rows = (
+        (f"`{name}`" + " (default)" * (name == default), f"`{json.dumps(text)}`")
+        for name, text in sorted(prompts.items())
+    )
+    return (
+        "The file itself adds none of these texts. keras-msd adds them: the default to "
+        "every text, `query` and `document` in `encode_query`, `encode_document` and "
+        f"`search`.\n\n{_table(('for', 'text'), rows)}"
+    )
 
 
 def _parity(parity: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ And its upload to the hub.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from keras_msd.models.network import WORD
 from keras_msd.quantize.schemes import SCHEMES
 from keras_msd.tokenizers.base import CONFIG
 from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
+from keras_msd.usage import Usage
 
 if TYPE_CHECKING:
     import onnx
@@ -116,7 +118,7 @@ def write(
         write_tensors(encoder, path)
         again = load_checkpoint(path)
         facts["weights_parity"] = _proven(
-            encoder, again.encode, None, "model.safetensors"
+            encoder, partial(again.encode, prompt=""), None, "model.safetensors"
         )
     else:
         facts["how_to_load"] = ONNX_ONLY
@@ -180,7 +182,8 @@ def _proven(encoder: Any, run: Run, quantize: str | None, file: str) -> dict[str
         ExportError: A cosine is smaller than it may be.
     """
     texts = list(dict.fromkeys(proof_sentences()))
-    found = parity(texts, encoder.encode(texts, progress=False), run(texts))
+    before = encoder.encode(texts, progress=False, prompt="")
+    found = parity(texts, before, run(texts))
     least = THRESHOLDS[quantize].min_cosine
     if found["min_cosine"] < least:
         part = "weights" if quantize is None else quantize
@@ -249,8 +252,7 @@ def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:
     write_json(folder / "config.json", settings)
     limits = {"max_seq_length": config.max_length, "do_lower_case": False}
     write_json(folder / "sentence_bert_config.json", limits)
-    library: dict[str, Any] = {"similarity_fn_name": "cosine", "prompts": {}}
-    write_json(folder / "config_sentence_transformers.json", library)
+    write_usage(config, folder)
     dense = tokens and config.projection_dim is not None
     kinds = ["Transformer", "Pooling", *["Dense"] * dense]
     kinds += ["Normalize"] * config.normalize
@@ -271,6 +273,13 @@ def write_settings(config: EncoderConfig, folder: Path, tokens: bool) -> None:
     for name, values in modules.items():
         (folder / name).mkdir()
         write_json(folder / name / "config.json", values)
+
+
+def write_usage(usage: Usage, folder: Path) -> None:
+    """Write config_sentence_transformers.json: the prompts, how vectors compare."""
+    fields = {name: getattr(usage, name) for name in Usage.model_fields}
+    settings = {"model_type": "SentenceTransformer"} | fields
+    write_json(folder / "config_sentence_transformers.json", settings)
 
 
 def write_module_list(folder: Path, kinds: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer as Backend
 from keras_msd.checkpoints.checkpoint import load_checkpoint
 from keras_msd.checks import InputError
 from keras_msd.export.format import Run
-from keras_msd.export.huggingface import write_module_list
+from keras_msd.export.huggingface import write_module_list, write_usage
 from keras_msd.export.huggingface_tokenizer import backend_of, control_pieces
 from keras_msd.export.network import plain_weights
 from keras_msd.io.files import write_json
@@ -77,6 +77,7 @@ def write(encoder: Any, path: Path, quantize: str | None = None) -> dict[str, An
     write_json(path / "config.json", settings)
     kinds = {".": "StaticEmbedding", "1_Normalize": "Normalize"}
     write_module_list(path, kinds)
+    write_usage(encoder.config, path)
     return {
         "warning": "An empty text has a vector of zeros. model2vec cuts texts after "
         f"{_characters(encoder)} characters."
@@ -114,7 +115,7 @@ def load(path: str | Path, threads: int | None = None) -> Run:
     Raises:
         InputError: A file is missing or damaged.
     """
-    return partial(load_checkpoint(path).encode, progress=False)
+    return partial(load_checkpoint(path).encode, progress=False, prompt="")
 
 
 def _rows(config: EncoderConfig, weights: dict[str, np.ndarray]) -> np.ndarray:

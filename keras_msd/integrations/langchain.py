@@ -22,9 +22,10 @@ class MSDEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of documents."""
-        vectors = self.model.encode(texts, normalize=True, progress=False)
+        vectors = self.model.encode_document(texts, normalize=True, progress=False)
         return vectors.tolist()
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a query."""
-        return self.model.encode(text, normalize=True, progress=False).tolist()
+        vector = self.model.encode_query(text, normalize=True, progress=False)
+        return vector.tolist()

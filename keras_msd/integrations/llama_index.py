@@ -26,14 +26,15 @@ class MSDEmbedding(BaseEmbedding):
         self._model = loaded
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        vectors = self._model.encode(texts, normalize=True, progress=False)
+        vectors = self._model.encode_document(texts, normalize=True, progress=False)
         return vectors.tolist()
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._model.encode(query, normalize=True, progress=False).tolist()
+        vector = self._model.encode_query(query, normalize=True, progress=False)
+        return vector.tolist()
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)

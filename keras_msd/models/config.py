@@ -7,9 +7,10 @@ import pydantic
 from keras_msd.checks import InputError, divides, findings
 from keras_msd.choices import MAX_LENGTH, Activation, Pooling
 from keras_msd.io.limits import DEPTH
+from keras_msd.usage import Usage
 
 
-class EncoderConfig(pydantic.BaseModel):
+class EncoderConfig(Usage):
     """Fields of an encoder: `embedding` -> `body` -> pooling -> projection -> norm.
 
     `num_layers` counts layers that own weights; depth is `num_layers * repeats`.
@@ -19,7 +20,7 @@ class EncoderConfig(pydantic.BaseModel):
     `max_length` is the longest sentence in tokens, start and end included;
     `max_positions` the tokens that the position table has room for, None for
     `max_length` (a published checkpoint often has more rows than it uses).
-    `prefix` is a text that `encode` puts before every sentence.
+    `prompts`, `default_prompt_name` and `similarity_fn_name` are those of `Usage`.
 
     Example:
         >>> config = msd.models.EncoderConfig(
@@ -61,7 +62,6 @@ class EncoderConfig(pydantic.BaseModel):
     head_dim: int | None = pydantic.Field(
         default=None, ge=1, exclude_if=lambda head_dim: head_dim is None
     )
-    prefix: str = pydantic.Field(default="", exclude_if=lambda prefix: not prefix)
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "EncoderConfig":

@@ -71,6 +71,7 @@ class Encoder(TextEncoder):
                 f"{config.vocabulary_size}. Take both from the same encoder."
             )
         self._config: EncoderConfig | None = config
+        self._usage = config
         self._max_length = config.max_length
         self._take(model, tokenizer)
 
@@ -198,11 +199,6 @@ class Encoder(TextEncoder):
         return None if self._config is None else self._config.normalize
 
     @property
-    def prefix(self) -> str:
-        """Text that `encode` puts before every sentence."""
-        return "" if self._config is None else self._config.prefix
-
-    @property
     def dim(self) -> int:
         """Dimension of the sentence embeddings."""
         return self.model.output.shape[-1]
@@ -219,7 +215,7 @@ class Encoder(TextEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the weights, the tokenizer and the settings."""
+        """Hash of all that decides the vectors: weights, tokenizer, settings."""
         parts: list[str | bytes] = [self._settings(), self.tokenizer.fingerprint]
         for path, value in sorted(self.weights().items()):
             parts += [path, np.ascontiguousarray(value).tobytes()]
@@ -227,7 +223,7 @@ class Encoder(TextEncoder):
 
     def _settings(self) -> str:
         if self._config is not None:
-            return self._config.model_dump_json()
+            return self._config.model_dump_json(exclude={"similarity_fn_name"})
         # Keras writes memory addresses as shared object ids: not stable, so not hashed.
         network = re.sub(r', "shared_object_id": \d+', "", self.model.to_json())
         return f"{self.max_length} {network}"

@@ -107,7 +107,9 @@ def build_student(
         repeats=repeats,
         bottleneck_dim=bottleneck_dim,
         num_types=config.num_types if same_table else 1,
-        prefix="",
+        prompts={},
+        default_prompt_name=None,
+        similarity_fn_name="cosine",
         **lengths,
     )
     given = assistant.weights()

@@ -35,7 +35,8 @@ def trim_vocabulary(
 
     Args:
         encoder: Any encoder, also with a bottleneck; stays as it is.
-        texts: Sentences of the languages to keep, walked through once.
+        texts: Sentences of the languages to keep, walked through once. Each counts
+            with every prompt of the encoder.
         keep: How many pieces there may be, all told (int); or the share of the texts'
             tokens, in (0, 1.0], that the kept pieces have to make up (float); or None
             for every piece that occurs. Special pieces and the characters that occur
@@ -64,8 +65,9 @@ def trim_vocabulary(
         )
     a_list(texts=texts)
     counts = np.zeros(encoder.tokenizer.vocabulary_size, np.int64)
+    prompts = {*encoder.prompts.values(), encoder.default_prompt}
     for chunk in track(in_chunks(texts, CHUNK), what="Counting pieces", steps=CHUNK):
-        read = [encoder.prefix + text for text in sentences(chunk)]
+        read = [prompt + text for text in sentences(chunk) for prompt in prompts]
         rows = encoder.tokenizer.encode_plain(read)
         tokens = np.fromiter(chain.from_iterable(rows), np.int64)
         counts += np.bincount(tokens, minlength=len(counts))

@@ -136,7 +136,7 @@ class Run:
     def teacher(self) -> Any:
         """The teacher."""
         settings = self.recipe.teacher
-        given = settings.model_dump(include={"source", "dim", "pooling", "prefix"})
+        given = settings.model_dump(include={"source", "dim", "pooling", "prompt"})
         languages = None if settings.multilingual else (ENGLISH,)
         return load_teacher(**given, languages=languages)
 

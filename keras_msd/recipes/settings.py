@@ -86,7 +86,7 @@ class About(Settings):
 
 
 class TeacherSettings(Settings):
-    """`[teacher]`: `source`, `dim`, `pooling`, `prefix` as for `load_teacher`.
+    """`[teacher]`: `source`, `dim`, `pooling`, `prompt` as for `load_teacher`.
 
     A `multilingual` teacher is scored in all languages, and thin, deep students learn
     its embedding of each side. Otherwise the embedding of the English side stands for
@@ -96,7 +96,7 @@ class TeacherSettings(Settings):
     source: str = "default"
     dim: Count | None = None
     pooling: Pooling | None = None
-    prefix: str | None = None
+    prompt: str | None = None
     multilingual: bool = False
 
 

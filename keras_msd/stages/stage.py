@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_msd.checks import InputError, at_least, nearest, one_of, without_prefix
+from keras_msd.checks import (
+    InputError,
+    at_least,
+    nearest,
+    one_of,
+    without_default_prompt,
+)
 from keras_msd.losses.distances import EmbeddingMSE
 from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
@@ -136,7 +142,7 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         **weights: float,
     ) -> None:
         at_least(1, chunk_size=chunk_size)
-        without_prefix(encoder, "A stage trains")
+        without_default_prompt(encoder, "A stage trains")
         network = self.trained_part(_network(encoder))
         super().__init__(name=name, dtype=network.dtype_policy)
         if goals is not None:

@@ -61,7 +61,7 @@ class EmbeddingGuide:
         Raises:
             InputError: `texts` is a single string or holds something else.
         """
-        texts = [self.encoder.prefix + text for text in sentences(texts)]
+        texts = [self.encoder.default_prompt + text for text in sentences(texts)]
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for rows, batch in self.encoder._batches(texts, 256):
             block = self._forward(batch).reshape(len(rows), -1)

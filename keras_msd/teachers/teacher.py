@@ -1,5 +1,6 @@
 """Teachers: whatever turns sentences into vectors and never changes."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -134,16 +135,44 @@ TEACHERS: dict[str, Callable[[int | None], Any]] = {
 }
 
 
+# What a SentenceTransformer says of itself that changes its vectors. How it compares
+# them does not.
+SETTINGS = ("max_seq_length", "default_prompt_name", "truncate_dim")
+TOKENIZER = ("truncation_side", "padding_side", "split_special_tokens")
+
+
 def sentence_transformer(source: Any) -> Any:
     """Return a `SentenceTransformer` as a guide, which has no progress bar."""
     opened = SimpleNamespace(encode=partial(source.encode, show_progress_bar=False))
-    if hasattr(source, "state_dict"):
-        # The representation holds the modules and their settings.
-        parts: list[str | bytes] = [repr(source), str(source.max_seq_length)]
-        for key, tensor in sorted(source.state_dict().items()):
-            parts += [key, tensor.float().cpu().numpy().tobytes()]
-        opened.fingerprint = digest(*parts)
+    if hasattr(source, "prompts"):
+        opened.prompts = source.prompts or {}
+    weights = source.state_dict() if hasattr(source, "state_dict") else {}
+    if not weights:  # such as those of an ONNX session: then it needs a name
+        return opened
+    # The representation holds the modules and their settings.
+    settings = {name: getattr(source, name, None) for name in SETTINGS}
+    settings["prompts"] = sorted(getattr(opened, "prompts", {}).items())
+    parts: list[str | bytes] = [repr(source), repr(settings)]
+    parts += _tokenizer_parts(getattr(source, "tokenizer", None))
+    for key, tensor in sorted(weights.items()):
+        parts += [key, str(tensor.dtype), tensor.float().cpu().numpy().tobytes()]
+    opened.fingerprint = digest(*parts)
     return opened
+
+
+def _tokenizer_parts(tokenizer: Any) -> list[str | bytes]:
+    """Return what decides the ids of a tokenizer of transformers or `tokenizers`."""
+    settings = {name: getattr(tokenizer, name, None) for name in TOKENIZER}
+    parts: list[str | bytes] = [type(tokenizer).__name__, repr(settings)]
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        content = json.loads(backend.to_str())
+        # A call changes these two: they follow the texts and the length.
+        content |= {"padding": None, "truncation": None}
+        parts.append(json.dumps(content, sort_keys=True))
+    elif hasattr(tokenizer, "get_vocab"):
+        parts += [repr(sorted(tokenizer.get_vocab().items())), repr(tokenizer)]
+    return parts
 
 
 def teacher_of(guide: Any, source: Any, name: str | None) -> Teacher:
@@ -182,16 +211,16 @@ def _name_of(source: Any, guide: Any) -> str:
     return type(source).__name__.lower()
 
 
-def with_prefix(teacher: Teacher, prefix: str, takes_prompt: bool) -> Teacher:
-    """Return a teacher that reads every text with a prefix."""
+def with_prompt(teacher: Teacher, prompt: str, takes_prompt: bool) -> Teacher:
+    """Return a teacher that reads every text with a prompt before it."""
     encode: Callable[[list[str]], Any]
-    if takes_prompt:  # in place of the encoder's own prefix
-        encode = partial(teacher._function, **{"prompt": prefix})
+    if takes_prompt:  # in place of the model's default prompt
+        encode = partial(teacher._function, **{"prompt": prompt})
     else:
-        encode = partial(_encode_after, prefix, teacher._function)
-    fingerprint = digest("prefix", prefix, teacher.fingerprint)
+        encode = partial(_encode_after, prompt, teacher._function)
+    fingerprint = digest("prompt", prompt, teacher.fingerprint)
     return replace(teacher, fingerprint=fingerprint, _function=encode)
 
 
-def _encode_after(prefix: str, encode: Callable[..., Any], texts: list[str]) -> Any:
-    return encode([prefix + text for text in texts])
+def _encode_after(prompt: str, encode: Callable[..., Any], texts: list[str]) -> Any:
+    return encode([prompt + text for text in texts])

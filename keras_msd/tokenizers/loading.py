@@ -15,7 +15,14 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
 from tokenizers.implementations import BertWordPieceTokenizer
 
-from keras_msd.checks import InputError, existing_file, existing_folder, one_of, placed
+from keras_msd.checks import (
+    InputError,
+    existing_file,
+    existing_folder,
+    log_unused,
+    one_of,
+    placed,
+)
 from keras_msd.io.files import decoded, parse_json, read_bytes, read_table, read_toml
 from keras_msd.io.limits import VOCABULARY
 from keras_msd.tokenizers.base import CONFIG, Tokenizer
@@ -55,7 +62,11 @@ _PUBLISHED = read_toml(Path(__file__).with_name("published.toml"))
 PROBES = _PUBLISHED["texts"]
 JSON_CLASSES: list[str] = _PUBLISHED["classes"]["json"]
 PLAIN_CLASSES: list[str] = _PUBLISHED["classes"]["plain"]
+UNUSED: list[str] = _PUBLISHED["keys"]["unused"]
 PLACES: dict[str, tuple[str, str, str]] = _PUBLISHED["places"]
+# Beside tokens, whose keys end in `_token`.
+KNOWN = {*BASIC, *NEEDED, *EXTRA, *PLACES, *UNUSED, "added_tokens_decoder"}
+KNOWN |= {"model_max_length", "split_special_tokens", "tokenizer_class"}
 # A class of your own goes under its `kind`.
 TOKENIZERS: dict[str, type[Tokenizer]] = {
     "unigram": SentencePieceTokenizer,
@@ -158,6 +169,9 @@ def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokeni
     roles, others = _named_tokens(folder, fields)
     _check_added(folder, fields, backend, role_tokens(roles), others)
     _check_frame(folder, fields, frame)
+    log_unused(
+        (it for it in fields if not it.endswith("_token")), KNOWN, folder / CONFIG
+    )
     if not fields.get("split_special_tokens"):
         backend = spell_added(backend, origin, roles, [*frame[0], *frame[1]])
     # Blanks are no tokens of BERT, but may be part of an added one.

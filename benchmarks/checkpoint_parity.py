@@ -1,11 +1,13 @@
 """Compare vectors of folders that sentence-transformers writes with those we read.
 
 Tiny models with random weights: every family, pooling, activation and module that we
-read, each as its own folder, written and encoded by the peer's environment:
+read, prompts, similarity functions and added special tokens, each as its own folder,
+written and encoded by the peer's environment. Vectors of texts, of the same as queries
+and as documents, and the similarities of texts are compared:
 
     python benchmarks/checkpoint_parity.py --peer-python PYTHON --json
 
-Exit code 1: a vector differs by more than 1e-5.
+Exit code 1: a number differs by more than 1e-5.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +31,8 @@ TEXTS = [
     "火车中午到达。 القطار",
     "long " * 40,
     "",
+    "[QRY] where is the cat",
+    "a cat[DOC] sleeps",
 ]
 SIZES = {
     "vocab_size": 400,
@@ -39,6 +44,27 @@ SIZES = {
 }
 ACTIVATIONS = ("Tanh", "Identity")
 POOLINGS = "mean", "cls", "max"
+SIMILARITIES = "cosine", "dot", "euclidean", "manhattan"
+MARKERS = "[DOC]", "[QRY]"
+# Prompts and the name of the default one.
+PROMPTS: dict[str, tuple[dict[str, str], str | None]] = {
+    "query and document": ({"query": "query: ", "document": "passage: "}, None),
+    "query and passage": ({"query": "query: ", "passage": "passage: "}, None),
+    "a default": ({"other": "A dog: "}, "other"),
+    "query by default": ({"query": "query: ", "document": "text: "}, "query"),
+}
+SIDES = "encode", "encode_query", "encode_document"
+
+
+def answers(model: Any) -> dict[str, np.ndarray]:
+    """Return what a model of either library makes of the texts, one at a time."""
+    found = {
+        side: np.concatenate([getattr(model, side)([text]) for text in TEXTS])
+        for side in SIDES
+    }
+    vectors = found["encode"]
+    found["similarity"] = np.asarray(model.similarity(vectors, vectors[:3]))
+    return found
 
 
 def peer(place: Path) -> None:
@@ -97,6 +123,10 @@ def peer(place: Path) -> None:
     cases |= {f"Dense, {name}": ("bert", "mean", (name,)) for name in ACTIVATIONS}
     cases["Dense, Normalize"] = ("xlm-roberta", "mean", ("Tanh", ""))
     cases["Normalize"] = ("distilbert", "cls", ("",))
+    cases |= {f"prompts, {name}": ("bert", "mean", ()) for name in PROMPTS}
+    cases |= {f"similarity {name}": ("bert", "cls", ()) for name in SIMILARITIES}
+    marked = {f"markers, {name}": (name, "mean", ()) for name in ("bert", "camembert")}
+    cases |= marked
     for number, (case, (family, pooling, rest)) in enumerate(cases.items()):
         config, tokenizer, more = families[family]
         sizes = dict(SIZES)
@@ -109,7 +139,10 @@ def peer(place: Path) -> None:
             torch.nn.init.normal_(weight, 0, 0.2)
         base = place / f"base_{number}"
         made.save_pretrained(base)
-        tokenizer().save_pretrained(base)
+        names = tokenizer()
+        if case in marked:
+            names.add_tokens(list(MARKERS), special_tokens=True)
+        names.save_pretrained(base)
         parts = [models.Transformer(str(base))]
         parts.append(models.Pooling(32, pooling_mode=pooling))
         width = 32
@@ -122,9 +155,14 @@ def peer(place: Path) -> None:
             width = 24
         model = SentenceTransformer(modules=parts, device="cpu")
         model.max_seq_length = 40
-        model.save(str(place / f"{number}"))
-        vectors = np.stack([model.encode([text])[0] for text in TEXTS])
-        np.save(place / f"{number}.npy", vectors)
+        if case.startswith("similarity"):
+            model.similarity_fn_name = case.split()[1]
+        prompts, default = PROMPTS.get(case.partition(", ")[2], ({}, None))
+        model.prompts, model.default_prompt_name = dict(prompts), default
+        folder = str(place / f"{number}")
+        model.save(folder)
+        model = SentenceTransformer(folder, device="cpu")
+        np.savez(place / f"{number}.npz", **answers(model))
         (place / f"{number}.txt").write_text(case, encoding="utf-8")
     versions = {
         "sentence-transformers": sentence_transformers.__version__,
@@ -134,7 +172,7 @@ def peer(place: Path) -> None:
 
 
 def main() -> None:
-    """Print the largest difference of each folder."""
+    """Print the largest difference of each folder, relative where above 1."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--peer-python", help="Python with sentence-transformers")
     parser.add_argument("--json", action="store_true", help=f"write {RESULT.name}")
@@ -151,9 +189,14 @@ def main() -> None:
         quiet = os.environ | {"TQDM_DISABLE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         subprocess.run(command, check=True, env=quiet)
         for path in sorted(Path(folder).glob("*.txt"), key=lambda it: int(it.stem)):
-            teacher = msd.load_teacher(path.with_suffix(""))
-            found = np.concatenate([teacher.encode([text]) for text in TEXTS])
-            worst = float(np.abs(found - np.load(path.with_suffix(".npy"))).max())
+            found = answers(msd.load_encoder(path.with_suffix("")))
+            with np.load(path.with_suffix(".npz")) as known:
+                # A similarity is as exact as the largest of its kind.
+                worst = max(
+                    float(np.abs(found[name] - known[name]).max())
+                    / max(1.0, float(np.abs(known[name]).max()))
+                    for name in found
+                )
             rows[path.read_text(encoding="utf-8")] = worst
             print(f"{worst:.1e}  {path.read_text(encoding='utf-8')}", flush=True)
         versions = json.loads((Path(folder) / "versions.json").read_text("utf-8"))

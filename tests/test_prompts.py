@@ -282,6 +282,9 @@ def test_what_searches_by_cosine_refuses_other_similarities(name):
         lambda: msd.evaluate.mine(encoder, ["a"], ["b"]),
         lambda: msd.evaluate.mine_paraphrases(encoder, texts),
         lambda: msd.evaluate.calibrate_threshold(encoder, [("a", "b")]),
+        lambda: msd.evaluate.passage_retrieval(
+            encoder, {"q": "a"}, {"p": "b"}, {"q": {"p": 1}}
+        ),
     ):
         with pytest.raises(
             InputError, match=f"by cosine.*{name}.*`encoder.similarity`"

@@ -13,6 +13,7 @@ from keras_msd.evaluate.vectors import (
     SentenceEncoder,
     SentenceVectors,
     by_cosine,
+    side_of,
 )
 from keras_msd.progress import track
 
@@ -212,7 +213,7 @@ def search(
     Args:
         encoder: An encoder, an artefact, or anything with `encode`.
         query: A text in any language that the encoder supports, or a list of texts.
-            Each distinct text is encoded once.
+            Each distinct text is encoded once on its side.
         sentences: One or more sentences to search.
         top: Maximum number of matches per query, at least 1.
 
@@ -238,10 +239,10 @@ def search(
     sentences = checks.sentences(sentences, "sentences")
     at_least(1, top=top, sentences=len(sentences))
     by_cosine(encoder, "`search`")
-    of_query = getattr(encoder, "encode_query", encoder.encode)
-    asked = SentenceVectors(of_query, queries)(queries)
-    of_document = getattr(encoder, "encode_document", encoder.encode)
-    known = SentenceVectors(of_document, sentences)(sentences)
+    if not queries:
+        return []
+    asked = SentenceVectors(side_of(encoder, "query"), queries)(queries)
+    known = SentenceVectors(side_of(encoder, "document"), sentences)(sentences)
     cosines, places = top_k(asked, known, top)
     matches = [
         [

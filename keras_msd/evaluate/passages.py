@@ -17,7 +17,14 @@ from keras_msd.data.readers.tables import json_object
 from keras_msd.evaluate.nearest import top_k
 from keras_msd.evaluate.set_files import SetFile, paths_below
 from keras_msd.evaluate.splits import WHOLE, half_of, rows_of
-from keras_msd.evaluate.vectors import SentenceEncoder, encoded, over_tracks, percent
+from keras_msd.evaluate.vectors import (
+    SentenceEncoder,
+    by_cosine,
+    encoded,
+    over_tracks,
+    percent,
+    side_of,
+)
 
 STREAMED = 8192  # passages that are encoded at a time
 SHORT, LONG = 10, 100  # ranks
@@ -79,7 +86,8 @@ def passage_retrieval(
 
     Raises:
         InputError: There is no query or no passage, a query has no relevant passage, an
-            id in `relevance` is unknown, or the vectors are not finite.
+            id in `relevance` is unknown, the vectors are not finite, or the encoder's
+            are not compared by cosine.
 
     Source: Thakur et al. 2021 (BEIR); the measures are `ndcg_cut_10`, `recall_100`,
     `recip_rank` of the first ten and `P_1` of trec_eval.
@@ -119,8 +127,9 @@ def _scores(
     """Score some queries; see `passage_retrieval`."""
     # The search prefers the lower row if cosines are equal.
     ids = sorted(given.passages, reverse=True)
-    query = encoded(_Side(encoder, "encode_query"), [given.queries[q] for q in asked])
-    side = _Side(encoder, "encode_document")
+    by_cosine(encoder, "Retrieval of passages")
+    query = encoded(side_of(encoder, "query"), [given.queries[q] for q in asked])
+    side = side_of(encoder, "document")
     texts = (given.passages[passage] for passage in ids)
     blocks = (encoded(side, block) for block in in_chunks(texts, STREAMED))
     _, found = top_k(query, blocks, LONG)
@@ -135,13 +144,6 @@ def _scores(
         "passages": len(ids),
         "primary": MEANS[0],
     }
-
-
-class _Side:
-    """Encodes queries or documents, each with its prompt if the encoder has one."""
-
-    def __init__(self, encoder: SentenceEncoder, method: str) -> None:
-        self.encode = getattr(encoder, method, encoder.encode)
 
 
 def _measures(found: list[str], judged: Mapping[str, float]) -> tuple[float, ...]:

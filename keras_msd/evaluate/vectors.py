@@ -20,6 +20,17 @@ class SentenceEncoder(Protocol):
         ...
 
 
+def side_of(encoder: SentenceEncoder, side: str) -> Callable[..., np.ndarray]:
+    """Return what encodes the "query" or the "document" side of a search.
+
+    With the side's prompt, if the encoder has prompts; `encode`, if it has none.
+    """
+    method: Callable[..., np.ndarray] = getattr(
+        encoder, f"encode_{side}", encoder.encode
+    )
+    return method
+
+
 def encoded(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> np.ndarray:
     """Return the checked vectors of `texts`, `(n, dim)`.
 

@@ -8,3 +8,4 @@ from keras_msd.starts.ridge import weigh_rows as weigh_rows
 from keras_msd.starts.svd import bottleneck as bottleneck
 from keras_msd.starts.svd import start_student as start_student
 from keras_msd.starts.svd import token_frequencies as token_frequencies
+from keras_msd.starts.width import prune_width as prune_width

@@ -1,0 +1,353 @@
+"""Structured pruning: fewer heads and neurons in every layer, refitted."""
+
+import abc
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_msd.arrays import in_chunks
+from keras_msd.checks import InputError, above, at_least, sentences
+from keras_msd.choices import Activation
+from keras_msd.models.config import EncoderConfig
+from keras_msd.models.encoder import Encoder
+from keras_msd.models.network import WORD
+from keras_msd.progress import track
+
+Weights = dict[str, np.ndarray]
+SENTENCES = 32  # of equal length, that are run at a time
+
+
+def prune_width(
+    encoder: Encoder,
+    texts: Iterable[str],
+    num_heads: int | None = None,
+    intermediate_dim: int | None = None,
+    ridge: float = 1e-4,
+) -> Encoder:
+    """Remove attention heads and feed-forward neurons from every layer.
+
+    The result is as deep as the encoder and has its `hidden_dim`. From the first layer
+    to the last, the heads and then the neurons stay whose contribution to the residual
+    stream varies most over the tokens of `texts`. Least squares then change the output
+    matrix and bias of the sublayer, so that the residual stream of the pruned encoder,
+    whose earlier layers are pruned too, comes near to that of the whole one. Nothing is
+    trained.
+
+    With the outputs `u_t` of the heads or neurons that stay, and `r_t` what the pruned
+    residual stream lacks at token t, the changes D of the matrix and d of the bias
+    minimise `sum_t ||u_t D + d - r_t||^2 + p ||D||^2`. Here p is `ridge` times the mean
+    over the columns of u of their squared deviations, summed over the tokens.
+
+    Memory: of all tokens at once two residual streams and the outputs that stay,
+    `4 (2 hidden_dim + max(num_heads head_dim, intermediate_dim))` bytes a token.
+
+    Args:
+        encoder: An encoder with layers and `repeats=1`; it is not changed.
+        texts: Some hundred sentences like those that will be encoded, with the prompt
+            if there is one.
+        num_heads: Heads of each layer that stay. Default: all.
+        intermediate_dim: Neurons of each feed-forward layer that stay. Default: all.
+        ridge: Weight of the penalty.
+
+    Raises:
+        InputError: `encoder` has no layers, repeats them or is an artefact; there are
+            more heads or neurons to keep than it has; there are no texts; or a number
+            is not positive.
+
+    Source: ours; structured pruning of heads after Michel et al. 2019, least squares
+        for the outputs of what stays after He et al. 2017.
+
+    Example:
+        >>> encoder = msd.testing.tiny_encoder(num_heads=4)
+        >>> texts = ["The cat sleeps.", "Die Katze schläft."]
+        >>> thin = msd.starts.prune_width(encoder, texts, 3, intermediate_dim=8)
+        >>> thin.config.num_heads, thin.config.head_dim, thin.config.intermediate_dim
+        (3, 4, 8)
+    """
+    above(0, ridge=ridge)
+    texts = sentences(texts)
+    if not texts:
+        raise InputError(
+            "`texts` must have sentences. Received: none. Give some hundred, such as "
+            "the encoder will see."
+        )
+    fields = _fields(encoder, num_heads, intermediate_dim)
+    pruned = encoder.with_config(origin="prune_width", **fields)
+    counts = pruned.config.num_heads, pruned.config.intermediate_dim
+    values = encoder.weights()
+    full = own = [*_embedded(encoder, values, texts)]
+    sublayers = _Attention(encoder.config), _FeedForward(encoder.config)
+    layers = range(encoder.config.num_layers)
+    for index in track(layers, total=len(layers), what="Pruning layers"):
+        path = f"body/block_{index}/"
+        for sublayer, count in zip(sublayers, counts, strict=True):
+            weights = sublayer.weights(values, path)
+            weights, full, own = _prune(sublayer, weights, count, full, own, ridge)
+            values |= {path + name: value for name, value in weights.items()}
+    pruned.set_weights(values, origin="the pruned encoder")
+    return pruned
+
+
+def _fields(
+    encoder: Encoder, num_heads: int | None, intermediate_dim: int | None
+) -> dict[str, Any]:
+    """Return the fields of `EncoderConfig` that differ in the pruned encoder."""
+    if not isinstance(encoder, Encoder):
+        raise InputError(
+            "`encoder` must be an encoder with weights. Received: "
+            f"{type(encoder).__name__}. Load the encoder that it was exported from."
+        )
+    config = encoder.config
+    if config.repeats != 1 or not config.num_layers:
+        raise InputError(
+            "`encoder` must have layers, each with weights of its own. Received: "
+            f"num_layers={config.num_layers}, repeats={config.repeats}. Prune the "
+            "encoder whose layers were copied."
+        )
+    given = {"num_heads": num_heads, "intermediate_dim": intermediate_dim}
+    kept = {name: count for name, count in given.items() if count is not None}
+    at_least(1, **kept)
+    for name, count in kept.items():
+        if count > (most := getattr(config, name)):
+            raise InputError(
+                f"`{name}` must be at most the encoder's, {most}. Received: "
+                f"{name}={count}. Leave `{name}` out to keep all."
+            )
+    if kept.get("num_heads", config.num_heads) < config.num_heads:
+        kept["head_dim"] = config.key_dim
+    return kept
+
+
+def _embedded(
+    encoder: Encoder, weights: Weights, texts: list[str]
+) -> Iterator[np.ndarray]:
+    """Yield the embedded tokens of sentences of one length, `(n, length, hidden)`."""
+    config = encoder.config
+    places = weights["embedding/position"][config.position_offset :]
+    by_length: dict[int, list[list[int]]] = {}
+    for row in encoder.tokenizer.encode(texts, encoder.max_length):
+        by_length.setdefault(len(row), []).append(row)
+    for length, rows in sorted(by_length.items()):  # so that nothing is padded
+        for some in in_chunks(rows, SENTENCES):
+            ids = np.array(some)
+            hidden = weights[WORD][ids]
+            hidden[ids == config.pad_id] = 0
+            if config.bottleneck_dim is not None:
+                hidden = hidden @ weights["embedding/projection"]
+            hidden = hidden + places[:length] + weights["embedding/type"][0]
+            if config.embedding_layer_norm:
+                hidden = _normalized(config, weights, "embedding/layer_norm", hidden)
+            yield hidden
+
+
+def _normalized(
+    config: EncoderConfig, weights: Weights, norm: str, hidden: np.ndarray
+) -> np.ndarray:
+    centred = hidden - hidden.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    scaled = centred / np.sqrt(variance + config.layer_norm_epsilon)
+    return scaled * weights[f"{norm}/gamma"] + weights[f"{norm}/beta"]
+
+
+def _dense(weights: Weights, name: str, hidden: np.ndarray) -> np.ndarray:
+    """Return a dense layer's outputs, `(tokens, ...)` as its bias has axes."""
+    kernel, bias = weights[f"{name}/kernel"], weights[f"{name}/bias"]
+    rows = hidden.reshape(-1, len(kernel)) @ kernel.reshape(len(kernel), -1)
+    return rows.reshape(-1, *bias.shape) + bias
+
+
+def _gelu_erf(x: np.ndarray) -> np.ndarray:
+    from scipy.special import erf
+
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
+    "gelu_erf": _gelu_erf,
+    "gelu_tanh": _gelu_tanh,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+class _Sublayer(abc.ABC):
+    """A half of a layer: units, which are heads or neurons, and their output matrix.
+
+    Kernels of `inputs` have the units at axis 1; their biases, and the kernel of
+    `output`, at axis 0.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    norm: str
+
+    def __init__(self, config: EncoderConfig) -> None:
+        self.config = config
+
+    @abc.abstractmethod
+    def units(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
+        """Return the units' outputs, `(tokens, units, width of a unit)`."""
+
+    def weights(self, values: Weights, path: str) -> Weights:
+        """Return the weights of the sublayer of a block."""
+        dense = [*self.inputs, self.output]
+        names = [f"{it}/{kind}" for it in dense for kind in ("kernel", "bias")]
+        names += [f"{self.norm}/gamma", f"{self.norm}/beta"]
+        return {name: values[path + name] for name in names}
+
+    def of_units(self, weights: Weights, kept: np.ndarray) -> Weights:
+        """Return the weights of some units."""
+        taken = {f"{it}/kernel": weights[f"{it}/kernel"][:, kept] for it in self.inputs}
+        taken |= {f"{it}/bias": weights[f"{it}/bias"][kept] for it in self.inputs}
+        output = f"{self.output}/kernel"
+        return weights | taken | {output: weights[output][kept]}
+
+    def before(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
+        """Return the units' inputs, given the residual stream."""
+        if not self.config.normalize_first:
+            return hidden
+        return _normalized(self.config, weights, self.norm, hidden)
+
+    def after(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
+        """Return the residual stream for the next sublayer, given the sum."""
+        if self.config.normalize_first:
+            return hidden
+        return _normalized(self.config, weights, self.norm, hidden)
+
+    def summed(
+        self, weights: Weights, hidden: np.ndarray, units: np.ndarray
+    ) -> np.ndarray:
+        """Return the residual stream plus what the units add to it."""
+        kernel = weights[f"{self.output}/kernel"].reshape(-1, hidden.shape[-1])
+        added = units.reshape(-1, len(kernel)) @ kernel + weights[f"{self.output}/bias"]
+        return hidden + added.reshape(hidden.shape)
+
+
+class _Attention(_Sublayer):
+    inputs = tuple(f"self_attention_layer/{name}" for name in ("query", "key", "value"))
+    output = "self_attention_layer/attention_output"
+    norm = "self_attention_layer_norm"
+
+    def units(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
+        def split(name: str) -> np.ndarray:
+            rows = _dense(weights, name, hidden)
+            return rows.reshape(*hidden.shape[:2], *rows.shape[1:]).swapaxes(1, 2)
+
+        query, key, value = map(split, self.inputs)
+        scores = query @ key.swapaxes(2, 3) / math.sqrt(query.shape[-1])
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = shares / shares.sum(axis=-1, keepdims=True) @ value
+        return mixed.swapaxes(1, 2).reshape(-1, *value.shape[1::2])
+
+
+class _FeedForward(_Sublayer):
+    inputs = ("feedforward_intermediate_dense",)
+    output = "feedforward_output_dense"
+    norm = "feedforward_layer_norm"
+
+    def units(self, weights: Weights, hidden: np.ndarray) -> np.ndarray:
+        neurons = _dense(weights, *self.inputs, hidden)
+        return ACTIVATIONS[self.config.activation](neurons)[:, :, np.newaxis]
+
+
+def _prune(
+    sublayer: _Sublayer,
+    weights: Weights,
+    count: int,
+    full: list[np.ndarray],
+    own: list[np.ndarray],
+    ridge: float,
+) -> tuple[Weights, list[np.ndarray], list[np.ndarray]]:
+    """Prune a sublayer.
+
+    Args:
+        sublayer: Which.
+        weights: The whole encoder's.
+        count: Units that stay.
+        full: The whole encoder's residual stream before it, one array a batch.
+        own: The pruned encoder's.
+        ridge: Weight of the penalty.
+
+    Returns:
+        Weights of the pruned sublayer, and both residual streams behind it.
+    """
+    covariance, sums = _Covariance(), []
+    for hidden in full:
+        units = sublayer.units(weights, sublayer.before(weights, hidden))
+        covariance.add(units)
+        sums.append(sublayer.summed(weights, hidden, units))
+    kernel, bias = f"{sublayer.output}/kernel", f"{sublayer.output}/bias"
+    variances = covariance.variances(weights[kernel])
+    kept = np.sort(np.argsort(-variances, kind="stable")[:count])
+    pruned = sublayer.of_units(weights, kept)
+    outputs, missing = [], []
+    for goal, hidden in zip(sums, own, strict=True):
+        units = sublayer.units(pruned, sublayer.before(pruned, hidden))
+        lack = goal - sublayer.summed(pruned, hidden, units)
+        outputs.append(units.reshape(len(units), -1))
+        missing.append(lack.reshape(len(units), -1))
+    change, shift = _least_squares(outputs, missing, ridge)
+    pruned[kernel] = pruned[kernel] + change.reshape(pruned[kernel].shape)
+    pruned[bias] = pruned[bias] + shift
+    own = [
+        sublayer.after(pruned, sublayer.summed(pruned, hidden, units))
+        for hidden, units in zip(own, outputs, strict=True)
+    ]
+    return pruned, [sublayer.after(weights, goal) for goal in sums], own
+
+
+class _Covariance:
+    """Covariance of the outputs of each unit over tokens."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.products = 0, np.zeros(()), np.zeros(())
+
+    def add(self, units: np.ndarray) -> None:
+        """Count the outputs of a batch, `(tokens, units, width)`."""
+        self.count += len(units)
+        self.total = self.total + units.sum(axis=0, dtype=np.float64)
+        rows = np.ascontiguousarray(units.transpose(1, 2, 0))
+        self.products = self.products + rows @ rows.swapaxes(1, 2)
+
+    def variances(self, kernel: np.ndarray) -> np.ndarray:
+        """Return the variance of what each unit adds to the residual stream.
+
+        With a unit's covariance C and its rows W of the output `kernel` it is the
+        trace of `W' C W`: the sum over the stream's dimensions.
+        """
+        mean = self.total / self.count
+        covariance = self.products / self.count - mean[:, :, None] * mean[:, None, :]
+        rows = kernel.reshape(*mean.shape, -1).astype(np.float64)
+        return np.asarray(((covariance @ rows) * rows).sum(axis=(1, 2)))
+
+
+def _least_squares(
+    inputs: list[np.ndarray], goals: list[np.ndarray], ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the matrix `(columns, hidden)` and the bias `(hidden,)`, float32.
+
+    The bias has no penalty: it makes up for the means, which are subtracted first.
+    """
+    from scipy import linalg
+
+    mean, goal_mean = (
+        np.sum([part.sum(axis=0, dtype=np.float64) for part in parts], axis=0)
+        / sum(map(len, parts))
+        for parts in (inputs, goals)
+    )
+    gram = np.zeros((len(mean), len(mean)))
+    right = np.zeros((len(mean), len(goal_mean)))
+    for part, goal in zip(inputs, goals, strict=True):
+        centred = part - mean.astype(np.float32)
+        gram += centred.T @ centred
+        right += centred.T @ (goal - goal_mean.astype(np.float32))
+    spread = max(np.trace(gram) / len(gram), np.finfo(np.float32).tiny)  # never zero
+    gram[np.diag_indices_from(gram)] += ridge * spread
+    change = linalg.solve(gram, right, assume_a="pos")
+    shift = goal_mean - mean @ change
+    return change.astype(np.float32), shift.astype(np.float32)

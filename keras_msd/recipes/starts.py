@@ -15,8 +15,12 @@ from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StudentSettings
-from keras_msd.stages.record import TEACHER, TeacherVectors
-from keras_msd.stages.settings import PairStageSettings, ReductionSettings
+from keras_msd.stages.record import TEACHER
+from keras_msd.stages.settings import (
+    PairStageSettings,
+    ReductionSettings,
+    TeacherVectors,
+)
 from keras_msd.stages.table import STAGES
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import ridge as regression

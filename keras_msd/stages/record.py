@@ -7,7 +7,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from keras_msd.models.encoder import Encoder
-from keras_msd.stages.settings import PairStageSettings, TrainingSettings
+from keras_msd.stages.settings import (
+    PairStageSettings,
+    TeacherVectors,
+    TrainingSettings,
+)
 from keras_msd.stages.stage import Stage
 
 # Whose embeddings a target is: the teacher's (None), or those of what a function makes
@@ -27,25 +31,6 @@ def the_assistant(assistant: Encoder, settings: Any) -> Encoder:
 def both_sides(name: str, guide: Guide) -> Guides:
     """Return the targets `<name>_source` and `<name>_target` of one guide."""
     return {f"{name}_{side}": (guide, side) for side in ("source", "target")}
-
-
-class TeacherVectors(NamedTuple):
-    """What an extra step is made from.
-
-    Attributes:
-        source: The teacher's vectors of the stage's source sentences, `(n, dim)`; only
-            indexing by rows and `shape` are defined.
-        target: The same of the translations.
-        group: int `(n,)`, one number for each distinct source sentence.
-        dim: Dimension of the encoder that the stage trains.
-        seed: Seed of the step.
-    """
-
-    source: Any
-    target: Any
-    group: np.ndarray
-    dim: int
-    seed: int
 
 
 class ExtraStep(NamedTuple):

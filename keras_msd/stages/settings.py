@@ -3,7 +3,7 @@
 Keras is imported where it is used, as recipes are listed without it.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import keras
     import numpy as np
 
-    from keras_msd.stages.record import TeacherVectors
     from keras_msd.stages.stage import LossTerm
 
 Count = Annotated[int, Field(ge=1)]
@@ -217,6 +216,25 @@ class RowSettings(TrainingSettings):
         return self
 
 
+class TeacherVectors(NamedTuple):
+    """What an extra step is made from.
+
+    Attributes:
+        source: The teacher's vectors of the stage's source sentences, `(n, dim)`; only
+            indexing by rows and `shape` are defined.
+        target: The same of the translations.
+        group: int `(n,)`, one number for each distinct source sentence.
+        dim: Dimension of the encoder that the stage trains.
+        seed: Seed of the step.
+    """
+
+    source: Any
+    target: Any
+    group: "np.ndarray"
+    dim: int
+    seed: int
+
+
 class ReductionSettings(Settings):
     """Arguments of `reduce_dimensions`, the dense layer after the frozen teacher."""
 
@@ -226,7 +244,7 @@ class ReductionSettings(Settings):
     margin: NotNegative | None = None
     scale: Positive | None = None
 
-    def matrix(self, vectors: "TeacherVectors") -> "np.ndarray":
+    def matrix(self, vectors: TeacherVectors) -> "np.ndarray":
         """Return the matrix that reduces the teacher's vectors."""
         from keras_msd.starts.dimension_reduction import reduce_dimensions
 

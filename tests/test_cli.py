@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import fails, run
 
-from keras_msd import cli
+from keras_msd import cli, load_encoder
 from keras_msd.checks import InputError
 from keras_msd.cli import commands
 from keras_msd.cli import output as cli_output
@@ -193,6 +193,15 @@ def test_embed(capsys, encoder_folder, tmp_path):
     np.testing.assert_allclose(json.loads(out)["vectors"], vectors[:, :3], atol=1e-5)
     assert "at most 16" in fails(capsys, *command, "--truncate-dim", 17)
     assert "nothing to embed" in fails(capsys, "embed", encoder_folder)
+    asking = load_encoder(encoder_folder, prompts={"query": "A cat. "})
+    asking.save(tmp_path / "asking")
+    command_of = ("embed", tmp_path / "asking", "--json")
+    _, out, _ = run(capsys, *command_of, "A dog.", "--prompt-name", "query")
+    _, same, _ = run(capsys, *command_of, "A cat. A dog.")
+    assert json.loads(out)["vectors"] == json.loads(same)["vectors"]
+    options = ("--prompt-name", "query")
+    assert "'document'" in fails(capsys, *command_of, "a", options[0], "x")
+    assert "without prompts" in fails(capsys, "embed", "hashed-words", "a", *options)
     lines.write_bytes(b"good\nbad \xff\n")
     error = fails(capsys, *command)
     assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error

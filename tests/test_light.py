@@ -112,6 +112,12 @@ def test_what_is_no_text_is_refused(tokenizer, tmp_path):
         small.encode("a", truncate_dim=small.dim + 1)
 
 
+def test_prompts_need_the_library(tokenizer, tmp_path):
+    bag(tokenizer, prompts={"query": "query: "}).save(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="prompts of its own: it needs keras-msd"):
+        LightEncoder(tmp_path / "encoder")
+
+
 def in_process(code, without, *arguments, cwd=ROOT):
     """Run Python in which some packages cannot be imported."""
     blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in without)

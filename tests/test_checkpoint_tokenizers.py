@@ -485,6 +485,14 @@ def test_added_tokens_are_carried_by_a_folder_for_the_hub_alone(tmp_path):
     assert ids(written_anew, texts) == ids(own, texts)
 
 
+def test_a_unigram_vocabulary_with_added_tokens_says_so(tmp_path):
+    written(tmp_path, with_markers(unigram()))
+    read = read_checkpoint_tokenizer(tmp_path)
+    for carried in (GraphTokenizer, describe):
+        with pytest.raises(InputError, match=r"with the added tokens \[DOC\], <q>"):
+            carried(read, 8)
+
+
 def test_a_trimmed_vocabulary_keeps_added_tokens(tmp_path):
     own = written(tmp_path, with_markers(wordpiece()))
     read = read_checkpoint_tokenizer(tmp_path)

@@ -295,6 +295,9 @@ def test_small12_knows_who_bites(capsys):
     cosines = encoder.similarity(english, german)
     assert (cosines.argmax(axis=1) == [0, 1]).all()
     assert (cosines.argmax(axis=0) == [0, 1]).all()
+    texts = ["Wo ist die Katze?", "It rains."]  # as in README.md
+    shown = encoder.similarity("Where is the cat?", texts)[0]
+    np.testing.assert_allclose(shown, [0.99, 0.79], atol=0.005)
     code, out, _ = run(capsys, "embed", "small12", *german, "--json")
     assert code == 0
     printed = json.loads(out)["vectors"]

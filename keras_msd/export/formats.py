@@ -133,6 +133,6 @@ def check_supported(
         others = f"Use a format that supports it: {', '.join(carry)}."
         raise InputError(
             f"The tokenizer of a `{record.name}` artefact must be "
-            f"{' or '.join(record.tokenizers)}. Received: {tokenizer.kind}. "
+            f"{' or '.join(record.tokenizers)}. Received: {tokenizer.label}. "
             f"{others if carry else NO_FORMAT}"
         )

@@ -106,9 +106,14 @@ class Tokenizer(abc.ABC):
             rows = [row[:room] for row in rows]
         return [[*before, *row, *after] for row in rows]
 
+    @property
+    def label(self) -> str:
+        """What messages call it: its kind, and what its kind may follow from."""
+        return self.kind
+
     def unusual_feature(self) -> str | None:
         """Return what keeps a tokenizer out of artefacts, if anything does."""
-        return f"kind {self.kind}"
+        return f"kind {self.label}"
 
     @cached_property
     def fingerprint(self) -> str:

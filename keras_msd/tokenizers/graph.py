@@ -66,7 +66,7 @@ class GraphTokenizer(tf.Module):
         if tokenizer.kind not in GRAPH_IDS:
             raise InputError(
                 f"A tokenizer in a graph must be of kind {' or '.join(GRAPH_IDS)}. "
-                f"Received: {tokenizer.kind}. TensorFlow has no operation that gives "
+                f"Received: {tokenizer.label}. TensorFlow has no operation that gives "
                 "its ids: tokenize in Python."
             )
         self.plain = GRAPH_IDS[tokenizer.kind](tokenizer)

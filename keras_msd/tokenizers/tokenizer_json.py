@@ -153,6 +153,12 @@ class BackendTokenizer(Tokenizer):
             return ids
         return [self.unknown_id if it in self.control_ids else it for it in ids]
 
+    @property
+    def label(self) -> str:
+        """What messages call it: its kind, and the first added tokens."""
+        added = self.added_tokens()
+        return f"{self.kind} with the added tokens {added}" if added else self.kind
+
     def added_tokens(self) -> str:
         """Return the first added tokens that a text can spell, for messages."""
         return ", ".join(spelled_tokens(self.backend)[:5])

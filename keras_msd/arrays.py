@@ -5,12 +5,20 @@ import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
-from keras_msd.checks import InputError, at_least, explained, one_of, sentences
+from keras_msd.checks import (
+    InputError,
+    at_least,
+    explain_arguments,
+    explained,
+    one_of,
+    sentences,
+)
 from keras_msd.progress import track
 from keras_msd.quantize.vectors import PRECISIONS, quantize_embeddings
 
@@ -18,6 +26,27 @@ Item = TypeVar("Item")
 SIDES = ("query", "document")  # prompts that every model has, empty unless given
 ORDERS = {"euclidean": 2, "manhattan": 1}  # of the norm of a difference
 PART = 16  # batches that a process encodes in one task
+# Arguments of sentence-transformers, model2vec and FlagEmbedding, and what to write.
+HABITS = {
+    "sentences": "Give them first, or as `texts`.",
+    "normalize_embeddings": "Write `normalize=True`.",
+    "show_progress_bar": "Write `progress=False` or `progress=True`.",
+    "convert_to_numpy": "The result is always a NumPy array: leave it out.",
+    "convert_to_tensor": (
+        "The result is a NumPy array: convert it, as with `torch.from_numpy(vectors)` "
+        "or `keras.ops.convert_to_tensor(vectors)`."
+    ),
+    "output_value": "The result is always one vector per sentence: leave it out.",
+    "device": (
+        "Keras chooses the device. To keep it from a GPU, set CUDA_VISIBLE_DEVICES "
+        "before Python starts."
+    ),
+    "max_length": "Texts are cut at the encoder's own `max_length`: leave it out.",
+    **dict.fromkeys(
+        ("num_proc", "num_workers", "pool", "use_multiprocessing", "chunk_size"),
+        "Write `processes=4` to share the work.",
+    ),
+}
 
 
 def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -168,6 +197,7 @@ class TextEncoder(abc.ABC):
     def _vectors(self, texts: list[str], batch_size: int, progress: bool) -> np.ndarray:
         """Return the vectors of checked sentences, float32 `(n, dim)`."""
 
+    @explain_arguments(**HABITS)
     def encode(
         self,
         texts: str | Iterable[str],
@@ -288,6 +318,10 @@ class TextEncoder(abc.ABC):
             ) from error
         return np.concatenate(vectors)
 
+    @explain_arguments(
+        embeddings1="Give it first, or as `first`.",
+        embeddings2="Give it second, or as `second`.",
+    )
     def similarity(self, first: Any, second: Any) -> np.ndarray:
         """Compare every vector of one set with every vector of another.
 
@@ -295,7 +329,7 @@ class TextEncoder(abc.ABC):
 
         Args:
             first: Vectors `(n, dim)` or a single one, `(dim,)`, also truncated ones; or
-                a list of n texts or a single text.
+                n texts or a single text, as for `encode`.
             second: The same; m vectors of the same dimension.
 
         Returns:
@@ -314,18 +348,31 @@ class TextEncoder(abc.ABC):
         return similarity_matrix(self.similarity_fn_name, rows, columns)
 
     def _rows(self, given: Any) -> np.ndarray:
-        text = given[0] if isinstance(given, list | tuple) and given else given
-        if isinstance(text, str):
+        if isinstance(given, Iterator):
+            given = list(given)
+        if _is_text(given):
             given = self.encode(given, progress=False)
         rule = (
             f"`similarity` takes texts, or vectors of {self.dim} numbers or their "
             "first ones."
         )
         with explained(f"{rule} Received: {given!r:.60}.", ValueError, TypeError):
-            rows = np.atleast_2d(np.asarray(given, np.float32))
+            rows = np.asarray(given, np.float32)
+        rows = np.atleast_2d(rows) if rows.ndim else rows
         if rows.ndim != 2 or not 0 < rows.shape[1] <= self.dim:
             raise InputError(f"{rule} Received: shape {np.shape(given)}.")
         return rows
+
+
+def _is_text(given: Any) -> bool:
+    """Tell whether a text, or the first of several items, is a text."""
+    if getattr(given, "shape", None) == ():
+        given = np.asarray(given).item()
+    if isinstance(given, str):
+        return True
+    with suppress(TypeError):  # no iterable
+        return isinstance(next(iter(given), None), str)
+    return False
 
 
 _taken: TextEncoder  # in a process of `encode(processes=...)`: what it encodes with

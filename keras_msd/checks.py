@@ -5,10 +5,12 @@ import importlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 logger = logging.getLogger(__name__)
 
@@ -192,10 +194,58 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(
-            f"{purpose} needs the package `{module.split('.')[0]}`. "
-            f'Install it with: pip install "keras-msd[{extra}]"'
-        ) from error
+        package = module.split(".")[0]
+        message = f"{purpose} needs the package `{package}`. {install_extra(extra)}"
+        raise InputError(message) from error
+
+
+def install_extra(extra: str) -> str:
+    """Return how to install an extra of keras-msd, which is not on PyPI."""
+    return f'In your clone of keras-msd, run: pip install ".[{extra}]"'
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def explain_arguments(
+    **hints: str,
+) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Decorate a function so that an unknown argument gets an error with a repair.
+
+    Args:
+        **hints: What to write instead of an argument that other libraries have.
+
+    Example:
+        >>> from keras_msd.checks import explain_arguments
+        >>> @explain_arguments(show_progress_bar="Write `progress`.")
+        ... def encode(texts, progress=True):
+        ...     return texts
+        >>> encode(["A cat."], show_progress_bar=False)
+        Traceback (most recent call last):
+            ...
+        keras_msd.checks.InputError: `encode` has no argument `show_progress_bar`. Write
+        `progress`.
+    """
+
+    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
+        known = list(signature(function).parameters)
+
+        @wraps(function)
+        def checked(*given: Given.args, **named: Given.kwargs) -> Result:
+            for name in named:
+                if name not in known:
+                    listed = ", ".join(it for it in known if it != "self")
+                    repair = hints.get(name) or nearest(name, known)
+                    raise InputError(
+                        f"`{function.__name__}` has no argument `{name}`. "
+                        f"{repair or f'It has {listed}.'}"
+                    )
+            return function(*given, **named)
+
+        return checked
+
+    return decorate
 
 
 def log_unused(settings: Iterable[str], known: Iterable[str], path: Path) -> None:

@@ -20,6 +20,7 @@ Precision = Literal["float32", "bfloat16"]  # of a training's arithmetic
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]  # of two vectors
 Strategy = Literal["none", "data_parallel"]  # of the devices of a training
 
+MIN_PAIRS = 100  # pairs that `distil` trains on at least
 MAX_LENGTH = 128  # tokens of a sentence, start and end included
 
 # Of an optimizer: Ding et al. 2022, section 4, and the authors' code.

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import compress, product
@@ -14,14 +15,15 @@ import numpy as np
 from keras_msd import checks
 from keras_msd.checkpoints.packaged import is_installed
 from keras_msd.checks import InputError
-from keras_msd.choices import MAX_LENGTH
+from keras_msd.choices import MAX_LENGTH, MIN_PAIRS
 from keras_msd.data.batches import PairBatches, check_reads
 from keras_msd.data.cleaning import Cleaning, normalize
 from keras_msd.data.examples import example_pairs, example_similarity
 from keras_msd.data.pair import Pair, PairFile, Pairs, pair_code
-from keras_msd.data.readers.discover import read_pairs
+from keras_msd.data.readers.discover import check_pairs, read_pairs
 from keras_msd.data.readers.tables import pairs_of_rows
 from keras_msd.data.store import GuideStore
+from keras_msd.data.text_table import TextTable
 from keras_msd.data.write import write_rows
 from keras_msd.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
@@ -30,7 +32,7 @@ from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
 from keras_msd.evaluate.translations import TEXT, read_held_out, retrieval_languages
 from keras_msd.evaluate.vectors import mean_score
 from keras_msd.io.files import atomic_path, read_json, remove, text_hash, write_json
-from keras_msd.load import load_encoder, load_teacher
+from keras_msd.load import check_source, load_encoder, load_teacher
 from keras_msd.models.encoder import load_saved
 from keras_msd.progress import Progress
 from keras_msd.stages.contrastive_learning import ContrastiveLearning
@@ -50,7 +52,7 @@ PAIRS, KNOWN = "pairs", "tiny12"  # values of `start`
 START, TRAINED, CLOSED_FORM = "start", "trained", "closed_form"  # values of `kept`
 HELD_OUT_SHARE = 1 / 8  # share of source sentences, chosen by hash
 MAX_HELD_OUT = 2000  # held-out pairs per language
-MIN_TRAIN_PAIRS = 100
+CLEANING = Cleaning(max_chars=None, max_words=None)  # the encoder cuts long texts
 SHIFTS = 5  # graded pairs per held-out sentence
 RIDGE = 0.3  # penalty of the ridge baseline
 # Chosen in trials with German, Turkish and Korean pairs.
@@ -61,6 +63,9 @@ HASHED_DIM = 64  # dimension of "hashed-words", a teacher for tests
 GENERAL_SHARE = 0.25  # share of general pairs, if training starts from an encoder
 GENERAL_PAIRS = 1000  # general training pairs per language
 GENERAL_ROWS = 600  # graded general pairs per language, for evaluation
+
+
+Counts = dict[str, dict[str, int]]  # by language, by use or reason
 
 
 def distil(
@@ -153,6 +158,9 @@ def distil(
 
         - `pairs`: for each language, the numbers of pairs in "train", "choose" (tuning
           half) and "report" (reporting half).
+        - `dropped`: for each language, the numbers of pairs that are not used, by
+          reason: "empty" side, "ratio" of the lengths, "duplicate", or "held_out",
+          which share a sentence with the held-out pairs.
         - `start`: the encoder that training started from.
         - `kept`: which encoder is the result: "start", "trained" or "closed_form".
         - `verdict`: a sentence about the result.
@@ -195,6 +203,8 @@ def distil(
     checks.at_least(2, batch_size=batch_size)
     checks.at_least(1, updates=updates)
     out, say, began = Path(out_dir), _printer(progress), time.monotonic()
+    if start not in (None, PAIRS):
+        check_source(start, "start")
     say("Loading the teacher")
     guide = _teacher(teacher, multilingual)
     if start is None:
@@ -204,9 +214,10 @@ def distil(
     say("Reading the pairs")
     codes = {"language": language, "source_language": source_language}
     corpus = _opened(pairs, columns, format, **codes)
+    check_pairs(corpus)
     for file in corpus.files:
         check_reads(guide, "source", file)
-    counts = _split(corpus, settings, out / "data")
+    counts, dropped = _split(corpus, settings, out / "data")
     if (out / "report.json").is_file():
         return read_json(out / "report.json") | {"encoder": str(out / "encoder")}
     train = read_pairs(out / "data" / "parallel" / "train")
@@ -234,7 +245,8 @@ def distil(
     say("Scoring the result")
     report = _reported(out, held, guide, start, mixed, facts)
     seconds = round(time.monotonic() - began, 1)
-    report |= {"pairs": counts, "settings": settings, "seconds": seconds}
+    report |= {"pairs": counts, "dropped": dropped}
+    report |= {"settings": settings, "seconds": seconds}
     write_json(out / "report.json", report)
     remove(out / "unfinished")
     return report | {"encoder": str(out / "encoder")}
@@ -276,8 +288,12 @@ def _opened(pairs: Any, columns: Any, format: str | None, **codes: Any) -> Pairs
 
 def _split(
     corpus: Pairs, settings: Mapping[str, Any], folder: Path
-) -> dict[str, dict[str, int]]:
-    """Split into training and held-out files; return the counts per language.
+) -> tuple[Counts, Counts]:
+    """Split into training and held-out files.
+
+    Returns:
+        For each language, the numbers of pairs in each part, and those of dropped pairs
+        by reason.
 
     Raises:
         InputError: The folder belongs to other pairs or settings, or there are too few
@@ -293,26 +309,31 @@ def _split(
                     f"`{folder.parent}` belongs to a run with other {what}. Use "
                     f"another folder, or the original {what}."
                 )
-        return dict(known["pairs"])
+        return known["pairs"], known["dropped"]
     by_code: dict[str, list[PairFile]] = {}
     for file in corpus.files:
         by_code.setdefault(pair_code(*file.languages), []).append(file)
     with atomic_path(folder) as temporary:
-        counts = {
-            code: _split_one(files, temporary / "parallel")
-            for code, files in by_code.items()
-        }
-        _check_counts(counts)
-        write_json(temporary / "pairs.json", began | {"pairs": counts})
-    return counts
+        counts: Counts = {}
+        dropped: Counts = {}
+        for code, files in by_code.items():
+            made = _split_one(files, temporary / "parallel")
+            counts[code], dropped[code] = made
+        _check_counts(counts, dropped)
+        numbers = {"pairs": counts, "dropped": dropped}
+        write_json(temporary / "pairs.json", began | numbers)
+    return counts, dropped
 
 
-def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
+def _check_counts(counts: Counts, dropped: Counts) -> None:
     total = sum(count["train"] for count in counts.values())
-    if total < MIN_TRAIN_PAIRS:
+    if total < MIN_PAIRS:
+        lost = sum(map(Counter[str], dropped.values()), Counter[str]())
+        reasons = ", ".join(f"{number} {reason}" for reason, number in lost.items())
         raise InputError(
-            f"`pairs` needs at least {MIN_TRAIN_PAIRS} training pairs after one in "
-            f"eight is held out. Received: {total}. Add pairs."
+            f"`pairs` needs at least {MIN_PAIRS} training pairs after one in "
+            f"eight is held out. Received: {total}"
+            f"{f' (dropped: {reasons})' if lost else ''}. Add pairs."
         )
     for code, count in counts.items():
         if not min(count.values()):
@@ -323,33 +344,56 @@ def _check_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
             )
 
 
-def _split_one(files: Iterable[PairFile], folder: Path) -> dict[str, int]:
-    """Split the pairs of one language pair; return the number in each part."""
-    files = list(files)
+def _split_one(
+    files: Iterable[PairFile], folder: Path
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Split the pairs of one language pair.
+
+    Returns:
+        The number of pairs in each part, and of dropped pairs by reason.
+    """
+    files, dropped = list(files), Counter[str]()
     name = f"own.{'-'.join(files[0].languages)}.tsv.gz"
     held: dict[str, tuple[float, str]] = {}
     # Held-out translations; training pairs with one of them are dropped.
     seen: set[str] = set()
-    for source, target in _clean(files):
+    for source, target in _clean(files, Counter()):
         if (place := _place(source)) < HELD_OUT_SHARE:
             if source not in held and target not in seen:
                 held[source] = place, target
             seen.add(target)
     chosen = sorted(held, key=lambda source: held[source])[:MAX_HELD_OUT]
     write_rows(folder / "dev" / name, ((it, held[it][1]) for it in chosen))
-    rows = (row for row in _clean(files) if _place(row[0]) >= HELD_OUT_SHARE)
-    rows = (row for row in rows if row[1] not in seen)
-    trained = write_rows(folder / "train" / name, rows)
+    dev = {(source, held[source][1]) for source in chosen}
+
+    def training() -> Iterator[tuple[str, str]]:
+        known = set[bytes]()
+        for row in _clean(files, dropped):
+            if (key := text_hash(*row)) in known:
+                dropped["duplicate"] += 1
+                continue
+            known.add(key)
+            if _place(row[0]) >= HELD_OUT_SHARE and row[1] not in seen:
+                yield row
+            elif row not in dev:
+                dropped["held_out"] += 1
+
+    trained = write_rows(folder / "train" / name, training())
     of = [half_of(source) for source in chosen]
-    return {"train": trained, CHOOSE: of.count(CHOOSE), REPORT: of.count(REPORT)}
+    counts = {"train": trained, CHOOSE: of.count(CHOOSE), REPORT: of.count(REPORT)}
+    return counts, dict(dropped)
 
 
-def _clean(files: Iterable[PairFile]) -> Iterator[tuple[str, str]]:
-    cleaning = Cleaning()
+def _clean(
+    files: Iterable[PairFile], dropped: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that pass the filters; count the others by reason."""
     for file in files:
         for pair in file.rows():
             source, target = map(normalize, pair)
-            if cleaning.reason(source, target) is None:
+            if reason := CLEANING.reason(source, target):
+                dropped[reason] += 1
+            else:
                 yield source, target
 
 
@@ -546,8 +590,9 @@ def _trained(
     # Files are sampled equally often; this factor scales the general ones to
     # `GENERAL_SHARE`.
     factor = own / max(len(general), 1) * GENERAL_SHARE / (1 - GENERAL_SHARE)
+    texts = TextTable.build(train, out / "table" / "texts", cleaning=CLEANING)
     batches = PairBatches(
-        train,
+        texts,
         encoder,
         guides={"teacher": (store, "source")},
         batch_size=settings["batch_size"],

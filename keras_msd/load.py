@@ -124,20 +124,36 @@ def load_encoder(
 
 
 def _folder_of(source: str | Path) -> Path:
+    check_source(source)
     if is_packaged(source):
         return packaged_folder(str(source))
     if str(source).startswith("hf://"):
         return fetch(str(source))
-    if not Path(source).exists():
-        raise InputError(f"The encoder `{source}` does not exist. {_hint(str(source))}")
     return Path(source)
 
 
-def _hint(name: str) -> str:
-    """Return what a name that is no path may stand for."""
+def check_source(
+    source: str | Path, what: str = "encoder", others: Iterable[str] = ()
+) -> None:
+    """Raise `InputError` if a name or path stands for nothing.
+
+    Args:
+        source: The name, path or address.
+        what: What it should be, for the message.
+        others: Names that are allowed beside those of `load_encoder`.
+    """
+    name, others = str(source), list(others)
+    known = name.startswith("hf://") or is_packaged(source, [*packaged_names(), E5])
+    if known or name in others or Path(source).exists():
+        return
+    hint = nearest(name, [*packaged_names(), E5, *others])
     if HUB_NAME.fullmatch(name) and not Path(name).parent.is_dir():
-        return f"Give the path of a folder, or of a model on the hub hf://{name}"
-    return nearest(name, [*packaged_names(), E5]) or "Give the path of a folder."
+        hint = f"Give the path of a folder, or of a model on the hub hf://{name}"
+    named = f", or one of {', '.join(others)}" if others else ""
+    raise InputError(
+        f"The {what} `{name}` does not exist. "
+        f"{hint or f'Give the path of a folder{named}.'}"
+    )
 
 
 def load_teacher(
@@ -256,6 +272,8 @@ def _open(
     place = source if isinstance(source, str | Path) else None
     model = None if place is None else published_saved_model(Path(place))
     has_weights = place is not None and not has_vectors_only(place)
+    if has_weights:
+        check_source(place or "", "teacher", ["default", *TEACHERS])
     for option, value, allowed, what in (
         ("pooling", pooling, has_weights, "names and folders of encoders"),
         ("allow_operations", allow_operations, model, "published SavedModels"),

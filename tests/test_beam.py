@@ -170,7 +170,7 @@ def read_of(text):
 
 def test_beam_is_asked_for_by_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(InputError, match=r"keras-msd\[beam\]"):
+    with pytest.raises(InputError, match=r"\.\[beam\]"):
         clean_texts(None, read_pairs_stub(tmp_path))
 
 

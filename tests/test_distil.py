@@ -312,9 +312,35 @@ def test_what_is_held_out_follows_from_the_text_alone(tmp_path):
 def test_a_translation_that_is_held_out_once_is_in_no_other_pair(tmp_path):
     rows = [(source, "same") for source, _ in pairs_of()] + pairs_of()
     corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows])
-    counts = distillation._split(corpus, {}, tmp_path / "data")["sv"]
+    counts, dropped = distillation._split(corpus, {}, tmp_path / "data")
     assert "same" not in {target for _, target in rows_in(tmp_path, "train")}
-    assert counts["train"] == len(rows_in(tmp_path, "train"))
+    assert counts["sv"]["train"] == len(rows_in(tmp_path, "train"))
+    used = sum(counts["sv"].values())
+    assert dropped["sv"] == {"held_out": len(rows) - used}
+
+
+def test_what_is_dropped_is_counted_by_reason(tmp_path):
+    words = [f"w{n}" for n in range(3000)]
+    long = [(f"{n} {' '.join(words)}", f"{' '.join(words)} {n}") for n in range(40)]
+    rows = pairs_of() + long
+    wrong = [("", "a"), ("a", "\u200b"), ("a", "b" * 99), rows[0], rows[0], long[0]]
+    corpus = msd.data.Pairs.from_list([(*row, "sv") for row in rows + wrong])
+    counts, dropped = distillation._split(corpus, {}, tmp_path / "data")
+    again = distillation._split(corpus, {}, tmp_path / "data")
+    assert again == (counts, dropped)
+    kept = sum(counts["sv"].values())
+    assert dropped["sv"].pop("held_out", 0) + kept == len(rows)
+    assert dropped["sv"] == {"empty": 2, "ratio": 1, "duplicate": 3}
+    used = {*rows_in(tmp_path, "train"), *rows_in(tmp_path, "dev")}
+    assert used >= {*long}
+
+
+def test_paragraphs_are_trained_on(tmp_path):
+    rows = [(" ".join([a] * 100), " ".join([b] * 100)) for a, b in pairs_of(300)]
+    result = msd.distil(rows, tmp_path / "model", "sv", **OPTIONS | {"updates": 2})
+    texts = msd.data.TextTable.open(tmp_path / "model/table/texts")
+    assert len(texts) == result["pairs"]["sv"]["train"] > 200
+    assert result["dropped"]["sv"].keys() <= {"held_out"}
 
 
 @pytest.mark.parametrize(

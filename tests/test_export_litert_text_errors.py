@@ -60,10 +60,10 @@ def test_bad_requests(encoder, model, tmp_path, monkeypatch):
         load_text(model, threads=2)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "mediapipe", None)
-        with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
+        with pytest.raises(InputError, match=r'pip install "\.\[mediapipe\]"'):
             exporter.write_text(encoder, tmp_path / "art")
     monkeypatch.setitem(sys.modules, "mediapipe.tasks.python.text", None)
-    with pytest.raises(InputError, match=r'pip install "keras-msd\[mediapipe\]"'):
+    with pytest.raises(InputError, match=r'pip install "\.\[mediapipe\]"'):
         load_text(model)
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pickle
 import pickletools
+import re
 import subprocess
 import sys
 
@@ -137,6 +138,54 @@ def test_similarity_is_the_cosine(encoder):
     for wrong in (["a", 1], np.ones((2, 17)), np.ones((2, 0)), vectors[None]):
         with pytest.raises(InputError, match="of 16 numbers|must hold strings"):
             encoder.similarity(vectors, wrong)
+
+
+def test_similarity_takes_what_encode_takes(encoder):
+    wanted = encoder.similarity(encoder.encode(TEXTS), encoder.encode(TEXTS[:1]))
+    for texts in (np.array(TEXTS), tuple(TEXTS), iter(TEXTS), Column()):
+        found = encoder.similarity(texts, np.array(TEXTS[0]))
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    for wrong in (Table(), {"a": 1}, None, 3):
+        with pytest.raises(InputError, match="list of sentences|takes texts"):
+            encoder.similarity(TEXTS, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "repair"),
+    [
+        ("normalize_embeddings", True, "Write `normalize=True`"),
+        ("show_progress_bar", False, "Write `progress=False`"),
+        ("convert_to_numpy", True, "The result is always a NumPy array"),
+        ("convert_to_tensor", True, "The result is a NumPy array: convert it"),
+        ("device", "cuda", "Keras chooses the device"),
+        ("num_proc", 4, "Write `processes=4`"),
+        ("batchsize", 4, "Did you mean `batch_size`"),
+        ("weather", 4, "It has texts, batch_size, "),
+    ],
+)
+def test_arguments_of_other_libraries_name_ours(encoder, name, value, repair):
+    message = f"`encode` has no argument `{name}`. {re.escape(repair)}"
+    with pytest.raises(InputError, match=message):
+        encoder.encode(TEXTS, **{name: value})
+    with pytest.raises(InputError, match="Give it first, or as `first`"):
+        encoder.similarity(embeddings1=TEXTS, embeddings2=TEXTS)
+
+
+def test_a_stage_says_what_it_computes(encoder):
+    stage = msd.stages.TeachStudent(encoder)
+    with pytest.raises(InputError, match="`compile` has no argument `loss`.*`losses="):
+        stage.compile("adam", loss="mse")
+    with pytest.raises(InputError, match="no argument `metrics`.*ScoreCallback"):
+        stage.compile(optimizer="adam", metrics=["mae"])
+
+
+def test_a_teacher_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="The teacher `nowhere` .* one of default, "):
+        msd.load_teacher("nowhere")
+    with pytest.raises(InputError, match="The teacher `defualt`.*mean `default`"):
+        msd.load_teacher("defualt")
+    with pytest.raises(InputError, match="The start `nowhere` does not exist"):
+        msd.distil(tiny_pairs(), tmp_path / "m", start="nowhere", progress=False)
 
 
 def test_a_prompt_is_put_before_every_text(encoder, tmp_path):

@@ -369,7 +369,7 @@ def test_compressed(tmp_path, ending):
 def test_zst_needs_an_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
     path = made(tmp_path, "x.en-de.tsv.zst", ZST + b"\0" * 9)
-    with pytest.raises(InputError, match=r"needs .*`zstandard`.*keras-msd\[zstd\]"):
+    with pytest.raises(InputError, match=r"needs .*`zstandard`.*\.\[zstd\]"):
         list(read_pairs(path))
 
 
@@ -451,6 +451,27 @@ def test_the_hint_for_a_character_set_works(tmp_path, charset, ending):
     assert list(read_pairs(again)) == [wanted]
 
 
+def test_carriage_returns_alone(tmp_path):
+    for name, text in (
+        ("x.en-de.tsv", b"A.\tB.\rC.\tD.\r"),
+        ("x.csv", b"en,de\rA,B\r"),
+    ):
+        path = made(tmp_path, name, text)
+        with pytest.raises(InputError, match="carriage returns alone.*tr ") as caught:
+            list(read_pairs(path, language="de"))
+        command = str(caught.value).partition("Convert it: ")[2]
+        subprocess.run(["bash", "-c", command], check=True)
+        assert list(read_pairs(tmp_path / f"lines.{name}", language="de"))
+
+
+def test_an_open_quote_in_csv_is_named(tmp_path):
+    text = 'source,target\n"Go" he said.,Geh.\n'
+    with pytest.raises(
+        InputError, match="line 2: .* begins with a quote must end with"
+    ):
+        list(read_pairs(made(tmp_path, "x.csv", text), language="de"))
+
+
 @pytest.mark.parametrize(
     ("code", "text", "charsets"),
     [
@@ -492,6 +513,8 @@ def test_excel_is_named(tmp_path):
     zipped(data, {"xl/workbook.xml": b"<workbook/>", "[Content_Types].xml": b""})
     with pytest.raises(InputError, match="format is not clear.*Known: .*.csv"):
         read_pairs(made(tmp_path, "pairs.xlsx", data.getvalue()), language="de")
+    with pytest.raises(InputError, match="format is not clear.*Save the sheet as CSV"):
+        read_pairs(made(tmp_path, "pairs.ods", data.getvalue()), language="de")
     for content in (data.getvalue(), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0"):
         path = made(tmp_path, "pairs.csv", content)
         with pytest.raises(InputError, match="must be a text file.*Excel workbook"):

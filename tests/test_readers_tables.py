@@ -53,7 +53,7 @@ def test_a_bad_row_is_named(tmp_path):
 def test_parquet_needs_an_extra(tmp_path, monkeypatch):
     (tmp_path / "own.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(InputError, match=r"keras-msd\[parquet\]"):
+    with pytest.raises(InputError, match=r"\.\[parquet\]"):
         read_pairs(tmp_path / "own.parquet")
 
 

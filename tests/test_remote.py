@@ -108,7 +108,7 @@ def test_what_reaches_a_place_is_named(monkeypatch):
     for protocol, module, extra in (("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs")):
         monkeypatch.setitem(sys.modules, module, None)
         monkeypatch.delitem(known, protocol, raising=False)
-        with pytest.raises(InputError, match=rf"keras-msd\[{extra}\]"):
+        with pytest.raises(InputError, match=rf"\.\[{extra}\]"):
             read_pairs(f"{protocol}://bucket/a.en-de.tsv")
     with pytest.raises(InputError, match="nowhere://a.*cannot be reached"):
         read_pairs("nowhere://a/b.en-de.tsv")

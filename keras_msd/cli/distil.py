@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from keras_msd.choices import MIN_PAIRS
 from keras_msd.cli.output import goes_on
 
 
@@ -71,6 +72,10 @@ def distil(
         file=sys.stderr,
         flush=True,
     )
+    from keras_msd.data.readers.discover import check_pairs, read_pairs
+
+    names = columns.split(",") if columns else None
+    check_pairs(read_pairs(pairs, format, language, source_language, names), MIN_PAIRS)
     from keras_msd import distil as distil_pairs
 
     with goes_on():
@@ -80,7 +85,7 @@ def distil(
             language=language,
             source_language=source_language,
             format=format,
-            columns=columns.split(",") if columns else None,
+            columns=names,
             teacher=teacher,
             multilingual=multilingual,
             start=start,
@@ -101,6 +106,9 @@ def distil_text(result: dict[str, Any]) -> Iterator[str]:
     for code, counts in result["pairs"].items():
         parts = ", ".join(f"{number} to {use}" for use, number in counts.items())
         yield f"Pairs in {code}: {parts}"
+        if lost := result["dropped"][code]:
+            reasons = (f"{count} {name}" for name, count in lost.items())
+            yield f"Dropped in {code}: {', '.join(reasons).replace('_', ' ')}"
     yield f"{'On held-out text':<40}{'start':>8}{'end':>8}{'baseline':>14}"
     for name, (group, *rest) in {
         "your pairs, P@1": ("precision",),

@@ -66,6 +66,10 @@ def export(
         base_model: huggingface: the teacher's name on the hub.
         datasets: huggingface: names of data on the hub, with commas.
     """
+    from keras_msd.data.readers.discover import check_pairs, read_pairs
+
+    if pairs:
+        check_pairs(read_pairs(pairs))
     from keras_msd import load_encoder
     from keras_msd.evaluate import read_sts_folder
     from keras_msd.export import export as export_encoder

@@ -34,19 +34,19 @@ def search(
         threshold: Hide matches with a lower cosine: a number, or card for the threshold
             in the artefact's card (made with `keras-msd export --pairs`).
     """
-    from keras_msd import search as find
-
     if len(words) != (3 if queries is None else 2):
         raise InputError(
             "Give ENCODER QUERY FILE, or ENCODER FILE and --queries FILE. Received: "
             f"{len(words)} words{f', --queries {queries}' if queries else ''}."
             " Put a query of several words in quotes."
         )
-    encoder = open_source(words[0], light=True)
-    lowest = _lowest(threshold, encoder)
     asked = [*_lines(queries).values()] if queries else [words[1]]
     lines = _lines(Path(words[-1]))
     places = list(lines)
+    encoder = open_source(words[0], light=True)
+    lowest = _lowest(threshold, encoder)
+    from keras_msd import search as find
+
     rows = [
         [
             match._replace(place=places[match.place])._asdict()
@@ -67,8 +67,10 @@ def _lines(path: Path) -> dict[int, str]:
     """Return the lines of a file that hold text by their places, from 0."""
     from keras_msd.data.readers.lines import read_texts
 
-    texts = enumerate(read_texts(path))
-    return {place: text for place, text in texts if text.strip()}
+    texts = {place: it for place, it in enumerate(read_texts(path)) if it.strip()}
+    if not texts:
+        raise InputError(f"`{path}` must hold a line of text. Received: empty lines.")
+    return texts
 
 
 def _lowest(threshold: str | None, encoder: Any) -> float:

@@ -59,11 +59,11 @@ def evaluate(
         return mteb_scores(lambda: open_source(encoder), mteb)
     if data is None:
         raise InputError("Give `--data`, the folder of the set, or `--mteb TASK`.")
-    from keras_msd.evaluate import score_set
+    from keras_msd.evaluate.sets import read_set
 
     options = given(queries=queries, margin=margin)
-    chosen = codes(languages) or None
-    return score_set(open_source(encoder), set_, data, chosen, split, part, **options)
+    score = read_set(set_, data, codes(languages) or None, split, part, **options)
+    return score(open_source(encoder))
 
 
 def embed(

@@ -38,8 +38,8 @@ class Cleaning:
 
     Attributes:
         min_chars: Minimum number of characters of each text.
-        max_chars: Maximum number of characters of each text.
-        max_words: Maximum number of words of each text, split at spaces.
+        max_chars: Maximum number of characters of each text; None for any.
+        max_words: Maximum number of words of each text, split at spaces; None for any.
         max_ratio: Maximum ratio of the lengths in UTF-8 bytes. A Chinese character has
             three bytes and means about as much as three Latin letters, so one limit
             fits all scripts.
@@ -54,8 +54,8 @@ class Cleaning:
     """
 
     min_chars: int = 1
-    max_chars: int = 2000
-    max_words: int = 250
+    max_chars: int | None = 2000
+    max_words: int | None = 250
     max_ratio: float = 5.0
     ratio_from: int = 60
 
@@ -63,7 +63,7 @@ class Cleaning:
         at_least(1, min_chars=self.min_chars, max_words=self.max_words)
         at_least(1, max_ratio=self.max_ratio)
         at_least(0, ratio_from=self.ratio_from)
-        if self.max_chars < self.min_chars:
+        if self.max_chars is not None and self.max_chars < self.min_chars:
             raise InputError(
                 "`max_chars` must be at least `min_chars`. Received: "
                 f"max_chars={self.max_chars}, min_chars={self.min_chars}."
@@ -80,9 +80,10 @@ class Cleaning:
             return "empty"
         if min(chars) < self.min_chars:
             return "short"
-        if max(chars) > self.max_chars:
+        if self.max_chars is not None and max(chars) > self.max_chars:
             return "long"
-        if max(source.count(" "), target.count(" ")) >= self.max_words:
+        words = 1 + max(source.count(" "), target.count(" "))
+        if self.max_words is not None and words > self.max_words:
             return "long"
         short, long = sorted((len(source.encode()), len(target.encode())))
         if long >= self.ratio_from and long > self.max_ratio * short:

@@ -4,6 +4,14 @@ import re
 from functools import cache
 from pathlib import Path
 
+from keras_msd.checks import InputError
+
+# Codes of countries that are taken for those of their languages, and former codes.
+MISTAKEN = {
+    **{"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "ir": "fa", "jp": "ja"},
+    **{"kr": "ko", "ua": "uk", "vn": "vi", "iw": "he", "in": "id", "mo": "ro"},
+}
+CODE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
 TABLE = Path(__file__).with_name("languages.txt")
 
 
@@ -61,3 +69,22 @@ def same_language(one: str, other: str) -> bool:
 
 def _language(code: str) -> str:
     return code_of(code) or re.split("[-_]", code.casefold())[0]
+
+
+def check_code(**named: str | None) -> None:
+    """Raise `InputError` unless every named value is the code of a language, or None.
+
+    Of codes with three letters, which are thousands, the form alone is checked.
+    """
+    for name, code in named.items():
+        if code is None:
+            continue
+        first = re.split("[-_]", code)[0]
+        known = len(first) == 3 or first in languages()
+        if not CODE.fullmatch(code) or not known:
+            meant = code_of_name(code) or MISTAKEN.get(first.lower()) or code_of(code)
+            hint = f"Did you mean `{meant}`?" if meant else "Look it up in ISO 639."
+            raise InputError(
+                f"`{name}` must be the code of a language, such as de, deu or pt_BR. "
+                f"Received: {name}={code!r:.40}. {hint}"
+            )

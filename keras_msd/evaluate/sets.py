@@ -322,6 +322,22 @@ def score_set(
         >>> sorted(scores["tracks"])
         ['de', 'en', 'en-de']
     """
+    return read_set(name, folder, languages, split, part, **options)(encoder)
+
+
+def read_set(
+    name: str,
+    folder: str | Path,
+    languages: Iterable[str] | None = None,
+    split: str | None = None,
+    part: str = WHOLE,
+    **options: Any,
+) -> "Callable[[SentenceEncoder], dict[str, Any]]":
+    """Read an evaluation set; return the function that scores an encoder on it.
+
+    Arguments and errors as for `score_set`. So mistakes in files show before an encoder
+    is loaded.
+    """
     record = evaluation_set(name)
     if unknown := [key for key in options if key not in record.options]:
         known = ", ".join(f"`{key}`" for key in record.options)
@@ -335,4 +351,8 @@ def score_set(
     check_part(record, part)
     options |= named(part)
     parts = read_parts(record.find(Path(folder), codes, chosen))
-    return {**record.score(encoder, parts, **options), **named(part)}
+
+    def score(encoder: "SentenceEncoder") -> dict[str, Any]:
+        return {**record.score(encoder, parts, **options), **named(part)}
+
+    return score

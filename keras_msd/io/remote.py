@@ -8,7 +8,7 @@ from pathlib import Path, PosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from keras_msd.checks import InputError, explained
+from keras_msd.checks import InputError, explained, install_extra
 from keras_msd.io.files import atomic_path, remove
 
 MARK, FILE = "://", "file://"
@@ -179,9 +179,12 @@ def _system(path: RemotePath) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
     extra = EXTRAS.get(path.protocol)
-    repair = "Install the package of fsspec for this protocol."
+    repair = (
+        "Install the package of fsspec for this protocol, or download the file and "
+        "give its path."
+    )
     if extra:
-        repair = f'Install it with: pip install "keras-msd[{extra}]"'
+        repair = install_extra(extra)
 
     def message(error: Exception) -> str:
         return f"`{path}` cannot be reached ({error}). {repair}"

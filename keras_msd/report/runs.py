@@ -193,18 +193,23 @@ def verdict(rows: Sequence[ScoreRow]) -> list[str]:
 
 def _kept(last: ScoreRow, assistants: list[ScoreRow], key: str) -> str:
     """Say what share of the assistant's score and bytes a student has."""
-    score, size = plain(key), f" in {last.get('bytes', 0) / 1e6:.1f} MB"
+    score, size = plain(key), f" in {_megabytes(last.get('bytes', 0))}"
     size = size if last.get("bytes") else ""
     if not assistants or assistants[-1][key] <= 0:
         return f"has a {score} score of {number(last[key])}{size}"
     whole = assistants[-1]
     if size and whole.get("bytes"):
         share = 100 * last["bytes"] / whole["bytes"]
-        size += f", {share:.0f} % of its {whole['bytes'] / 1e6:.1f} MB"
+        size += f", {share:.0f} % of its {_megabytes(whole['bytes'])}"
     return (
         f"keeps {100 * last[key] / whole[key]:.1f} % of the assistant's {score} score "
         f"({number(last[key])} of {number(whole[key])}){size}"
     )
+
+
+def _megabytes(count: int) -> str:
+    """Return a size in MB; in kB, if it is less than a tenth of one."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 def _closed_form(rows: Sequence[ScoreRow], key: str, last: ScoreRow) -> str:

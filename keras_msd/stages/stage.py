@@ -13,6 +13,7 @@ from keras import ops
 from keras_msd.checks import (
     InputError,
     at_least,
+    explain_arguments,
     nearest,
     one_of,
     without_default_prompt,
@@ -22,6 +23,12 @@ from keras_msd.losses.table import loss_class
 from keras_msd.training.callbacks import FiniteLoss
 from keras_msd.training.chunks import INPUTS, SIDES, check_chunks
 from keras_msd.training.rounding import Rounding
+
+OWN_LOSS = "A stage computes its own loss, which you choose when you make it."
+OWN_METRICS = (
+    "A stage logs its loss and each term of it. For scores on held-out texts, give "
+    "`fit` a `callbacks.ScoreCallback`."
+)
 
 
 def _step() -> Any:
@@ -245,6 +252,12 @@ class Stage(_step(), keras.Model):  # type: ignore[misc]
         if self.rounding:
             self.rounding.finish()
 
+    @explain_arguments(
+        loss=f"{OWN_LOSS} Add terms with `losses=[LossTerm(...)]`.",
+        loss_weights=f"{OWN_LOSS} Give the weights of its terms by name there.",
+        metrics=OWN_METRICS,
+        weighted_metrics=OWN_METRICS,
+    )
     def compile(
         self,
         optimizer: Any,

@@ -4,17 +4,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from keras_msd.checks import InputError, existing_folder, one_of
+from keras_msd.data.languages import check_code
 from keras_msd.data.pair import ENGLISH, PairFile, Pairs, languages_of_pairs
 from keras_msd.data.readers import moses, tables, tmx
-from keras_msd.data.readers.lines import ZipMember, is_zip, languages_of, unpacked
+from keras_msd.data.readers.lines import (
+    TO_CSV,
+    ZipMember,
+    is_zip,
+    languages_of,
+    unpacked,
+)
 from keras_msd.io.files import digest
 from keras_msd.io.remote import as_path, glob_files
 
 FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
 JSON = ".json"
+FIRST = 10_000  # pairs of a file that are looked at before slow work
+ENOUGH = 5  # English sentences on the wrong side that are no accident
+# Frequent words of English that are rare or absent in other languages.
+ENGLISH_WORDS = frozenset("the and you with this that they from your what".split())
+SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 MOSES = "moses"  # the format of two files, which is no `Reader`
 
 Languages = tuple[str | None, str | None]
@@ -109,8 +122,8 @@ def read_pairs(
             or parquet), by name or by number from 1.
 
     Raises:
-        InputError: No file is found, a format or language is not clear, a language
-            contradicts a file name, or a format has no columns.
+        InputError: No file is found, a format or language is not clear or unknown, a
+            language contradicts a file name, or a format has no columns.
 
     Example:
         >>> from pathlib import Path
@@ -121,6 +134,7 @@ def read_pairs(
     """
     if format is not None:
         one_of([*READERS, MOSES], format=format)
+    check_code(language=language, source_language=source_language)
     names = two_columns(columns)
     languages = (source_language, language)
     files: dict[tuple[Path, str], PairFile] = {}
@@ -130,6 +144,41 @@ def read_pairs(
         ):
             files.setdefault((file.paths[0], file.language), file)
     return Pairs(files.values())
+
+
+def check_pairs(pairs: Pairs, least: int = 1) -> None:
+    """Read the first pairs, so that mistakes show before slow work begins.
+
+    Args:
+        pairs: The corpus.
+        least: Number of pairs that it must have.
+
+    Raises:
+        InputError: A row among the first `FIRST` of a file cannot be read, English is
+            on the wrong side, or there are too few pairs.
+    """
+    count = 0
+    for file in pairs.files:
+        rows = list(islice(file.rows(), FIRST))
+        count += len(rows)
+        english = [sum(_looks_english(row[side]) for row in rows) for side in (0, 1)]
+        many = english[1] > max(ENOUGH, len(rows) / 5)
+        if file.source_language == ENGLISH and many and english[0] * 10 < english[1]:
+            raise InputError(
+                f"`{file.name}`: the sources must be English, the translations in "
+                f"`{file.language}`. Received: the other way round, such as "
+                f"{rows[0][0]!r:.60} for {rows[0][1]!r:.60}. Exchange the sides, for a "
+                'table with `columns=["2", "1"]` (`--columns 2,1`).'
+            )
+    if count < least:
+        raise InputError(
+            f"`pairs` needs at least {least} pairs to train on. Received: {count}. Add "
+            "pairs."
+        )
+
+
+def _looks_english(text: str) -> bool:
+    return not ENGLISH_WORDS.isdisjoint(text.lower().split())
 
 
 def two_columns(columns: Sequence[str | int] | None) -> list[str] | None:
@@ -222,6 +271,7 @@ def _opened(
         raise InputError(
             f"`{path}`: the format is not clear from the name. Known: {_known()}. Give "
             f"`format` (`--format`), one of {', '.join([*READERS, MOSES])}."
+            f"{f' {TO_CSV}' if path.suffix.lower() in SHEETS else ''}"
         )
     reader = READERS.get(format)
     if columns and not (reader and reader.columns):

@@ -292,6 +292,12 @@ def _check_start(data: bytes, path: Path) -> None:
             raise InputError(
                 f"`{path}` must be a text file. Received: {what}. {TO_CSV}"
             )
+    if b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+        raise InputError(
+            f"`{path}`: lines must end with a line feed. Received: carriage returns "
+            f"alone. Convert it: tr '\\r' '\\n' < {quote(str(path))} > "
+            f"{quote(str(path.with_name(f'lines.{unpacked(path)}')))}"
+        )
     charset = next((name for mark, name in MARKS if data.startswith(mark)), None)
     if charset is None:
         # Without a mark: the high bytes of most letters of Europe and the Near East.
@@ -356,7 +362,11 @@ def csv_rows(
 
     def damage(error: Exception) -> str:
         place = f"`{path}`, line {reader.line_num + skipped}"
-        return f"{place}: the file must be CSV ({error}). Get it again."
+        return (
+            f"{place}: the file must be CSV ({error}). A text that begins with a quote "
+            'must end with one, and quotes inside it are doubled: "He said '
+            '""yes"".". Correct the line, or one before it with an open quote.'
+        )
 
     with explained(damage, csv.Error):
         for fields in reader:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_msd.checks import InputError, existing_file, explained, require, utf8
-from keras_msd.data.languages import code_of, same_language
+from keras_msd.data.languages import check_code, code_of, same_language
 from keras_msd.data.pair import ENGLISH, Pair, Pairs
 from keras_msd.data.readers import lines
 from keras_msd.data.readers.columns import is_header, kind, text_columns
@@ -402,6 +402,7 @@ def pairs_of_rows(
         [Pair(source='A house.', target='Ein Haus.', language='de',
               source_language='en')]
     """
+    check_code(language=language, source_language=source_language)
     if isinstance(rows, Mapping):
         raise InputError(
             "`pairs` must be rows. Received: a mapping with the keys "

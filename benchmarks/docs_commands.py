@@ -48,6 +48,7 @@ NOT_RUN = {
     r"^source ": "activates an environment",
     r"^keras-msd push": "needs an account of the hub",
     r"hf://datasets": "needs the hub",
+    r"^keras-msd compare .*(?:hf|http)://": "needs the hub or a server",
     r"--set sts2017": "needs a set that is fetched from its home",
     r"^docker ": "needs Docker",
     r"^keras-msd serve": "runs until it is stopped: see benchmarks/serve.py",
@@ -237,6 +238,12 @@ def prepare(folder: Path, data: Path) -> None:
         "help.en-de.tsv": rows,
         "help.en-nl.tsv": rows,
     }
+    for side, kind in enumerate(("queries", "passages")):
+        texts = (f"{row}\t{pair[side]}\n" for row, pair in enumerate(pairs))
+        files[f"DATA/retrieval/faq.de.{kind}.tsv"] = list(texts)
+    judged = [f"{row}\t{row}\t1\n" for row in range(len(pairs))]
+    files["DATA/retrieval/faq.de.qrels.tsv"] = judged
+    (folder / "DATA/retrieval").mkdir(parents=True)
     for name, lines in files.items():
         (folder / name).write_text("".join(lines), encoding="utf-8")
     tables: dict[str, list[Any]] = {

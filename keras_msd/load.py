@@ -10,6 +10,8 @@ from keras_msd.arrays import TextEncoder
 from keras_msd.checkpoints.hub import HUB_NAME, PATTERNS, fetch
 from keras_msd.checkpoints.packaged import (
     E5,
+    PackagedEncoder,
+    is_bag_of_words,
     is_packaged,
     packaged_folder,
     packaged_names,
@@ -98,7 +100,7 @@ def load_encoder(
         given["default_prompt_name"] = default_prompt_name
     if is_packaged(source, [E5]):
         return load_e5_small(**given)
-    folder = _folder_of(source)
+    folder = folder_of(source)
     if is_saved_encoder(folder):
         return load_saved(folder, **given)
     is_artefact = folder.is_file() or (folder / CARD).is_file()
@@ -123,7 +125,12 @@ def load_encoder(
     return load_artefact(folder)
 
 
-def _folder_of(source: str | Path) -> Path:
+def folder_of(source: str | Path) -> Path:
+    """Return the folder or file of a packaged encoder, a hub address or a path.
+
+    Raises:
+        InputError: It does not exist, is not installed, or cannot be fetched.
+    """
     check_source(source)
     if is_packaged(source):
         return packaged_folder(str(source))
@@ -260,6 +267,22 @@ def has_vectors_only(source: str | Path) -> bool:
 def open_encoder(source: str | Path, pooling: str | None = None) -> Any:
     """Load what `load_encoder` reads, or the encoder of the teacher "default"."""
     return load_encoder(default_folder() if is_default(source) else source, pooling)
+
+
+def open_source(source: str | Path, light: bool = False) -> Any:
+    """Return the encoder, artefact or teacher that `source` names; it has `encode`.
+
+    Args:
+        source: As for `load_encoder` and `load_teacher`.
+        light: Whether only `encode` is needed: a packaged bag of words then loads no
+            Keras.
+
+    Raises:
+        InputError: Nothing of these kinds is there, or it is damaged.
+    """
+    if light and is_packaged(source) and is_bag_of_words(str(source)):
+        return PackagedEncoder(str(source))
+    return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
 
 
 def _open(

@@ -15,7 +15,7 @@ from keras_msd.cli import output as cli_output
 from keras_msd.testing import tiny_encoder
 
 COMMANDS = [
-    "list", "run", "run-all", "evaluate", "embed", "search", "export",
+    "list", "run", "run-all", "compare", "evaluate", "embed", "search", "export",
     "report", "trim",
 ]  # fmt: skip
 RECIPE = """

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli import distil, export, output, run, search, use
+from keras_msd.cli import compare, distil, export, output, run, search, use
 from keras_msd.version import __version__
 
 app = typer.Typer(
@@ -160,6 +160,7 @@ COMMANDS: dict[str, tuple[Any, Any]] = {
     "embed": (use.embed, output.vectors_text),
     "report": (run.report, output.lines_text),
     "distil": (distil.distil, distil.distil_text),
+    "compare": (compare.compare, compare.compared_text),
     "evaluate": (use.evaluate, output.evaluation_text),
     "export": (export.export, output.lines_text),
     "push": (export.push, output.lines_text),

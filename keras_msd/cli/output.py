@@ -20,27 +20,6 @@ if TYPE_CHECKING:
 SCORES = ("cross_lingual", "monolingual", "retrieval", "held_out")
 
 
-def open_source(source: str, light: bool = False) -> Any:
-    """Return the encoder, artefact or teacher that `source` names; it has `encode`.
-
-    Args:
-        source: A folder, a packaged encoder, hf://..., "default" or a file.
-        light: Nothing else is asked of it, so that a packaged bag of words needs no
-            Keras.
-
-    Raises:
-        InputError: Nothing of these kinds is there, or it is damaged.
-    """
-    if light:
-        from keras_msd.checkpoints import packaged
-
-        if packaged.is_packaged(source) and packaged.is_bag_of_words(source):
-            return packaged.PackagedEncoder(source)
-    from keras_msd.load import has_vectors_only, load_teacher, open_encoder
-
-    return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
-
-
 def calibrated(encoder: Any, pairs: Sequence[Path] | None) -> dict[str, Any] | None:
     """Return the threshold that files of translations give, None without any."""
     if not pairs:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli.output import lines_text, open_source
+from keras_msd.cli.output import lines_text
 from keras_msd.io.files import atomic_path
 
 CARD = "card"
@@ -43,9 +43,12 @@ def search(
     asked = [*_lines(queries).values()] if queries else [words[1]]
     lines = _lines(Path(words[-1]))
     places = list(lines)
+    # What imports more comes after the files were read.
+    from keras_msd import search as find
+    from keras_msd.load import open_source
+
     encoder = open_source(words[0], light=True)
     lowest = _lowest(threshold, encoder)
-    from keras_msd import search as find
 
     rows = [
         [
@@ -132,6 +135,7 @@ def mine(
     from keras_msd import checks
     from keras_msd.evaluate.bitext import MARGINS, mine_paraphrases
     from keras_msd.evaluate.bitext import mine as find
+    from keras_msd.load import open_source
 
     checks.one_of(MARGINS, margin=margin)
     checks.at_least(1, k=k)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
-from keras_msd.cli.output import codes, given, open_source, write_vectors
+from keras_msd.cli.output import codes, given, write_vectors
 from keras_msd.evaluate.sets import SETS
 from keras_msd.evaluate.splits import WHOLE
 
@@ -53,6 +53,8 @@ def evaluate(
         margin: Only for bucc2018: ratio, distance or absolute.
         mteb: Run this task of MTEB, such as STS17, instead of --set.
     """
+    from keras_msd.load import open_source
+
     if mteb:
         from keras_msd.evaluate.mteb_adapter import mteb_scores
 
@@ -92,6 +94,7 @@ def embed(
     """
     from keras_msd.arrays import check_truncation
     from keras_msd.data.readers.lines import read_texts
+    from keras_msd.load import open_source
 
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:

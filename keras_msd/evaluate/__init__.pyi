@@ -1,3 +1,4 @@
+from keras_msd.comparison import compare as compare
 from keras_msd.evaluate import callbacks as callbacks
 from keras_msd.evaluate.bitext import MinedPair as MinedPair
 from keras_msd.evaluate.bitext import best_f1 as best_f1
@@ -5,6 +6,7 @@ from keras_msd.evaluate.bitext import mine as mine
 from keras_msd.evaluate.bitext import mine_paraphrases as mine_paraphrases
 from keras_msd.evaluate.costs import cost as cost
 from keras_msd.evaluate.costs import speed as speed
+from keras_msd.evaluate.embeddings_api import EmbeddingsAPI as EmbeddingsAPI
 from keras_msd.evaluate.mteb_adapter import MTEBEncoder as MTEBEncoder
 from keras_msd.evaluate.nearest import Match as Match
 from keras_msd.evaluate.nearest import neighbours as neighbours

@@ -19,6 +19,7 @@ from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
 
 SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
+STUDENTS_STAGES = "align_embedding", "teach_student", "contrastive_learning"
 SIMILARITIES = {
     "loss": "multilingual_contrastive",
     "goals": "teacher",
@@ -61,6 +62,13 @@ def finished(place):
         "stages.teach_student.frozen": [],
         "student.unit_from": "last",
         "student.max_length": 16,
+        "student.variants.thin": {
+            "num_heads": 1,
+            "intermediate_dim": 20,
+            "pruning_texts": 30,
+            "unit_layers": 4,
+            "stages": {name: {"skip": True} for name in STUDENTS_STAGES},
+        },
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "make_optimizer", recorded)
@@ -93,6 +101,34 @@ def test_the_unit_begins_as_the_last_layers(finished):
     for name in names:
         wanted = given[name.replace(last, "body/block_3/")]
         np.testing.assert_array_equal(values[name], wanted)
+
+
+def test_a_student_of_pruned_layers(finished):
+    folder, _ = finished
+    taught, pruned, student = (
+        load_encoder(folder / f"stages/{step}/encoder")
+        for step in ("teach_assistant", "pruned_thin", "student_start_thin")
+    )
+    texts = TextTable.open(folder / "stages/pairs/texts")
+    draw = np.random.default_rng(0)
+    lines = starts.lines_of_languages(texts, 30, draw)
+    for side in ("source", "target"):
+        known = set(texts.texts(side, 0, len(texts)))
+        assert len([line for line in lines if line in known]) == 15
+    record = json.loads((folder / "stages/pruned_thin/done.json").read_text())
+    assert record["result"] == {"texts": 30}
+    values, given, before = (it.weights() for it in (student, pruned, taught))
+    query = "body/block_{}/self_attention_layer/query/kernel"
+    for layer in range(4):
+        found = values[query.format(layer)]
+        assert found.shape == (16, 1, 8)
+        np.testing.assert_array_equal(found, given[query.format(layer)])
+        heads = before[query.format(layer)]
+        assert any((found[:, 0] == heads[:, head]).all() for head in (0, 1))
+    table = before["embedding/word"]
+    rank = values["embedding/word"] @ values["embedding/projection"]
+    assert np.linalg.norm(rank - table) < np.linalg.norm(table)
+    assert given["body/block_0/feedforward_output_dense/kernel"].shape == (20, 16)
 
 
 def test_a_frozen_table_gets_no_gradient_and_no_state(finished):
@@ -170,6 +206,13 @@ def test_a_new_assistant_is_not_trimmed(place):
 def test_more_layers_than_there_are(place, tmp_path):
     changes = settings(place) | {"assistant.num_layers": 5}
     with pytest.raises(InputError, match=r"Received: 5, and .* has 4"):
+        start(place, tmp_path / "run", changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_more_heads_than_there_are(place, tmp_path):
+    changes = settings(place) | {"student.num_heads": 3}
+    with pytest.raises(InputError, match="`num_heads` of student.*num_heads=3.* 2"):
         start(place, tmp_path / "run", changes)
     assert not (tmp_path / "run").exists()
 

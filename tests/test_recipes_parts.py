@@ -64,6 +64,18 @@ def test_the_raw_assistant_is_that_before_stage_1(tmp_path):
     assert of("teach_student_prekd") == of("untrained_prekd") == "pretrain_assistant"
 
 
+def test_layers_are_pruned_before_they_are_copied_and_the_guide_stays_whole(tmp_path):
+    recipe = load_recipe("msd_long_thin12", "smoke", {"student.start": "svd"})
+    folder = SimpleNamespace(step=tmp_path.joinpath)
+    steps = {step.name: step for step in steps_of(Run(recipe, folder, (), tmp_path))}
+    pruned = steps["pruned"].arguments
+    whole = pruned.pop("assistant")
+    assert pruned == {"num_heads": 3, "intermediate_dim": 24, "count": 960}
+    for name in ("untrained", "student_start"):
+        assert steps[name].arguments["assistant"] == "pruned"
+    assert steps["teach_student"].arguments["assistant"] == whole != "pruned"
+
+
 def defaults(*functions):
     """Return the defaults of arguments by name; those of the first function count."""
     found = {}

@@ -122,6 +122,13 @@ def _check_assistant(run: Run) -> None:
                 f"Received: unit_layers={student.unit_layers}, num_layers={depth}. "
                 "Lower it."
             )
+        for field, kept in student.pruned.items():
+            if kept > (most := getattr(shape, field)):
+                raise InputError(
+                    f"`{field}` of {name} must be at most the assistant's, whose "
+                    f"layers are pruned. Received: {field}={kept}, the assistant's "
+                    f"{most}. Lower it, or leave it out."
+                )
         if student.repeats is None:
             unit = {f"unit_layers of {name}": student.unit_layers}
             divides(unit, {"num_layers": depth})

@@ -245,11 +245,14 @@ class StudentSettings(Settings):
     `kind` "recurrent": a bottleneck and a recurrent unit; without `bottleneck_dim` the
     full table. `layers` are copied from the assistant after stage 1 ("trained") or
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
-    of its layers: the "first", the "last" or "spread" evenly. `max_length` is the
-    longest sentence in tokens, by default the assistant's. `start` of the embedding
-    block: "random", "standard_normal" as in the authors' code, the "svd" of the
-    assistant's table, or that table "ordered": in the directions whose means over a
-    sentence best find its translation (`starts.order_dimensions`).
+    of its layers: the "first", the "last" or "spread" evenly. With `num_heads` or
+    `intermediate_dim` the assistant's layers first lose heads or neurons, as
+    `pruning_texts` training sentences of all languages alike decide
+    (`starts.prune_width`). `max_length` is the longest sentence in tokens, by default
+    the assistant's. `start` of the embedding block: "random", "standard_normal" as in
+    the authors' code, the "svd" of the assistant's table, or that table "ordered": in
+    the directions whose means over a sentence best find its translation
+    (`starts.order_dimensions`).
 
     "thin_deep": no assistant; a `row` of `models.ROWS`, changed by `num_layers`,
     `hidden_dim`, `num_heads`, `intermediate_dim` and `dropout`, or these alone. `start`
@@ -268,6 +271,7 @@ class StudentSettings(Settings):
     num_heads: Count | None = None
     intermediate_dim: Count | None = None
     dropout: Fraction | None = None
+    pruning_texts: Count = 960
     unit_layers: Count = 3
     repeats: Count | None = None
     bottleneck_dim: Count | None = None
@@ -289,6 +293,12 @@ class StudentSettings(Settings):
             f"student_{name}": shared.with_values(changes)
             for name, changes in self.variants.items()
         }
+
+    @property
+    def pruned(self) -> dict[str, int]:
+        """How many heads and neurons stay in a layer of the assistant, if given."""
+        names = {"num_heads", "intermediate_dim"} if self.kind == "recurrent" else set()
+        return self.model_dump(include=names, exclude_none=True)
 
     def stage(self, name: str, shared: Any) -> Any:
         """Return the settings of a stage with this student's changes."""

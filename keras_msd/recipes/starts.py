@@ -25,6 +25,7 @@ from keras_msd.stages.table import STAGES
 from keras_msd.starts import dimension_reduction as reduction
 from keras_msd.starts import ridge as regression
 from keras_msd.starts import svd
+from keras_msd.starts import width as pruning
 from keras_msd.tokenizers.sentencepiece import train_unigram
 
 
@@ -232,6 +233,39 @@ def pairs_of_languages(texts: Any, each: int, draw: np.random.Generator) -> np.n
 def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
     """Return the sentences of one side in some rows."""
     return [text for row in rows for text in texts.texts(side, row, row + 1)]
+
+
+def prune_width(
+    run: Run, folder: Path, assistant: str, count: int, **kept: int
+) -> dict[str, Any]:
+    """Remove heads and neurons from the assistant that the step `assistant` left."""
+    draw = np.random.default_rng(run.seed("pruned"))
+    lines = lines_of_languages(run.texts, count, draw)
+    pruning.prune_width(run.encoder(assistant), lines, **kept).save(folder / "encoder")
+    return {"texts": len(lines)}
+
+
+def lines_of_languages(texts: Any, count: int, draw: np.random.Generator) -> list[str]:
+    """Return sentences of either side of the pairs, equally many of each language.
+
+    Args:
+        texts: The pairs.
+        count: How many sentences, in all; rounded down to a multiple of the languages.
+        draw: Chooses them.
+    """
+    of: dict[str, list[tuple[str, int]]] = {}
+    for file in texts.files:
+        rows = range(file.start, file.stop)
+        sides = {"source": file.source_language, "target": file.language}
+        for side, language in sides.items():
+            of.setdefault(language, []).extend((side, row) for row in rows)
+    each = max(count // len(of), 1)
+    chosen = [
+        places[index]
+        for places in of.values()
+        for index in draw.choice(len(places), min(each, len(places)), replace=False)
+    ]
+    return [text for side, row in chosen for text in texts.texts(side, row, row + 1)]
 
 
 def untrained_student(

@@ -199,6 +199,10 @@ class Steps:
         stages, begun = self.recipe.stages_of(settings), settings.start
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
+        if kept := settings.pruned:
+            kept["count"] = settings.pruning_texts
+            make = starts.prune_width
+            origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)
         self.add_score(last, row, full=False)
         if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:

@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
-from keras_msd import files
 from keras_msd.checks import InputError
+from keras_msd.io import files
 from keras_msd.io.checksums import add_seal, checked_content
 from keras_msd.io.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
@@ -203,7 +203,7 @@ def test_a_seal_is_of_content_and_owner():
 WRITE = """
 import os, sys
 from pathlib import Path
-from keras_msd import files
+from keras_msd.io import files
 count = 0
 def replace(source, target, original=os.replace):
     global count

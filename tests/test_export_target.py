@@ -7,9 +7,9 @@ import keras
 import plain_exporter
 import pytest
 
-from keras_msd import files
 from keras_msd.checks import InputError
 from keras_msd.export import export, read_card
+from keras_msd.io import files
 from keras_msd.io.files import atomic_path
 from keras_msd.testing import tiny_encoder
 

@@ -13,10 +13,10 @@ from keras_msd.data import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.load import load_encoder
 from keras_msd.recipes import checks, load_recipe, run, starts
-from keras_msd.recipes import train as fit
 from keras_msd.recipes.runner import cost_of
 from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
+from keras_msd.training import optimizer
 
 SHAPE = {"num_layers": 4, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
 STUDENTS_STAGES = "align_embedding", "teach_student", "contrastive_learning"
@@ -47,7 +47,7 @@ def start(place, out, overrides):
 @pytest.fixture(scope="module")
 def finished(place):
     """Return a run from the backbone, and the optimizers of its stages."""
-    made, make = [], fit.make_optimizer
+    made, make = [], optimizer.make_optimizer
 
     def recorded(**options):
         made.append(make(**options))
@@ -71,7 +71,7 @@ def finished(place):
         },
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "make_optimizer", recorded)
+        patch.setattr(optimizer, "make_optimizer", recorded)
         start(place, place / "run", changes)
     return place / "run", made
 

@@ -11,7 +11,6 @@ from keras_msd.beam.pipeline import clean_texts, write_store, write_table
 from keras_msd.checks import InputError, require
 from keras_msd.choices import MAX_LENGTH
 from keras_msd.data.readers.discover import read_pairs
-from keras_msd.load import load_teacher
 from keras_msd.tokenizers.loading import load_tokenizer
 
 LIMITS = "limit-per-file", "limit-per-language", "dirty-rows", "seed"
@@ -62,6 +61,8 @@ def _run(given: argparse.Namespace, others: list[str]) -> None:
             tokenizer = load_tokenizer(given.tokenizer)
             write_table(texts, tokenizer, given.table, given.max_length)
         if given.store:
+            from keras_msd.load import load_teacher  # workers without a guide need less
+
             guide = partial(load_teacher, given.guide, dim=given.dim)
             write_store(texts, guide, given.store, given.side, given.shards)
 

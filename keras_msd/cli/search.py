@@ -135,7 +135,6 @@ def mine(
     from keras_msd import checks
     from keras_msd.evaluate.bitext import MARGINS, mine_paraphrases
     from keras_msd.evaluate.bitext import mine as find
-    from keras_msd.load import open_source
 
     checks.one_of(MARGINS, margin=margin)
     checks.at_least(1, k=k)
@@ -143,7 +142,10 @@ def mine(
         raise InputError(f"`--out {out}` is a folder. Give the path of a file.")
     left = read_sentences(sources)
     right = left if targets is None else read_sentences(targets)
-    texts, model = (list(left), list(right)), open_source(encoder)
+    texts = list(left), list(right)
+    from keras_msd.load import open_source  # imports more, so after the files were read
+
+    model = open_source(encoder)
     if targets is None:
         margin = "absolute"
         pairs = mine_paraphrases(model, texts[0], k, threshold)

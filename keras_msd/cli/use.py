@@ -53,10 +53,9 @@ def evaluate(
         margin: Only for bucc2018: ratio, distance or absolute.
         mteb: Run this task of MTEB, such as STS17, instead of --set.
     """
-    from keras_msd.load import open_source
-
     if mteb:
         from keras_msd.evaluate.mteb_adapter import mteb_scores
+        from keras_msd.load import open_source
 
         return mteb_scores(lambda: open_source(encoder), mteb)
     if data is None:
@@ -65,6 +64,8 @@ def evaluate(
 
     options = given(queries=queries, margin=margin)
     score = read_set(set_, data, codes(languages) or None, split, part, **options)
+    from keras_msd.load import open_source  # imports more, so after the files were read
+
     return score(open_source(encoder))
 
 

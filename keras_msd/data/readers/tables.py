@@ -77,7 +77,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
     quoted = _all_quoted(_decoded([row]) for row in first)
     names: Sequence[str] = ()
     texts: Sequence[str] = ()
-    empty = True
+    empty = False  # but for names of columns
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
         nonlocal names, texts, empty
@@ -87,6 +87,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
             if header:
+                empty = True
                 return None
             if columns is None and lines.english_comes_second(path):
                 raise _turned(path, languages)

@@ -95,11 +95,12 @@ def embed(
     """
     from keras_msd.arrays import check_truncation
     from keras_msd.data.readers.lines import read_texts
-    from keras_msd.load import open_source
 
     sentences = [*(texts or []), *(read_texts(input_) if input_ else [])]
     if not sentences:
         raise InputError("There is nothing to embed. Give sentences or `--input FILE`.")
+    from keras_msd.load import open_source  # imports more, so after the file was read
+
     model = open_source(encoder, light=True)
     check_truncation(truncate_dim, model.dim)
     if prompt_name is not None and not hasattr(model, "prompts"):

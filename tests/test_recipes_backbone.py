@@ -199,7 +199,7 @@ def test_what_cannot_be_done_is_refused(place, key, value, message):
 
 
 def test_a_new_assistant_is_not_trimmed(place):
-    with pytest.raises(InputError, match="`trim` makes the vocabulary"):
+    with pytest.raises(InputError, match="change the vocabulary of an encoder"):
         load_recipe(place / "small.toml", "smoke", {"assistant.trim.pieces": 9})
 
 

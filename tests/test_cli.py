@@ -200,7 +200,7 @@ def test_embed(capsys, encoder_folder, tmp_path):
     _, same, _ = run(capsys, *command_of, "A cat. A dog.")
     assert json.loads(out)["vectors"] == json.loads(same)["vectors"]
     options = ("--prompt-name", "query")
-    assert "'document'" in fails(capsys, *command_of, "a", options[0], "x")
+    assert "'document'" in fails(capsys, *command_of[:2], "a", options[0], "x")
     assert "without prompts" in fails(capsys, "embed", "hashed-words", "a", *options)
     lines.write_bytes(b"good\nbad \xff\n")
     error = fails(capsys, *command)

@@ -201,7 +201,9 @@ def test_embed(capsys, encoder_folder, tmp_path):
     assert json.loads(out)["vectors"] == json.loads(same)["vectors"]
     options = ("--prompt-name", "query")
     assert "'document'" in fails(capsys, *command_of[:2], "a", options[0], "x")
-    assert "without prompts" in fails(capsys, "embed", "hashed-words", "a", *options)
+    known = tmp_path / "known.npz"
+    np.savez(known, sentences=np.array(["a"]), vectors=np.ones((1, 4), "float32"))
+    assert "without prompts" in fails(capsys, "embed", known, "a", *options)
     lines.write_bytes(b"good\nbad \xff\n")
     error = fails(capsys, *command)
     assert "line 2: text must be UTF-8. Received: byte 0xff at position 5" in error

@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import logging
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -11,8 +10,6 @@ from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
-
-logger = logging.getLogger(__name__)
 
 
 class InputError(ValueError):
@@ -251,6 +248,9 @@ def explain_arguments(
 def log_unused(settings: Iterable[str], known: Iterable[str], path: Path) -> None:
     """Log the keys of a file that are not among the known ones, and so not used."""
     if unknown := sorted({*settings} - {*known}):
+        import logging  # `--help` starts without it
+
+        logger = logging.getLogger(__name__)
         logger.warning("`%s`: unknown, not used: %s.", path, ", ".join(unknown))
 
 

@@ -40,7 +40,9 @@ def test_a_stage_is_compiled_by_xla_on_a_gpu(tokenizer, monkeypatch):
     stage.compile("sgd")
     assert not stage.jit_compile
     gpu = default_settings("tensorflow", ["gpu"])
-    monkeypatch.setattr("keras_msd.stages.stage.device_settings", lambda: gpu)
+    monkeypatch.setattr(
+        "keras_msd.training.tensorflow_step.device_settings", lambda: gpu
+    )
     stage.compile("sgd")
     assert stage.jit_compile and not device_settings().xla
     stage.compile("sgd", run_eagerly=True)

@@ -204,7 +204,7 @@ def test_half_of_the_queries_search_all_sentences():
 
 def test_a_set_says_whether_it_has_halves(data):
     halved = {name for name, record in SETS.items() if "part" in record.options}
-    assert halved == {"stsb", "sick", "examples", "tatoeba", "held-out"}
+    assert halved == {*("stsb", "sick", "examples", "tatoeba", "held-out", "retrieval")}
     for name in ("sts2017-extended", "un", "bucc2018"):
         with pytest.raises(InputError, match=f"`{name}` has no halves; stsb, .*row-al"):
             score_set(Table(), name, data, part="choose")

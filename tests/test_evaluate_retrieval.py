@@ -131,7 +131,7 @@ def test_missing_and_three_column_files(tmp_path):
         score_set(Table(), "tatoeba", tmp_path, ["deu"])
     path = tmp_path / "tatoeba.deu-eng.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\na\tb\tc\n"))
-    with pytest.raises(InputError, match=r"line 2: .* 2 tab.*Received: 3"):
+    with pytest.raises(InputError, match=r"line 2: .* 2 columns.*Received: 3"):
         score_set(Table(), "tatoeba", tmp_path, ["deu"])
     with pytest.raises(InputError, match="does not exist. Give the path of a folder"):
         score_set(Table(), "tatoeba", tmp_path / "absent", ["deu"])

@@ -174,7 +174,7 @@ def test_what_is_said_of_other_sets_is_left_out():
 def test_names_and_labels_of_scores():
     assert list(score_labels()) == [
         *("cross_lingual", "monolingual", "retrieval", "retrieval_others"),
-        *("held_out", "un", "bucc"),
+        *("held_out", "un", "bucc", "ndcg_at_10"),
     ]
     assert score_labels()["retrieval_others"] == "retrieval, other languages"
     assert score_labels()["un"] == "UN" and score_labels()["retrieval"] == ""

@@ -232,7 +232,7 @@ def test_bad_requests(encoder, artefact, tmp_path, monkeypatch):
     for module in ("onnx", "onnxruntime"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
-            with pytest.raises(InputError, match=rf'package `{module}`.*msd\[onnx\]"'):
+            with pytest.raises(InputError, match=rf'package `{module}`.*"\.\[onnx\]"'):
                 write_ids(encoder, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 

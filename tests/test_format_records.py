@@ -98,10 +98,10 @@ def test_what_it_does_not_offer(encoder, table, tmp_path):
         export(encoder, tmp_path / "art", "table", **GIVEN, scale=2.0)
     with pytest.raises(InputError, match="`onnx_text`: `option` must be one of"):
         check_supported(FORMATS["onnx_text"], None, encoder.tokenizer, ["scale"])
-    pairs = type("Pairs", (), {"kind": "bytepair"})()
+    pairs = type("Pairs", (), {"kind": "bytepair", "label": "bytepair"})()
     with pytest.raises(InputError, match="Received: bytepair. No format supports"):
         check_supported(table, None, pairs)
-    pieces = type("Pieces", (), {"kind": "wordpiece"})()
+    pieces = type("Pieces", (), {"kind": "wordpiece", "label": "wordpiece"})()
     with pytest.raises(InputError, match="supports it: saved_model, litert, onnx, hug"):
         check_supported(FORMATS["litert_text"], None, pieces)
 

@@ -195,4 +195,4 @@ def test_each_tensor_is_in_the_file_once(sizes):
     kernels = {path for path in encoder.weights() if path.endswith("kernel")}
     whole = [t for t in model.graph.tensors if t.type == schema.TensorType.INT8]
     constant = [t for t in whole if model.content.buffers[t.buffer].data is not None]
-    assert len(constant) == len(kernels) + 3  # word table and two projections
+    assert len(constant) == len(kernels) + 2  # word table and projection

@@ -247,7 +247,7 @@ class StudentSettings(Settings):
     before it, and so is the `guide` that stages 2 and 3 imitate. `unit_from` says which
     of its layers: the "first", the "last" or "spread" evenly. With `num_heads` or
     `intermediate_dim` the assistant's layers first lose heads or neurons, as
-    `pruning_texts` training sentences of all languages alike decide
+    `pruning_texts` training sentences (960) of all languages alike decide
     (`starts.prune_width`). `max_length` is the longest sentence in tokens, by default
     the assistant's. `start` of the embedding block: "random", "standard_normal" as in
     the authors' code, the "svd" of the assistant's table, or that table "ordered": in
@@ -271,7 +271,7 @@ class StudentSettings(Settings):
     num_heads: Count | None = None
     intermediate_dim: Count | None = None
     dropout: Fraction | None = None
-    pruning_texts: Count = 960
+    pruning_texts: Count | None = None
     unit_layers: Count = 3
     repeats: Count | None = None
     bottleneck_dim: Count | None = None

@@ -235,6 +235,9 @@ def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
     return [text for row in rows for text in texts.texts(side, row, row + 1)]
 
 
+PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
+
+
 def prune_width(
     run: Run, folder: Path, assistant: str, count: int, **kept: int
 ) -> dict[str, Any]:

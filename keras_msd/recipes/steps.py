@@ -200,7 +200,7 @@ class Steps:
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
         if kept := settings.pruned:
-            kept["count"] = settings.pruning_texts
+            kept["count"] = settings.pruning_texts or starts.PRUNING_TEXTS
             make = starts.prune_width
             origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from keras_msd.checks import (
     explained,
     one_of,
     sentences,
+    whole,
 )
 from keras_msd.progress import track
 from keras_msd.quantize.vectors import PRECISIONS, quantize_embeddings
@@ -46,6 +47,17 @@ HABITS = {
         ("num_proc", "num_workers", "pool", "use_multiprocessing", "chunk_size"),
         "Write `processes=4` to share the work.",
     ),
+}
+# Attributes of sentence-transformers and Keras, and what does the same here.
+OURS = {
+    "get_sentence_embedding_dimension": "`dim`",
+    "get_embedding_dimension": "`dim`",
+    "max_seq_length": "`max_length`",
+    "tokenize": "`tokenizer.encode`",
+    "predict": "`encode`",
+    "encode_multi_process": "`encode(texts, processes=4)`",
+    "start_multi_process_pool": "`encode(texts, processes=4)`",
+    "to": "CUDA_VISIBLE_DEVICES before Python starts: Keras chooses the device",
 }
 
 
@@ -153,6 +165,14 @@ def pad_batch(
 class TextEncoder(abc.ABC):
     """Base class of everything that embeds text."""
 
+    if not TYPE_CHECKING:  # type checkers know that nothing else is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an `AttributeError` that names what other libraries call `name`."""
+            ours = f" Use {OURS[name]}." if name in OURS else ""
+            kind = type(self).__name__
+            raise AttributeError(f"`{kind}` has no attribute `{name}`.{ours}")
+
     _usage: Any = None  # has the fields of `keras_msd.usage.Usage`
 
     @property
@@ -241,6 +261,7 @@ class TextEncoder(abc.ABC):
                 an encoder: JAX is training the network. For an artefact: its vectors
                 have another shape than its card says.
         """
+        whole(batch_size=batch_size, processes=processes, truncate_dim=truncate_dim)
         at_least(1, batch_size=batch_size, processes=processes)
         one_of(PRECISIONS, precision=precision)
         check_truncation(truncate_dim, self.dim)

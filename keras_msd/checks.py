@@ -42,6 +42,15 @@ def above(bound: float, **named: float | None) -> None:
             )
 
 
+def whole(**named: Any) -> None:
+    """Raise `InputError` unless every named value is a whole number, or None."""
+    for name, value in named.items():
+        if value is not None and not hasattr(value, "__index__"):
+            raise InputError(
+                f"`{name}` must be a whole number. Received: {name}={value!r:.60}."
+            )
+
+
 def one_of(allowed: Iterable[Any], **named: Any) -> None:
     """Raise `InputError` unless every named value is among `allowed`."""
     allowed = list(allowed)

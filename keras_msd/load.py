@@ -35,6 +35,8 @@ from keras_msd.teachers.vectors import VectorFile
 
 # One of these says that a folder is an artefact, or was one before it was taken apart.
 MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
+# Starts of the names that sentence-transformers also takes without its own.
+SENTENCE_TRANSFORMERS = ("all-", "paraphrase-", "multi-qa-", "distiluse-", "msmarco-")
 
 
 def load_encoder(
@@ -154,8 +156,13 @@ def check_source(
     if known or name in others or Path(source).exists():
         return
     hint = nearest(name, [*packaged_names(), E5, *others])
-    if HUB_NAME.fullmatch(name) and not Path(name).parent.is_dir():
-        hint = f"Give the path of a folder, or of a model on the hub hf://{name}"
+    on_hub = name.removeprefix("https://huggingface.co/")
+    if name.startswith(SENTENCE_TRANSFORMERS):
+        on_hub = f"sentence-transformers/{name}"
+    if HUB_NAME.fullmatch(on_hub) and not Path(name).parent.is_dir():
+        hint = f"Give the path of a folder, or of a model on the hub hf://{on_hub}"
+    if name.startswith("~"):
+        hint = "Write the whole path: `~` is not replaced."
     named = f", or one of {', '.join(others)}" if others else ""
     raise InputError(
         f"The {what} `{name}` does not exist. "

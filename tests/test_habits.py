@@ -171,6 +171,34 @@ def test_arguments_of_other_libraries_name_ours(encoder, name, value, repair):
         encoder.similarity(embeddings1=TEXTS, embeddings2=TEXTS)
 
 
+def test_attributes_of_other_libraries_name_ours(encoder):
+    for name, ours in (("max_seq_length", "`max_length`"), ("predict", "`encode`")):
+        with pytest.raises(AttributeError, match=f"no attribute `{name}`. Use {ours}"):
+            getattr(encoder, name)
+    assert not hasattr(encoder, "weather")
+
+
+@pytest.mark.parametrize("name", ["batch_size", "processes", "truncate_dim"])
+@pytest.mark.parametrize("value", ["8", 8.0])
+def test_numbers_are_whole(encoder, name, value):
+    with pytest.raises(InputError, match=f"`{name}` must be a whole number. Received"):
+        encoder.encode(TEXTS, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("all-MiniLM-L6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2$"),
+        ("https://huggingface.co/intfloat/e5", "hf://intfloat/e5$"),
+        ("~/model", "`~` is not replaced"),
+        ("tiny21", "Did you mean `tiny12`"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_has_a_hint(name, hint):
+    with pytest.raises(InputError, match=f"The encoder `{name}` .*{hint}"):
+        msd.load_encoder(name)
+
+
 def test_a_stage_says_what_it_computes(encoder):
     stage = msd.stages.TeachStudent(encoder)
     with pytest.raises(InputError, match="`compile` has no argument `loss`.*`losses="):

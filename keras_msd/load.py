@@ -1,5 +1,6 @@
 """Open what a name, a folder or an address stands for: an encoder or a teacher."""
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,8 @@ from keras_msd.teachers.vectors import VectorFile
 # One of these says that a folder is an artefact, or was one before it was taken apart.
 MODELS = ("1/saved_model.pb", "saved_model.pb", "model.tflite", "model.onnx")
 # Starts of the names that sentence-transformers also takes without its own.
-SENTENCE_TRANSFORMERS = ("all-", "paraphrase-", "multi-qa-", "distiluse-", "msmarco-")
+SENTENCE_TRANSFORMERS = ("all-", "paraphrase-", "multi-qa-", "distiluse-", "LaBSE")
+HUB_PAGE = re.compile(r"(https?://)?(huggingface\.co|hf\.co)/|hf:/?(?!/)")
 
 
 def load_encoder(
@@ -156,10 +158,12 @@ def check_source(
     if known or name in others or Path(source).exists():
         return
     hint = nearest(name, [*packaged_names(), E5, *others])
-    on_hub = name.removeprefix("https://huggingface.co/")
-    if name.startswith(SENTENCE_TRANSFORMERS):
+    on_hub = name
+    if page := HUB_PAGE.match(name):
+        on_hub = "/".join(name[page.end() :].split("/")[:2])
+    elif name.startswith(SENTENCE_TRANSFORMERS):
         on_hub = f"sentence-transformers/{name}"
-    if HUB_NAME.fullmatch(on_hub) and not Path(name).parent.is_dir():
+    if HUB_NAME.fullmatch(on_hub) and not Path(on_hub).parent.is_dir():
         hint = f"Give the path of a folder, or of a model on the hub hf://{on_hub}"
     if name.startswith("~"):
         hint = "Write the whole path: `~` is not replaced."

@@ -189,7 +189,8 @@ def test_numbers_are_whole(encoder, name, value):
     ("name", "hint"),
     [
         ("all-MiniLM-L6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2$"),
-        ("https://huggingface.co/intfloat/e5", "hf://intfloat/e5$"),
+        ("https://huggingface.co/intfloat/e5/tree/main", "hf://intfloat/e5$"),
+        ("hf:intfloat/e5", "hf://intfloat/e5$"),
         ("~/model", "`~` is not replaced"),
         ("tiny21", "Did you mean `tiny12`"),
     ],

@@ -328,7 +328,7 @@ def _write_own(root: Path, put: Callable[..., Path]) -> None:
     from keras_msd.data import Pairs, PairTable
     from keras_msd.export import export
     from keras_msd.export.portable import describe
-    from keras_msd.recipes.files import recipe_folder
+    from keras_msd.recipes.load import recipe_folder
     from keras_msd.testing import tiny_encoder, tiny_pairs
     from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
     from keras_msd.training import fit

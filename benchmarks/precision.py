@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_msd.io.files import write_json
 from keras_msd.recipes import run
-from keras_msd.recipes.loading import parse_override
+from keras_msd.recipes.load import parse_override
 from keras_msd.training.precision import faster_precision
 
 RESULT = Path(__file__).parent / "results" / "precision.json"

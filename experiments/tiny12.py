@@ -15,7 +15,7 @@ from typing import Any
 
 from keras_msd.io.files import read_json, write_json
 from keras_msd.recipes import run
-from keras_msd.recipes.loading import parse_override
+from keras_msd.recipes.load import parse_override
 
 RESULT = Path(__file__).parent / "results" / "tiny12.json"
 STAGE = "stages.pretrain_assistant"

@@ -19,6 +19,7 @@ Schedule = Literal["linear", "cosine", "constant"]  # of the rate after the warm
 Precision = Literal["float32", "bfloat16"]  # of a training's arithmetic
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]  # of two vectors
 Strategy = Literal["none", "data_parallel"]  # of the devices of a training
+Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]  # of a recipe
 
 MIN_PAIRS = 100  # pairs that `distil` trains on at least
 MAX_LENGTH = 128  # tokens of a sentence, start and end included

@@ -18,7 +18,7 @@ from keras_msd.load import load_encoder, load_teacher
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import build_model
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 
 GOLDEN = Path(__file__).parent / "golden"

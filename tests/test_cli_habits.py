@@ -13,7 +13,7 @@ from test_cli import run
 
 import keras_msd
 from keras_msd.export import FORMATS
-from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.load import recipe_names
 
 # The parser itself imports pydantic.
 SLOW = {"jax", "keras", "matplotlib", "numpy", "scipy", "tensorflow"}

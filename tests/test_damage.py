@@ -16,7 +16,7 @@ from keras_msd.io.checksums import add_seal, checked_content
 from keras_msd.io.files import atomic_path, clear_leftovers
 from keras_msd.recipes import cache
 from keras_msd.recipes.cache import ELSEWHERE, RunFolder
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 
 MADE_FROM = {"settings": {"rate": 0.5}, "files": {"a.tsv": "12"}}
 

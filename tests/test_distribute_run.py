@@ -9,7 +9,7 @@ from small_recipe import write_place
 
 import keras_msd
 from keras_msd.load import load_encoder
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 
 ROOT = Path(keras_msd.__path__[0]).parent
 SPREAD = {"distribute.strategy": "data_parallel"}

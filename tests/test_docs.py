@@ -20,7 +20,7 @@ import keras_msd
 from keras_msd.cli import app
 from keras_msd.evaluate import SETS
 from keras_msd.export import FORMATS
-from keras_msd.recipes.loading import load_recipe, parse_override
+from keras_msd.recipes.load import load_recipe, parse_override
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -9,8 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe
+from keras_msd.recipes.load import describe, recipe_names
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = ROOT / "experiments"

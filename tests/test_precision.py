@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_msd.recipes.cache import RunFolder
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.training import precision
 from keras_msd.training.precision import computing_in, faster_precision

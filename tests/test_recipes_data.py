@@ -10,8 +10,7 @@ from keras_msd.checks import InputError
 from keras_msd.data.pair import Pairs
 from keras_msd.data.write import LICENCES
 from keras_msd.recipes import run, train
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.resources import (
     Run,
     corpus_of,

@@ -11,7 +11,7 @@ from small_recipe import write_rows
 from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.recipes import load_recipe, run
-from keras_msd.recipes.loading import checked as as_recipe
+from keras_msd.recipes.load import recipe_from
 from keras_msd.recipes.train import InferenceRows
 
 NAMES = ("msd_mbert_nli_stsb", "msd_xlmr_nli_stsb", "msd_sbert_nli_stsb")
@@ -49,7 +49,7 @@ def test_a_later_stage_is_said_where_it_is():
     recipe = load_recipe(NAMES[0], "paper")
     said = recipe.settings()
     assert said["stages"]["classify_inference"]["sets"] == ["snli", "multinli"]
-    assert as_recipe(said) == recipe
+    assert recipe_from(said, "settings") == recipe
     alone = {"student.stages.classify_inference": {"skip": False}}
     shared = {"stages.classify_inference": {"skip": True, "epochs": 1, "sets": ["x"]}}
     changed = load_recipe("msd_sizes", "lab", alone | shared).settings()

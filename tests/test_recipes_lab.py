@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.steps import steps_of
 from keras_msd.recipes.train import stage_data

@@ -11,8 +11,7 @@ from keras_msd.checks import InputError
 from keras_msd.load import load_encoder
 from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe, recipe_names
 from keras_msd.recipes.starts import thin_deep_shape
 
 LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.settings import StartsSettings
 from keras_msd.recipes.steps import steps_of

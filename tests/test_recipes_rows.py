@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 
 SEVERAL = ["msd_ablations", "msd_convergence", "msd_layers", "msd_sizes", "msd_stages"]
 

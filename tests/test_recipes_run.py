@@ -20,7 +20,7 @@ from keras_msd.recipes import outputs as end_steps
 from keras_msd.recipes import run, runner
 from keras_msd.recipes import starts as start_steps
 from keras_msd.recipes.cache import locked
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run, corpus_of
 from keras_msd.testing import tiny_encoder
 from keras_msd.training import resume

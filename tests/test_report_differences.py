@@ -6,8 +6,7 @@ prints it. None: the paper does not. A text: what it prints is not the setting's
 
 import pytest
 
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.report.reports import differences
 
 SEVEN = ["ar", "de", "es", "fr", "it", "nl", "tr"]

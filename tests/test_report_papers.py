@@ -7,8 +7,13 @@ from html import unescape
 
 import tomli_w
 
-from keras_msd.recipes.files import recipe_folder, recipe_names, recipe_places
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import (
+    describe,
+    load_recipe,
+    recipe_folder,
+    recipe_names,
+    recipe_places,
+)
 from keras_msd.report import write_report
 from keras_msd.report.reports import differences
 

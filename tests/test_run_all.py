@@ -6,7 +6,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
 from keras_msd.recipes import run_all, runner
-from keras_msd.recipes.loading import describe
+from keras_msd.recipes.load import describe
 from keras_msd.recipes.runner import with_scale
 
 

@@ -9,7 +9,7 @@ from keras_msd.checks import InputError
 from keras_msd.io.files import read_json
 from keras_msd.recipes import cache, run_all
 from keras_msd.recipes.cache import RunFolder, key_of, made_from, perform
-from keras_msd.recipes.loading import load_recipe
+from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run
 from keras_msd.recipes.runner import run
 from keras_msd.recipes.steps import steps_of

@@ -102,7 +102,7 @@ def test_recipes_and_loaders_are_found_in_the_wheel(environment, elsewhere):
     code = """
 import json, keras_msd
 from keras_msd.export import loaders_folder
-from keras_msd.recipes.files import recipe_places
+from keras_msd.recipes.load import recipe_places
 recipes = [str(place.path) for place in recipe_places().values()]
 loaders = [str(path) for path in loaders_folder().iterdir()]
 print(json.dumps({"recipes": recipes, "export": loaders}))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.cli.output import given, goes_on
-from keras_msd.recipes.files import recipe_names
+from keras_msd.recipes.load import recipe_names
 
 Recipe = Annotated[str, typer.Argument(autocompletion=recipe_names)]
 Part = Annotated[str | None, typer.Argument(autocompletion=recipe_names)]
@@ -16,7 +16,7 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")]
 
 def overrides(texts: list[str] | None) -> dict[str, Any]:
     """Return what `--set` gives, by dotted key."""
-    from keras_msd.recipes.loading import parse_override
+    from keras_msd.recipes.load import parse_override
 
     return dict(map(parse_override, texts or []))
 
@@ -29,13 +29,13 @@ def list_recipes(recipe: Part = None) -> Any:
     Args:
         recipe: Name or file of a recipe to describe, or part of a name to filter.
     """
-    from keras_msd.recipes import loading
+    from keras_msd.recipes import load
 
     names = recipe_names()
     found = [name for name in names if (recipe or "") in name]
     if recipe and (recipe in names or not found):
-        return loading.about_recipe(recipe)
-    return [about for about in loading.list_recipes() if about["name"] in found]
+        return load.about_recipe(recipe)
+    return [about for about in load.list_recipes() if about["name"] in found]
 
 
 def run(

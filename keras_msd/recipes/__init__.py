@@ -1,7 +1,7 @@
 """Recipes: experiments as TOML files, and what runs them.
 
 Read the modules in this order: `settings` (what a recipe can set; each stage declares
-its own); `files` and `loading` (from TOML files to a `Recipe`); `steps` (the list of a
+its own); `load` (from TOML files to a `Recipe`); `steps` (the list of a
 run's steps); `starts`, `train` and `outputs` (the functions of the steps); `cache`
 (which steps are done); `runner` (performs the list).
 """

@@ -14,8 +14,7 @@ from keras_msd.checks import InputError, a_list, utf8
 from keras_msd.evaluate.splits import named
 from keras_msd.io.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.settings import Recipe
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
 
 def run(
-    name_or_path: str | Path,
+    recipe: str | Path | Recipe,
     out_dir: str | Path | None = None,
     scale: str | None = None,
     data_dir: str | Path | Sequence[str | Path] | None = None,
@@ -55,7 +54,7 @@ def run(
     disk that they share: the first does every step, the others take part in stages.
 
     Args:
-        name_or_path: A recipe's name, or the path of a TOML file.
+        recipe: A recipe's name, the path of a TOML file, or a `Recipe`.
         out_dir: The run's own folder; by default `runs/<name>`.
         scale: "smoke", "demo", "lab", "backbone" or "paper"; `None` takes the recipe's
             default.
@@ -91,7 +90,7 @@ def run(
         >>> [row["name"] for row in result["rows"]]
         ['teacher', 'assistant']
     """
-    recipe = load_recipe(name_or_path, scale, overrides)
+    recipe = load_recipe(recipe, scale, overrides)
     from keras_msd.devices import device_settings
     from keras_msd.distribute.strategy import distribution
     from keras_msd.recipes.cache import RunFolder

@@ -16,6 +16,7 @@ from keras_msd.choices import (
     MAX_LENGTH,
     Pooling,
     Precision,
+    Scale,
     Strategy,
     TableStart,
     UnitFrom,
@@ -42,7 +43,6 @@ from keras_msd.stages.settings import (
 if TYPE_CHECKING:
     from keras_msd.stages.record import StageRecord
 
-Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]
 AssistantState = Literal["trained", "untrained"]  # after stage 1, before it
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 Codes = Annotated[Words, BeforeValidator(lambda it: (ALL,) if it == ALL else it)]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from keras_msd.checks import existing_folder
 from keras_msd.evaluate.rows import asked_sets
 from keras_msd.io.files import dotted, read_json
-from keras_msd.recipes.files import recipe_names
-from keras_msd.recipes.loading import describe, load_recipe
+from keras_msd.recipes.load import describe, load_recipe, recipe_names
 from keras_msd.recipes.settings import Recipe
 from keras_msd.report import page, runs
 from keras_msd.report.charts import colours_of, loss_curves, sizes, stage_scores

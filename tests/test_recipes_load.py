@@ -3,20 +3,18 @@ import tomllib
 import pytest
 
 from keras_msd.checks import InputError
-from keras_msd.recipes import loading
+from keras_msd.recipes import load, run
 from keras_msd.recipes.cache import RunFolder
-from keras_msd.recipes.files import (
+from keras_msd.recipes.load import (
     Place,
     find_recipe,
-    recipe_folder,
-    recipe_names,
-)
-from keras_msd.recipes.loading import (
-    checked,
     list_recipes,
     load_recipe,
     merge,
     parse_override,
+    recipe_folder,
+    recipe_from,
+    recipe_names,
 )
 
 ROWS = ("b128_ru3", "b128_ru12", "ru3", "b256_ru3")
@@ -98,7 +96,8 @@ def test_the_recipe_in_a_runs_folder_has_equal_values(tmp_path):
         ours = load_recipe(name)
         RunFolder(tmp_path / name, ours).claim()
         written = tmp_path / name / "recipe.toml"
-        assert checked(tomllib.loads(written.read_text(encoding="utf-8"))) == ours
+        values = tomllib.loads(written.read_text(encoding="utf-8"))
+        assert recipe_from(values, "recipe.toml") == ours
 
 
 def test_variants_share_what_they_leave_out():
@@ -183,7 +182,7 @@ def test_errors_name_the_row(monkeypatch, tmp_path):
     text = 'extends = "_shared"\n[rows.one.recipe]\ntitle = "One"\n'
     (tmp_path / "mine.toml").write_text(text + "[rows.one.stages.teach]\nsteps = 3\n")
     place = Place(tmp_path / "mine.toml", "one")
-    monkeypatch.setattr(loading, "find_recipe", lambda name: place)
+    monkeypatch.setattr(load, "find_recipe", lambda name: place)
     with pytest.raises(InputError, match=r"teach` in `.*mine.toml, \[rows.one\]`"):
         load_recipe("one")
 
@@ -204,6 +203,52 @@ def test_errors_name_the_file_or_the_option(recipe):
         InputError, match=r"is missing in `.*mine.toml`, and in `.*_sha"
     ):
         load_recipe(recipe(SMALL.replace('title = "Mine"', scales)), "demo")
+
+
+def test_values_in_memory_have_the_layers_of_a_file(recipe):
+    text = SMALL + "[smoke.data]\nseed = 3\n[demo.data]\nseed = 4\n"
+    text = text.replace('title = "Mine"', 'title = "Mine"\nscales = ["smoke", "demo"]')
+    text += '[tokenizer]\nvocabulary_size = 300\n[demo.assistant]\nsource = "none"\n'
+    values = tomllib.loads(text)
+    ours = recipe_from(values, "values")
+    assert ours == load_recipe(recipe(text)) == load_recipe(ours)
+    assert ours.data.seed == 3 and ours.student.bottleneck_dim == 8
+    changes = {"student": {"kind": "thin_deep", "bottleneck_dim": None, "row": 8}}
+    for given in (ours.settings(), values | {"extends": "lealla_small"} | changes):
+        assert recipe_from(given, "values").recipe.name == "mine"
+
+
+def test_errors_name_the_label_of_values(recipe):
+    values = tomllib.loads(SMALL)
+    with pytest.raises(InputError, match=r"Unknown key `stage` in `my \[first\] try`"):
+        recipe_from(values | {"stage": {}}, "my [first] try")
+    with pytest.raises(InputError, match="is missing in `my values`"):
+        recipe_from({"recipe": {"name": "mine"}}, "my values")
+    with pytest.raises(InputError, match='`my values` says `extends = "shared"`'):
+        recipe_from(values | {"extends": "shared"}, "my values")
+    for given in ({"scale": "smoke"}, {"overrides": {"data.seed": 4}}):
+        with pytest.raises(InputError, match="Received: a `Recipe` of scale smoke"):
+            load_recipe(recipe_from(values, "my values"), **given)
+
+
+def test_a_recipe_in_memory_runs_as_one_from_a_file(tmp_path):
+    values = {
+        "extends": "msd_labse",
+        "recipe": {"name": "mine", "title": "Mine"},
+        "smoke": {"data": {"pairs_per_language": 60}},
+        "evaluate": {"artefacts": False},
+    }
+    folder, store = tmp_path / "run", tmp_path / "store"
+    done = run(recipe_from(values, "values"), folder, store_dir=store)
+    assert "Mine" in (folder / "report.html").read_text(encoding="utf-8")
+    steps = sorted(folder.glob("stages/*/done.json"))
+    assert len(steps) > 4
+    last = steps[-1].stat().st_mtime_ns
+    again = run(folder / "recipe.toml", folder, store_dir=store)
+    assert (again, steps[-1].stat().st_mtime_ns) == (done, last)
+    values["smoke"] = {"data": {"pairs_per_language": 70}}
+    with pytest.raises(InputError, match=r"pairs_per_language \(60 then, 70 now\)"):
+        run(recipe_from(values, "values"), folder, store_dir=store)
 
 
 def test_wrong_files(recipe, tmp_path):

@@ -22,6 +22,7 @@ Strategy = Literal["none", "data_parallel"]  # of the devices of a training
 Scale = Literal["smoke", "demo", "lab", "backbone", "paper"]  # of a recipe
 
 MIN_PAIRS = 100  # pairs that `distil` trains on at least
+MIN_COMPARED = 2  # pairs that find each other: one has the other's wrong answers
 MAX_LENGTH = 128  # tokens of a sentence, start and end included
 
 # Of an optimizer: Ding et al. 2022, section 4, and the authors' code.

@@ -22,13 +22,27 @@ PAIRS = {
     "missing": ("x.en-tr.tsv", None, "x.en-tr.tsv` does not exist"),
     "empty": ("x.en-tr.tsv", "", "is empty"),
     "header alone": ("x.en-tr.csv", table([]), "names of columns alone"),
-    "semicolons": ("x.en-tr.tsv", table(ROWS, ";"), "';' separates.*--format csv"),
+    "semicolons": (
+        "x.en-tr.tsv",
+        table(ROWS, ";"),
+        "';' separates the columns, give.*--format csv",
+    ),
     "UTF-16": ("x.en-tr.tsv", table(ROWS).encode("utf-16"), "iconv -f UTF-16 "),
     "Latin-5": ("x.csv", table(ROWS).encode("iso-8859-9"), "iconv -f ISO-8859-9 "),
     "swapped": (
         "x.en-tr.tsv",
         table([row[::-1] for row in ROWS], head=("Kapı.", "The door.")),
         "the sources must be English.*--columns 2,1",
+    ),
+    "sources equal": (
+        "x.en-tr.tsv",
+        table([(ENGLISH, row[1]) for row in ROWS], head=ROWS[0]),
+        "the sources must be sentences of their own.*2 in 151 rows.*--columns 1,3",
+    ),
+    "labels": (
+        "x.en-tr.tsv",
+        table([(row[0], "good") for row in ROWS], head=ROWS[0]),
+        "the translations must be sentences of their own.*2 in 151 rows",
     ),
     "workbook": ("x.en-tr.csv", WORKBOOK, "Excel workbook.*as CSV"),
     "half": ("x.en-tr.tsv.gz", gzip.compress(bytes(9999))[:-9], "truncated gzip"),
@@ -63,15 +77,21 @@ def test_pairs(tmp_path, capsys, nothing_heavy, name):
     file, content, message = PAIRS[name]
     path = made(tmp_path, file, content)
     assert re.search(message, distil_fails(capsys, path, "--out", tmp_path / "model"))
-    error = fails(capsys, "export", "tiny12", tmp_path / "art", "--pairs", path)
-    assert re.search(message, error)
+    for command in (
+        ("export", "tiny12", tmp_path / "art"),
+        ("compare", "tiny12"),
+    ):
+        assert re.search(message, fails(capsys, *command, "--pairs", path))
     assert {*tmp_path.iterdir()} <= {path}
 
 
 def test_few_pairs(tmp_path, capsys, nothing_heavy):
     path = made(tmp_path, "x.csv", table(ROWS[:50]))
     error = distil_fails(capsys, path, "--out", tmp_path / "model")
-    assert "at least 100 pairs to train on. Received: 50. Add" in error
+    assert "at least 100 pairs. Received: 50. Add" in error
+    path = made(tmp_path, "y.csv", table(ROWS[:1]))
+    error = fails(capsys, "compare", "tiny12", "--pairs", path)
+    assert "at least 2 pairs. Received: 1. Add" in error
 
 
 @pytest.mark.parametrize(
@@ -102,7 +122,11 @@ def test_an_unknown_language(tmp_path, capsys, nothing_heavy, code, message):
 )
 def test_lines(tmp_path, capsys, nothing_heavy, content, message):
     path = made(tmp_path, "lines.txt", content)
-    commands = [("search", "tiny12", "door", path), ("mine", path, "-e", "tiny12")]
+    commands = [
+        ("search", "tiny12", "door", path),
+        ("mine", path, "-e", "tiny12"),
+        ("trim", "tiny12", tmp_path / "small", "--texts", path),
+    ]
     if content != " \n\n":  # `embed` gives a vector to every line
         commands.append(("embed", "tiny12", "--input", path))
     for command in commands:

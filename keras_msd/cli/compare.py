@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.checks import InputError
+from keras_msd.choices import MIN_COMPARED
 from keras_msd.cli.output import table
 
 SOLVED = (
@@ -60,11 +61,13 @@ def compare(
     prefixes = _by_name(prefix, encoders, "--prefix", "TEXT")
     variables = _by_name(api_key, encoders, "--api-key", "VARIABLE")
     keys = {name: _key(name, variable) for name, variable in variables.items()}
-    from keras_msd.data import read_pairs
+    from keras_msd.data.readers.discover import check_pairs, read_pairs
     from keras_msd.evaluate.similarity import read_sts
 
     names = columns.split(",") if columns else None
-    rows = list(read_pairs(pairs, format, language, source_language, names))
+    corpus = read_pairs(pairs, format, language, source_language, names)
+    check_pairs(corpus, MIN_COMPARED)
+    rows = list(corpus)
     graded = read_sts(sts) if sts else None
     from keras_msd.evaluate import EmbeddingsAPI
     from keras_msd.evaluate import compare as compare_encoders

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from keras_msd.choices import MIN_COMPARED
 from keras_msd.cli.output import calibrated, codes, given
 from keras_msd.io.files import read_table, read_toml
 
@@ -69,7 +70,7 @@ def export(
     from keras_msd.data.readers.discover import check_pairs, read_pairs
 
     if pairs:
-        check_pairs(read_pairs(pairs))
+        check_pairs(read_pairs(pairs), MIN_COMPARED)
     from keras_msd import load_encoder
     from keras_msd.evaluate import read_sts_folder
     from keras_msd.export import export as export_encoder

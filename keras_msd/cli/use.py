@@ -183,11 +183,8 @@ def trim(
             tokens, such as 0.99; default all that occur.
         min_count: Remove tokens that occur less often.
     """
-    from keras_msd import load_encoder
     from keras_msd.data.readers.discover import LanguageTexts
     from keras_msd.data.readers.lines import read_texts
-    from keras_msd.models.encoder_folder import is_saved_encoder
-    from keras_msd.models.trim import trim_vocabulary, trimming_report
 
     if bool(texts) == bool(languages) or bool(languages) != (data is not None):
         options = {"--texts": texts, "--languages": languages, "--data": data}
@@ -196,8 +193,11 @@ def trim(
             f"The texts to keep tokens of must be given once. Received: {came}. "
             "Give either --texts FILE, or --languages CODES and --data FOLDER."
         )
-    if out.exists() and not is_saved_encoder(out):
-        raise InputError(f"`{out}` exists and is not an encoder. Give a new path.")
+    if out.exists():
+        from keras_msd.models.encoder_folder import is_saved_encoder
+
+        if not is_saved_encoder(out):
+            raise InputError(f"`{out}` exists and is not an encoder. Give a new path.")
     if out.resolve() == Path(encoder).resolve():
         raise InputError(
             f"`{out}` is the encoder itself and would be overwritten. Give another "
@@ -205,10 +205,20 @@ def trim(
         )
     lines = (line for path in texts or [] for line in read_texts(path))
     counted: Iterable[str] = [line for line in lines if line.strip()]
+    if texts and not counted:
+        raise InputError(
+            f"`--texts {texts[0]}` must hold a line of text. Received: empty lines. "
+            "Give a file with sentences."
+        )
     if data is not None:
         counted = LanguageTexts(data, codes(languages))
+    share = _amount(keep)
+    # What imports more comes after the files were read.
+    from keras_msd import load_encoder
+    from keras_msd.models.trim import trim_vocabulary, trimming_report
+
     whole = load_encoder(encoder)
-    trimmed = trim_vocabulary(whole, counted, keep=_amount(keep), min_count=min_count)
+    trimmed = trim_vocabulary(whole, counted, keep=share, min_count=min_count)
     report = trimming_report(whole, trimmed, counted)
     trimmed.save(out)
     return {"encoder": str(out)} | report

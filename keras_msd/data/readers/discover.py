@@ -25,6 +25,7 @@ FOLDER = re.compile(r"en-([a-z]{2,3})(?:-([a-z]{2,4}))?")
 JSON = ".json"
 FIRST = 10_000  # pairs of a file that are looked at before slow work
 ENOUGH = 5  # English sentences on the wrong side that are no accident
+REPEATED = 20  # rows of each different text, on average, that are no translations
 # Frequent words of English that are rare or absent in other languages.
 ENGLISH_WORDS = frozenset("the and you with this that they from your what".split())
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
@@ -155,12 +156,23 @@ def check_pairs(pairs: Pairs, least: int = 1) -> None:
 
     Raises:
         InputError: A row among the first `FIRST` of a file cannot be read, English is
-            on the wrong side, or there are too few pairs.
+            on the wrong side, a side has hardly any different texts, or there are too
+            few pairs.
     """
     count = 0
     for file in pairs.files:
         rows = list(islice(file.rows(), FIRST))
         count += len(rows)
+        for side, name in enumerate(("sources", "translations")):
+            different = len({row[side] for row in rows})
+            if different * REPEATED < len(rows):
+                raise InputError(
+                    f"`{file.name}`: the {name} must be sentences of their own. "
+                    f"Received: {different} in {len(rows)} rows, such as "
+                    f"{rows[0][side]!r:.60}. Give the columns of sentence and "
+                    'translation, such as `columns=["1", "3"]` (`--columns 1,3`), or '
+                    "another file."
+                )
         english = [sum(_looks_english(row[side]) for row in rows) for side in (0, 1)]
         many = english[1] > max(ENOUGH, len(rows) / 5)
         if file.source_language == ENGLISH and many and english[0] * 10 < english[1]:
@@ -172,8 +184,7 @@ def check_pairs(pairs: Pairs, least: int = 1) -> None:
             )
     if count < least:
         raise InputError(
-            f"`pairs` needs at least {least} pairs to train on. Received: {count}. Add "
-            "pairs."
+            f"`pairs` needs at least {least} pairs. Received: {count}. Add pairs."
         )
 
 

@@ -148,9 +148,12 @@ def _mended(line: str, fields: Sequence[str]) -> str:
         )
     other = max(lines.SEPARATORS, key=line.count)
     if len(fields) == 1 and other in line:
+        first = f"write a first line such as `source{other}target`, and "
+        if len({*map(kind, line.split(other))} - {None}) > 1:
+            first = ""
         return (
-            f"If {other!r} separates the columns, write a first line with their names, "
-            'such as `source` and `target`, and give `format="csv"` (`--format csv`).'
+            f"If {other!r} separates the columns, {first}give the file the suffix .csv "
+            'or `format="csv"` (`--format csv`).'
         )
     return "Remove the line or the tabs inside its sentences."
 

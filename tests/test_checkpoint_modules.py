@@ -230,6 +230,18 @@ def test_json_may_begin_with_a_byte_order_mark(tmp_path):
     assert load_encoder(folder).fingerprint == known.fingerprint
 
 
+def test_a_copy_that_is_not_whole(tmp_path):
+    folder = assemble(tmp_path, "prompt")
+    weights = folder / "model.safetensors"
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n"
+    weights.write_bytes(pointer)
+    with pytest.raises(InputError, match="a pointer of Git LFS.*git lfs pull"):
+        load_encoder(folder)
+    (folder / "1_Pooling" / "config.json").unlink()
+    with pytest.raises(InputError, match="1_Pooling.*does not exist.*complete copy"):
+        load_encoder(folder)
+
+
 def test_a_model_that_is_not_read_names_the_way_round(tmp_path):
     folder = assemble(tmp_path, "prompt")
     config = read(folder / "config.json")

@@ -275,6 +275,39 @@ def test_the_line_of_excel_that_names_the_separator(tmp_path, first):
     assert list(read_pairs(tabs)) == BOTH
 
 
+@pytest.mark.parametrize(
+    ("name", "mark"), [("x.csv", ","), ("x.en-de.tsv", "\t"), ("y.csv", ", ")]
+)
+def test_joined_files(tmp_path, name, mark):
+    """`cat a.csv b.csv`, both with a byte order mark and names of columns."""
+    head = f"\ufeffen{mark}de\n"
+    text = f'{head}A house.{mark}"Ein Haus."\n{head}A cat.{mark}"Eine Katze."\n'
+    text = text if mark != "\t" else text.replace('"', "")
+    assert list(read_pairs(made(tmp_path, name, text))) == BOTH
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.csv", "en,de,de\na,b,c\n", "line 1: .*must differ.*'de' 2 times"),
+        ("x.en-de.tsv", "de\ten\ten\na\tb\tc\n", "line 1: .*must differ.*'en' 2"),
+        ("x.csv", "# of 2024\nen,de\na,b\n", "'# of 2024'; `.*line 2 has them. Rem"),
+        ("x.csv", "Export,\n,\nen,de\na,b\n", "'Export', ''; `.*line 3 has them"),
+        ("x.en-de.csv", 'en,de\na, "b, c"\n', "line 2.*Remove the blanks before q"),
+        ("x.en-de.tsv", "a ||| b\n", "line 1: .*in place of `|||`: sed 's"),
+        ("x.en-de.tsv", "a    b\n", "line 1: .*put a tab between"),
+        ("x.json", '{"rows": [{"en": "a", "de": "b"}]}\n', "jq -c '.\"rows\"\\[\\]' x"),
+        ("x.json", '{"en": {"0": "a"}, "de": {"0": "b"}}\n', "to_json.*lines=True"),
+        ("x.json", '{"en": ["a"], "de": ["b"]}\n', "all rows, under 'en', 'de'"),
+    ],
+)
+def test_tables_of_other_programs_are_refused_with_a_repair(
+    tmp_path, name, text, message
+):
+    with pytest.raises(InputError, match=message.replace("|||", r"\|\|\|")):
+        list(read_pairs(made(tmp_path, name, text)))
+
+
 # Quotes in TSV: pandas quotes a field with a quote or a tab, `quoting=1` all of them.
 
 

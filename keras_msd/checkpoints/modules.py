@@ -180,7 +180,9 @@ def _inside(folder: Path, place: Any, path: Path) -> Path:
 
 
 def _pooling(path: Path) -> str:
-    settings = read_table(path, "pooling's settings")
+    if not path.is_file():
+        raise InputError(f"`{path}` does not exist, and modules.json names it. {WHOLE}")
+    settings = read_table(path)
     check_settings(settings, {"include_prompt": True}, path, REPAIR)
     log_unused(settings, {*POOLING, *POOLING_FLAGS}, path)
     flags = [mode for key, mode in POOLING_FLAGS.items() if settings.get(key)]

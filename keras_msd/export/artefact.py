@@ -341,5 +341,6 @@ def artefact_folder(path: str | Path) -> Path:
     raise InputError(
         f"`{path}` has no {CARD}, which describes an artefact and contains its "
         "checksums. Copy the whole folder that `export` wrote. If this is an encoder "
-        "and not an artefact, give its folder."
+        "and not an artefact, give its folder. Files of other libraries, such as word "
+        "vectors of fastText, are not read: give `load_teacher` a function of texts."
     )

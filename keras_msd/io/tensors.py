@@ -11,6 +11,7 @@ from keras_msd.io.limits import TENSOR_HEADER
 
 WHOLE = "Take a complete copy of the checkpoint."
 DAMAGED = "Copy or download it again."
+POINTER = b"version https://git-lfs"  # in place of a file, without Git LFS
 FLOATS = ("F64", "F32", "F16", "BF16")
 INT8, UINT8 = ("I8",), ("U8",)
 
@@ -71,7 +72,13 @@ class TensorFile:
 def _open(path: Path) -> Any:
     try:
         with open(path, "rb") as handle:
-            length = int.from_bytes(handle.read(8), "little")
+            start = handle.read(len(POINTER))
+        if start == POINTER:
+            raise InputError(
+                f"`{path}` must be a safetensors file. Received: a pointer of Git LFS. "
+                "Run in its folder: git lfs install && git lfs pull"
+            )
+        length = int.from_bytes(start[:8], "little")
         TENSOR_HEADER.check(length, f"`{path}`", DAMAGED)
         return safetensors.safe_open(path, framework="np")
     except (safetensors.SafetensorError, OSError) as error:

@@ -183,7 +183,8 @@ def _no_damaged_zip(path: Path) -> AbstractContextManager[None]:
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, bytes of the line with its end).
 
-    Only a line feed ends a line. A byte order mark at the start is dropped.
+    Only a line feed ends a line. A byte order mark at the start is dropped, also where
+    files were joined.
 
     Raises:
         InputError: See `open_bytes`; or a line is over 1 MiB.
@@ -197,8 +198,8 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     f"`{path}`, line {number}: a line may have {LONGEST} bytes. "
                     "Received: more. Put each sentence on a line of its own."
                 )
+            data = data.removeprefix(b"\xef\xbb\xbf")
             if number == 1:
-                data = data.removeprefix(b"\xef\xbb\xbf")
                 _check_start(data, path)
             yield number, data
     if number == 0:
@@ -338,7 +339,8 @@ def csv_rows(
     """Yield (file and line number, for messages; fields) of each row of a CSV file.
 
     A quoted field may contain separators, quotes and line feeds. A first line `sep=;`,
-    as Excel writes and reads it, names the separator and is no row.
+    as Excel writes and reads it, names the separator and is no row. Blanks after
+    separators are no text, if the first line has them.
 
     Args:
         path: The file.
@@ -357,7 +359,10 @@ def csv_rows(
     if separator is None:
         separator = max(SEPARATORS, key=head.count)
     reader = csv.reader(
-        (f"{line}\n" for _, line in rest), strict=True, delimiter=separator
+        (f"{line}\n" for _, line in rest),
+        strict=True,
+        delimiter=separator,
+        skipinitialspace=f"{separator} " in head,
     )
 
     def damage(error: Exception) -> str:

@@ -21,6 +21,7 @@ CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 # A score, or the number of a sentence in Tatoeba's export.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*")
 QUOTED = re.compile('"((?:[^"]|"")*)"')  # a field as CSV writes it
+TITLES = 5  # lines that may stand before the names of columns
 FIRST = 10  # lines of a TSV that tell whether all fields stand in quotes
 FORM = '{"source": ..., "target": ...}'
 
@@ -54,7 +55,7 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
     If there are more than two columns, those with numbers are skipped if two remain.
     Such numbers are scores, as in files of `keras-msd mine` and WikiMatrix, or sentence
     numbers, as in exports of Tatoeba. A first line with names of columns, as in CSV, is
-    not a pair. Blank lines at the end are skipped.
+    not a pair, nor is the same line again. Blank lines at the end are skipped.
 
     Quotes belong to the text, except where only a CSV writer puts them: around a field
     with doubled quotes inside, and around every field.
@@ -77,17 +78,17 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
     quoted = _all_quoted(_decoded([row]) for row in first)
     names: Sequence[str] = ()
     texts: Sequence[str] = ()
-    empty = False  # but for names of columns
+    named = empty = False  # whether it has names of columns, and them alone
 
     def parse(number: int, data: bytes) -> tuple[str, str] | None:
-        nonlocal names, texts, empty
+        nonlocal names, texts, named, empty
         line = lines.line_text(path, number, data, languages)
         where = f"`{path}`, line {number}"
         fields = _fields(line, quoted)
         if not names and len(fields) > 1:
             names, texts, header = _tsv_columns(fields, languages, columns, where)
             if header:
-                empty = True
+                named = empty = True
                 return None
             if columns is None and lines.english_comes_second(path):
                 raise _turned(path, languages)
@@ -100,6 +101,8 @@ def read_tsv(path: Path, languages: Languages, columns: Columns = None) -> Texts
                 f"{len(fields)} column{'s' * (len(fields) > 1)}, {line!r:.80}. "
                 f"{_mended(line, fields)}"
             )
+        if named and [field.strip().strip('"') for field in fields] == names:
+            return None  # where files were joined
         row = dict(zip(names, fields, strict=True))
         return pair_of(row, languages, where, texts)
 
@@ -146,8 +149,12 @@ def _mended(line: str, fields: Sequence[str]) -> str:
             'quotes, as pandas writes them, give `format="csv"` (`--format csv`), and '
             "a first line with the names of the columns."
         )
+    if len(fields) > 1:
+        return "Remove the line or the tabs inside its sentences."
+    if "|||" in line:
+        return "Put a tab in place of `|||`: sed 's/ *||| */\\t/'."
     other = max(lines.SEPARATORS, key=line.count)
-    if len(fields) == 1 and other in line:
+    if other in line:
         first = f"write a first line such as `source{other}target`, and "
         if len({*map(kind, line.split(other))} - {None}) > 1:
             first = ""
@@ -155,7 +162,7 @@ def _mended(line: str, fields: Sequence[str]) -> str:
             f"If {other!r} separates the columns, {first}give the file the suffix .csv "
             'or `format="csv"` (`--format csv`).'
         )
-    return "Remove the line or the tabs inside its sentences."
+    return "Remove the line, or put a tab between a sentence and its translation."
 
 
 def _turned(path: Path, languages: Languages) -> InputError:
@@ -193,6 +200,7 @@ def _tsv_columns(
     if columns:
         return names, columns, True
     if header:
+        _check_names(where, names)
         if found := text_columns(tuple(names), languages):
             return names, found, True
         raise InputError(
@@ -219,6 +227,7 @@ def _tsv_columns(
 def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts:
     """Yield source and translation of every row after the first, which has the names.
 
+    A later row with the same names is skipped.
     The names are `source` and `target`, the codes or names of the languages, or others
     that `columns.text_columns` knows; other columns are skipped.
 
@@ -229,15 +238,18 @@ def read_csv(path: Path, languages: Languages, columns: Columns = None) -> Texts
 
     Raises:
         InputError: There is no row, a row over several lines has more or fewer fields
-            than the first, or the file cannot be read. Yielded instead of raised: a
-            column is not there, or a row on one line has more or fewer fields.
+            than the first, two columns have one name, or the file cannot be read.
+            Yielded instead of raised: a column is not there, or a row on one line has
+            more or fewer fields.
     """
     rows = _csv_rows(path, languages)
     _, names = next(rows)
     empty = True
 
-    def parse(where: str, fields: list[str]) -> tuple[str, str]:
+    def parse(where: str, fields: list[str]) -> tuple[str, str] | None:
         nonlocal empty
+        if [field.strip() for field in fields] == names:  # where files were joined
+            return None
         empty = False
         _check_width(where, fields, names)
         row = dict(zip(names, fields, strict=True))
@@ -265,6 +277,18 @@ def _csv_rows(
             "Give a file with pairs."
         )
     names = [name.strip() for name in names]
+    _check_names(where, names)
+    if not any(map(kind, names)):
+        later = list(islice(rows, TITLES))
+        for place, fields in later:
+            kinds = {*map(kind, fields)} - {None}
+            if len(kinds) > 1 and not kinds.isdisjoint((ENGLISH, "source")):
+                raise InputError(
+                    f"{where}: the first line must have the names of the columns. "
+                    f"Received: {', '.join(map(repr, names))!s:.80}; {place} has them. "
+                    "Remove the lines before it."
+                )
+        rows = chain(later, rows)
     yield where, names
     for where, fields in rows:
         # An unclosed quote would swallow the next rows without a message.
@@ -273,12 +297,24 @@ def _csv_rows(
         yield where, fields
 
 
+def _check_names(where: str, names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1 and kind(name)]
+    if twice:
+        raise InputError(
+            f"{where}: the names of the columns must differ. Received: {twice[0]!r} "
+            f"{names.count(twice[0])} times. Rename or remove the columns that are not "
+            "meant."
+        )
+
+
 def _check_width(where: str, fields: list[str], names: list[str]) -> None:
     if len(fields) != len(names):
+        repair = "Put quotes around texts that hold the separator."
+        if any(field[:1] == " " and field.lstrip()[:1] == '"' for field in fields):
+            repair = "Remove the blanks before quotes."
         raise InputError(
             f"{where}: a row must have {len(names)} fields, as the first. Received: "
-            f"{len(fields)}, {fields!r:.80}. Put quotes around texts that hold the "
-            "separator."
+            f"{len(fields)}, {fields!r:.80}. {repair}"
         )
 
 
@@ -329,6 +365,12 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
         item = json.loads(line)
     except (ValueError, RecursionError) as error:
         fault = error
+    if isinstance(item, dict) and (inner := _table_in(item)):
+        raise InputError(
+            f"`{path}`, line {number}: a line must be one pair. Received: all rows, "
+            f"under {', '.join(map(repr, item))!s:.60}. Write one object a line, such "
+            f"as {form}: {inner.format(path.name)}"
+        )
     if not isinstance(item, dict):
         repair, start = f"Write it as {form}.", line.lstrip()[:1]
         if number == 1 and start in ("[", "{"):  # one value in many lines
@@ -341,6 +383,17 @@ def json_object(path: Path, number: int, line: str, form: str = FORM) -> dict[st
             f"{line!r:.80}{f' ({fault})' if fault else ''}. {repair}"
         ) from fault
     return unwrapped(item)
+
+
+def _table_in(item: Mapping[str, Any]) -> str | None:
+    """Return how to write a table that a JSON object holds as lines, if it does."""
+    for key, value in item.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return f"jq -c '.\"{key}\"[]' {{}}"
+    columns = [value for value in item.values() if isinstance(value, list | dict)]
+    if len(columns) > 1 and len(columns) == len(item):
+        return 'table.to_json("{}", orient="records", lines=True) in pandas'
+    return None
 
 
 def read_parquet(path: Path, languages: Languages, columns: Columns = None) -> Texts:

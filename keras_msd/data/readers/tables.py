@@ -269,7 +269,8 @@ def _csv_rows(
     path: Path, languages: Sequence[str] = ()
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows that are not empty; the first one has the names of columns."""
-    rows = ((it, row) for it, row in lines.csv_rows(path, codes=languages) if row)
+    read = lines.csv_rows(path, codes=languages)
+    rows: Iterator[tuple[str, list[str]]] = (row for row in read if row[1])
     where, names = next(rows, (str(path), list[str]()))
     if not names:
         raise InputError(

@@ -190,7 +190,7 @@ class Runs:
         import matplotlib.figure  # noqa: F401
 
         import keras_msd.export
-        import keras_msd.recipes.checks
+        import keras_msd.recipes.prepare
         import keras_msd.recipes.steps  # noqa: F401
         import keras_msd.report.charts  # noqa: F401
         from keras_msd.teachers import TEACHERS

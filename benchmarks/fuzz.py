@@ -385,7 +385,7 @@ def load_all() -> None:
     import keras_msd.checkpoints.checkpoint
     import keras_msd.cli.commands
     import keras_msd.export.network
-    import keras_msd.recipes.checks
+    import keras_msd.recipes.prepare
     import keras_msd.teachers.saved_model
     import keras_msd.testing  # noqa: F401
 

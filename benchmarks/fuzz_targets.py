@@ -175,12 +175,12 @@ def _command(folder: Path) -> None:
     """Give the words of a command; what would train ends once all is checked."""
     from keras_msd.checks import InputError
     from keras_msd.cli import main
-    from keras_msd.recipes import checks
+    from keras_msd.recipes import prepare
 
     def enough(_: Any) -> None:
         raise InputError("It would run now. This is as far as words lead.")
 
-    checks.check = enough
+    prepare.check = enough
     _few_networks()
     words = json.loads((folder / "a.words").read_bytes())
     said = io.StringIO()

@@ -25,7 +25,7 @@ from keras_msd.data.readers.tables import pairs_of_rows
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.data.write import write_rows
-from keras_msd.devices import device_settings
+from keras_msd.distribute.devices import device_settings
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.similarity import sts, sts_tracks
 from keras_msd.evaluate.splits import CHOOSE, REPORT, half_of
@@ -582,7 +582,7 @@ def _trained(
     if (out / TRAINED / "training.json").is_file():
         return dict(read_json(out / TRAINED / "training.json"))
     if keras.backend.backend() == "tensorflow" and device_settings().deterministic:
-        from keras_msd.training.tensorflow_step import make_deterministic
+        from keras_msd.distribute.devices import make_deterministic
 
         make_deterministic()  # a resumed run is byte-identical
     updates = settings["updates"]

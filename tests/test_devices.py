@@ -6,8 +6,11 @@ import pytest
 
 from keras_msd.checks import InputError
 from keras_msd.data.pair import Pair
-from keras_msd.devices import default_settings, device_settings
-from keras_msd.recipes.runner import make_deterministic
+from keras_msd.distribute.devices import (
+    default_settings,
+    device_settings,
+    make_deterministic,
+)
 from keras_msd.recipes.train import PairRows
 from keras_msd.stages import TeachAssistant
 from keras_msd.stages.settings import PairStageSettings
@@ -82,7 +85,7 @@ def test_a_last_execution_of_fewer_updates_is_counted_as_it_is(monkeypatch, tmp_
 
 def test_determinism_is_asked_of_jax_by_its_environment(monkeypatch):
     gpu = default_settings("jax", ["gpu"])
-    monkeypatch.setattr("keras_msd.devices.device_settings", lambda: gpu)
+    monkeypatch.setattr("keras_msd.distribute.devices.device_settings", lambda: gpu)
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     make_deterministic(None)

@@ -38,7 +38,7 @@ TEXT = {"", ".html", ".ipynb", ".json", ".md", ".py", ".toml", ".tsv", ".txt", "
 
 MAY_IMPORT_TENSORFLOW = (
     "keras_msd/data/pipeline.py",
-    "keras_msd/distribute/strategy.py",
+    "keras_msd/distribute/devices.py",
     "keras_msd/export/",
     "keras_msd/models/network.py",
     "keras_msd/training/history.py",

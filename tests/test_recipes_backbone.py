@@ -12,7 +12,7 @@ from keras_msd.checks import InputError
 from keras_msd.data import GuideStore
 from keras_msd.data.text_table import TextTable
 from keras_msd.load import load_encoder
-from keras_msd.recipes import checks, load_recipe, run, starts
+from keras_msd.recipes import load_recipe, prepare, run
 from keras_msd.recipes.runner import cost_of
 from keras_msd.teachers import JointTeacher
 from keras_msd.testing import tiny_encoder
@@ -111,7 +111,7 @@ def test_a_student_of_pruned_layers(finished):
     )
     texts = TextTable.open(folder / "stages/pairs/texts")
     draw = np.random.default_rng(0)
-    lines = starts.lines_of_languages(texts, 30, draw)
+    lines = prepare.lines_of_languages(texts, 30, draw)
     for side in ("source", "target"):
         known = set(texts.texts(side, 0, len(texts)))
         assert len([line for line in lines if line in known]) == 15
@@ -218,8 +218,7 @@ def test_more_heads_than_there_are(place, tmp_path):
 
 
 def test_a_large_ridge_is_refused_or_left_out(place, tmp_path, monkeypatch, capsys):
-    for module in (checks, starts):
-        monkeypatch.setattr(module, "MOST_PIECES", 39)
+    monkeypatch.setattr(prepare, "MOST_PIECES", 39)
     begin = {"assistant.start": "ridge"}
     with pytest.raises(InputError, match="takes at most 39 pieces.*Received: 40"):
         start(place, tmp_path / "run", begin)

@@ -179,8 +179,8 @@ def test_files_that_are_absent_are_known_before_work(place, tmp_path, overrides,
     ],
 )
 def test_stages_are_checked_right_after_the_pairs(place, overrides, message):
-    from keras_msd.recipes.checks import check_stages
-    from keras_msd.recipes.starts import take_pairs
+    from keras_msd.recipes.prepare import take_pairs
+    from keras_msd.recipes.train import check_stages
 
     recipe = small(place, **overrides)
     folder = SimpleNamespace(step=lambda name: place / "steps" / name)
@@ -211,7 +211,7 @@ def test_a_limited_stage_keeps_the_shares_of_the_data(place, tmp_path):
     )
     big = [(text, german(text)) for text in sentences(400, 2)]
     write_rows(tmp_path / "parallel/train/big.en-de.tsv.gz", big)
-    from keras_msd.recipes.starts import take_pairs
+    from keras_msd.recipes.prepare import take_pairs
 
     recipe = small(place, **changes)
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
@@ -226,7 +226,7 @@ def test_a_teacher_embeds_only_pairs_that_stages_learn_from_it(
     place, tmp_path, monkeypatch
 ):
     """The targets of stages 2 and 3 are the assistant's."""
-    from keras_msd.recipes.starts import take_pairs, take_vectors
+    from keras_msd.recipes.prepare import take_pairs, take_vectors
 
     rows = [(text, german(text)) for text in sentences(40, 1)]
     write_rows(tmp_path / "parallel/train/some.en-de.tsv.gz", rows)
@@ -253,7 +253,7 @@ def test_a_stage_may_name_more_corpora_than_fit_a_file_name(place, tmp_path):
     for name in names:
         rows = [(text, german(text)) for text in sentences(40, ord(name[0]))]
         write_rows(tmp_path / f"parallel/train/{name}.en-de.tsv.gz", rows)
-    from keras_msd.recipes.starts import take_pairs
+    from keras_msd.recipes.prepare import take_pairs
 
     folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)
     folders = set()
@@ -273,7 +273,7 @@ def test_rows_that_cannot_be_read_are_skipped_where_the_recipe_says_so(place, tm
     write_rows(
         tmp_path / "parallel/train/some.en-de.tsv.gz", [*rows[:9], ("no",), *rows[9:]]
     )
-    from keras_msd.recipes.starts import take_pairs
+    from keras_msd.recipes.prepare import take_pairs
 
     def taken(**changes):
         folder = SimpleNamespace(step=lambda name: tmp_path / "steps" / name)

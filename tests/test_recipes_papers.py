@@ -12,7 +12,7 @@ from keras_msd.load import load_encoder
 from keras_msd.models.student import ROWS
 from keras_msd.recipes import run
 from keras_msd.recipes.load import load_recipe, recipe_names
-from keras_msd.recipes.starts import thin_deep_shape
+from keras_msd.recipes.prepare import thin_deep_shape
 
 LEALLA = [name for name in recipe_names() if name.startswith("lealla_")]
 OTHERS = ("lealla_lab", "lealla_search", "lealla_features", "lealla_dimensions")

@@ -8,7 +8,7 @@ import pytest
 from keras_msd.checks import InputError
 from keras_msd.recipes.cache import Step, locked
 from keras_msd.recipes.load import load_recipe
-from keras_msd.recipes.runner import run_scores
+from keras_msd.recipes.outputs import run_scores
 
 HOLD = """
 import sys, time

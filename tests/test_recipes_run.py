@@ -17,8 +17,7 @@ from keras_msd.evaluate import calibrate_threshold
 from keras_msd.io.files import read_json
 from keras_msd.load import load_encoder
 from keras_msd.recipes import outputs as end_steps
-from keras_msd.recipes import run, runner
-from keras_msd.recipes import starts as start_steps
+from keras_msd.recipes import prepare, run, runner
 from keras_msd.recipes.cache import locked
 from keras_msd.recipes.load import load_recipe
 from keras_msd.recipes.resources import Run, corpus_of
@@ -256,9 +255,9 @@ def test_an_ordered_start_turns_means_of_word_rows(place, finished, monkeypatch)
         seen.update(source=source, target=target, dims=dims, group=group)
         return np.eye(16, dtype="float32")[::-1]
 
-    monkeypatch.setattr(start_steps.reduction, "order_dimensions", turn)
+    monkeypatch.setattr(prepare.reduction, "order_dimensions", turn)
     parents = {"student": "untrained", "assistant": "teach_assistant"}
-    start_steps.start_student(ours, place, **parents, start="ordered")
+    prepare.start_student(ours, place, **parents, start="ordered")
     assistant = load_encoder(place / "finished/stages/teach_assistant/encoder")
     table = assistant.weights()["embedding/word"]
     for side in ("source", "target"):
@@ -275,10 +274,10 @@ def test_ridge_start_is_the_closed_form(place, finished):
     begin = {"assistant.start": "ridge"}
     shape = {"assistant.hidden_dim": 4, "assistant.projection_dim": 16}
     ours = other_run(place, begin | shape)
-    narrow = start_steps.make_assistant(ours)
+    narrow = prepare.make_assistant(ours)
     assert narrow.config.num_layers == 2
     closed = load_encoder(place / "finished/stages/closed_form_b4/encoder")
     np.testing.assert_allclose(narrow.encode(texts), closed.encode(texts), atol=1e-5)
     ours = other_run(place, begin | {"assistant.bottleneck_dim": 4})
-    wide = start_steps.make_assistant(ours)
+    wide = prepare.make_assistant(ours)
     np.testing.assert_allclose(wide.encode(texts), closed.encode(texts), atol=1e-5)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from keras_msd.choices import MIN_PAIRS
-from keras_msd.cli.output import goes_on
+from keras_msd.cli.output import says_how_to_resume
 
 
 def distil(
@@ -78,7 +78,7 @@ def distil(
     check_pairs(read_pairs(pairs, format, language, source_language, names), MIN_PAIRS)
     from keras_msd import distil as distil_pairs
 
-    with goes_on():
+    with says_how_to_resume():
         result = distil_pairs(
             pairs,
             out,

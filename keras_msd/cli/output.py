@@ -42,7 +42,7 @@ def codes(text: str) -> list[str]:
 
 
 @contextmanager
-def goes_on() -> Iterator[None]:
+def says_how_to_resume() -> Iterator[None]:
     """End at Ctrl-C and SIGTERM with a line that says how to go on."""
 
     def end(number: int, frame: Any) -> None:

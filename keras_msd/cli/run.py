@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keras_msd.cli.output import given, goes_on
+from keras_msd.cli.output import given, says_how_to_resume
 from keras_msd.recipes.load import recipe_names
 
 Recipe = Annotated[str, typer.Argument(autocompletion=recipe_names)]
@@ -78,7 +78,7 @@ def run(
     own = {"precision": precision, "distribute.strategy": distribute}
     from keras_msd.recipes import run as run_recipe
 
-    with goes_on():
+    with says_how_to_resume():
         return run_recipe(
             recipe,
             out_dir=out,
@@ -117,7 +117,7 @@ def run_all(
     """
     from keras_msd.recipes import run_all as run_recipes
 
-    with goes_on():
+    with says_how_to_resume():
         return run_recipes(
             recipes or None,
             scale,

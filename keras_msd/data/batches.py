@@ -19,7 +19,7 @@ from keras_msd.data.pair_table import PairTable, table_key
 from keras_msd.data.ragged import TokenRows
 from keras_msd.data.store import GuideStore, ShardedStore
 from keras_msd.data.text_table import SIDES, TextTable
-from keras_msd.devices import device_settings
+from keras_msd.distribute.devices import device_settings
 from keras_msd.io.files import digest
 
 Corpus = Pairs | PairTable | TextTable | Iterable[Pair]

@@ -12,7 +12,7 @@ from keras_msd.data.batches import Batch, Batches, longest_of
 from keras_msd.data.order import default_multiple, least_padding, mix, permutation
 from keras_msd.data.ragged import Ragged, TokenRows
 from keras_msd.data.text_table import SIDES
-from keras_msd.devices import device_settings
+from keras_msd.distribute.devices import device_settings
 from keras_msd.evaluate.similarity import Row, read_sts
 from keras_msd.io.files import digest
 

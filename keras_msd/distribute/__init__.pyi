@@ -1,2 +1,2 @@
-from keras_msd.distribute.strategy import Distribution as Distribution
-from keras_msd.distribute.strategy import distribution as distribution
+from keras_msd.distribute.devices import Distribution as Distribution
+from keras_msd.distribute.devices import distribution as distribution

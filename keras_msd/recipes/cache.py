@@ -47,7 +47,7 @@ REUSED = "reused"  # also of the record: seconds that it took in another run
 ENTRY, FILES = "entry.json", "files"  # of a shared step
 
 
-class Made(str):
+class StepName(str):
     """The name of a step that stands before another one, given to it as an argument."""
 
 
@@ -59,7 +59,7 @@ class Step(NamedTuple):
         part: Part of the time budget.
         make: Called with the run, the empty folder and `arguments`; returns what later
             steps and the scores need, as JSON.
-        arguments: Its settings, and the steps that it reads as `Made`, by name.
+        arguments: Its settings, and the steps that it reads as `StepName`, by name.
         reads: Names of further steps that it reads, as far as the run has them.
         depends: What else its result depends on: sections of the recipe, fingerprints.
         files: Returns the files that it reads.
@@ -109,7 +109,9 @@ def made_from(run: Any, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
         keys: Keys of the steps before, see `key_of`.
     """
     settings = {name: _plain(it) for name, it in step.arguments.items()}
-    inputs = {k: settings.pop(k) for k in [*settings] if isinstance(settings[k], Made)}
+    inputs = {
+        k: settings.pop(k) for k in [*settings] if isinstance(settings[k], StepName)
+    }
     inputs |= {name: name for name in step.reads if name in keys}
     found = {
         "function": step.make.__name__,

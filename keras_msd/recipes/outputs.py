@@ -1,8 +1,11 @@
-"""Steps that follow a training stage: score, keep, measure, export."""
+"""Steps that follow a training stage: score, keep, measure, export.
+
+After them `write_summary`: the scores and times of the whole run.
+"""
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -11,14 +14,18 @@ from keras_msd.data.examples import LICENCE as EXAMPLES_LICENCE
 from keras_msd.data.pair import Pair, Pairs, languages_of_pairs
 from keras_msd.data.write import LICENCES
 from keras_msd.evaluate.rows import score_row, score_teacher_row
+from keras_msd.evaluate.splits import named
 from keras_msd.evaluate.threshold import calibrate_threshold
 from keras_msd.io.files import atomic_path, write_json
 from keras_msd.models.trim import trim_vocabulary, trimming_report
-from keras_msd.recipes.cache import ELSEWHERE
+from keras_msd.recipes.cache import ELSEWHERE, Step
+from keras_msd.recipes.prepare import both_sides
 from keras_msd.recipes.resources import Run, corpus_of, development_pairs
-from keras_msd.recipes.starts import both_sides
+from keras_msd.recipes.settings import Recipe
+from keras_msd.report.reports import write_report
 from keras_msd.teachers.teacher import default_folder
 
+Records = Mapping[str, dict[str, Any]]  # what steps left, by name
 SENTENCES = 1000  # of the held-out pairs: neighbours among them, the threshold
 TIMED = 256  # sentences in a pass that is timed
 NEIGHBOURS = 5  # of each query, in the report
@@ -156,3 +163,80 @@ def held_out_pairs(run: Run) -> list[list[Pair]]:
         list(islice(Pairs(file for file in files if file.languages == both), each))
         for both in languages
     ]
+
+
+def write_summary(
+    recipe: Recipe, where: Path, steps: Sequence[Step], records: Records
+) -> dict[str, Any]:
+    """Write the files of the whole run and return what they say."""
+    scores = run_scores(recipe, steps, records)
+    timings = run_timings(steps, records)
+    write_json(where / "scores.json", scores)
+    write_json(where / "timings.json", timings)
+    exported = _results(records, "export_")
+    return scores | {
+        "folder": str(where),
+        "timings": timings,
+        "artefacts": [str(where / result["path"]) for result in exported.values()],
+        "report": str(write_report(where)),
+    }
+
+
+def run_scores(
+    recipe: Recipe, steps: Sequence[Step], records: Records
+) -> dict[str, Any]:
+    """Return the content of scores.json.
+
+    Args:
+        recipe: The recipe.
+        steps: The run's steps, in order.
+        records: What each step left, by its name.
+
+    Returns:
+        `recipe`, `scale`, `part` if it is a half, `rows` in order, and `measured`: how
+        much of the assistant's cross-lingual score, if that is not 0, each student
+        kept, in per cent.
+    """
+    rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
+    assistants = [row for row in rows if row["kind"] == "assistant"]
+    whole = assistants[-1].get("cross_lingual") if assistants else None
+    last = {row["student"]: row for row in rows if whole and "student" in row}
+    kept = {name: 100 * row["cross_lingual"] / whole for name, row in last.items()}
+    return {
+        "recipe": recipe.recipe.name,
+        "scale": recipe.scale,
+        **named(recipe.evaluate.part),
+        "rows": rows,
+        "measured": {f"kept_{name}": round(share, 4) for name, share in kept.items()},
+    }
+
+
+def run_timings(steps: Sequence[Step], records: Records) -> dict[str, Any]:
+    """Return the content of timings.json.
+
+    Returns:
+        `seconds` in all; `parts` and `steps`, seconds by name; `speed`, sentences a
+        second by student; `reused`, for steps taken from another run, the seconds that
+        they took there.
+    """
+    spent = {name: record["seconds"] for name, record in records.items()}
+    parts: dict[str, float] = {}
+    for step in steps:
+        parts[step.part] = round(parts.get(step.part, 0.0) + spent[step.name], 3)
+    timed = _results(records, "speed_").items()
+    return {
+        "seconds": round(sum(spent.values()), 3),
+        "parts": parts,
+        "steps": spent,
+        "speed": {name: result["sentences_per_second"] for name, result in timed},
+        "reused": {k: it["reused"] for k, it in records.items() if "reused" in it},
+    }
+
+
+def _results(records: Records, prefix: str) -> dict[str, Any]:
+    """Return the results of the steps of one kind, by what follows in their names."""
+    return {
+        name.removeprefix(prefix): record["result"]
+        for name, record in records.items()
+        if name.startswith(prefix)
+    }

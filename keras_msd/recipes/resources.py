@@ -18,7 +18,7 @@ from keras_msd.data.readers.discover import read_pairs
 from keras_msd.data.readers.lines import PAIR, languages_of, unpacked
 from keras_msd.data.store import GuideStore
 from keras_msd.data.text_table import TextTable
-from keras_msd.distribute.strategy import Distribution
+from keras_msd.distribute.devices import Distribution
 from keras_msd.evaluate.rows import evaluation_files
 from keras_msd.io.files import digest, read_json, write_json
 from keras_msd.load import load_encoder, load_teacher, teacher_encoder

@@ -1,7 +1,6 @@
 """Run a recipe: every step that is not done yet, then the report; or several."""
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_msd.checks import InputError, a_list, utf8
-from keras_msd.evaluate.splits import named
 from keras_msd.io.files import clear_leftovers, remove, write_json
 from keras_msd.progress import place
 from keras_msd.recipes.load import describe, load_recipe, recipe_names
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from keras_msd.recipes.cache import Step
     from keras_msd.recipes.resources import Run
 
-Records = Mapping[str, dict[str, Any]]  # what steps left, by name
-
-XLA_FLAG = "--xla_gpu_deterministic_ops"
 RESULTS, ERRORS = "results.json", "errors"  # of several runs
 WATCHED_S = 30.0  # a page of a longer run is written anew after a score
 
@@ -91,8 +86,11 @@ def run(
         ['teacher', 'assistant']
     """
     recipe = load_recipe(recipe, scale, overrides)
-    from keras_msd.devices import device_settings
-    from keras_msd.distribute.strategy import distribution
+    from keras_msd.distribute.devices import (
+        device_settings,
+        distribution,
+        make_deterministic,
+    )
     from keras_msd.recipes.cache import RunFolder
     from keras_msd.recipes.resources import Run, default_store_dir
 
@@ -118,7 +116,7 @@ def run(
         spread,
     )
     make_deterministic(recipe.deterministic)
-    return _follow(work) if spread.process else _led(work, share_steps)
+    return _follow(work) if spread.process else _perform_steps(work, share_steps)
 
 
 def cost_of(recipe: Recipe) -> str:
@@ -128,43 +126,15 @@ def cost_of(recipe: Recipe) -> str:
     return f"Cost of {about.name}: {about.cost}." if told else ""
 
 
-def make_deterministic(wanted: bool | None = None) -> None:
-    """Have the backend choose kernels whose sums do not depend on timing.
-
-    Args:
-        wanted: None for where it is the default, see `default_settings`.
-
-    Raises:
-        InputError: JAX is asked for it on a GPU, where an environment variable must say
-            so before JAX starts.
-    """
-    import keras
-
-    from keras_msd.devices import device_settings
-
-    usual = device_settings().deterministic
-    if not (usual if wanted is None else wanted):
-        return
-    if keras.backend.backend() == "tensorflow":
-        from keras_msd.training import tensorflow_step
-
-        tensorflow_step.make_deterministic()
-        return
-    flags = os.environ.get("XLA_FLAGS", "")
-    if not usual and f"{XLA_FLAG}=true" not in flags.split():
-        raise InputError(
-            f"`deterministic` needs XLA_FLAGS={XLA_FLAG}=true in the environment. "
-            f"Received: XLA_FLAGS={flags!r}. Set it, or leave `deterministic` out."
-        )
-
-
-def _led(work: "Run", share_steps: bool) -> dict[str, Any]:
+def _perform_steps(work: "Run", share_steps: bool) -> dict[str, Any]:
     """Do every step that is not done, with the other processes if there are any."""
-    from keras_msd.distribute.strategy import told_by_first
+    from keras_msd.distribute.devices import told_by_first
     from keras_msd.recipes.cache import locked, perform
-    from keras_msd.recipes.checks import check, check_stages
+    from keras_msd.recipes.outputs import write_summary
+    from keras_msd.recipes.prepare import check
     from keras_msd.recipes.resources import RESULT
     from keras_msd.recipes.steps import steps_of
+    from keras_msd.recipes.train import check_stages
 
     recipe, folder, where = work.recipe, work.folder, work.folder.path
     shared = work.store_dir / "steps" if share_steps else None
@@ -202,7 +172,7 @@ def _follow(run: "Run") -> dict[str, Any]:
     Returns:
         What the first process returns.
     """
-    from keras_msd.distribute.strategy import told_by_first
+    from keras_msd.distribute.devices import told_by_first
     from keras_msd.recipes.resources import RESULT, STEP
     from keras_msd.recipes.steps import steps_of
 
@@ -215,85 +185,6 @@ def _follow(run: "Run") -> dict[str, Any]:
             folder.mkdir()
             step.run(run, folder)
     return dict(told[RESULT])
-
-
-def write_summary(
-    recipe: Recipe, where: Path, steps: Sequence["Step"], records: Records
-) -> dict[str, Any]:
-    """Write the files of the whole run and return what they say."""
-    from keras_msd.report import write_report
-
-    scores = run_scores(recipe, steps, records)
-    timings = run_timings(steps, records)
-    write_json(where / "scores.json", scores)
-    write_json(where / "timings.json", timings)
-    exported = _results(records, "export_")
-    return scores | {
-        "folder": str(where),
-        "timings": timings,
-        "artefacts": [str(where / result["path"]) for result in exported.values()],
-        "report": str(write_report(where)),
-    }
-
-
-def run_scores(
-    recipe: Recipe, steps: Sequence["Step"], records: Records
-) -> dict[str, Any]:
-    """Return the content of scores.json.
-
-    Args:
-        recipe: The recipe.
-        steps: The run's steps, in order.
-        records: What each step left, by its name.
-
-    Returns:
-        `recipe`, `scale`, `part` if it is a half, `rows` in order, and `measured`: how
-        much of the assistant's cross-lingual score, if that is not 0, each student
-        kept, in per cent.
-    """
-    rows = [dict(step.row) | records[step.name]["result"] for step in steps if step.row]
-    assistants = [row for row in rows if row["kind"] == "assistant"]
-    whole = assistants[-1].get("cross_lingual") if assistants else None
-    last = {row["student"]: row for row in rows if whole and "student" in row}
-    kept = {name: 100 * row["cross_lingual"] / whole for name, row in last.items()}
-    return {
-        "recipe": recipe.recipe.name,
-        "scale": recipe.scale,
-        **named(recipe.evaluate.part),
-        "rows": rows,
-        "measured": {f"kept_{name}": round(share, 4) for name, share in kept.items()},
-    }
-
-
-def run_timings(steps: Sequence["Step"], records: Records) -> dict[str, Any]:
-    """Return the content of timings.json.
-
-    Returns:
-        `seconds` in all; `parts` and `steps`, seconds by name; `speed`, sentences a
-        second by student; `reused`, for steps taken from another run, the seconds that
-        they took there.
-    """
-    spent = {name: record["seconds"] for name, record in records.items()}
-    parts: dict[str, float] = {}
-    for step in steps:
-        parts[step.part] = round(parts.get(step.part, 0.0) + spent[step.name], 3)
-    timed = _results(records, "speed_").items()
-    return {
-        "seconds": round(sum(spent.values()), 3),
-        "parts": parts,
-        "steps": spent,
-        "speed": {name: result["sentences_per_second"] for name, result in timed},
-        "reused": {k: it["reused"] for k, it in records.items() if "reused" in it},
-    }
-
-
-def _results(records: Records, prefix: str) -> dict[str, Any]:
-    """Return the results of the steps of one kind, by what follows in their names."""
-    return {
-        name.removeprefix(prefix): record["result"]
-        for name, record in records.items()
-        if name.startswith(prefix)
-    }
 
 
 def run_all(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_msd.recipes import outputs, starts
-from keras_msd.recipes.cache import Made, Step
+from keras_msd.recipes import outputs, prepare
+from keras_msd.recipes.cache import Step, StepName
 from keras_msd.recipes.resources import TRIMMED, Run
 from keras_msd.recipes.settings import StudentSettings
 from keras_msd.recipes.train import fit, stage_data
@@ -52,16 +52,16 @@ class Steps:
         self.run, self.recipe, self.suffix = run, run.recipe, ""
         self.found: list[Step] = []
 
-    def add(self, name: str, part: str, make: Any, /, **more: Any) -> Made:
+    def add(self, name: str, part: str, make: Any, /, **more: Any) -> StepName:
         """Add a step and return its name, as later steps take it.
 
         What is no field of `Step`, such as `reads`, is an argument of `make`.
         """
         fields = {field: more.pop(field) for field in FIELDS if field in more}
         self.found.append(Step(name, part, make, more, **fields))
-        return Made(name)
+        return StepName(name)
 
-    def add_start(self, name: str, make: Any, /, **more: Any) -> Made:
+    def add_start(self, name: str, make: Any, /, **more: Any) -> StepName:
         """Add a step that makes an encoder without training it."""
         more = {"reads": TEXTS, "seed": name, **more}
         return self.add(name + self.suffix, "closed_forms", make, **more)
@@ -74,7 +74,9 @@ class Steps:
         more |= {"files": self.run.evaluation_files, "row": dict(row)}
         self.add(SCORE + name, "evaluation", make, **more)
 
-    def add_score(self, step: Made, row: Mapping[str, str], full: bool = True) -> None:
+    def add_score(
+        self, step: StepName, row: Mapping[str, str], full: bool = True
+    ) -> None:
         """Add a score row of the encoder that a step left, if the recipe wants it.
 
         Args:
@@ -92,17 +94,17 @@ class Steps:
     def add_vectors(self, step: str, name: str | None, depends: Any) -> None:
         """Add the vectors of the teacher, or of the one in `[guides.<name>]`."""
         given = {"reads": ("pairs",), "depends": depends, "shared": False}
-        self.add(step, "teacher", starts.take_vectors, guide=name, **given)
+        self.add(step, "teacher", prepare.take_vectors, guide=name, **given)
 
     def add_data(self) -> None:
         """Add pairs, teacher's embeddings, tokenizer."""
         run, recipe = self.run, self.recipe
         of_data, named = {"data": recipe.data}, run.named_assistant
         if recipe.data.kind == "examples":
-            make = starts.write_example_data
+            make = prepare.write_example_data
             self.add("example_data", "tokens", make, depends=of_data)
         files = run.training_files
-        self.add("pairs", "tokens", starts.take_pairs, depends=of_data, files=files)
+        self.add("pairs", "tokens", prepare.take_pairs, depends=of_data, files=files)
         teacher = {"teacher": recipe.teacher, "encoder": run.teacher.fingerprint}
         self.add_vectors(TEACHER, None, teacher)
         for name, guide in recipe.guides.items():
@@ -121,7 +123,7 @@ class Steps:
         self.add(
             "tokenizer",
             "tokens",
-            starts.take_tokenizer,
+            prepare.take_tokenizer,
             reads=("pairs", TRIMMED, *before),
             depends={"tokenizer": recipe.tokenizer, **self.existing},
         )
@@ -130,24 +132,24 @@ class Steps:
         """Add the ridge regression and the closed forms that are scored."""
         # `check` refuses starts with more pieces.
         run, recipe = self.run, self.recipe
-        if not recipe.fits_table or run.pieces > starts.MOST_PIECES:
+        if not recipe.fits_table or run.pieces > prepare.MOST_PIECES:
             return
         given = {"ridge": recipe.starts.ridge, "reads": GUIDED}
-        self.add("ridge", "closed_forms", starts.fit_table, **given)
+        self.add("ridge", "closed_forms", prepare.fit_table, **given)
         for width in (None, *table_widths(run)) if recipe.starts.closed_form else ():
             name = "closed_form" if width is None else f"closed_form_b{width}"
             read = ("tokenizer", "ridge")
-            step = self.add_start(name, starts.closed_form, reads=read, width=width)
+            step = self.add_start(name, prepare.closed_form, reads=read, width=width)
             row = "closed form" if width is None else f"closed form, B {width}"
             self.add_score(step, {"name": row, "kind": "closed_form"})
 
-    def add_assistant(self) -> dict[str, Made]:
+    def add_assistant(self) -> dict[str, StepName]:
         """Add what makes the assistant; return the steps after and before stage 1."""
         recipe, kind = self.recipe, {"kind": "assistant"}
         depends = {"assistant": recipe.assistant, "starts": recipe.starts}
         last = untrained = self.add_start(
             "assistant_start",
-            starts.start_assistant,
+            prepare.start_assistant,
             reads=(*GUIDED, TRIMMED, "ridge"),
             depends=depends | self.existing,
         )
@@ -162,10 +164,10 @@ class Steps:
         if smoothing := recipe.inverse_frequency:
             row = {"name": "assistant before weights by frequency", **kind}
             self.add_score(last, row)
-            weigh = starts.weigh_rows
+            weigh = prepare.weigh_rows
             last = self.add_start("weigh_rows", weigh, step=last, smoothing=smoothing)
         if dims := recipe.matryoshka_dims:
-            turn = starts.order_dimensions
+            turn = prepare.order_dimensions
             last = self.add_start("order_dimensions", turn, step=last, dims=dims)
         self.add_score(last, {"name": "assistant", **kind})
         if recipe.student.kind == "none":
@@ -177,7 +179,7 @@ class Steps:
     def add_reductions(self) -> None:
         """Add the dense layers after the teacher that are scored."""
         given = {"reads": GUIDED, "seed": "reduce_teacher"}
-        settings, make = self.recipe.reduction, starts.reduce_teacher
+        settings, make = self.recipe.reduction, prepare.reduce_teacher
         settings = settings.with_values({"widths": ()})  # each is a step
         for width in self.recipe.reduction.widths:
             name, more = f"reduced_{width}", {"settings": settings, "width": width}
@@ -187,7 +189,7 @@ class Steps:
             self.add_scores(step, score, row, step=step, reads=(TEACHER,))
 
     def add_student(
-        self, name: str, settings: StudentSettings, left: Mapping[str, Made]
+        self, name: str, settings: StudentSettings, left: Mapping[str, StepName]
     ) -> None:
         """Add what makes one student.
 
@@ -200,20 +202,20 @@ class Steps:
         origin, guide = left.get(settings.layers), left.get(settings.guide)
         row = {"name": f"{name}, untrained", "kind": "untrained", "student": name}
         if kept := settings.pruned:
-            kept["count"] = settings.pruning_texts or starts.PRUNING_TEXTS
-            make = starts.prune_width
+            kept["count"] = settings.pruning_texts or prepare.PRUNING_TEXTS
+            make = prepare.prune_width
             origin = self.add_start("pruned", make, assistant=origin, **kept)
         last = self.add_untrained(settings, stages, origin)
         self.add_score(last, row, full=False)
-        if begun in starts.FROM_ASSISTANT and settings.bottleneck_dim is not None:
+        if begun in prepare.FROM_ASSISTANT and settings.bottleneck_dim is not None:
             last = self.add_start(
                 "student_start",
-                starts.start_student,
+                prepare.start_student,
                 student=last,
                 assistant=origin,
                 start=begun,
             )
-            row["name"] = f"{name}, {starts.FROM_ASSISTANT[begun]} start"
+            row["name"] = f"{name}, {prepare.FROM_ASSISTANT[begun]} start"
             row["stage"] = f"{begun}_start"
             self.add_score(last, row, full=False)
         for place, (stage, of_stage) in enumerate(stages.items(), 1):
@@ -224,8 +226,11 @@ class Steps:
         self.add_finished(last, name)
 
     def add_untrained(
-        self, settings: StudentSettings, stages: Mapping[str, Any], origin: Made | None
-    ) -> Made:
+        self,
+        settings: StudentSettings,
+        stages: Mapping[str, Any],
+        origin: StepName | None,
+    ) -> StepName:
         """Add the model that a student's stages train: cut from an assistant, or new.
 
         Args:
@@ -236,22 +241,26 @@ class Steps:
         if settings.kind == "recurrent":
             fields = {"unit_layers", "repeats", "bottleneck_dim", "start"}
             shape = settings.model_dump(include=fields | {"unit_from", "max_length"})
-            make = starts.untrained_student
+            make = prepare.untrained_student
             return self.add_start("untrained", make, assistant=origin, **shape)
         ridge = settings.start == "ridge"
         dims = (it.student_dim(self.run.teacher.dim) for it in stages.values())
         return self.add_start(
             "untrained",
-            starts.thin_deep_student,
+            prepare.thin_deep_student,
             reads=(*TEXTS, "ridge") if ridge else TEXTS,
-            shape=starts.thin_deep_shape(settings),
+            shape=prepare.thin_deep_shape(settings),
             output_dim=next(filter(None, dims), None),
             ridge=ridge,
         )
 
     def add_stage(
-        self, name: str, settings: Any, start: Made, assistant: Made | None = None
-    ) -> Made:
+        self,
+        name: str,
+        settings: Any,
+        start: StepName,
+        assistant: StepName | None = None,
+    ) -> StepName:
         """Add a stage that trains the encoder that the step `start` left."""
         record, arrays = STAGES[name], None
         depends: dict[str, Any] = {"distribute": self.recipe.distribute}
@@ -259,7 +268,7 @@ class Steps:
             arrays = self.add(
                 extra.name + self.suffix,
                 "stages",
-                starts.extra_array,
+                prepare.extra_array,
                 reads=GUIDED,
                 seed=extra.name,
                 name=name,
@@ -292,11 +301,11 @@ class Steps:
             arrays=arrays,
         )
 
-    def add_keep(self, step: Made, name: str) -> None:
+    def add_keep(self, step: StepName, name: str) -> None:
         """Add the copy of a finished encoder in the run's folder."""
         self.add(f"keep_{name}", "stages", outputs.keep, shared=False, step=step)
 
-    def add_finished(self, last: Made, name: str) -> None:
+    def add_finished(self, last: StepName, name: str) -> None:
         """Add a finished encoder, its smaller vocabularies, and what it is used for."""
         self.add_keep(last, name)
         for trim, settings in self.recipe.trim.items():

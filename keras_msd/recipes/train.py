@@ -18,7 +18,7 @@ from keras_msd.data.batches import Batches, PairBatches
 from keras_msd.data.pair import languages_of_pairs
 from keras_msd.data.readers.inference import read_inference
 from keras_msd.data.scored import InferenceBatches, ScoredBatches, read_scored
-from keras_msd.distribute.strategy import told_by_first
+from keras_msd.distribute.devices import told_by_first
 from keras_msd.evaluate.callbacks import ScoreCallback
 from keras_msd.evaluate.rows import score_row
 from keras_msd.evaluate.similarity import PIVOT, aligned_part, read_sts, sts
@@ -335,6 +335,24 @@ ROWS: dict[str, type[PairRows]] = {
 def stage_data(run: Run, name: str, settings: Any) -> PairRows:
     """Return what a stage of a run trains on."""
     return ROWS[STAGES[name].rows](run, name, settings)
+
+
+def check_stages(run: Run) -> None:
+    """Check every stage against the pairs, once there are some.
+
+    Raises:
+        InputError: A stage names a corpus that is not there, or its data are too few
+            for a batch or for its warm-up.
+    """
+    recipe = run.recipe
+    for name, settings in recipe.stages_in_use():
+        stage_data(run, name, settings).steps()
+    size, pairs = recipe.reduction.batch_size or 0, len(run.texts)
+    if recipe.reduction.widths and pairs < size:
+        raise InputError(
+            "`reduction.batch_size` must be at most the pairs. Received: batch_size="
+            f"{size}, {pairs} pairs. Lower it, or give more."
+        )
 
 
 def fit(

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_msd.devices import device_settings
+from keras_msd.distribute.devices import device_settings
 from keras_msd.io.files import atomic_path
 from keras_msd.progress import Progress
 

@@ -15,13 +15,8 @@ import tensorflow as tf
 from keras_msd.checks import InputError
 from keras_msd.data.batches import Batches
 from keras_msd.data.pipeline import tensorflow_dataset
-from keras_msd.devices import device_settings
+from keras_msd.distribute.devices import device_settings
 from keras_msd.training import chunks
-
-
-def make_deterministic() -> None:
-    """Use deterministic kernels in the whole process."""
-    tf.config.experimental.enable_op_determinism()
 
 
 class TensorFlowStep:

@@ -1,5 +1,9 @@
-"""The steps before the stages: data, tokenizer, closed forms, untrained encoders."""
+"""The steps before the stages: data, tokenizer, closed forms, untrained encoders.
 
+First `check`: what can be wrong with a run and is known before its hours of work.
+"""
+
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -8,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.checks import InputError, one_of
-from keras_msd.data.batches import guide_rows
+from keras_msd.checks import InputError, divides, one_of
+from keras_msd.data.batches import check_reads, guide_rows
 from keras_msd.data.examples import write_examples
+from keras_msd.evaluate.rows import check_evaluation_files, check_registered
 from keras_msd.models.encoder import new_encoder
 from keras_msd.models.student import ROWS, build_student, merge_projection, thin_deep
-from keras_msd.recipes.resources import Run
+from keras_msd.recipes.resources import Run, check_corpora, development_pairs
 from keras_msd.recipes.settings import StudentSettings
+from keras_msd.recipes.train import stage_data
 from keras_msd.stages.record import TEACHER
 from keras_msd.stages.settings import (
     PairStageSettings,
@@ -27,6 +33,118 @@ from keras_msd.starts import ridge as regression
 from keras_msd.starts import svd
 from keras_msd.starts import width as pruning
 from keras_msd.tokenizers.sentencepiece import train_unigram
+
+# Rows of a closed form's word table: the matrix that is solved has as many rows and
+# columns, in float32 6.4 GB at this size.
+MOST_PIECES = 40_000
+ROTATED = 12_000  # pairs of each two languages that decide a rotation
+PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
+FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
+
+
+def check(run: Run) -> None:
+    """Check files, vocabulary and dimensions.
+
+    Raises:
+        InputError: A file is missing, the teacher does not read a language, the
+            vocabulary is too large for a ridge regression, two dimensions differ, or a
+            unit does not fit the assistant's depth.
+    """
+    if run.recipe.data.kind == "folder":
+        _check_data(run)
+    else:
+        check_registered(run.recipe.settings())
+    if run.recipe.assistant.source == "none":
+        _check_thin_deep(run)
+    else:
+        _check_assistant(run)
+    _check_vocabulary(run)
+
+
+def _check_data(run: Run) -> None:
+    files = run.training_pairs()  # each language and corpus is there
+    if run.recipe.evaluate.artefacts:  # they are timed on held-out sentences
+        development_pairs(run.recipe, run.data_dir)
+    check_evaluation_files(run.recipe.settings(), run.data_dir)
+    check_corpora("data.weights", [*(run.recipe.data.weights or {})], files)
+    guides = {("source", run.teacher), (run.target_side, run.teacher)}
+    for name, settings in run.recipe.stages_in_use():
+        stage_data(run, name, settings).check_files()
+        for guide, side in run.guides_of(settings).values():
+            guides |= {(side, part) for part in run.guide_parts[guide]}
+    for file in files:
+        for side, guide in guides:
+            check_reads(guide, side, file)
+
+
+def _check_vocabulary(run: Run) -> None:
+    recipe, source = run.recipe, run.recipe.teacher.source
+    if recipe.tokenizer_source == "teacher" and run.teacher_encoder is None:
+        raise InputError(
+            "Without an assistant and `tokenizer.vocabulary_size` a recipe needs a "
+            'teacher whose tokenizer can be read: "default", the folder of an encoder '
+            f'or hf://. Received: teacher.source="{source}". Take such a teacher, or '
+            "set `tokenizer.vocabulary_size`."
+        )
+    if run.pieces <= MOST_PIECES or not recipe.fits_table:
+        return
+    rule = (
+        f"ridge regression takes at most {MOST_PIECES:,} pieces, as memory grows with "
+        f"their square. Received: {run.pieces:,}."
+    )
+    if recipe.begins_at_table:
+        raise InputError(
+            f"A start by {rule} Give `assistant.trim.pieces`, a smaller "
+            "`tokenizer.vocabulary_size`, or another `start`."
+        )
+    print(f"No closed forms: {rule}", file=sys.stderr)
+
+
+def _check_thin_deep(run: Run) -> None:
+    dim = run.teacher.dim
+    for name, student in run.recipe.student.each().items():
+        hidden = thin_deep_shape(student).get("hidden_dim")
+        if student.start == "ridge" and not (hidden and hidden <= dim):
+            raise InputError(
+                'A closed-form start, `start = "ridge"`, has at most the teacher\'s '
+                f"dimension, {dim}. Received: {name} of width {hidden}. Set "
+                '`student.hidden_dim`, or `start = "random"`.'
+            )
+
+
+def _check_assistant(run: Run) -> None:
+    """Check the assistant against the teacher, and the students against it."""
+    settings, teacher = run.recipe.assistant, run.teacher
+    existing: Any = run.named_assistant
+    shape: Any = existing.config if existing else settings
+    own = settings.projection_dim or settings.hidden_dim or teacher.dim
+    dim = shape.dim if existing else own
+    if teacher.dim != dim:
+        raise InputError(
+            "Teacher and assistant must have the same dimension, as one imitates the "
+            f"other's embeddings. Received: teacher `{run.recipe.teacher.source}` "
+            f"{teacher.dim}, assistant `{settings.source}` {dim}. Set "
+            f"`assistant.projection_dim = {teacher.dim}`, or take a teacher of "
+            f"dimension {dim}."
+        )
+    depth = shape.num_layers
+    for name, student in run.recipe.student.each().items():
+        if student.unit_layers > depth:
+            raise InputError(
+                f"`unit_layers` of {name} must be at most the assistant's layers. "
+                f"Received: unit_layers={student.unit_layers}, num_layers={depth}. "
+                "Lower it."
+            )
+        for field, kept in student.pruned.items():
+            if kept > (most := getattr(shape, field)):
+                raise InputError(
+                    f"`{field}` of {name} must be at most the assistant's, whose "
+                    f"layers are pruned. Received: {field}={kept}, the assistant's "
+                    f"{most}. Lower it, or leave it out."
+                )
+        if student.repeats is None:
+            unit = {f"unit_layers of {name}": student.unit_layers}
+            divides(unit, {"num_layers": depth})
 
 
 def write_example_data(run: Run, folder: Path) -> None:
@@ -124,15 +242,6 @@ def token_lists(run: Run, tokenizer: Any) -> Iterator[list[int]]:
     """Yield the token ids of each line that `both_sides` has."""
     for chunk in both_sides(run):
         yield from tokenizer.encode_plain(chunk)
-
-
-ROTATED = 12_000  # pairs of each two languages that decide a rotation
-FROM_ASSISTANT = {"svd": "SVD", "ordered": "ordered"}  # starts from its table, by name
-
-
-# Rows of a closed form's word table: the matrix that is solved has as many rows and
-# columns, in float32 6.4 GB at this size.
-MOST_PIECES = 40_000
 
 
 def fit_table(run: Run, folder: Path, ridge: float) -> None:
@@ -233,9 +342,6 @@ def pairs_of_languages(texts: Any, each: int, draw: np.random.Generator) -> np.n
 def read_rows(texts: Any, side: str, rows: np.ndarray) -> list[str]:
     """Return the sentences of one side in some rows."""
     return [text for row in rows for text in texts.texts(side, row, row + 1)]
-
-
-PRUNING_TEXTS = 960  # sentences that decide which heads and neurons stay
 
 
 def prune_width(

@@ -1,7 +1,7 @@
-"""The devices and processes of a training, as the backend finds them."""
+"""The devices and processes of a training, and what it does on them by default."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, NamedTuple, get_args
@@ -22,6 +22,7 @@ NAMED = (
     "JAX_COORDINATOR_ADDRESS",
 )
 COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
+XLA_FLAG = "--xla_gpu_deterministic_ops"
 TPU_HOSTS = "TPU_WORKER_HOSTNAMES"  # with commas; GKE sets it
 
 
@@ -140,3 +141,81 @@ def told_by_first(text: str = "") -> str:
     size = int(broadcast_one_to_all(np.int32(len(content))))
     content = np.resize(content, size)  # all must have one shape
     return bytes(np.asarray(broadcast_one_to_all(content), np.uint8)).decode()
+
+
+class DeviceSettings(NamedTuple):
+    """Defaults of a training.
+
+    Attributes:
+        xla: Whether XLA compiles the training step, once for each shape of a batch.
+        buckets: Most shapes of batches; None for any number.
+        deterministic: Whether TensorFlow uses kernels that always add in one order.
+        updates: Most updates between two looks at losses.
+        precision: Of recipes that set none; "auto" measures whether bfloat16 is faster.
+    """
+
+    xla: bool
+    buckets: int | None
+    deterministic: bool
+    updates: int
+    precision: str
+
+
+def default_settings(backend: str, devices: Collection[str]) -> DeviceSettings:
+    """Return the defaults of a training.
+
+    Args:
+        backend: As `keras.backend.backend()` names it.
+        devices: Kinds of the devices: "cpu", "gpu", "tpu".
+
+    Raises:
+        InputError: TensorFlow would train on a TPU.
+
+    Example:
+        >>> from keras_msd.distribute.devices import default_settings
+        >>> default_settings("tensorflow", ["cpu"]).buckets
+        >>> default_settings("jax", ["tpu"])[:4]
+        (True, 6, False, 32)
+    """
+    if backend == "tensorflow" and "tpu" in devices:
+        raise InputError(
+            "A TPU needs the backend jax. Received: tensorflow. Set KERAS_BACKEND=jax."
+        )
+    accelerated = not {"gpu", "tpu"}.isdisjoint(devices)
+    xla = backend == "jax" or accelerated
+    updates, precision = (32, "auto") if accelerated else (1, "float32")
+    return DeviceSettings(xla, 6 if xla else None, not accelerated, updates, precision)
+
+
+def device_settings() -> DeviceSettings:
+    """Return the defaults on the devices of this process."""
+    backend = keras.backend.backend()
+    known = backend in ("tensorflow", "jax")
+    names = keras.distribution.list_devices() if known else []
+    return default_settings(backend, {name.partition(":")[0] for name in names})
+
+
+def make_deterministic(wanted: bool | None = None) -> None:
+    """Have the backend choose kernels whose sums do not depend on timing.
+
+    Args:
+        wanted: None for where it is the default, see `default_settings`.
+
+    Raises:
+        InputError: JAX is asked for it on a GPU, where an environment variable must say
+            so before JAX starts.
+    """
+    usual = device_settings().deterministic
+    if not (usual if wanted is None else wanted):
+        return
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
+        return
+    flags = os.environ.get("XLA_FLAGS", "")
+    if not usual and f"{XLA_FLAG}=true" not in flags.split():
+        raise InputError(
+            f"`deterministic` needs XLA_FLAGS={XLA_FLAG}=true in the environment. "
+            f"Received: XLA_FLAGS={flags!r}. Set it, or leave `deterministic` out."
+        )

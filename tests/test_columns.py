@@ -14,6 +14,7 @@ HEADERS = [
     *("English (US)\tTurkish", "English text\tTurkish text", "en_text\ttr_text"),
     *("sourceText\ttargetText", "source_sentence\ttarget_sentence"),
     *("text\ttranslation", "English\tTranslation", "Original\tTranslation"),
+    *("English source\tTurkish target", "English sentence\tTurkish translation"),
     *("english\tnon_english", "# source\ttarget", '"source"\t"target"'),
 ]
 
@@ -67,7 +68,11 @@ def test_the_language_of_a_column(tmp_path, header, code):
 
 @pytest.mark.parametrize(
     "header",
-    ["French\tGerman", "en\tfr", "sentence1\tsentence2", "English\tFrench", "de\teng"],
+    [
+        *("French\tGerman", "en\tfr", "sentence1\tsentence2", "English\tFrench"),
+        *("de\teng", "anchor\tpositive", "Question\tAnswer", "0\t1", "col1\tcol2"),
+        *("Language 1\tLanguage 2", "msgid\tmsgstr"),
+    ],
 )
 def test_a_header_of_other_columns_is_refused(tmp_path, header):
     path = table(tmp_path, header, [HOUSE], "x.en-tr.tsv")
@@ -85,6 +90,9 @@ def test_a_header_of_other_columns_is_refused(tmp_path, header):
         ("in", "in"),
         ("source", "Quelle"),
         ("text", "Text"),
+        ("1", "1"),
+        ("document", "Dokument"),
+        ("response", "Antwort"),
         ("English", "Englisch"),
         ("He is here.", "Er ist da."),
     ],

@@ -83,11 +83,13 @@ USES = [
 
 @pytest.mark.parametrize(("settings", "expected"), USES)
 def test_prompts_mean_what_they_mean_in_sentence_transformers(
-    settings, expected, tmp_path
+    settings, expected, tmp_path, caplog
 ):
     path = tmp_path / "config_sentence_transformers.json"
     path.write_text(json.dumps(settings))
     echo = Echo(read_usage(tmp_path))
+    said = 'the prompt "passage" is not used for documents' in caplog.text
+    assert said == ("passage" in settings.get("prompts", {}))
     found = []
     for encode in (echo.encode, echo.encode_query, echo.encode_document):
         encode(["a"])

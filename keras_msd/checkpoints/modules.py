@@ -5,6 +5,7 @@ A static embedding is a table of token vectors and their mean; a folder of model
 read as one, too.
 """
 
+import logging
 import re
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from keras_msd.usage import Usage, usage_of
 
 MODULES, CONFIG = "modules.json", "config.json"
 SETTINGS = "config_sentence_transformers.json"
+PASSAGE = ("passage", "corpus")  # other names of a document's prompt
 # Names of all versions: `models` before 5.4, then with the name of the file or not.
 MODULE = re.compile(
     r"sentence_transformers"
@@ -143,6 +145,14 @@ def read_usage(folder: Path) -> Usage:
     prompts = settings.get("prompts")
     if isinstance(prompts, dict):  # an empty prompt may be null
         settings["prompts"] = {k: "" if v is None else v for k, v in prompts.items()}
+        without = not settings["prompts"].get("document")
+        if unused := [it for it in PASSAGE if without and settings["prompts"].get(it)]:
+            logging.getLogger(__name__).warning(
+                '`%s`: the prompt "%s" is not used for documents, as in '
+                'sentence-transformers. Give it as `prompts={"document": ...}`, or '
+                "name it with `prompt_name`.",
+                *(path, unused[0]),
+            )
     return usage_of(settings, f"`{path}`")
 
 

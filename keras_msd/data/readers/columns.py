@@ -14,6 +14,14 @@ ROLES = {
     **dict.fromkeys(("non english", "nonenglish"), TARGET),
     **dict.fromkeys(("text", "sentence", "phrase"), TEXT),
 }
+# Names of columns that do not say which of both texts they have.
+OTHERS = (
+    *("anchor", "positive", "negative", "query", "document", "question", "answer"),
+    *("premise", "hypothesis", "input", "output", "prompt", "response", "msgid"),
+    *("msgstr", "native", "foreign"),
+)
+ROLES |= {name: name for name in OTHERS}
+COUNTED = re.compile(r"(?:(?:col|column|field|lang|language|var)\s?)?\d")
 NUMBERED = re.compile(r"(?:text|sentence|phrase|sent)\s?([ab12])")
 # Beside the name of a language or a role, these words say nothing more.
 FILLERS = {
@@ -70,6 +78,8 @@ def is_header(names: Sequence[str], languages: tuple[str, str]) -> bool:
     are also words, so they count only if they are codes of these languages, or if
     another column is English.
     """
+    if all(COUNTED.fullmatch(_words(name)) for name in names):
+        return len({*names}) > 1
     english = any(kind(name) == "en" for name in names)
     kinds = set()
     for name in names:
@@ -88,19 +98,27 @@ def kind(name: str) -> str | None:
         >>> from keras_msd.data.readers.columns import kind
         >>> kind("English (US)"), kind("de_DE"), kind("sourceText"), kind("A house.")
         ('en', 'de', 'source', None)
+        >>> kind("German translation"), kind("query")
+        ('de', 'query')
     """
     plain = re.sub(r"\(.*?\)", " ", name.strip().strip("\"'"))
     if code := code_of(plain):
         return code
-    words = [word for word in BETWEEN.split(CAMEL.sub(" ", plain).casefold()) if word]
-    whole = " ".join(words)
+    whole = _words(plain)
     if match := NUMBERED.fullmatch(whole):
         return f"text {match[1]}"
-    rest = " ".join(word for word in words if word not in FILLERS)
+    rest = " ".join(word for word in whole.split() if word not in FILLERS)
+    bare = " ".join(word for word in rest.split() if word not in ROLES)
     return (
         ROLES.get(whole)
         or code_of_name(whole)
         or ROLES.get(rest)
         or code_of_name(rest)
+        or code_of_name(bare)
         or (code_of(rest) if rest != whole else None)
     )
+
+
+def _words(name: str) -> str:
+    words = BETWEEN.split(CAMEL.sub(" ", name.strip("\"'")).casefold())
+    return " ".join(word for word in words if word)

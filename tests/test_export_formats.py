@@ -31,11 +31,13 @@ RUNTIMES = {
     "onnx": ["onnx", "onnxruntime"],
     # Its extensions come with it, and whoever imports them must do so with care.
     "onnx_text": ["onnx", "onnxruntime"],
+    "gguf": ["gguf", "llama_cpp"],
     "huggingface": ["onnx", "onnxruntime"],
     "model2vec": [],
 }
-# One takes encoders without a body alone: tests/test_export_model2vec.py.
-ANY_NETWORK = [name for name in FORMATS if name != "model2vec"]
+# One takes encoders without a body alone, one a BERT alone: test_export_model2vec.py and
+# test_export_gguf.py.
+ANY_NETWORK = [name for name in FORMATS if name not in ("model2vec", "gguf")]
 # One format has its quantised model beside the other, in one folder.
 QUANTIZING = [name for name in ANY_NETWORK if name != "huggingface"]
 # Random weights have no meaning to lose: ranks of their cosines are noise.

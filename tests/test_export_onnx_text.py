@@ -6,7 +6,7 @@ from onnx_encoder import TEXTS, random_encoder, run_alone
 from tokenizer_texts import CORPUS, made_texts
 
 from keras_msd.checks import InputError
-from keras_msd.export import export, load_artefact, loaders_folder, read_card
+from keras_msd.export import export, load_artefact, loaders_folder, proof, read_card
 from keras_msd.export import onnx_files as exporter
 from keras_msd.export.onnx import write_ids, write_text
 from keras_msd.export.onnx_files import LIBRARY, load_extensions, load_ids, load_text
@@ -142,11 +142,11 @@ def test_equally_likely_splits(unigram):
     number = {piece: index for index, piece in enumerate(unigram.pieces())}
     one, two, three = (number[piece] for piece in ("▁", "a", "e"))
     tie = [0, one, two, three, 2], [0, one, three, two, 2]
-    assert onnx_check._equally_likely(unigram, *tie)
-    assert not onnx_check._equally_likely(unigram, tie[0], [0, one, two, 2])
+    assert proof._equally_likely(unigram, *tie)
+    assert not proof._equally_likely(unigram, tie[0], [0, one, two, 2])
     unknown = [0, 3, one, 2], [0, one, 3, 2]
-    assert onnx_check._equally_likely(unigram, *unknown)
-    assert not onnx_check._equally_likely(unigram, unknown[0], [0, 3, two, 2])
+    assert proof._equally_likely(unigram, *unknown)
+    assert not proof._equally_likely(unigram, unknown[0], [0, 3, two, 2])
 
 
 def test_the_library_is_never_loaded_where_it_would_crash(monkeypatch):

@@ -46,9 +46,9 @@ def export(
     Args:
         encoder: An encoder's folder, tiny12, small12 or hf://organisation/model.
         path: Folder of the artefact.
-        format: saved_model (default), litert, litert_text, onnx, onnx_text, huggingface
-            or model2vec.
-        quantize: fp16, int8, int4_table or int4.
+        format: saved_model (default), litert, litert_text, onnx, onnx_text, gguf,
+            huggingface or model2vec.
+        quantize: fp16, int8, int4_table or int4; f16, q8_0 or q4_0 for gguf.
         languages: Codes for the card, with commas. Default: those of the run that
             trained the encoder.
         data: Folder with sts/, to score before and after.

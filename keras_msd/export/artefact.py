@@ -57,8 +57,8 @@ def export(
         encoder: The encoder to export.
         path: Folder of the artefact.
         format: A key of `FORMATS`.
-        quantize: How to store weights: None for float32, or a key of `formats.SCHEMES`
-            that the format supports.
+        quantize: How to store weights: None for float32, or another of
+            `quantizations(format)`.
         languages: Codes of the languages that the encoder was trained on, for the card.
         license: Licence of the artefact, for the card.
         teacher_license: Licence of the teacher, for the card.

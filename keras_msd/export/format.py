@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.quantize.schemes import SCHEMES
-
 Run = Callable[[list[str]], np.ndarray]
 TOKENIZERS = ("unigram", "wordpiece")
 
@@ -34,7 +32,8 @@ class Format:
         model_file: The file in the folder that the runtime opens.
         how_to_load: Python code for the card that computes `vectors`; FOLDER stands for
             the artefact's path.
-        quantize: Supported keys of `SCHEMES`, apart from None.
+        quantize: Supported quantizations apart from None, more bits first: keys of
+            `THRESHOLDS`.
         tokenizers: Supported types of tokenizer.
         libraries: Packages that write and run the format; the card lists their
             versions.
@@ -73,9 +72,8 @@ class Format:
 
     @property
     def quantizations(self) -> list[str | None]:
-        """Values of `quantize` in the order of `SCHEMES`; None is float32."""
-        offered = (None, *self.quantize)
-        return [name for name in SCHEMES if name in offered]
+        """Values of `quantize`, more bits first; None is float32."""
+        return [None, *self.quantize]
 
 
 def loaders_folder() -> Path:

@@ -48,6 +48,12 @@ def _huggingface() -> Any:
     return huggingface
 
 
+def _gguf() -> Any:
+    from keras_msd.export import gguf
+
+    return gguf
+
+
 def _model2vec() -> Any:
     from keras_msd.export import model2vec
 
@@ -79,6 +85,10 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "write": OnUse(lambda: _huggingface().write),
         "load": OnUse(lambda: _huggingface().load),
         "header": OnUse(lambda: _huggingface().header),
+    },
+    "gguf": {
+        "write": OnUse(lambda: _gguf().write),
+        "load": OnUse(lambda: _gguf().load),
     },
     "model2vec": {
         "write": OnUse(lambda: _model2vec().write),

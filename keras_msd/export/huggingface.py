@@ -100,7 +100,8 @@ def write(
         one_of(LEAVE_OUT, leave_out=part)
     tokens = "weights" not in leave_out
     if tokens:
-        check_bert(encoder.config)
+        what = "model.safetensors of a Hugging Face folder"
+        check_bert(encoder.config, what, LEAVE_OUT_WEIGHTS)
     require_onnx()
     from keras_msd.export.huggingface_tokenizer import check_ids, write_tokenizer
 
@@ -204,8 +205,21 @@ DENSE_ACTIVATION = {
 MODULES = "sentence_transformers.models"
 
 
-def check_bert(config: EncoderConfig) -> None:
-    """Raise `InputError`, saying what is in the way, unless an encoder is a BERT."""
+LEAVE_OUT_WEIGHTS = (
+    "Give leave_out=['weights'] (--leave-out weights) for a folder that ONNX runtimes "
+    'alone load (sentence-transformers with backend="onnx", transformers.js, '
+    "fastembed), or use the format `onnx` or `saved_model`."
+)
+
+
+def check_bert(config: EncoderConfig, what: str, repair: str) -> None:
+    """Raise `InputError`, saying what is in the way, unless an encoder is a BERT.
+
+    Args:
+        config: The encoder's.
+        what: The file that holds a BERT, for the message.
+        repair: What to do instead, for the message.
+    """
     wrong = {
         "no layers (`num_layers=0`)": not config.num_layers,
         "layers that normalise first (`normalize_first=True`)": config.normalize_first,
@@ -218,11 +232,8 @@ def check_bert(config: EncoderConfig) -> None:
     }
     if found := [what for what, is_so in wrong.items() if is_so]:
         raise InputError(
-            "model.safetensors of a Hugging Face folder holds a BERT. Received: an "
-            f"encoder with {' and '.join(found)}, which no BERT has. Give "
-            "leave_out=['weights'] (--leave-out weights) for a folder that ONNX "
-            'runtimes alone load (sentence-transformers with backend="onnx", '
-            "transformers.js, fastembed), or use the format `onnx` or `saved_model`."
+            f"{what} holds a BERT. Received: an encoder with {' and '.join(found)}, "
+            f"which no BERT has. {repair}"
         )
 
 
@@ -291,11 +302,12 @@ def write_module_list(folder: Path, kinds: Mapping[str, str]) -> None:
     write_json(folder / "modules.json", entries)
 
 
-def write_tensors(encoder: Any, folder: Path) -> None:
-    """Write model.safetensors of a BERT, and of Dense where there is a projection.
+def bert_tensors(encoder: Any) -> dict[str, np.ndarray]:
+    """Return the weights of a BERT under the names of its checkpoints, float32.
 
     The word table goes through its projection, and a unit that runs several times
-    becomes as many layers: the file is larger than the encoder's own.
+    becomes as many layers. Kernels are `(out, in)`; the row of positions that the first
+    token takes comes first and, with the others, includes the first type.
     """
     config: EncoderConfig = encoder.config
     weights = plain_weights(encoder)
@@ -312,10 +324,17 @@ def write_tensors(encoder: Any, folder: Path) -> None:
         for layer in range(config.depth) if "{i}" in key else (0,):
             place = path.format(i=layer % config.num_layers)
             tensors[key.format(i=layer)] = weights[place]
-    _save(tensors, folder)
-    if config.projection_dim is not None:
-        places = {"weight": "projection/kernel", "bias": "projection/bias"}
-        dense = {f"linear.{k}": weights[v] for k, v in places.items() if v in weights}
+    return tensors
+
+
+def write_tensors(encoder: Any, folder: Path) -> None:
+    """Write model.safetensors of a BERT, and of Dense where there is a projection."""
+    _save(bert_tensors(encoder), folder)
+    if encoder.config.projection_dim is not None:
+        weights = plain_weights(encoder)
+        dense = {"linear.weight": weights["projection/kernel"].T}
+        if "projection/bias" in weights:
+            dense["linear.bias"] = weights["projection/bias"]
         _save(dense, folder / "2_Dense")
 
 

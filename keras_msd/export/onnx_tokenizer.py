@@ -7,17 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_msd.arrays import in_chunks
-from keras_msd.checks import InputError
+from keras_msd.export import proof
 from keras_msd.export.onnx_files import new_session
 from keras_msd.export.onnx_network import INT32, INT64, LAST, STRING, Graph
-from keras_msd.export.proof import check_texts
-from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, parse
-
-LONGEST = 4096
-BATCH = 512
-# Two sums of the same scores in another order differ by less, relatively.
-SAME = 1e-5
+from keras_msd.export.proof import LONGEST
+from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer
 
 
 def token_ids(
@@ -86,32 +80,14 @@ def token_ids(
 
 
 def check_ids(tokenizer: SentencePieceTokenizer) -> dict[str, int]:
-    """Compare both on the proof's sentences, every piece and every Unicode character.
-
-    Returns:
-        `{"texts", "equally_likely"}`: how many were compared, and how many of them
-        were split in another, equally likely way.
-
-    Raises:
-        InputError: The ids of a text differ.
-    """
+    """Compare both tokenizers, see `proof.check_ids`."""
     session = _session(tokenizer)
-    texts, ties = list(check_texts(tokenizer)), 0
-    for part in in_chunks(texts, BATCH):
-        rows, masks = session.run(None, {"text": np.array(part, object)})
-        expected = tokenizer.encode(part, LONGEST)
-        for text, wanted, row, mask in zip(part, expected, rows, masks, strict=True):
-            ids = row[: mask.sum()].tolist()
-            if ids == wanted:
-                continue
-            if not _equally_likely(tokenizer, wanted, ids):
-                raise InputError(
-                    "A tokenizer in an ONNX file must give the ids of the encoder's "
-                    f"own. Received: other ids for {text!r:.80}. Use the format "
-                    "`onnx`, which takes token ids."
-                )
-            ties += 1
-    return {"texts": len(texts), "equally_likely": ties}
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        rows, masks = session.run(None, {"text": np.array(texts, object)})
+        return [row[mask == 1].tolist() for row, mask in zip(rows, masks, strict=True)]
+
+    return proof.check_ids(tokenizer, encode, "an ONNX file")
 
 
 def _session(tokenizer: SentencePieceTokenizer) -> Any:
@@ -124,13 +100,3 @@ def _session(tokenizer: SentencePieceTokenizer) -> Any:
         {"token_ids": (ids, *shape), "padding_mask": (mask, *shape)},
     )
     return new_session(model.SerializeToString(), extensions=True)
-
-
-def _equally_likely(
-    tokenizer: SentencePieceTokenizer, expected: list[int], ids: list[int]
-) -> bool:
-    if tokenizer.unknown_id in expected + ids:
-        return sorted(expected) == sorted(ids)
-    scores = [0.0, *(piece.score for piece in parse(tokenizer.definition).pieces)]
-    sums = [sum(scores[number] for number in row[1:-1]) for row in (expected, ids)]
-    return abs(sums[0] - sums[1]) <= SAME * abs(sums[0])

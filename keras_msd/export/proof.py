@@ -4,14 +4,14 @@ import functools
 import math
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_msd import checks
-from keras_msd.arrays import unit_rows
+from keras_msd.arrays import in_chunks, unit_rows
 from keras_msd.data.examples import LANGUAGES, example_pairs, example_similarity
 from keras_msd.evaluate.similarity import Row, across_tracks, sts_aligned
 from keras_msd.evaluate.similarity import sts as score_rows
@@ -19,6 +19,7 @@ from keras_msd.evaluate.vectors import SentenceEncoder
 from keras_msd.export.card import score_title
 from keras_msd.export.format import Format
 from keras_msd.tokenizers.base import Tokenizer
+from keras_msd.tokenizers.sentencepiece import parse
 
 Rows = Sequence[Row] | Mapping[str, Sequence[Row]]
 SCORES = ("spearman", "cross_lingual", "monolingual")
@@ -56,6 +57,9 @@ TRICKY = (
 )
 TOGETHER = 16  # characters, or pieces, in such a text
 LEFT_OUT = ("Cn", "Co", "Cs")  # not assigned, private, surrogates
+LONGEST, BATCH = 4096, 512  # tokens of a text, and texts at a time, of `check_ids`
+# Two sums of the same scores in another order differ by less, relatively.
+SAME = 1e-5
 
 
 class ExportError(checks.InputError):
@@ -95,9 +99,12 @@ class Thresholds(NamedTuple):
 THRESHOLDS: dict[str | None, Thresholds] = {
     None: Thresholds(0.99999, 0.99, 0.1),
     "fp16": Thresholds(0.9999, 0.97, 0.1),
+    "f16": Thresholds(0.9999, 0.97, 0.1),
     "int8": Thresholds(0.99, 0.9, 0.3),
+    "q8_0": Thresholds(0.99, 0.9, 0.3),
     "int4_table": Thresholds(0.9, 0.8, 0.5),
     "int4": Thresholds(0.85, 0.75, 1.0),
+    "q4_0": Thresholds(0.85, 0.75, 1.0),
 }
 
 
@@ -235,6 +242,47 @@ def check_texts(tokenizer: Tokenizer) -> Iterator[str]:
     for parts, form in ((tokenizer.pieces(), "{}"), (_characters(), "x{}y")):
         for start in range(0, len(parts), TOGETHER):
             yield " ".join(map(form.format, parts[start : start + TOGETHER]))
+
+
+def check_ids(
+    tokenizer: Tokenizer, encode: Callable[[list[str]], list[list[int]]], what: str
+) -> dict[str, int]:
+    """Compare a runtime's unigram tokenizer with the encoder's on `check_texts`.
+
+    Args:
+        tokenizer: The encoder's.
+        encode: From texts to the runtime's ids, start and end included.
+        what: The file that holds the tokenizer, for the message.
+
+    Returns:
+        `{"texts", "equally_likely"}`: how many were compared, and how many of them
+        were split in another, equally likely way.
+
+    Raises:
+        InputError: The ids of a text differ.
+    """
+    texts, ties = list(check_texts(tokenizer)), 0
+    for part in in_chunks(texts, BATCH):
+        expected = tokenizer.encode(part, LONGEST)
+        for text, wanted, ids in zip(part, expected, encode(part), strict=True):
+            if ids == wanted:
+                continue
+            if not _equally_likely(tokenizer, wanted, ids):
+                raise checks.InputError(
+                    f"A tokenizer in {what} must give the ids of the encoder's own. "
+                    f"Received: other ids for {text!r:.80}. Use the format `onnx`, "
+                    "which takes token ids."
+                )
+            ties += 1
+    return {"texts": len(texts), "equally_likely": ties}
+
+
+def _equally_likely(tokenizer: Any, expected: list[int], ids: list[int]) -> bool:
+    if tokenizer.unknown_id in expected + ids:
+        return sorted(expected) == sorted(ids)
+    scores = [0.0, *(piece.score for piece in parse(tokenizer.definition).pieces)]
+    sums = [sum(scores[number] for number in row[1:-1]) for row in (expected, ids)]
+    return abs(sums[0] - sums[1]) <= SAME * abs(sums[0])
 
 
 @functools.cache

@@ -1,0 +1,151 @@
+"""The tokenizer for the JVM, compiled for Java 8 and run on a JDK."""
+
+import importlib.util
+import json
+import random
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import portable_cases
+import pytest
+
+from keras_msd.checks import InputError
+from keras_msd.export import loaders_folder
+from keras_msd.export.litert_files import with_tokenizer
+from keras_msd.export.portable import describe
+from keras_msd.tokenizers.loading import read_checkpoint_tokenizer
+
+JAVAC, JAVA = shutil.which("javac"), shutil.which("java")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (JAVAC and JAVA), reason="a JDK is not installed"),
+]
+SEEDS = 120
+
+# Prints, for each folder, one line of ids a text; or what went wrong.
+RUN = """
+import java.io.DataInputStream;
+import java.nio.ByteBuffer;
+import java.nio.file.*;
+import java.util.*;
+
+public class Run {
+  public static void main(String[] folders) throws Exception {
+    StringBuilder shown = new StringBuilder();
+    for (String folder : folders) {
+      Path path = Paths.get(folder);
+      try {
+        byte[] file = Files.readAllBytes(path.resolve("file"));
+        PortableTokenizer tokenizer = Files.exists(path.resolve("is_model"))
+            ? PortableTokenizer.fromModel(ByteBuffer.wrap(file))
+            : new PortableTokenizer(file);
+        DataInputStream texts =
+            new DataInputStream(Files.newInputStream(path.resolve("texts")));
+        for (int count = texts.readInt(); count > 0; count--) {
+          char[] units = new char[texts.readInt()];
+          for (int place = 0; place < units.length; place++) {
+            units[place] = texts.readChar();
+          }
+          shown.append(Arrays.toString(tokenizer.encode(new String(units))));
+          shown.append("\\n");
+        }
+      } catch (IllegalArgumentException error) {
+        shown.append("\\"" + error.getMessage().replaceAll("[\\"\\\\\\\\\\n]", " "));
+        shown.append("\\"\\n");
+      }
+    }
+    Files.write(Paths.get("shown"), shown.toString().getBytes("UTF-8"));
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory):
+    """Return a function from (file, texts) cases to what each text gives."""
+    classes = tmp_path_factory.mktemp("classes")
+    (classes / "Run.java").write_text(RUN)
+    sources = [str(loaders_folder() / "PortableTokenizer.java"), classes / "Run.java"]
+    command = [JAVAC, "--release", "8", "-Xlint:-options", "-d", classes, *sources]
+    subprocess.run(command, check=True)
+
+    def run(cases, folder, is_model=False):
+        names = []
+        for number, (content, texts) in enumerate(cases):
+            case = folder / str(number)
+            case.mkdir(parents=True)
+            (case / "file").write_bytes(content)
+            if is_model:
+                (case / "is_model").touch()
+            parts = [struct.pack(">I", len(texts))]
+            for text in texts:
+                units = text.encode("utf-16-be", "surrogatepass")
+                parts += [struct.pack(">I", len(units) // 2), units]
+            (case / "texts").write_bytes(b"".join(parts))
+            names.append(case.name)
+        subprocess.run([JAVA, "-cp", classes, "Run", *names], cwd=folder, check=True)
+        lines = (folder / "shown").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    return run
+
+
+def test_ids_equal_those_of_python(java, tmp_path):
+    models = [*portable_cases.unigrams(), portable_cases.wordpiece(tmp_path / "w")]
+    texts = [portable_cases.texts(number) for number in range(len(models))]
+    given = list(zip(models, texts, strict=True))
+    cases = [(describe(model, 5000), listed) for model, listed in given]
+    found = java(cases, tmp_path / "cases")
+    assert found == [row for model, one in given for row in model.encode(one, 5000)]
+
+
+def test_ids_of_random_tokenizers(java, tmp_path):
+    path = Path(__file__).parents[1] / "benchmarks" / "random_tokenizers.py"
+    spec = importlib.util.spec_from_file_location("random_tokenizers", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    cases, expected, kinds = [], [], set()
+    for seed in range(SEEDS):
+        folder = tmp_path / f"seed{seed}"
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text(module.drawn(seed).to_str())
+        try:
+            tokenizer = read_checkpoint_tokenizer(folder)
+            description = describe(tokenizer, module.LIMIT)
+        except InputError:
+            continue
+        kinds.add(tokenizer.kind)
+        texts = module.texts(random.Random(seed), ["<s>", "[SEP]"], [])
+        cases.append((description, texts))
+        expected += tokenizer.encode(texts, module.LIMIT)
+    assert kinds == {"unigram", "wordpiece"}
+    assert java(cases, tmp_path / "cases") == expected
+
+
+def test_damaged_descriptions_and_texts_are_refused(java, tmp_path):
+    whole = [
+        describe(next(portable_cases.unigrams()), 16),
+        describe(portable_cases.wordpiece(tmp_path / "w"), 16),
+    ]
+    damages = [case for one in whole for case in portable_cases.damages(one)]
+    cases = [(content, ["a"]) for content, _ in damages]
+    found = java(cases, tmp_path / "cases")
+    for (_, reason), message in zip(damages, found, strict=True):
+        assert message.startswith("The description of the tokenizer is damaged: ")
+        assert reason in message
+    (message,) = java([(whole[0], ["a\ud800b"])], tmp_path / "surrogate")
+    assert "lone surrogate" in message
+
+
+def test_the_tokenizer_is_found_in_a_model_file(java, tmp_path):
+    tokenizer = next(portable_cases.unigrams())
+    file = with_tokenizer(b"\x1c\0\0\0TFL3" + bytes(500), describe(tokenizer, 16))
+    texts = portable_cases.CORPUS[:5]
+    cut = file[:600] + file[700:]
+    cases = [(file, texts), (b"TFL3" * 99, texts), (b"", texts), (cut, texts)]
+    found = java(cases, tmp_path / "cases", is_model=True)
+    assert found[:5] == tokenizer.encode(texts, 16)
+    assert found[5:7] == ["The model carries no tokenizer."] * 2
+    assert len(found) == 8 and isinstance(found[7], str)

@@ -35,7 +35,7 @@ RUNTIMES = {
     "huggingface": ["onnx", "onnxruntime"],
     "model2vec": [],
 }
-# One takes encoders without a body alone, one a BERT alone: test_export_model2vec.py and
+# Two take few encoders, and have tests of their own: test_export_model2vec.py and
 # test_export_gguf.py.
 ANY_NETWORK = [name for name in FORMATS if name not in ("model2vec", "gguf")]
 # One format has its quantised model beside the other, in one folder.

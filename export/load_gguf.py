@@ -1,0 +1,58 @@
+"""Find the sentences nearest to a query, with an exported GGUF model.
+
+Needs only llama-cpp-python and numpy:
+
+    python load_gguf.py FOLDER --query "Wo ist die Katze?" \
+        --sentences sentences.txt --top 5
+
+The sentences file is UTF-8, one sentence a line. llama-server and Ollama serve the file
+`model.gguf` as it is.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from llama_cpp import Llama
+
+LONGEST = 512  # tokens; the model may take fewer
+
+
+def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
+    """Return a function from sentences to vectors of length one, `(n, dim)`."""
+    path = str(folder / "model.gguf")
+    room = {"n_batch": LONGEST, "n_ubatch": LONGEST}
+    model = Llama(path, embedding=True, n_ctx=0, verbose=False, **room)
+
+    def encode(sentences: list[str]) -> np.ndarray:
+        # One by one: a context has room for one long text.
+        vectors = [model.embed(text, normalize=True) for text in sentences]
+        return np.array(vectors, np.float32)
+
+    return encode
+
+
+def main() -> None:
+    """Print `cosine TAB sentence`, nearest first."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder with model.gguf")
+    parser.add_argument("--query", required=True, help="text to look for")
+    parser.add_argument("--sentences", type=Path, required=True, help="UTF-8 file")
+    parser.add_argument("--top", type=int, default=5, help="sentences to print")
+    options = parser.parse_args()
+    for path in (options.sentences, options.folder / "model.gguf"):
+        if not path.is_file():
+            parser.error(f"{path} does not exist")
+    lines = options.sentences.read_text(encoding="utf-8").split("\n")
+    sentences = [line.strip() for line in lines if line.strip()]
+    if not sentences:
+        parser.error(f"{options.sentences} holds no sentence")
+    encode = load(options.folder)
+    similarity = encode(sentences) @ encode([options.query])[0]
+    for row in np.argsort(-similarity, kind="stable")[: options.top]:
+        print(f"{similarity[row]:.4f}\t{sentences[row]}")
+
+
+if __name__ == "__main__":
+    main()

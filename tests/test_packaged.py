@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import fails, run
+from onnx_encoder import random_encoder
+from tokenizer_texts import made_texts
 
 from keras_msd import light, load_encoder, load_teacher
 from keras_msd.checkpoints import packaged
@@ -55,7 +57,7 @@ def made(encoder, tmp_path_factory):
     shutil.copy(packaged.TABLE, table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaged, "TABLE", table)
-        options = ["--packages", str(folder / "packages")]
+        options = ["--packages", str(folder / "packages"), "--name", "tiny12"]
         TOOL["main"]([str(folder / "trained"), *options])
     return folder / "packages", table
 
@@ -113,10 +115,11 @@ def test_an_encoder_with_layers_is_packaged_and_embeds(
     shutil.copy(made[1], table)
     monkeypatch.setattr(packaged, "TABLE", table)
     options = ["--packages", str(tmp_path / "packages"), "--quantize", "int4_table"]
+    options += ["--name", "tiny12"]
     folder = TOOL["main"]([str(tmp_path / "trained"), *options])
     assert json.loads((folder / "encoder.json").read_text())["quantize"] == "int4_table"
     package = tmp_path / "packages" / "tiny12"
-    assert 'dependencies = ["keras-msd"]' in (package / "pyproject.toml").read_text()
+    assert '"onnxruntime>=1.23"' in (package / "pyproject.toml").read_text()
     monkeypatch.syspath_prepend(package)
     vectors = load_encoder("tiny12").encode(TEXTS, normalize=True)
     whole = layers.encode(TEXTS, normalize=True)
@@ -126,6 +129,47 @@ def test_an_encoder_with_layers_is_packaged_and_embeds(
     assert code == 0
     printed = json.loads(out)["vectors"]
     np.testing.assert_allclose(printed, load_encoder("tiny12").encode(TEXTS), atol=1e-5)
+
+
+LAYERS = {
+    "kernels of 4 bits": {"hidden_dim": 32, "num_heads": 2, "intermediate_dim": 64},
+    "kernels of both": {"hidden_dim": 16, "intermediate_dim": 64},
+    "bottleneck, projection": {"bottleneck_dim": 8, "projection_dim": 12},
+    "positions after padding": {
+        "position_offset": 2,
+        "max_positions": 40,
+        "num_types": 2,
+        "normalize": False,
+    },
+}
+
+
+@pytest.mark.parametrize("fields", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("quantize", ["int8", "int4_table", "int4"])
+def test_a_package_of_an_own_encoder(tokenizer, fields, quantize, tmp_path):
+    encoder = random_encoder(tokenizer, **{"num_layers": 2, "repeats": 2} | fields)
+    encoder.save(tmp_path / "trained")
+    options = ["--module", "my_encoder", "--out", str(tmp_path / "my_package")]
+    options += ["--quantize", quantize]
+    folder = TOOL["main"]([str(tmp_path / "trained"), *options])
+    assert folder == tmp_path / "my_package" / "my_encoder" / "encoder"
+    assert not (folder.parent / "network.onnx").stat().st_size > 50_000  # no weights
+    texts = made_texts(90) + ["a " * 200]
+    small, whole = light.LightEncoder(folder, threads=1), load_encoder(folder)
+    expected = whole.encode(texts)
+    np.testing.assert_allclose(small.encode(texts), expected, atol=2e-5)
+    np.testing.assert_allclose(
+        small.similarity(texts[0], texts), whole.similarity(texts[0], texts), atol=1e-5
+    )
+    assert small.encode([]).shape == (0, encoder.dim)
+
+
+def test_a_package_needs_a_name_for_python(tmp_path):
+    options = ["--module", "my-encoder", "--out", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="must be a Python name"):
+        TOOL["main"]([str(tmp_path), *options])
+    with pytest.raises(InputError, match="Give --module and --out"):
+        TOOL["main"]([str(tmp_path)])
 
 
 def test_the_tool_writes_int8_and_the_sha256(made, encoder):
@@ -169,7 +213,7 @@ def test_the_wheel_holds_the_encoder(wheel, made, no_package, monkeypatch, tmp_p
         made[0] / "tiny12" / MODULE / "encoder"
     )
     names = {path.name for path in (tmp_path / "site").iterdir()}
-    assert names == {MODULE, "keras_msd_tiny12-0.1.0.dist-info"}
+    assert names == {MODULE, "keras_msd_tiny12-0.2.0.dist-info"}
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(packaged, "TABLE", made[1])
     assert packaged.packaged_folder("tiny12") == folder / "encoder"

@@ -1,5 +1,15 @@
-"""The sentence encoder small12: `keras_msd.load_encoder("small12")`."""
+"""A sentence encoder: `load().encode(["A text."])`."""
 
 from pathlib import Path
 
+from keras_msd_small12.light import LightEncoder
+
 FOLDER = Path(__file__).with_name("encoder")
+
+
+def load() -> LightEncoder:
+    """Load the encoder, which needs neither Keras nor TensorFlow.
+
+    `keras_msd.load_encoder("small12")` gives one that can be trained and exported.
+    """
+    return LightEncoder(FOLDER)

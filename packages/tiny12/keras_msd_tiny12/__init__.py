@@ -1,4 +1,4 @@
-"""The sentence encoder tiny12: `load().encode(["A text."])`."""
+"""A sentence encoder: `load().encode(["A text."])`."""
 
 from pathlib import Path
 

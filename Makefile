@@ -27,7 +27,7 @@ UVX := $(PYTHON) -m uv --no-config tool run
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench docs audit lock
+.PHONY: help demo test test-all lint bench docs audit release lock
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | \
@@ -81,6 +81,11 @@ audit: $(DEV)  ## List the locked packages, and ask for holes that are known in 
 	    --pyproject pyproject.toml --short-PURLs --of JSON -o benchmarks/results/sbom.json
 	$(UVX) pip-audit==2.10.1 --strict --disable-pip --require-hashes --format json \
 	    -r requirements-dev.txt -r requirements-teacher.txt -o benchmarks/results/audit.json
+
+# twine is outside the locks, like the tools of `audit`.
+release: $(DEV)  ## Build the wheels, check them and run them in empty environments
+	$(INSTALL) --quiet twine
+	$(PYTHON) tools/release.py
 
 lock: $(DEV)  ## Write the lock files again, with the newest versions allowed
 	$(LOCK) --output-file requirements.txt

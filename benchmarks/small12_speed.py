@@ -1,14 +1,15 @@
-"""How fast is small12 beside what people use: the same shape in 8 bits in onnxruntime?
+"""How fast is small12 in each runtime, and the same shape in 8 bits in onnxruntime?
 
 paraphrase-multilingual-MiniLM-L12-v2 is not at hand. multilingual-e5-small has its
 shape (12 layers of 384, 250,037 tokens) and so its speed: it is exported to ONNX,
 quantised with onnxruntime's `quantize_dynamic`, and the `tokenizers` library reads its
-text. Both get one sentence at a time on one core, in turns; a time is the median over
-all rounds.
+text. All get one sentence, and 64 at a time, on one core and in turns; a time is the
+median over all rounds.
 
     python benchmarks/small12_speed.py --json
 
-It needs the packages of requirements-backbones.txt, onnxruntime and tokenizers.
+It needs the packages of requirements-backbones.txt and of the extras litert, mediapipe,
+onnx and gguf; `--only` leaves systems out.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,12 @@ SENTENCES = [
 ]
 
 
-def peer(folder: Path) -> Callable[[str], Any]:
-    """Return multilingual-e5-small in onnxruntime, int8: text to vector."""
+Embed = Callable[[list[str]], Any]
+MANY = [SENTENCES[row % 3] + " " * (row // 3) for row in range(64)]
+
+
+def peer(folder: Path) -> Embed:
+    """Return multilingual-e5-small in onnxruntime, int8: texts to vectors."""
     import onnxruntime
     from onnxruntime.quantization import quantize_dynamic
     from tokenizers import Tokenizer
@@ -51,24 +57,50 @@ def peer(folder: Path) -> Callable[[str], Any]:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
     tokenizer = Tokenizer.from_file(str(backbone_files("e5-small")[1]))
-    names = [it.name for it in session.get_inputs()]
+    tokenizer.enable_padding(pad_id=1)
 
-    def embed(text: str) -> Any:
-        found = tokenizer.encode(text)
-        values = {"token_ids": found.ids, "padding_mask": found.attention_mask}
-        feeds = {name: np.array([values[name]], np.int32) for name in names}
+    def embed(texts: list[str]) -> Any:
+        rows = tokenizer.encode_batch(texts)
+        feeds = {"token_ids": np.array([row.ids for row in rows], np.int32)}
+        masks = [row.attention_mask for row in rows]
+        feeds["padding_mask"] = np.array(masks, np.int32)
         return session.run(None, feeds)[0]
 
     return embed
 
 
-def ours(folder: Path, format_: str) -> Callable[[str], Any]:
-    """Return small12 as an artefact in 4 bits: text to vector."""
+def ours(folder: Path, format_: str, quantize: str) -> Embed:
+    """Return small12 as an artefact in 4 bits: texts to vectors."""
     from keras_msd import load_encoder
 
-    load_encoder("small12").export(folder, format=format_, quantize="int4")
-    artefact = load_encoder(folder)
-    return lambda text: artefact.encode([text])
+    load_encoder("small12").export(folder, format=format_, quantize=quantize)
+    return partial(load_encoder(folder).encode, progress=False)
+
+
+def tensorflow(folder: Path) -> Embed:
+    """Return small12 as keras-msd loads it, float32."""
+    from keras_msd import load_encoder
+
+    return partial(load_encoder("small12").encode, progress=False)
+
+
+def package(folder: Path) -> Embed:
+    """Return small12's own package, without keras-msd."""
+    from keras_msd_small12 import load
+
+    return load().encode
+
+
+SYSTEMS: dict[str, Callable[[Path], Embed]] = {
+    "peer": peer,
+    "tensorflow": tensorflow,
+    "package": package,
+    "litert": partial(ours, format_="litert", quantize="int4"),
+    "litert_text": partial(ours, format_="litert_text", quantize="int4"),
+    "onnx": partial(ours, format_="onnx", quantize="int4"),
+    "onnx_text": partial(ours, format_="onnx_text", quantize="int4"),
+    "gguf": partial(ours, format_="gguf", quantize="q4_0"),
+}
 
 
 def main() -> None:
@@ -76,36 +108,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=10, help="a round and sentence")
+    parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--json", action="store_true", help="print the result, too")
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        systems = {
-            "onnxruntime, int8, the same shape": peer(folder),
-            "small12, litert_text int4": ours(folder / "litert", "litert_text"),
-            "small12, onnx_text int4": ours(folder / "onnx", "onnx_text"),
-        }
+        systems = {}
+        for system in given.only:
+            folder = Path(name) / system
+            folder.mkdir()
+            systems[system] = SYSTEMS[system](folder)
         times: dict[str, list[float]] = {system: [] for system in systems}
+        batches: dict[str, list[float]] = {system: [] for system in systems}
         for _ in range(given.rounds):
             for system, embed in systems.items():
                 for sentence in SENTENCES:
                     began = time.perf_counter()
                     for _ in range(given.calls):
-                        embed(sentence)
+                        embed([sentence])
                     times[system].append((time.perf_counter() - began) / given.calls)
+                began = time.perf_counter()
+                embed(MANY)
+                batches[system].append(time.perf_counter() - began)
     found = {name: 1000 * statistics.median(it) for name, it in times.items()}
+    many = {name: 1000 * statistics.median(it) for name, it in batches.items()}
     first, *rest = found
     result = {
         "milliseconds": {name: round(value, 3) for name, value in found.items()},
+        "milliseconds_of_64": {name: round(value, 1) for name, value in many.items()},
         "times_as_fast": {name: round(found[first] / found[name], 2) for name in rest},
         "cores": 1,
     }
     given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for system, value in result["milliseconds"].items():
-        print(f"{system:40}{value:8.2f} ms")
+        print(f"{system:12}{value:8.2f} ms, 64 sentences {many[system]:8.1f} ms")
     if given.json:
         print(json.dumps(result))
 

@@ -20,7 +20,10 @@ LONGEST = 512  # tokens; the model may take fewer
 
 
 def load(folder: Path) -> Callable[[list[str]], np.ndarray]:
-    """Return a function from sentences to vectors of length one, `(n, dim)`."""
+    """Return a function from sentences to vectors of length one, `(n, dim)`.
+
+    llama-cpp-python cuts a sentence that is too long, and its end token with it.
+    """
     path = str(folder / "model.gguf")
     room = {"n_batch": LONGEST, "n_ubatch": LONGEST}
     model = Llama(path, embedding=True, n_ctx=0, verbose=False, **room)

@@ -12,10 +12,10 @@ from keras_msd.checkpoints.hub import HUB_NAME, PATTERNS, fetch
 from keras_msd.checkpoints.packaged import (
     E5,
     PackagedEncoder,
-    is_bag_of_words,
     is_packaged,
     packaged_folder,
     packaged_names,
+    runs_without_keras,
 )
 from keras_msd.checks import InputError, a_list, existing_folder, nearest, one_of
 from keras_msd.choices import Similarity
@@ -285,13 +285,12 @@ def open_source(source: str | Path, light: bool = False) -> Any:
 
     Args:
         source: As for `load_encoder` and `load_teacher`.
-        light: Whether only `encode` is needed: a packaged bag of words then loads no
-            Keras.
+        light: Whether only `encode` is needed: a packaged encoder then loads no Keras.
 
     Raises:
         InputError: Nothing of these kinds is there, or it is damaged.
     """
-    if light and is_packaged(source) and is_bag_of_words(str(source)):
+    if light and is_packaged(source) and runs_without_keras(str(source)):
         return PackagedEncoder(str(source))
     return load_teacher(source) if has_vectors_only(source) else open_encoder(source)
 

@@ -63,8 +63,8 @@ def test_four_bits_of_an_encoder_in_four_bits(tokenizer, tmp_path):
 def test_the_script_finds_what_the_encoder_finds(exported):
     encoder, paths = exported
     load = runpy.run_path(str(loaders_folder() / "load_gguf.py"))["load"]
-    found = load(paths[None])(CORPUS[:20])
-    expected = encoder.encode(CORPUS[:20], normalize=True)
+    texts = ["Die Katze schläft.", "", "ok", "القطار"]
+    found, expected = load(paths[None])(texts), encoder.encode(texts, normalize=True)
     assert row_cosines(expected, found).min() > 0.9999
 
 
@@ -120,6 +120,6 @@ def test_what_llama_cpp_cannot_run_is_refused(tokenizer, fields, reason, tmp_pat
 def test_a_missing_runtime_is_named(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
     encoder = tiny_encoder(tokenizer, **SHAPE)
-    with pytest.raises(InputError, match=r"llama_cpp.*keras-msd\[gguf\]"):
+    with pytest.raises(InputError, match=r"llama_cpp.*\[gguf\]"):
         encoder.export(tmp_path / "out", "gguf", **GIVEN)
     assert not (tmp_path / "out").exists()

@@ -164,15 +164,18 @@ def test_a_package_is_whole_without_the_library(name, tmp_path):
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_commands_embed_and_search_without_keras(tmp_path):
+@pytest.mark.parametrize("name", ["tiny12", "small12"])
+def test_commands_embed_and_search_without_keras(name, tmp_path):
     (tmp_path / "lines.txt").write_text("The cat sleeps.\nDer Hund bellt.\n")
-    if not packaged.is_installed("tiny12"):
-        pytest.skip("needs the package of tiny12")
+    if not packaged.is_installed(name):
+        pytest.skip(f"needs the package of {name}")
+    if name == "small12":
+        pytest.importorskip("onnxruntime")
     code = "from keras_msd.cli import main\nsys.argv[0] = 'keras-msd'\nmain()\n"
-    words = ("search", "tiny12", "a barking dog", "lines.txt", "--top", "1")
+    words = ("search", name, "a barking dog", "lines.txt", "--top", "1")
     without = ("keras", "tensorflow", "tensorflow_text", "jax")
     assert "Der Hund" in in_process(code, without, *words, cwd=tmp_path)
-    out = in_process(code, without, "embed", "tiny12", "A", "--json", cwd=tmp_path)
+    out = in_process(code, without, "embed", name, "A", "--json", cwd=tmp_path)
     assert '"dim": 384' in out
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from keras_msd.arrays import TextEncoder
 from keras_msd.checks import InputError
 from keras_msd.io.files import read_json, read_table, read_toml, sha256_of
-from keras_msd.light import CHUNK, LightEncoder
+from keras_msd.light import CHUNK, NETWORK, LightEncoder
 from keras_msd.progress import track
 
 # Of each: its module, how it is installed, the SHA-256 of its files, which
@@ -75,14 +75,20 @@ def packaged_folder(name: str) -> Path:
     return folder
 
 
-def is_bag_of_words(name: str) -> bool:
-    """Tell whether a packaged encoder has no layers: `PackagedEncoder` can run it.
+def runs_without_keras(name: str) -> bool:
+    """Tell whether `PackagedEncoder` can run a packaged encoder.
+
+    It can without layers, and with layers if the package has their graph and
+    onnxruntime is installed.
 
     Raises:
         InputError: As `packaged_folder`.
     """
-    config = read_json(packaged_folder(name) / "encoder.json")["config"]
-    return bool(config["num_layers"] == 0)
+    folder = packaged_folder(name)
+    if read_json(folder / "encoder.json")["config"]["num_layers"] == 0:
+        return True
+    network = folder.with_name(NETWORK).is_file()
+    return network and find_spec("onnxruntime") is not None
 
 
 def packaged_card(name: str) -> dict[str, Any]:
@@ -160,13 +166,13 @@ def _found(name: str, file: PackagedFile, repair: str) -> Path:
 
 
 class PackagedEncoder(TextEncoder):
-    """A packaged bag of words without Keras: it starts in a tenth of the time.
+    """A packaged encoder without Keras: it starts in a tenth of the time.
 
-    Its vectors are those of `load_encoder`, bit by bit. It cannot be trained or
-    exported.
+    Its vectors are those of `load_encoder`: bit by bit without layers, to rounding with
+    layers. It cannot be trained or exported.
 
     Args:
-        name: A key of packaged.json, such as "tiny12", of a bag of words.
+        name: A key of packaged.json, such as "tiny12".
 
     Raises:
         InputError: As `packaged_folder`.

@@ -207,7 +207,7 @@ def network_weights(
         takes them; the other weights float32: kernels `(in, out)`, vectors, and
         positions from the first token's on, with the first type.
     """
-    given = {}
+    given: dict[str, np.ndarray] = {}
     four_bits = has_four_bits(weights)
     for path, value in weights.items():
         scales = weights.get(f"{path}{SCALES}")
@@ -218,7 +218,7 @@ def network_weights(
         elif four_bits and path.endswith(KERNELS) and scales is not None:
             outputs, blocks = scales.shape
             pairs = _halves(value).reshape(outputs, blocks, -1, 2)
-            given[path] = pairs[..., 0] | pairs[..., 1] << 4
+            given[path] = pairs[:, :, :, 0] | pairs[:, :, :, 1] << 4
             given[f"{path}{SCALES}"] = scales.astype(np.float32)
         elif path == "embedding/position":
             kind = weights["embedding/type"][0]

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 from keras_msd.arrays import TextEncoder
-from keras_msd.checkpoints.hub import HUB_NAME, PATTERNS, fetch
 from keras_msd.checkpoints.packaged import (
     E5,
     PackagedEncoder,
@@ -21,6 +20,7 @@ from keras_msd.checks import InputError, a_list, existing_folder, nearest, one_o
 from keras_msd.choices import Similarity
 from keras_msd.export.artefact import load_artefact
 from keras_msd.export.card import CARD, check_parts
+from keras_msd.io.remote import HUB_NAME, PATTERNS, fetch
 from keras_msd.teachers.teacher import (
     TEACHERS,
     Teacher,

@@ -15,7 +15,7 @@ from keras_msd.recipes.train import PairRows
 from keras_msd.stages import TeachAssistant
 from keras_msd.stages.settings import PairStageSettings
 from keras_msd.testing import tiny_encoder
-from keras_msd.training.history import History
+from keras_msd.training.callbacks import History
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_record_of_a_stage_keeps_its_steps_on_a_gpu(
     history = History(steps, tmp_path / "history.csv", "stage", 1)
     assert history.updates_at_once() == 1
     gpu = default_settings("jax", ["gpu"])
-    monkeypatch.setattr("keras_msd.training.history.device_settings", lambda: gpu)
+    monkeypatch.setattr("keras_msd.training.callbacks.device_settings", lambda: gpu)
     assert history.updates_at_once() == at_once
     history.set_model(SimpleNamespace(reset_metrics=lambda: None))
     history.on_train_begin()
@@ -72,7 +72,7 @@ def test_the_record_of_a_stage_keeps_its_steps_on_a_gpu(
 
 def test_a_last_execution_of_fewer_updates_is_counted_as_it_is(monkeypatch, tmp_path):
     gpu = default_settings("jax", ["gpu"])
-    monkeypatch.setattr("keras_msd.training.history.device_settings", lambda: gpu)
+    monkeypatch.setattr("keras_msd.training.callbacks.device_settings", lambda: gpu)
     history = History(1003, tmp_path / "history.csv", "stage", 1)
     at_once = history.updates_at_once()
     assert 1003 % at_once

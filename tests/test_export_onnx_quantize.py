@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_msd.quantize.kernels import onnx_kernel
+from keras_msd.quantize.integers import onnx_kernel, quantize_table
 from keras_msd.quantize.schemes import SCHEMES
-from keras_msd.quantize.tables import quantize_table
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

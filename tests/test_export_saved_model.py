@@ -11,7 +11,7 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 from keras_msd.checks import InputError
 from keras_msd.export import FORMATS, saved_model
-from keras_msd.export.saved_model_files import message_bytes
+from keras_msd.export.saved_model import message_bytes
 from keras_msd.layers import Pooling
 from keras_msd.models import Encoder
 from keras_msd.testing import tiny_encoder

@@ -7,7 +7,7 @@ import pytest
 import tqdm.std
 
 from keras_msd.progress import Progress, place, track
-from keras_msd.training.history import History
+from keras_msd.training.callbacks import History
 
 
 @pytest.fixture

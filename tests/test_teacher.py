@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_msd.checkpoints.hub import fetch
 from keras_msd.checks import InputError
+from keras_msd.io.remote import fetch
 from keras_msd.load import load_encoder, load_teacher
 from keras_msd.teachers.teacher import Teacher
 from keras_msd.testing import tiny_encoder

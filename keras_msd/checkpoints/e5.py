@@ -22,7 +22,7 @@ from keras_msd.io.files import read_json
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.encoder import Encoder
 from keras_msd.models.network import weight_shapes
-from keras_msd.quantize.tables import StoredTable
+from keras_msd.quantize.integers import StoredTable
 from keras_msd.tokenizers.sentencepiece import SentencePieceTokenizer, rebuild
 
 BLOCK = 32  # weights: a float16 scale, then two of them in a byte

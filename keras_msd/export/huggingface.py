@@ -16,7 +16,6 @@ from safetensors.numpy import save_file
 from keras_msd.arrays import pad_batch
 from keras_msd.checkpoints import weights as checkpoint
 from keras_msd.checkpoints.checkpoint import load_checkpoint
-from keras_msd.checkpoints.hub import HUB_NAME
 from keras_msd.checks import InputError, a_list, explained, one_of, require
 from keras_msd.export.card import CARD, TEXT, read_card, score_title
 from keras_msd.export.format import Run
@@ -32,6 +31,7 @@ from keras_msd.export.proof import (
     proof_sentences,
 )
 from keras_msd.io.files import read_table, write_json
+from keras_msd.io.remote import HUB_NAME
 from keras_msd.layers.pooling import POOLINGS
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import WORD

@@ -13,9 +13,8 @@ from keras_msd.export.onnx_files import OPSET
 from keras_msd.io.files import digest
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.network import WORD
-from keras_msd.quantize.kernels import onnx_kernel
+from keras_msd.quantize.integers import onnx_kernel, quantize_table
 from keras_msd.quantize.schemes import BITS, Scheme
-from keras_msd.quantize.tables import quantize_table
 
 OPSETS = {"": OPSET, "ai.onnx.ml": 4, "ai.onnx.contrib": 1, "com.microsoft": 1}
 IR_VERSION = 11  # goes with opset 23

@@ -10,8 +10,8 @@ from keras_msd.export.network import MASKED, SMALLEST_COUNT, plain_weights, stat
 from keras_msd.layers.pooling import SMALLEST_SQUARE
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD
+from keras_msd.quantize.integers import quantize_table
 from keras_msd.quantize.schemes import BITS, Scheme
-from keras_msd.quantize.tables import quantize_table
 
 # Of a network, `(n, length)`.
 IDS = [

@@ -1,14 +1,15 @@
-"""Remote files and folders, such as `s3://` and `gs://`, read and written by fsspec."""
+"""Remote files and folders (`s3://`, `gs://`) by fsspec; models of the hub."""
 
 import glob
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from keras_msd.checks import InputError, explained, install_extra
+from keras_msd.checks import InputError, explained, install_extra, require
 from keras_msd.io.files import atomic_path, remove
 
 MARK, FILE = "://", "file://"
@@ -20,6 +21,9 @@ EXTRAS = {
     "gcs": "gcs",
     "hf": "hf",
 }  # by protocol, the extra of this package
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # organisation/model
+# Weights, settings and vocabularies only: nothing that can run.
+PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 
 class RemotePath(PosixPath):
@@ -191,3 +195,34 @@ def _system(path: RemotePath) -> tuple[Any, str]:
 
     with explained(message, ImportError, ValueError):
         return url_to_fs(str(path))
+
+
+def fetch(name: str) -> Path:
+    """Download a checkpoint, or find it in the hub's cache, and return its folder.
+
+    Args:
+        name: "hf://organisation/model", or "hf://organisation/model@revision".
+
+    Raises:
+        InputError: The name has another form, `huggingface_hub` is not installed, or
+            the hub cannot be reached or has no such model.
+    """
+    parts = re.fullmatch(rf"hf://({HUB_NAME.pattern})(?:@([\w./-]+))?", name)
+    if not parts:
+        raise InputError(
+            f"A hub name must read hf://organisation/model. Received: {name!r}. "
+            "For a folder on this machine, give its path without hf://."
+        )
+    hub = require("huggingface_hub", "hf", f"Reading {name}")
+    try:
+        folder = hub.snapshot_download(
+            parts[1], revision=parts[2], allow_patterns=PATTERNS
+        )
+    # The client's errors share no base class across its versions and its transports.
+    except Exception as error:
+        raise InputError(
+            f"`{name}` could not be fetched ({type(error).__name__}: {error}). Check "
+            "the name and the network, or give the path of a folder that holds the "
+            "model's files."
+        ) from error
+    return Path(folder)

@@ -14,7 +14,7 @@ from keras_msd.io.files import atomic_path, read_json, write_json
 from keras_msd.io.tensors import FLOATS, INT8, UINT8, TensorFile
 from keras_msd.models.config import EncoderConfig
 from keras_msd.models.network import KERNELS, WORD, matrix, outputs, weight_shapes
-from keras_msd.quantize import tables
+from keras_msd.quantize import integers
 from keras_msd.quantize.schemes import BITS, SCHEMES, kernel_bits
 from keras_msd.tokenizers.base import Tokenizer
 from keras_msd.tokenizers.loading import load_tokenizer
@@ -207,7 +207,7 @@ def stored_shapes(
         rows = shape[0] if path == WORD else outputs(path, shape)
         if bits == 4:
             width = math.prod(shape) // rows
-            stored[path], stored[path + SCALES] = tables.int4_shapes(rows, width)
+            stored[path], stored[path + SCALES] = integers.int4_shapes(rows, width)
         elif bits == 8:
             stored[path + SCALES] = (rows,)
     return stored
@@ -232,7 +232,7 @@ def to_stored(
         if bits is None:
             continue
         rows = weight if path == WORD else matrix(path, weight).T
-        table = tables.quantize_table(rows, bits)
+        table = integers.quantize_table(rows, bits)
         numbers, scales = table.values, table.scales
         if bits == 8:
             scales = scales[:, 0]
@@ -269,7 +269,7 @@ def from_stored(
         else:
             width = math.prod(shape) // len(scales)
             values = numbers.astype(np.uint8)  # read as float32
-            rows = tables.StoredTable(values, scales, width, bits=4).dequantize()
+            rows = integers.StoredTable(values, scales, width, bits=4).dequantize()
             weight = rows if path == WORD else rows.T
     if not (scales > 0).all() or not np.isfinite(weight).all():
         raise InputError(

@@ -32,8 +32,7 @@ from keras_msd.stages.settings import LAST_TENTH
 from keras_msd.stages.stage import Stage
 from keras_msd.stages.table import STAGES
 from keras_msd.training import resume
-from keras_msd.training.callbacks import CollapseMonitor
-from keras_msd.training.history import EventFile, History
+from keras_msd.training.callbacks import CollapseMonitor, EventFile, History
 from keras_msd.training.precision import NotFiniteError, computing_in
 from keras_msd.training.profile import UPDATES, profile_text, profile_updates
 

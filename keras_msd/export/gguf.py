@@ -13,7 +13,7 @@ from keras_msd.export.format import Run
 from keras_msd.export.huggingface import bert_tensors, check_bert
 from keras_msd.export.proof import check_ids
 from keras_msd.models.config import EncoderConfig
-from keras_msd.quantize.tables import to_integers
+from keras_msd.quantize.integers import to_integers
 from keras_msd.tokenizers.sentencepiece import parse
 from keras_msd.version import __version__
 

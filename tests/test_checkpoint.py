@@ -308,8 +308,18 @@ def test_a_dense_layer_that_cannot_be_built_is_refused(settings, words, checkpoi
         load_checkpoint(checkpoint)
 
 
-def test_lower_casing_that_the_tokenizer_does_not_do_is_refused(tmp_path):
+@pytest.mark.parametrize("unknown", ["", "Aa"])
+def test_lower_casing_that_the_tokenizer_does_not_do_is_refused(tmp_path, unknown):
     folder, _ = variant(tmp_path, "distilbert", 1)
+    (folder / "vocab.txt").unlink()
+    path = folder / "tokenizer.json"
+    known = json.loads(path.read_text(encoding="utf-8"))
+    vocabulary = known["model"]["vocab"]  # without some letters, both cases are unknown
+    known["model"]["vocab"] = {
+        f"€{word}" if word in unknown else word: number
+        for word, number in vocabulary.items()
+    }
+    path.write_text(json.dumps(known), encoding="utf-8")
     write(folder, "sentence_distilbert_config.json", {"do_lower_case": True})
     with pytest.raises(InputError, match="do_lower_case"):
         load_checkpoint(folder)

@@ -49,6 +49,7 @@ ARGUMENTS = [
     for what in ("args", "kwargs")
 ]
 RUN |= dict.fromkeys(ARGUMENTS)
+CASED = 1000  # words that tell whether a tokenizer lower-cases
 KNOWN = {*RUN, "max_seq_length", "do_lower_case", "unpad_inputs"}
 
 
@@ -138,14 +139,21 @@ def _longest_sentence(body: Path, positions: int) -> int:
     return positions
 
 
+def _ignores_case(tokenizer: Tokenizer) -> bool:
+    words = (piece.lstrip("▁Ġ#") for piece in tokenizer.pieces())
+    small = [word for word in words if word.isalpha() and word.upper().lower() == word]
+    small = [word for word in small if word != word.upper()][:CASED]
+    capitals = tokenizer.encode_plain([word.upper() for word in small])
+    return capitals == tokenizer.encode_plain(small)
+
+
 def _check_run(body: Path, tokenizer: Tokenizer) -> None:
-    ignores_case = len({*map(tuple, tokenizer.encode_plain(["ABC", "abc"]))}) == 1
     for name in LIMITS.keys() - {CONFIG}:
         settings = _settings(body / name)
         said = {key: value for key, value in settings.items() if value != {}}
         check_settings(said, RUN, body / name, REPAIR)
         log_unused(said, KNOWN, body / name)
-        if settings.get("do_lower_case") and not ignores_case:
+        if settings.get("do_lower_case") and not _ignores_case(tokenizer):
             raise InputError(
                 f"`do_lower_case` in `{body / name}` must be false unless the "
                 "tokenizer itself lower-cases. Received: true. Lower-case the texts, "

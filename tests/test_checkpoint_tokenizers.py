@@ -317,6 +317,21 @@ def test_a_table_longer_than_its_file_is_refused():
 
 
 @pytest.mark.parametrize("place", ["tokenizer_config", "tokenizer.json"])
+def test_padding_at_the_left_is_said_to_be_unused(place, tmp_path, caplog):
+    own = wordpiece()
+    expected = [ids(own, [text])[0] for text in ("the the", "the")]
+    if place == "tokenizer.json":
+        own.enable_padding(direction="left", length=9)
+    written(tmp_path, own, **{"padding_side": "left"} if place[-1] == "g" else {})
+    assert read_checkpoint_tokenizer(tmp_path).encode(["the the", "the"]) == expected
+    assert "`padding_side` of the tokenizer" in caplog.text
+    caplog.clear()
+    (tmp_path / "tokenizer_config.json").write_text('{"padding_side": "right"}')
+    read_checkpoint_tokenizer(tmp_path)
+    assert "padding_side" not in caplog.text
+
+
+@pytest.mark.parametrize("place", ["tokenizer_config", "tokenizer.json"])
 def test_a_text_that_is_cut_at_the_left_is_refused(place, tmp_path):
     own = wordpiece()
     if place == "tokenizer.json":

@@ -162,7 +162,7 @@ def read_checkpoint_tokenizer(folder: str | Path, strip: bool = False) -> Tokeni
     else:
         content = _of_vocabulary(folder, fields)
     if isinstance(content, dict):
-        _check_fields(folder, fields, content.get("truncation"))
+        _check_fields(folder, fields, content)
         _put_fields(content, fields)
     backend = read_backend(content, origin)
     frame = _frame(backend, origin)
@@ -209,9 +209,22 @@ def _of_vocabulary(folder: Path, fields: dict[str, Any]) -> Any:
         return json.loads(BertWordPieceTokenizer(table).to_str())
 
 
-def _check_fields(folder: Path, fields: dict[str, Any], cut: Any) -> None:
-    side = cut.get("direction", RIGHT) if isinstance(cut, dict) else RIGHT
-    given = {"truncation_side": str(side).lower(), "auto_map": None} | fields
+def _side(step: Any) -> str:
+    side = step.get("direction", RIGHT) if isinstance(step, dict) else RIGHT
+    return str(side).lower()
+
+
+def _check_fields(
+    folder: Path, fields: dict[str, Any], content: dict[str, Any]
+) -> None:
+    cut = _side(content.get("truncation"))
+    given = {"truncation_side": cut, "auto_map": None} | fields
+    if fields.get("padding_side", _side(content.get("padding"))) != RIGHT:
+        logger.warning(
+            "`padding_side` of the tokenizer in `%s` is not used: texts are padded at "
+            "the right, so that no vector depends on the other texts of a batch.",
+            folder,
+        )
     name = fields.get("tokenizer_class")
     base = str(name).removesuffix("Fast").removesuffix("Tokenizer")
     if name not in (None, *PLAIN_CLASSES) and base not in JSON_CLASSES:
